@@ -1,0 +1,84 @@
+//! What `ctl` shows: small pictures of a session, a connection and the daemon. Read and written as JSON.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::history::StoreStatus;
+use crate::{Approval, CallId, ClientInfo, ConnectionId, Millis, Mode, ModelId, QuestionId, SessionId, Usage};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Activity {
+    Idle,
+    Running,
+    /// A permission question is open.
+    Waiting,
+}
+
+impl Activity {
+    pub fn name(self) -> &'static str {
+        match self {
+            Activity::Idle => "idle",
+            Activity::Running => "running",
+            Activity::Waiting => "waiting",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionCard {
+    pub id: SessionId,
+    pub title: Option<String>,
+    pub cwd: PathBuf,
+    pub state: Activity,
+    /// When the running turn started.
+    pub turn_started: Option<Millis>,
+    /// Names of the attached clients.
+    pub clients: Vec<String>,
+    pub model: ModelId,
+    pub mode: Mode,
+    pub approval: Approval,
+    pub messages: u64,
+    pub created: Millis,
+    pub updated: Millis,
+    pub usage: Usage,
+    pub questions: Vec<OpenQuestion>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenQuestion {
+    pub id: QuestionId,
+    pub call: CallId,
+    pub title: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConnectionCard {
+    pub id: ConnectionId,
+    pub client: ClientInfo,
+    /// How it came: `socket`, later `http` and others.
+    pub transport: String,
+    pub pid: Option<u32>,
+    pub connected: Millis,
+    pub sessions: Vec<SessionId>,
+    /// Bytes that wait to be read by the client.
+    pub outbox: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusCard {
+    pub version: String,
+    pub pid: u32,
+    pub started: Millis,
+    /// Live sessions and open connections.
+    pub sessions: usize,
+    pub connections: usize,
+    pub store: StoreStatus,
+    /// What a new session would use.
+    pub model: ModelId,
+}

@@ -1,0 +1,157 @@
+//! What the model sees of a session: the log folded into messages.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::tool::{OutcomeKind, UPDATE_PLAN};
+use crate::{CallId, Content, Event, EventKind, MessageId, Outcome};
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Message {
+    User {
+        id: MessageId,
+        content: Vec<Content>,
+    },
+    Assistant {
+        id: MessageId,
+        parts: Vec<Part>,
+    },
+    /// Outcomes of the calls in the assistant's message before it.
+    Results {
+        results: Vec<CallResult>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    Thought(String),
+    Text(String),
+    Call { id: CallId, tool: String, input: Value },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallResult {
+    pub call: CallId,
+    pub text: String,
+    pub failed: bool,
+}
+
+/// The messages so far. Cheap to clone: a running request shares them.
+#[derive(Clone, Debug, Default)]
+pub struct Conversation {
+    messages: Vec<Arc<Message>>,
+}
+
+impl Conversation {
+    pub fn messages(&self) -> &[Arc<Message>] {
+        &self.messages
+    }
+
+    pub fn apply(&mut self, event: &Event) {
+        match &event.kind {
+            EventKind::UserMessage { message, content, .. } => {
+                self.push(Message::User { id: message.clone(), content: content.clone() });
+            }
+            EventKind::AgentText { message, text } => self.add_text(message, text),
+            EventKind::AgentThought { message, text } => self.add_thought(message, text),
+            EventKind::ToolCalled { call, message, card } => {
+                self.add_call(message, call, &card.tool, card.input.clone());
+            }
+            EventKind::ToolEnded { call, outcome } => self.add_result(call, outcome),
+            EventKind::Planned { call, message, entries } => {
+                let input = serde_json::json!({ "entries": entries });
+                self.add_call(message, call, UPDATE_PLAN, input);
+                self.add_result(call, &Outcome::completed("The plan is updated."));
+            }
+            EventKind::Compacted { summary, kept_from } => self.compact(summary, kept_from.as_ref()),
+            EventKind::Created { .. }
+            | EventKind::TurnStarted { .. }
+            | EventKind::PermissionAsked { .. }
+            | EventKind::PermissionAnswered { .. }
+            | EventKind::ToolStarted { .. }
+            | EventKind::ToolProgressed { .. }
+            | EventKind::Configured { .. }
+            | EventKind::Titled { .. }
+            | EventKind::Used { .. }
+            | EventKind::Noticed { .. }
+            | EventKind::TurnEnded { .. } => {}
+        }
+    }
+
+    fn push(&mut self, message: Message) {
+        self.messages.push(Arc::new(message));
+    }
+
+    fn add_text(&mut self, message: &MessageId, text: &str) {
+        let parts = self.response(message);
+        if let Some(Part::Text(so_far)) = parts.last_mut() {
+            so_far.push_str(text);
+        } else {
+            parts.push(Part::Text(text.to_owned()));
+        }
+    }
+
+    fn add_thought(&mut self, message: &MessageId, text: &str) {
+        let parts = self.response(message);
+        if let Some(Part::Thought(so_far)) = parts.last_mut() {
+            so_far.push_str(text);
+        } else {
+            parts.push(Part::Thought(text.to_owned()));
+        }
+    }
+
+    fn add_call(&mut self, message: &MessageId, call: &CallId, tool: &str, input: Value) {
+        self.response(message).push(Part::Call { id: call.clone(), tool: tool.to_owned(), input });
+    }
+
+    fn add_result(&mut self, call: &CallId, outcome: &Outcome) {
+        let result = CallResult {
+            call: call.clone(),
+            text: outcome.text.clone(),
+            failed: outcome.verdict != OutcomeKind::Completed,
+        };
+        if let Some(last) = self.messages.last_mut()
+            && matches!(**last, Message::Results { .. })
+            && let Message::Results { results } = Arc::make_mut(last)
+        {
+            results.push(result);
+        } else {
+            self.push(Message::Results { results: vec![result] });
+        }
+    }
+
+    /// The parts of a response, which may already be followed by the results of its first calls.
+    fn response(&mut self, message: &MessageId) -> &mut Vec<Part> {
+        // Nothing but results can stand between a response and its later parts, so the search is short.
+        let recent = self.messages.len().saturating_sub(2);
+        let known = self.messages[recent..]
+            .iter()
+            .rposition(|known| matches!(&**known, Message::Assistant { id, .. } if id == message));
+        let known = known.map(|at| recent + at);
+        let at = known.unwrap_or_else(|| {
+            self.push(Message::Assistant { id: message.clone(), parts: Vec::new() });
+            self.messages.len() - 1
+        });
+        match Arc::make_mut(&mut self.messages[at]) {
+            Message::Assistant { parts, .. } => parts,
+            Message::User { .. } | Message::Results { .. } => unreachable!("found as an assistant's message"),
+        }
+    }
+
+    fn compact(&mut self, summary: &str, kept_from: Option<&MessageId>) {
+        let kept = kept_from.and_then(|first| {
+            self.messages.iter().position(|message| match &**message {
+                Message::User { id, .. } | Message::Assistant { id, .. } => id == first,
+                Message::Results { .. } => false,
+            })
+        });
+        let tail = kept.map(|at| self.messages.split_off(at)).unwrap_or_default();
+        self.messages.clear();
+        self.push(Message::User {
+            id: MessageId::from("summary"),
+            content: vec![Content::text(format!("What happened so far, in short:\n\n{summary}"))],
+        });
+        self.messages.extend(tail);
+    }
+}

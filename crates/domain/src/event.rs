@@ -1,0 +1,221 @@
+//! The log of a session: numbered events, from which everything else is derived.
+
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Approval, CallId, Content, Decision, MessageId, Mode, ModelId, Origin, Outcome, Place, PlanEntry, Question,
+    QuestionId, StopReason, ToolCard, ToolContent, TurnId, Usage,
+};
+
+/// Milliseconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Millis(pub u64);
+
+impl Millis {
+    pub fn now() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    pub life: u32,
+    pub number: u64,
+    pub at: Millis,
+    #[serde(flatten)]
+    pub kind: EventKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum EventKind {
+    /// Always the first event.
+    Created {
+        cwd: PathBuf,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        extra_roots: Vec<PathBuf>,
+        mode: Mode,
+        approval: Approval,
+        model: ModelId,
+    },
+    TurnStarted {
+        turn: TurnId,
+        origin: Origin,
+    },
+    UserMessage {
+        turn: TurnId,
+        message: MessageId,
+        content: Vec<Content>,
+    },
+    /// A piece of the model's answer. All pieces of one response share its message id.
+    AgentText {
+        message: MessageId,
+        text: String,
+    },
+    AgentThought {
+        message: MessageId,
+        text: String,
+    },
+    /// The model asked for a tool in this response. Nothing has run yet.
+    ToolCalled {
+        call: CallId,
+        message: MessageId,
+        card: ToolCard,
+    },
+    PermissionAsked {
+        question: Question,
+    },
+    PermissionAnswered {
+        question: QuestionId,
+        call: CallId,
+        decision: Decision,
+        /// Who answered, by name.
+        by: String,
+    },
+    /// From here on the call may have had an effect.
+    ToolStarted {
+        call: CallId,
+    },
+    ToolProgressed {
+        call: CallId,
+        content: Vec<ToolContent>,
+    },
+    ToolEnded {
+        call: CallId,
+        outcome: Outcome,
+    },
+    /// The model set its plan with the tool `update_plan`.
+    Planned {
+        call: CallId,
+        message: MessageId,
+        entries: Vec<PlanEntry>,
+    },
+    Configured {
+        setting: Setting,
+    },
+    Titled {
+        title: String,
+    },
+    /// What one model request cost, and how full its window is now.
+    Used {
+        usage: Usage,
+        window_used: u64,
+        window: u64,
+    },
+    /// Older messages were replaced by a summary in what the model sees.
+    Compacted {
+        summary: String,
+        /// The first message that the model still sees as it was.
+        kept_from: Option<MessageId>,
+    },
+    /// Something that the person should know and the model need not.
+    Noticed {
+        message: MessageId,
+        text: String,
+    },
+    TurnEnded {
+        turn: TurnId,
+        reason: StopReason,
+        usage: Usage,
+    },
+}
+
+/// A setting of the session and its new value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "id", content = "value", rename_all = "snake_case")]
+pub enum Setting {
+    Mode(Mode),
+    Approval(Approval),
+    Model(ModelId),
+}
+
+/// How safe an event must be before anything rests on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Durability {
+    /// Written soon; nobody waits for it.
+    Soon,
+    /// Must survive the end of the process before it is acknowledged.
+    Written,
+    /// Must survive the loss of power before what follows from it begins.
+    Synced,
+}
+
+impl Event {
+    pub fn place(&self) -> Place {
+        Place { life: self.life, number: self.number }
+    }
+
+    /// Joins the text of `next` to this event if the two are pieces of the same message; true if it did.
+    pub fn absorb(&mut self, next: &Event) -> bool {
+        match (&mut self.kind, &next.kind) {
+            (EventKind::AgentText { message, text }, EventKind::AgentText { message: next_message, text: more })
+            | (
+                EventKind::AgentThought { message, text },
+                EventKind::AgentThought { message: next_message, text: more },
+            ) if message == next_message => {
+                text.push_str(more);
+                self.number = next.number;
+                self.life = next.life;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl EventKind {
+    pub fn durability(&self) -> Durability {
+        match self {
+            Self::AgentText { .. }
+            | Self::AgentThought { .. }
+            | Self::ToolProgressed { .. }
+            | Self::Planned { .. }
+            | Self::Used { .. }
+            | Self::Titled { .. }
+            | Self::Noticed { .. }
+            | Self::ToolCalled { .. }
+            | Self::PermissionAsked { .. } => Durability::Soon,
+            Self::Created { .. }
+            | Self::PermissionAnswered { .. }
+            | Self::Configured { .. }
+            | Self::Compacted { .. } => Durability::Written,
+            Self::TurnStarted { .. }
+            | Self::UserMessage { .. }
+            | Self::ToolStarted { .. }
+            | Self::ToolEnded { .. }
+            | Self::TurnEnded { .. } => Durability::Synced,
+        }
+    }
+
+    /// Roughly what the event costs to hold in memory.
+    pub fn weight(&self) -> usize {
+        const BASE: usize = 200;
+        BASE + match self {
+            Self::AgentText { text, .. } | Self::AgentThought { text, .. } | Self::Noticed { text, .. } => text.len(),
+            Self::UserMessage { content, .. } => content.iter().map(Content::weight).sum(),
+            Self::ToolCalled { card, .. } => {
+                2 * card.title.len() + card.preview.iter().map(ToolContent::weight).sum::<usize>()
+            }
+            Self::ToolProgressed { content, .. } => content.iter().map(ToolContent::weight).sum(),
+            Self::ToolEnded { outcome, .. } => {
+                outcome.text.len() + outcome.content.iter().map(ToolContent::weight).sum::<usize>()
+            }
+            Self::Planned { entries, .. } => entries.iter().map(|entry| entry.content.len()).sum(),
+            Self::Compacted { summary, .. } => summary.len(),
+            Self::Titled { title } => title.len(),
+            Self::Created { .. }
+            | Self::TurnStarted { .. }
+            | Self::PermissionAsked { .. }
+            | Self::PermissionAnswered { .. }
+            | Self::ToolStarted { .. }
+            | Self::Configured { .. }
+            | Self::Used { .. }
+            | Self::TurnEnded { .. } => 0,
+        }
+    }
+}

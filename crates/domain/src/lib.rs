@@ -1,0 +1,30 @@
+//! The vocabulary of acpd: what a session is made of, and the ports through which the actors reach the world.
+//!
+//! Everything here is a plain value, a pure function or a trait. No I/O, no actix, no ACP: an editor's protocol is
+//! translated in `wire`, a provider's in `models`, and a disk's in `history`.
+
+pub mod card;
+pub mod client;
+pub mod content;
+pub mod conversation;
+pub mod event;
+pub mod history;
+pub mod id;
+pub mod model;
+pub mod permission;
+pub mod preset;
+pub mod site;
+pub mod state;
+pub mod tool;
+pub mod turn;
+
+pub use client::{ClientInfo, Origin};
+pub use content::{Content, Extras, Payload};
+pub use event::{Durability, Event, EventKind, Millis};
+pub use id::{CallId, ConnectionId, MessageId, ModelId, Place, QuestionId, SessionId, TurnId};
+pub use permission::{Access, Choice, Decision, Grant, Question, Verdict};
+pub use preset::{Approval, Mode};
+pub use site::{Environment, SeenFiles, Site};
+pub use state::SessionState;
+pub use tool::{Outcome, PlanEntry, ToolCard, ToolContent, ToolKind};
+pub use turn::{StopReason, TurnFailure, Usage};

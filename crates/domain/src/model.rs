@@ -1,0 +1,79 @@
+//! The port to language models.
+
+use std::sync::Arc;
+
+use futures_util::stream::BoxStream;
+use serde_json::Value;
+
+use crate::conversation::Message;
+use crate::tool::ToolSpec;
+use crate::turn::FailureKind;
+use crate::{Environment, ModelId, StopReason, TurnFailure, Usage};
+
+/// One request to a model: everything it is told.
+#[derive(Clone, Debug)]
+pub struct ModelRequest {
+    /// Who it is and where it works.
+    pub system: String,
+    pub messages: Vec<Arc<Message>>,
+    pub tools: Vec<ToolSpec>,
+    /// Where keys may be found.
+    pub environment: Arc<Environment>,
+}
+
+/// One piece of a model's streamed answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Delta {
+    Text(String),
+    Thought(String),
+    /// A tool call, whole.
+    Call {
+        tool: String,
+        input: Value,
+    },
+    Usage(Usage),
+    /// Why the answer ended. `EndTurn` with calls made means that the model waits for their outcomes.
+    Stopped(StopReason),
+}
+
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct ModelError {
+    pub kind: FailureKind,
+    pub message: String,
+    pub data: Value,
+}
+
+impl From<ModelError> for TurnFailure {
+    fn from(error: ModelError) -> Self {
+        Self { kind: error.kind, message: error.message, data: error.data }
+    }
+}
+
+/// A model as it is shown to people.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelInfo {
+    pub id: ModelId,
+    pub name: String,
+    /// Tokens that fit into one request.
+    pub window: u64,
+    pub images: bool,
+    pub audio: bool,
+}
+
+pub trait Model: Send + Sync + 'static {
+    fn info(&self) -> &ModelInfo;
+
+    /// Streams an answer. Dropping the stream aborts the request.
+    fn respond(&self, request: ModelRequest) -> BoxStream<'static, Result<Delta, ModelError>>;
+}
+
+/// The models that a session may choose from.
+pub trait Catalogue: Send + Sync + 'static {
+    fn list(&self, environment: &Environment) -> Vec<ModelInfo>;
+
+    fn find(&self, id: &ModelId) -> Option<Arc<dyn Model>>;
+
+    /// What a new session uses.
+    fn default_model(&self, environment: &Environment) -> ModelId;
+}

@@ -1,0 +1,197 @@
+//! Who may do what: the question, the answer, and what is remembered of it.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Approval, CallId, QuestionId, ToolCard, ToolKind};
+
+/// Whether a call must be allowed before it runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    /// Runs without asking.
+    Free,
+    /// Asks first. `always` is what an "always" answer would cover; without it only "once" is offered.
+    Ask { always: Option<Grant> },
+}
+
+/// What an "always" answer covers, for this session.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Grant {
+    /// Every call of a tool.
+    Tool(String),
+    /// Shell commands that begin with these words.
+    Command(Vec<String>),
+    /// Edits of files below a folder.
+    Folder(PathBuf),
+}
+
+impl Grant {
+    pub fn covers(&self, wanted: &Grant) -> bool {
+        match (self, wanted) {
+            (Grant::Tool(mine), Grant::Tool(theirs)) => mine == theirs,
+            (Grant::Command(mine), Grant::Command(theirs)) => theirs.starts_with(mine),
+            (Grant::Folder(mine), Grant::Folder(theirs)) => theirs.starts_with(mine),
+            (Grant::Tool(_) | Grant::Command(_) | Grant::Folder(_), _) => false,
+        }
+    }
+
+    /// The end of a sentence that begins with "Always allow".
+    pub fn label(&self) -> String {
+        match self {
+            Grant::Tool(name) => name.clone(),
+            Grant::Command(words) => format!("`{}` commands", words.join(" ")),
+            Grant::Folder(path) => format!("edits in {}", path.display()),
+        }
+    }
+}
+
+/// A question that is open until somebody answers it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    pub id: QuestionId,
+    pub call: CallId,
+    pub always: Option<Grant>,
+}
+
+impl Question {
+    /// The answers on offer, in the order in which they are shown.
+    pub fn choices(&self) -> &'static [Choice] {
+        match self.always {
+            Some(_) => &[Choice::AllowOnce, Choice::AllowAlways, Choice::RejectOnce, Choice::RejectAlways],
+            None => &[Choice::AllowOnce, Choice::RejectOnce],
+        }
+    }
+
+    pub fn choice_name(&self, choice: Choice) -> String {
+        let scope = self.always.as_ref().map(Grant::label).unwrap_or_default();
+        match choice {
+            Choice::AllowOnce => "Allow".to_owned(),
+            Choice::AllowAlways => format!("Always allow {scope}"),
+            Choice::RejectOnce => "Reject".to_owned(),
+            Choice::RejectAlways => format!("Always reject {scope}"),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Choice {
+    AllowOnce,
+    AllowAlways,
+    RejectOnce,
+    RejectAlways,
+}
+
+impl Choice {
+    pub const ALL: [Choice; 4] = [Choice::AllowOnce, Choice::AllowAlways, Choice::RejectOnce, Choice::RejectAlways];
+
+    pub fn id(self) -> &'static str {
+        match self {
+            Choice::AllowOnce => "allow_once",
+            Choice::AllowAlways => "allow_always",
+            Choice::RejectOnce => "reject_once",
+            Choice::RejectAlways => "reject_always",
+        }
+    }
+
+    pub fn from_id(id: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|choice| choice.id() == id)
+    }
+
+    pub fn allows(self) -> bool {
+        matches!(self, Choice::AllowOnce | Choice::AllowAlways)
+    }
+}
+
+/// How a question was settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    Chose(Choice),
+    /// The client cancelled, which ends the turn.
+    Cancelled,
+    /// The daemon ended before anybody answered; nothing was run.
+    Unanswered,
+}
+
+/// "Always" answers of one session, newest last.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    rules: Vec<(Grant, bool)>,
+}
+
+impl Memory {
+    pub fn remember(&mut self, grant: Grant, allow: bool) {
+        self.rules.retain(|(known, _)| *known != grant);
+        self.rules.push((grant, allow));
+    }
+
+    /// A rejection wins over a permission.
+    pub fn recall(&self, wanted: &Grant) -> Option<bool> {
+        let mut found = None;
+        for (grant, allow) in &self.rules {
+            if grant.covers(wanted) {
+                found = Some(found.unwrap_or(true) && *allow);
+            }
+        }
+        found
+    }
+
+    pub fn rules(&self) -> &[(Grant, bool)] {
+        &self.rules
+    }
+}
+
+/// What becomes of a planned call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Run,
+    Ask,
+    Deny,
+}
+
+/// Decides from the card, the session's approval setting and what it remembers.
+pub fn decide(card: &ToolCard, approval: Approval, memory: &Memory) -> Verdict {
+    let Access::Ask { always } = &card.access else {
+        return Verdict::Run;
+    };
+    match always.as_ref().and_then(|grant| memory.recall(grant)) {
+        Some(true) => return Verdict::Run,
+        Some(false) => return Verdict::Deny,
+        None => {}
+    }
+    match approval {
+        Approval::Never => Verdict::Run,
+        Approval::AcceptEdits if card.kind == ToolKind::Edit => Verdict::Run,
+        Approval::AcceptEdits | Approval::Ask => Verdict::Ask,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(text: &str) -> Grant {
+        Grant::Command(text.split(' ').map(str::to_owned).collect())
+    }
+
+    #[test]
+    fn a_rejection_wins_over_a_wider_permission() {
+        let mut memory = Memory::default();
+        memory.remember(command("git"), true);
+        memory.remember(command("git push"), false);
+        assert_eq!(memory.recall(&command("git status")), Some(true));
+        assert_eq!(memory.recall(&command("git push --force")), Some(false));
+        assert_eq!(memory.recall(&command("cargo test")), None);
+    }
+
+    #[test]
+    fn a_folder_covers_what_lies_below_it_and_not_its_namesake() {
+        let folder = Grant::Folder("/work/src".into());
+        assert!(folder.covers(&Grant::Folder("/work/src/deep".into())));
+        assert!(!folder.covers(&Grant::Folder("/work/src2".into())));
+    }
+}

@@ -1,0 +1,89 @@
+//! Modes choose the tools; approval says when to ask.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    #[default]
+    Full,
+    ReadOnly,
+    Safe,
+    Sandbox,
+}
+
+impl Mode {
+    pub const ALL: [Mode; 4] = [Mode::Full, Mode::ReadOnly, Mode::Safe, Mode::Sandbox];
+
+    pub fn id(self) -> &'static str {
+        match self {
+            Mode::Full => "full",
+            Mode::ReadOnly => "read-only",
+            Mode::Safe => "safe",
+            Mode::Sandbox => "sandbox",
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Full => "Full access",
+            Mode::ReadOnly => "Read only",
+            Mode::Safe => "Safe",
+            Mode::Sandbox => "Sandbox",
+        }
+    }
+
+    pub fn description(self) -> &'static str {
+        match self {
+            Mode::Full => "All tools",
+            Mode::ReadOnly => "No writing and no commands",
+            Mode::Safe => "File tools only: no commands, no sub-agents, no MCP tools that may write",
+            Mode::Sandbox => "Commands run in a kernel sandbox without network",
+        }
+    }
+
+    pub fn from_id(id: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.id() == id)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Approval {
+    #[default]
+    Ask,
+    AcceptEdits,
+    Never,
+}
+
+impl Approval {
+    pub const ALL: [Approval; 3] = [Approval::Ask, Approval::AcceptEdits, Approval::Never];
+
+    pub fn id(self) -> &'static str {
+        match self {
+            Approval::Ask => "ask",
+            Approval::AcceptEdits => "accept-edits",
+            Approval::Never => "never",
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Approval::Ask => "Ask first",
+            Approval::AcceptEdits => "Accept edits",
+            Approval::Never => "Never ask",
+        }
+    }
+
+    pub fn description(self) -> &'static str {
+        match self {
+            Approval::Ask => "Ask before writing and before running commands",
+            Approval::AcceptEdits => "Edit files without asking; ask before running commands",
+            Approval::Never => "Do everything without asking",
+        }
+    }
+
+    pub fn from_id(id: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|approval| approval.id() == id)
+    }
+}

@@ -1,0 +1,80 @@
+//! Where a session's tools work: folder, roots, environment, and which files the model has seen.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::{Mode, SessionId};
+
+/// Handed to the toolbox with every call. The roots are absolute; the first is the working folder.
+#[derive(Clone, Debug)]
+pub struct Site {
+    pub session: SessionId,
+    pub cwd: PathBuf,
+    /// Folders beside `cwd` that the session may work in.
+    pub extra_roots: Vec<PathBuf>,
+    pub mode: Mode,
+    pub environment: Arc<Environment>,
+    pub seen: Arc<SeenFiles>,
+}
+
+impl Site {
+    pub fn roots(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(self.cwd.as_path()).chain(self.extra_roots.iter().map(PathBuf::as_path))
+    }
+}
+
+/// Environment variables of the editor behind a session. They may hold keys, so `Debug` shows names only.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromIterator<(String, String)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().collect())
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// What the model saw of each file when it last read or wrote it, so that an edit of a file that changed since can be
+/// refused. Kept in memory only: after a restart the model reads again before it writes.
+#[derive(Debug, Default)]
+pub struct SeenFiles(Mutex<HashMap<PathBuf, Fingerprint>>);
+
+/// A digest of a file's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fingerprint(pub u64);
+
+impl SeenFiles {
+    pub fn note(&self, path: &Path, print: Fingerprint) {
+        self.lock().insert(path.to_owned(), print);
+    }
+
+    pub fn recall(&self, path: &Path) -> Option<Fingerprint> {
+        self.lock().get(path).copied()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<PathBuf, Fingerprint>> {
+        // The map is whole after every operation, so a panic elsewhere does not spoil it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

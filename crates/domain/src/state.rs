@@ -1,0 +1,205 @@
+//! What a session is now: its log, folded. Live appends and a reopening from disk go through the same `apply`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::conversation::Conversation;
+use crate::event::Setting;
+use crate::history::SessionMeta;
+use crate::permission::Memory;
+use crate::tool::OutcomeKind;
+use crate::{
+    Approval, CallId, Decision, Event, EventKind, Millis, Mode, ModelId, Origin, Outcome, Place, Question, SessionId,
+    StopReason, ToolCard, TurnId, Usage,
+};
+
+#[derive(Clone, Debug)]
+pub struct SessionState {
+    pub id: SessionId,
+    pub cwd: PathBuf,
+    pub extra_roots: Vec<PathBuf>,
+    pub mode: Mode,
+    pub approval: Approval,
+    pub model: ModelId,
+    pub title: Option<String>,
+    pub created: Millis,
+    pub updated: Millis,
+    pub memory: Memory,
+    /// Spent over the session's whole life.
+    pub usage: Usage,
+    /// How full the model's window was after its last request.
+    pub window_used: u64,
+    pub conversation: Conversation,
+    pub messages: u64,
+    pub turn: Option<OpenTurn>,
+    /// Calls that have no outcome yet.
+    pub calls: BTreeMap<CallId, OpenCall>,
+    /// The questions that nobody has answered, oldest first.
+    pub questions: Vec<Question>,
+    /// The place of the last event; number 0 before the first.
+    pub head: Place,
+    /// The last place of each life that is over.
+    pub past_lives: Vec<Place>,
+}
+
+#[derive(Clone, Debug)]
+pub struct OpenTurn {
+    pub id: TurnId,
+    pub origin: Origin,
+    pub started: Millis,
+}
+
+#[derive(Clone, Debug)]
+pub struct OpenCall {
+    pub card: ToolCard,
+    pub started: bool,
+}
+
+impl SessionState {
+    pub fn new(id: SessionId) -> Self {
+        Self {
+            id,
+            cwd: PathBuf::new(),
+            extra_roots: Vec::new(),
+            mode: Mode::default(),
+            approval: Approval::default(),
+            model: ModelId::from(""),
+            title: None,
+            created: Millis::default(),
+            updated: Millis::default(),
+            memory: Memory::default(),
+            usage: Usage::default(),
+            window_used: 0,
+            conversation: Conversation::default(),
+            messages: 0,
+            turn: None,
+            calls: BTreeMap::new(),
+            questions: Vec::new(),
+            head: Place { life: 1, number: 0 },
+            past_lives: Vec::new(),
+        }
+    }
+
+    pub fn apply(&mut self, event: &Event) {
+        if event.life > self.head.life {
+            self.past_lives.push(self.head);
+        }
+        self.head = event.place();
+        self.updated = event.at;
+        self.conversation.apply(event);
+        match &event.kind {
+            EventKind::Created { cwd, extra_roots, mode, approval, model } => {
+                self.created = event.at;
+                self.cwd.clone_from(cwd);
+                self.extra_roots.clone_from(extra_roots);
+                self.mode = *mode;
+                self.approval = *approval;
+                self.model = model.clone();
+            }
+            EventKind::TurnStarted { turn, origin } => {
+                self.turn = Some(OpenTurn { id: turn.clone(), origin: origin.clone(), started: event.at });
+            }
+            EventKind::UserMessage { .. } => self.messages += 1,
+            EventKind::ToolCalled { call, card, .. } => {
+                self.calls.insert(call.clone(), OpenCall { card: card.clone(), started: false });
+            }
+            EventKind::PermissionAsked { question } => self.questions.push(question.clone()),
+            EventKind::PermissionAnswered { question, decision, .. } => self.settle(question, *decision),
+            EventKind::ToolStarted { call } => {
+                if let Some(open) = self.calls.get_mut(call) {
+                    open.started = true;
+                }
+            }
+            EventKind::ToolEnded { call, .. } => {
+                self.calls.remove(call);
+            }
+            EventKind::Configured { setting } => self.configure(setting),
+            EventKind::Titled { title } => self.title = Some(title.clone()),
+            EventKind::Used { usage, window_used, .. } => {
+                self.usage += *usage;
+                self.window_used = *window_used;
+                self.messages += 1;
+            }
+            EventKind::TurnEnded { .. } => self.turn = None,
+            EventKind::AgentText { .. }
+            | EventKind::AgentThought { .. }
+            | EventKind::ToolProgressed { .. }
+            | EventKind::Planned { .. }
+            | EventKind::Compacted { .. }
+            | EventKind::Noticed { .. } => {}
+        }
+    }
+
+    fn settle(&mut self, id: &crate::QuestionId, decision: Decision) {
+        let Some(at) = self.questions.iter().position(|question| question.id == *id) else { return };
+        let question = self.questions.remove(at);
+        if let (Decision::Chose(choice), Some(grant)) = (decision, question.always) {
+            match choice {
+                crate::Choice::AllowAlways => self.memory.remember(grant, true),
+                crate::Choice::RejectAlways => self.memory.remember(grant, false),
+                crate::Choice::AllowOnce | crate::Choice::RejectOnce => {}
+            }
+        }
+    }
+
+    fn configure(&mut self, setting: &Setting) {
+        match setting {
+            Setting::Mode(mode) => self.mode = *mode,
+            Setting::Approval(approval) => self.approval = *approval,
+            Setting::Model(model) => self.model = model.clone(),
+        }
+    }
+
+    /// What must be appended so that nothing stays open: unanswered questions, calls without an outcome, and the turn.
+    /// Used when a session is opened after an unclean end, and when a turn dies.
+    pub fn closing(&self, verdict: OutcomeKind, reason: StopReason) -> Vec<EventKind> {
+        let mut kinds = Vec::new();
+        for question in &self.questions {
+            kinds.push(EventKind::PermissionAnswered {
+                question: question.id.clone(),
+                call: question.call.clone(),
+                decision: Decision::Unanswered,
+                by: "acpd".to_owned(),
+            });
+        }
+        for (call, open) in &self.calls {
+            kinds.push(EventKind::ToolEnded { call: call.clone(), outcome: unfinished(open, verdict) });
+        }
+        if let Some(turn) = &self.turn {
+            kinds.push(EventKind::TurnEnded { turn: turn.id.clone(), reason, usage: Usage::default() });
+        }
+        kinds
+    }
+
+    /// Where a reader who saw everything up to `place` goes on. A place beyond what is stored of its life means the end
+    /// of that life, since the rest of it never reached the disk.
+    pub fn next_after(&self, place: Place) -> u64 {
+        let end = self.past_lives.iter().find(|end| end.life == place.life).copied();
+        let end = end.unwrap_or(self.head);
+        place.number.min(end.number) + 1
+    }
+
+    pub fn meta(&self, clean: bool) -> SessionMeta {
+        SessionMeta {
+            id: self.id.clone(),
+            cwd: self.cwd.clone(),
+            extra_roots: self.extra_roots.clone(),
+            title: self.title.clone(),
+            created: self.created,
+            updated: self.updated,
+            messages: self.messages,
+            last: self.head.number,
+            life: self.head.life,
+            clean,
+        }
+    }
+}
+
+fn unfinished(open: &OpenCall, verdict: OutcomeKind) -> Outcome {
+    let text = match (verdict, open.started) {
+        (OutcomeKind::Cancelled, _) => return Outcome::cancelled(),
+        (_, true) => "The call was interrupted; it may have had an effect.",
+        (_, false) => "The call was interrupted before it ran; nothing was done.",
+    };
+    Outcome { verdict, ..Outcome::failed(text) }
+}

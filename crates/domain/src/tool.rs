@@ -1,0 +1,220 @@
+//! Tools as the actors see them: what is offered, what one call would do, and the port that carries it out.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Access, Mode, Site};
+
+/// The name under which the turn itself keeps the plan; the registry declares it, the turn carries it out.
+pub const UPDATE_PLAN: &str = "update_plan";
+
+/// A tool as it is offered to a model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolSpec {
+    pub name: String,
+    pub description: String,
+    /// JSON Schema of the input.
+    pub schema: Value,
+    /// Changes nothing, so that several such calls may run at once.
+    pub read_only: bool,
+}
+
+/// What a model asked for, before anybody looked at it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolRequest {
+    pub tool: String,
+    pub input: Value,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolKind {
+    Read,
+    Search,
+    Edit,
+    Execute,
+    Fetch,
+    Think,
+    Other,
+}
+
+/// What one call would do, in words and pictures for the person who must allow it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolCard {
+    pub tool: String,
+    pub title: String,
+    pub kind: ToolKind,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub locations: Vec<Location>,
+    pub input: Value,
+    /// Shown before the call runs: the diff of an edit, the command of a shell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub preview: Vec<ToolContent>,
+    pub access: Access,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Location {
+    pub path: PathBuf,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ToolContent {
+    Text {
+        text: String,
+    },
+    Diff {
+        path: PathBuf,
+        /// None for a new file.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        old: Option<String>,
+        new: String,
+    },
+    Image {
+        data: String,
+        mime: String,
+    },
+}
+
+impl ToolContent {
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into() }
+    }
+
+    pub fn weight(&self) -> usize {
+        match self {
+            Self::Text { text } => text.len(),
+            Self::Diff { old, new, .. } => old.as_ref().map_or(0, String::len) + new.len(),
+            Self::Image { data, .. } => data.len(),
+        }
+    }
+}
+
+/// How a call ended. A failure is an outcome that the model hears, not an error of ours.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    pub verdict: OutcomeKind,
+    /// What the model hears.
+    pub text: String,
+    /// What people see; empty means what the model hears.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub content: Vec<ToolContent>,
+    /// Facts for programs: exit status, sizes.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub raw: Value,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutcomeKind {
+    Completed,
+    Failed,
+    Denied,
+    Cancelled,
+    /// The daemon ended before the call did.
+    Interrupted,
+}
+
+impl Outcome {
+    pub fn completed(text: impl Into<String>) -> Self {
+        Self::of(OutcomeKind::Completed, text)
+    }
+
+    pub fn failed(text: impl Into<String>) -> Self {
+        Self::of(OutcomeKind::Failed, text)
+    }
+
+    pub fn denied() -> Self {
+        Self::of(OutcomeKind::Denied, "Permission denied.")
+    }
+
+    pub fn cancelled() -> Self {
+        Self::of(OutcomeKind::Cancelled, "Cancelled by the user.")
+    }
+
+    fn of(verdict: OutcomeKind, text: impl Into<String>) -> Self {
+        Self { verdict, text: text.into(), content: Vec::new(), raw: Value::Null }
+    }
+
+    #[must_use]
+    pub fn showing(mut self, content: Vec<ToolContent>) -> Self {
+        self.content = content;
+        self
+    }
+
+    #[must_use]
+    pub fn with_raw(mut self, raw: Value) -> Self {
+        self.raw = raw;
+        self
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanEntry {
+    pub content: String,
+    #[serde(default)]
+    pub priority: Priority,
+    #[serde(default)]
+    pub status: PlanStatus,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Priority {
+    High,
+    #[default]
+    Medium,
+    Low,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanStatus {
+    #[default]
+    Pending,
+    InProgress,
+    Completed,
+}
+
+/// The tools of all sessions.
+pub trait Toolbox: Send + Sync + 'static {
+    /// What a mode offers.
+    fn offer(&self, mode: Mode) -> Vec<ToolSpec>;
+
+    /// Looks at a request and says what it would do, without doing it. A refusal (unknown tool, bad input, a path
+    /// outside the roots, a tool that the mode leaves out) is what the model hears.
+    fn plan(&self, request: ToolRequest, site: Arc<Site>) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>>;
+}
+
+/// One call, planned and ready to run.
+pub trait Job: Send + 'static {
+    fn card(&self) -> &ToolCard;
+
+    /// Does it. When the desk says `cancelled`, the job ends what it started and returns; if its future is dropped
+    /// instead, what it started must end too.
+    fn run(self: Box<Self>, desk: Arc<dyn Desk>) -> BoxFuture<'static, Outcome>;
+}
+
+/// Why a request was not even planned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refusal {
+    pub kind: ToolKind,
+    pub title: String,
+    pub reason: String,
+}
+
+/// What a running tool may ask of its session.
+pub trait Desk: Send + Sync + 'static {
+    /// Shows how far the call has come; replaces what was shown before. Throttled by the caller's good sense.
+    fn progress(&self, content: Vec<ToolContent>);
+
+    /// Resolves when the call should end.
+    fn cancelled(&self) -> BoxFuture<'static, ()>;
+}

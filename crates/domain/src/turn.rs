@@ -1,0 +1,76 @@
+//! How a turn ends and what it cost.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    EndTurn,
+    MaxTokens,
+    MaxTurnRequests,
+    Refusal,
+    Cancelled,
+    /// The daemon ended before the turn did; written when the session is opened again.
+    Interrupted,
+    /// The turn could not go on. The prompt is answered with an error.
+    Failed(TurnFailure),
+}
+
+/// Why a turn failed, in words for the person at the editor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnFailure {
+    pub kind: FailureKind,
+    pub message: String,
+    /// What the editor's error carries as `data`: who failed, how, and what to do.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub data: Value,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// We are at fault, or the machine is.
+    Internal,
+    /// The model's provider failed.
+    Model,
+    /// A key is missing or wrong.
+    Authentication,
+    /// The history could not be written.
+    History,
+}
+
+impl TurnFailure {
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self { kind: FailureKind::Internal, message: message.into(), data: Value::Null }
+    }
+}
+
+/// Tokens, summed over the requests that they stand for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    pub input: u64,
+    pub output: u64,
+    #[serde(default)]
+    pub cached_read: u64,
+    #[serde(default)]
+    pub cached_write: u64,
+    #[serde(default)]
+    pub thought: u64,
+}
+
+impl Usage {
+    pub fn total(&self) -> u64 {
+        self.input + self.output
+    }
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, more: Self) {
+        self.input += more.input;
+        self.output += more.output;
+        self.cached_read += more.cached_read;
+        self.cached_write += more.cached_write;
+        self.thought += more.thought;
+    }
+}

@@ -1,0 +1,115 @@
+//! What a client can ask for, in the domain's words.
+
+use std::path::PathBuf;
+
+use domain::{ClientInfo, Content, Environment, MessageId, SessionId};
+use serde_json::Value;
+
+use crate::rpc::Id;
+
+/// A request, checked and made whole.
+#[derive(Debug)]
+pub enum Call {
+    Initialize(Initialize),
+    NewSession(NewSession),
+    LoadSession(OpenSession),
+    ListSessions(ListSessions),
+    Prompt(Prompt),
+    CloseSession { session: SessionId },
+    DeleteSession { session: SessionId },
+    ResumeSession(OpenSession),
+    ForkSession(OpenSession),
+    /// `session/set_mode`, `session/set_model`, `session/set_config_option` and `config/set`, all of which set one option.
+    Configure(Configure),
+    Authenticate { method: String },
+    Logout,
+    Hello(Hello),
+    /// `_acpd/sessions`: the live sessions, for `ctl`.
+    DescribeSessions,
+    DescribeConnections,
+    DescribeStatus,
+    /// `_acpd/stop`: the daemon ends in good order.
+    Stop,
+}
+
+/// A notification.
+#[derive(Debug)]
+pub enum Notice {
+    CancelTurn { session: SessionId },
+    /// `$/cancel_request`: the client no longer wants an answer to this request of its own.
+    CancelRequest { request: Id },
+    /// Anything else, which is ignored.
+    Unknown { method: String },
+}
+
+#[derive(Debug, Default, PartialEq)]
+pub struct Initialize {
+    pub version: i64,
+    pub client: Option<ClientInfo>,
+    pub abilities: Abilities,
+}
+
+/// What a client can do for us.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Abilities {
+    pub read_files: bool,
+    pub write_files: bool,
+    pub terminal: bool,
+}
+
+#[derive(Debug, PartialEq)]
+pub struct NewSession {
+    pub cwd: PathBuf,
+    pub extra_roots: Vec<PathBuf>,
+    pub servers: Vec<Value>,
+}
+
+#[derive(Debug, PartialEq)]
+pub struct OpenSession {
+    pub session: SessionId,
+    /// None where the client left it out: the session's own.
+    pub cwd: Option<PathBuf>,
+    /// None where the client left them out: the session's own.
+    pub extra_roots: Option<Vec<PathBuf>>,
+    pub servers: Vec<Value>,
+}
+
+#[derive(Debug, Default, PartialEq)]
+pub struct ListSessions {
+    pub cwd: Option<PathBuf>,
+    pub cursor: Option<String>,
+}
+
+#[derive(Debug, PartialEq)]
+pub struct Prompt {
+    pub session: SessionId,
+    pub content: Vec<Content>,
+    pub message: Option<MessageId>,
+}
+
+#[derive(Debug, PartialEq)]
+pub struct Configure {
+    pub session: SessionId,
+    /// The option's id: `mode`, `model`, `approval`, ...
+    pub option: String,
+    pub value: String,
+    pub answer: ConfigureAnswer,
+}
+
+/// What the method that was used answers with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConfigureAnswer {
+    /// `{}`.
+    Empty,
+    /// The complete list of options.
+    Options,
+}
+
+/// How a bridge, `ask` or `ctl` introduces itself.
+#[derive(Debug, PartialEq)]
+pub struct Hello {
+    pub version: String,
+    pub bridge: Option<String>,
+    pub environment: Environment,
+    pub home: Option<PathBuf>,
+}
