@@ -66,6 +66,7 @@ impl Conversation {
             }
             EventKind::Compacted { summary, kept_from } => self.compact(summary, kept_from.as_ref()),
             EventKind::Created { .. }
+            | EventKind::Reopened
             | EventKind::TurnStarted { .. }
             | EventKind::PermissionAsked { .. }
             | EventKind::PermissionAnswered { .. }

@@ -43,6 +43,8 @@ pub enum EventKind {
         approval: Approval,
         model: ModelId,
     },
+    /// The session was opened after an unclean end; a new life begins here.
+    Reopened,
     TurnStarted {
         turn: TurnId,
         origin: Origin,
@@ -150,20 +152,27 @@ impl Event {
         Place { life: self.life, number: self.number }
     }
 
-    /// Joins the text of `next` to this event if the two are pieces of the same message; true if it did.
-    pub fn absorb(&mut self, next: &Event) -> bool {
-        match (&mut self.kind, &next.kind) {
-            (EventKind::AgentText { message, text }, EventKind::AgentText { message: next_message, text: more })
-            | (
-                EventKind::AgentThought { message, text },
-                EventKind::AgentThought { message: next_message, text: more },
-            ) if message == next_message => {
-                text.push_str(more);
-                self.number = next.number;
-                self.life = next.life;
-                true
+    /// Whether `next` is a further piece of this event's message.
+    pub fn continues_with(&self, next: &Event) -> bool {
+        match (&self.kind, &next.kind) {
+            (EventKind::AgentText { message: mine, .. }, EventKind::AgentText { message: theirs, .. })
+            | (EventKind::AgentThought { message: mine, .. }, EventKind::AgentThought { message: theirs, .. }) => {
+                mine == theirs
             }
             _ => false,
+        }
+    }
+
+    /// Joins the text of `next`, which must continue this event, and takes its place.
+    pub fn absorb(&mut self, next: &Event) {
+        if let (
+            EventKind::AgentText { text, .. } | EventKind::AgentThought { text, .. },
+            EventKind::AgentText { text: more, .. } | EventKind::AgentThought { text: more, .. },
+        ) = (&mut self.kind, &next.kind)
+        {
+            text.push_str(more);
+            self.life = next.life;
+            self.number = next.number;
         }
     }
 }
@@ -181,6 +190,7 @@ impl EventKind {
             | Self::ToolCalled { .. }
             | Self::PermissionAsked { .. } => Durability::Soon,
             Self::Created { .. }
+            | Self::Reopened
             | Self::PermissionAnswered { .. }
             | Self::Configured { .. }
             | Self::Compacted { .. } => Durability::Written,
@@ -209,6 +219,7 @@ impl EventKind {
             Self::Compacted { summary, .. } => summary.len(),
             Self::Titled { title } => title.len(),
             Self::Created { .. }
+            | Self::Reopened
             | Self::TurnStarted { .. }
             | Self::PermissionAsked { .. }
             | Self::PermissionAnswered { .. }

@@ -64,7 +64,9 @@ pub enum Settled {
 }
 
 /// Reports what became of a record, exactly once: a record that is dropped on its way reports `Lost`.
-pub struct Receipt(Option<Box<dyn FnOnce(Result<Settled, HistoryError>) + Send>>);
+pub struct Receipt(Option<Report>);
+
+type Report = Box<dyn FnOnce(Result<Settled, HistoryError>) + Send>;
 
 impl Receipt {
     pub fn new(report: impl FnOnce(Result<Settled, HistoryError>) + Send + 'static) -> Self {

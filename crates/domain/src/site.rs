@@ -5,6 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::future::BoxFuture;
+
 use crate::{Mode, SessionId};
 
 /// Handed to the toolbox with every call. The roots are absolute; the first is the working folder.
@@ -77,4 +79,10 @@ impl SeenFiles {
         // The map is whole after every operation, so a panic elsewhere does not spoil it.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The port to the folders of this machine, for checking what a client names.
+pub trait Folders: Send + Sync + 'static {
+    /// The folder's real path, or why it cannot be worked in.
+    fn resolve(&self, path: PathBuf) -> BoxFuture<'static, Result<PathBuf, String>>;
 }

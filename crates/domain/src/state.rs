@@ -121,7 +121,8 @@ impl SessionState {
                 self.messages += 1;
             }
             EventKind::TurnEnded { .. } => self.turn = None,
-            EventKind::AgentText { .. }
+            EventKind::Reopened
+            | EventKind::AgentText { .. }
             | EventKind::AgentThought { .. }
             | EventKind::ToolProgressed { .. }
             | EventKind::Planned { .. }

@@ -15,13 +15,19 @@ pub enum Call {
     LoadSession(OpenSession),
     ListSessions(ListSessions),
     Prompt(Prompt),
-    CloseSession { session: SessionId },
-    DeleteSession { session: SessionId },
+    CloseSession {
+        session: SessionId,
+    },
+    DeleteSession {
+        session: SessionId,
+    },
     ResumeSession(OpenSession),
     ForkSession(OpenSession),
     /// `session/set_mode`, `session/set_model`, `session/set_config_option` and `config/set`, all of which set one option.
     Configure(Configure),
-    Authenticate { method: String },
+    Authenticate {
+        method: String,
+    },
     Logout,
     Hello(Hello),
     /// `_acpd/sessions`: the live sessions, for `ctl`.
@@ -35,11 +41,17 @@ pub enum Call {
 /// A notification.
 #[derive(Debug)]
 pub enum Notice {
-    CancelTurn { session: SessionId },
+    CancelTurn {
+        session: SessionId,
+    },
     /// `$/cancel_request`: the client no longer wants an answer to this request of its own.
-    CancelRequest { request: Id },
+    CancelRequest {
+        request: Id,
+    },
     /// Anything else, which is ignored.
-    Unknown { method: String },
+    Unknown {
+        method: String,
+    },
 }
 
 #[derive(Debug, Default, PartialEq)]

@@ -10,8 +10,11 @@ pub mod from_acp;
 pub mod glance;
 pub mod method;
 pub mod rpc;
+mod shallow;
 pub mod to_acp;
 pub mod translator;
+#[cfg(test)]
+mod witness;
 
 pub use call::{Abilities, Call, Notice};
 pub use rpc::{Id, Incoming, RpcError};

@@ -1,34 +1,371 @@
 //! The JSON-RPC envelope: what a frame is, and how answers, questions and notices are written.
+//!
+//! Knows nothing of what a method means: that is `from_acp`'s to say.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 
 use crate::call::{Call, Notice};
+use crate::{from_acp, shallow};
 
-/// A request's id as its sender wrote it: `1`, `1.0`, `"a"` or `null`. It goes back as the same bytes.
-#[derive(Clone, PartialEq, Eq, Hash)]
+/// Longer messages of an error are cut; what else there is to say belongs into its data.
+const MESSAGE_LIMIT: usize = 200;
+
+/// A request's id as its sender wrote it: `1`, `1.0`, `"a"` or `null`. It goes back as the same bytes. Two ids are
+/// equal if they are the same token; strings are equal if they say the same, however they are escaped.
+#[derive(Clone)]
 pub struct Id(Arc<str>);
 
 /// What one frame turned out to be.
 #[derive(Debug)]
 pub enum Incoming {
-    Request { id: Id, call: Result<Call, RpcError> },
+    Request {
+        id: Id,
+        call: Result<Call, RpcError>,
+    },
     Notice(Notice),
     /// An answer to a request of ours.
-    Reply { id: Id, result: Result<Box<RawValue>, RpcError> },
+    Reply {
+        id: Id,
+        result: Result<Box<RawValue>, RpcError>,
+    },
     /// Not a message. The error goes back with the id `null`.
     Malformed(RpcError),
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, thiserror::Error)]
+#[error("{message} ({code})")]
 pub struct RpcError {
     pub code: i32,
     pub message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
 }
+
+impl Id {
+    pub fn null() -> Self {
+        Self("null".into())
+    }
+
+    /// An id of ours.
+    pub fn from_text(text: &str) -> Self {
+        Self(Value::from(text).to_string().into())
+    }
+
+    /// Takes a number, a string or `null`; nothing else is an id.
+    pub fn from_raw(raw: &RawValue) -> Result<Self, RpcError> {
+        match raw.get().as_bytes().first() {
+            Some(b'"' | b'-' | b'0'..=b'9' | b'n') => Ok(Self(raw.get().into())),
+            _ => Err(RpcError::invalid_request("The id must be a number, a string or null")),
+        }
+    }
+
+    pub fn raw(&self) -> &str {
+        &self.0
+    }
+
+    /// The one way of writing this id among those that mean the same.
+    fn canonical(&self) -> Cow<'_, str> {
+        if !self.0.contains('\\') {
+            return Cow::Borrowed(&self.0);
+        }
+        match serde_json::from_str::<String>(&self.0) {
+            Ok(text) => Cow::Owned(Value::from(text).to_string()),
+            Err(_) => Cow::Borrowed(&self.0),
+        }
+    }
+}
+
+impl PartialEq for Id {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0 || self.canonical() == other.canonical()
+    }
+}
+
+impl Eq for Id {}
+
+impl Hash for Id {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.canonical().hash(state);
+    }
+}
+
+impl fmt::Debug for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for Id {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+impl RpcError {
+    pub const PARSE_ERROR: i32 = -32700;
+    pub const INVALID_REQUEST: i32 = -32600;
+    pub const METHOD_NOT_FOUND: i32 = -32601;
+    pub const INVALID_PARAMS: i32 = -32602;
+    pub const INTERNAL: i32 = -32603;
+    pub const AUTHENTICATION_REQUIRED: i32 = -32000;
+    pub const NOT_FOUND: i32 = -32002;
+    pub const CANCELLED: i32 = -32800;
+
+    fn new(code: i32, message: &str) -> Self {
+        Self { code, message: one_sentence(message), data: None }
+    }
+
+    /// The bytes are not JSON.
+    pub fn parse_error(detail: impl fmt::Display) -> Self {
+        Self::new(Self::PARSE_ERROR, "Parse error").with_data(json!({ "detail": one_sentence(&detail.to_string()) }))
+    }
+
+    /// JSON, but not a message, or not one that may come now.
+    pub fn invalid_request(message: impl AsRef<str>) -> Self {
+        Self::new(Self::INVALID_REQUEST, message.as_ref())
+    }
+
+    pub fn method_not_found(method: &str) -> Self {
+        Self::new(Self::METHOD_NOT_FOUND, "Method not found").with_data(json!({ "method": one_sentence(method) }))
+    }
+
+    /// `data` is `{field: why}`.
+    pub fn invalid_params(field: &str, why: &str) -> Self {
+        Self::new(Self::INVALID_PARAMS, "Invalid params").with_data(json!({ one_sentence(field): why }))
+    }
+
+    pub fn unknown_session() -> Self {
+        Self::invalid_params("session_id", "Session not found")
+    }
+
+    pub fn internal(message: impl AsRef<str>) -> Self {
+        Self::new(Self::INTERNAL, message.as_ref())
+    }
+
+    /// `data` says which key is missing and what to do about it.
+    pub fn authentication_required(data: Value) -> Self {
+        Self::new(Self::AUTHENTICATION_REQUIRED, "Authentication required").with_data(data)
+    }
+
+    /// A file or another resource is not there.
+    pub fn not_found(uri: &str) -> Self {
+        Self::new(Self::NOT_FOUND, "Resource not found").with_data(json!({ "uri": uri }))
+    }
+
+    /// The client withdrew its request.
+    pub fn cancelled() -> Self {
+        Self::new(Self::CANCELLED, "Request cancelled")
+    }
+
+    #[must_use]
+    pub fn with_data(mut self, data: Value) -> Self {
+        self.data = Some(data);
+        self
+    }
+
+    #[must_use]
+    pub fn with_code(mut self, code: i32) -> Self {
+        self.code = code;
+        self
+    }
+
+    /// The error of a reply, as far as it is one.
+    fn from_reply(raw: &RawValue) -> Self {
+        let mut error: Map<String, Value> = serde_json::from_str(raw.get()).unwrap_or_default();
+        let code = error.get("code").and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok());
+        let message = error.get("message").and_then(Value::as_str).unwrap_or_default();
+        let read = Self::new(code.unwrap_or(Self::INTERNAL), message);
+        Self { data: error.remove("data"), ..read }
+    }
+}
+
+/// One line of bounded length.
+fn one_sentence(message: &str) -> String {
+    let mut words = String::with_capacity(message.len().min(MESSAGE_LIMIT));
+    for (at, letter) in message.trim().chars().enumerate() {
+        if at == MESSAGE_LIMIT {
+            words.push('…');
+            break;
+        }
+        words.push(if letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}') { ' ' } else { letter });
+    }
+    words
+}
+
+/// Tells what a frame is. Never fails: what is no message is `Malformed`.
+///
+/// A missing or different `jsonrpc` is not held against anyone.
+pub fn read(frame: &[u8]) -> Incoming {
+    let text = match std::str::from_utf8(frame) {
+        Ok(text) => text,
+        Err(error) => return Incoming::Malformed(RpcError::parse_error(error)),
+    };
+    let [id, method, params, result, error] = match shallow::fields(text, ["id", "method", "params", "result", "error"])
+    {
+        Ok(fields) => fields,
+        Err(_) => return Incoming::Malformed(not_an_object(text)),
+    };
+    let id = match id.map(Id::from_raw).transpose() {
+        Ok(id) => id,
+        Err(error) => return Incoming::Malformed(error),
+    };
+    match (method, id) {
+        (Some(method), id) => read_call(id, method, params),
+        (None, id) => match (result, error) {
+            // A result of `null` beside an error is how some clients write an error, and the other way round.
+            (_, Some(error)) if error.get() != "null" => {
+                Incoming::Reply { id: id.unwrap_or_else(Id::null), result: Err(RpcError::from_reply(error)) }
+            }
+            (Some(result), _) => Incoming::Reply { id: id.unwrap_or_else(Id::null), result: Ok(result.to_owned()) },
+            (None, _) => refuse(id, "A message has a method, a result or an error"),
+        },
+    }
+}
+
+fn read_call(id: Option<Id>, method: &RawValue, params: Option<&RawValue>) -> Incoming {
+    let Some(method) = shallow::text(method) else { return refuse(id, "The method must be a string") };
+    match id {
+        Some(id) => Incoming::Request { id, call: from_acp::call(&method, params) },
+        None => Incoming::Notice(from_acp::notice(&method, params)),
+    }
+}
+
+/// What is no message is answered under its id if it has one that can be read.
+fn refuse(id: Option<Id>, why: &str) -> Incoming {
+    let error = RpcError::invalid_request(why);
+    match id {
+        Some(id) => Incoming::Request { id, call: Err(error) },
+        None => Incoming::Malformed(error),
+    }
+}
+
+fn not_an_object(text: &str) -> RpcError {
+    match serde_json::from_str::<IgnoredAny>(text) {
+        Err(error) => RpcError::parse_error(error),
+        Ok(_) if text.trim_start().starts_with('[') => RpcError::invalid_request("Batches are not supported"),
+        Ok(_) => RpcError::invalid_request("A message must be an object"),
+    }
+}
+
+pub fn response(id: &Id, result: &impl Serialize) -> Vec<u8> {
+    let mut message = opened(id.raw().len() + 256);
+    push_id(&mut message, id);
+    match push_value(&mut message, "result", result) {
+        Ok(()) => closed(message),
+        Err(error) => failure(id, &RpcError::internal(error.to_string())),
+    }
+}
+
+pub fn failure(id: &Id, error: &RpcError) -> Vec<u8> {
+    let mut message = opened(id.raw().len() + 256);
+    push_id(&mut message, id);
+    or_null(&mut message, "error", error);
+    closed(message)
+}
+
+pub fn request(id: &Id, method: &str, params: &impl Serialize) -> Vec<u8> {
+    let mut message = opened(1024);
+    push_id(&mut message, id);
+    or_null(&mut message, "method", &method);
+    or_null(&mut message, "params", params);
+    closed(message)
+}
+
+pub fn notification(method: &str, params: &impl Serialize) -> Vec<u8> {
+    sized_notification(512, method, params)
+}
+
+/// A notification whose length is known well enough to allocate once.
+pub(crate) fn sized_notification(capacity: usize, method: &str, params: &impl Serialize) -> Vec<u8> {
+    let mut message = opened(capacity);
+    or_null(&mut message, "method", &method);
+    or_null(&mut message, "params", params);
+    closed(message)
+}
+
+fn opened(capacity: usize) -> Vec<u8> {
+    let mut message = Vec::with_capacity(capacity);
+    message.extend_from_slice(br#"{"jsonrpc":"2.0""#);
+    message
+}
+
+fn closed(mut message: Vec<u8>) -> Vec<u8> {
+    message.push(b'}');
+    message
+}
+
+fn push_id(message: &mut Vec<u8>, id: &Id) {
+    message.extend_from_slice(br#","id":"#);
+    message.extend_from_slice(id.raw().as_bytes());
+}
+
+fn push_value(message: &mut Vec<u8>, key: &str, value: &impl Serialize) -> serde_json::Result<()> {
+    message.extend_from_slice(b",\"");
+    message.extend_from_slice(key.as_bytes());
+    message.extend_from_slice(b"\":");
+    serde_json::to_writer(message, value)
+}
+
+/// Only a map with odd keys or a path that is not UTF-8 cannot be written, and then the message must still be JSON.
+fn or_null(message: &mut Vec<u8>, key: &str, value: &impl Serialize) {
+    let before = message.len();
+    if push_value(message, key, value).is_err() {
+        message.truncate(before);
+        message.extend_from_slice(format!(",\"{key}\":null").as_bytes());
+    }
+}
+
+/// The requests of ours that wait for an answer.
+#[derive(Debug)]
+pub struct Pending<T>(HashMap<Id, T>);
+
+impl<T> Default for Pending<T> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<T> Pending<T> {
+    pub fn insert(&mut self, id: Id, what: T) {
+        self.0.insert(id, what);
+    }
+
+    /// What the request was for, once.
+    pub fn take(&mut self, id: &Id) -> Option<T> {
+        self.0.remove(id)
+    }
+
+    /// Takes out all that `wanted` holds for.
+    pub fn take_where(&mut self, mut wanted: impl FnMut(&Id, &T) -> bool) -> Vec<(Id, T)> {
+        self.0.extract_if(|id, what| wanted(id, what)).collect()
+    }
+
+    pub fn retain(&mut self, mut wanted: impl FnMut(&Id, &T) -> bool) {
+        self.0.retain(|id, what| wanted(id, what));
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&Id, &T)> {
+        self.0.iter()
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+//! Parameters and results of our own `_acpd/...` methods that are not in `domain::card`. Their names are in `method`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use domain::card::{ConnectionCard, SessionCard};
+use serde::{Deserialize, Serialize};
+
+/// `_acpd/hello`: how a bridge, `ask` or `ctl` introduces itself.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HelloParams {
+    pub version: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bridge: Option<String>,
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home: Option<PathBuf>,
+}
+
+/// What the daemon answers to it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HelloResult {
+    pub version: String,
+    pub pid: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home: Option<PathBuf>,
+}
+
+/// `_acpd/sessions`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionsResult {
+    pub sessions: Vec<SessionCard>,
+}
+
+/// `_acpd/connections`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConnectionsResult {
+    pub connections: Vec<ConnectionCard>,
+}

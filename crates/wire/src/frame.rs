@@ -1,0 +1,266 @@
+//! Bytes to frames and back. A frame is one JSON-RPC message; what is inside is none of this file's business.
+//!
+//! A client speaks lines, or, if its first bytes are a `Content-` header, the framing of the Language Server Protocol.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use memchr::{memchr, memchr2};
+
+/// Every header of that framing that a client may begin with starts so, and no JSON value does.
+const HEADER_START: &[u8] = b"content-";
+
+/// All headers of one frame together.
+const HEADER_LIMIT: usize = 8 * 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// One message a line.
+    Lines,
+    /// `Content-Length: N`, a blank line, N bytes.
+    ContentLength,
+}
+
+/// Where the borders of the messages are lost, so that the connection cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    #[error("the message is longer than {limit} bytes")]
+    TooLong { limit: usize },
+    #[error("the message has a bad Content-Length header")]
+    BadHeader,
+}
+
+/// Cuts a stream of bytes into frames. It holds at most one frame that is not whole yet, within the limit, as long as
+/// its owner drains it before feeding it more.
+#[derive(Debug)]
+pub struct Decoder {
+    limit: usize,
+    buffer: BytesMut,
+    /// How far the buffer has been searched for the end of the line, so that no byte is looked at twice.
+    searched: usize,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// Nothing but blanks so far.
+    Undetected,
+    Lines,
+    /// Between two frames, or among the headers of one.
+    Headers {
+        length: Option<usize>,
+        consumed: usize,
+    },
+    Body {
+        length: usize,
+    },
+    /// After a fatal error nothing more is read.
+    Failed(Option<Framing>),
+}
+
+impl Decoder {
+    /// `limit` is for the bytes of one message, its line end or headers aside.
+    pub fn new(limit: usize) -> Self {
+        Self { limit, buffer: BytesMut::new(), searched: 0, state: State::Undetected }
+    }
+
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Where a reader appends what it read.
+    pub fn buffer(&mut self) -> &mut BytesMut {
+        &mut self.buffer
+    }
+
+    /// None until the first bytes have told.
+    pub fn framing(&self) -> Option<Framing> {
+        match self.state {
+            State::Undetected => None,
+            State::Lines => Some(Framing::Lines),
+            State::Headers { .. } | State::Body { .. } => Some(Framing::ContentLength),
+            State::Failed(framing) => framing,
+        }
+    }
+
+    /// The next whole frame, or None if more bytes are needed. An error is the last thing it gives.
+    #[expect(clippy::should_implement_trait, reason = "None means not yet, and not the end")]
+    pub fn next(&mut self) -> Option<Result<Bytes, FrameError>> {
+        let step = self.step().transpose()?;
+        if step.is_err() {
+            self.state = State::Failed(self.framing());
+            self.buffer = BytesMut::new();
+        }
+        Some(step)
+    }
+
+    /// What is left at the end of the stream: a last line without its line end is a frame, half a body is not.
+    pub fn finish(&mut self) -> Option<Result<Bytes, FrameError>> {
+        if let Some(step) = self.next() {
+            return Some(step);
+        }
+        match self.state {
+            State::Undetected | State::Lines => {
+                self.state = State::Lines;
+                self.searched = 0;
+                let line = self.buffer.split().freeze();
+                trimmed(&line).map(Ok)
+            }
+            State::Headers { .. } | State::Body { .. } | State::Failed(_) => {
+                self.buffer.clear();
+                None
+            }
+        }
+    }
+
+    fn step(&mut self) -> Result<Option<Bytes>, FrameError> {
+        loop {
+            match self.state {
+                State::Undetected => {
+                    if !self.detect() {
+                        return Ok(None);
+                    }
+                }
+                State::Lines => match self.take_line()? {
+                    None => return Ok(None),
+                    Some(line) => {
+                        if let Some(frame) = trimmed(&line) {
+                            return Ok(Some(frame));
+                        }
+                    }
+                },
+                State::Headers { length, consumed } => {
+                    if !self.take_header(length, consumed)? {
+                        return Ok(None);
+                    }
+                }
+                State::Body { length } => {
+                    if self.buffer.len() < length {
+                        return Ok(None);
+                    }
+                    let frame = self.buffer.split_to(length).freeze();
+                    self.state = State::Headers { length: None, consumed: 0 };
+                    if !frame.is_empty() {
+                        return Ok(Some(frame));
+                    }
+                }
+                State::Failed(_) => {
+                    self.buffer.clear();
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// False if there are too few bytes to tell.
+    fn detect(&mut self) -> bool {
+        self.skip_blanks();
+        let seen = &self.buffer[..self.buffer.len().min(HEADER_START.len())];
+        if !seen.eq_ignore_ascii_case(&HEADER_START[..seen.len()]) {
+            self.state = State::Lines;
+        } else if seen.len() == HEADER_START.len() {
+            self.state = State::Headers { length: None, consumed: 0 };
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// The next line without its line end.
+    fn take_line(&mut self) -> Result<Option<Bytes>, FrameError> {
+        let too_long = FrameError::TooLong { limit: self.limit };
+        let Some(at) = memchr(b'\n', &self.buffer[self.searched..]) else {
+            self.searched = self.buffer.len();
+            // The last byte may be the first half of a line end.
+            let length = without_return(&self.buffer).len();
+            return if length > self.limit { Err(too_long) } else { Ok(None) };
+        };
+        let mut line = self.buffer.split_to(self.searched + at + 1);
+        self.searched = 0;
+        line.truncate(without_return(&line[..line.len() - 1]).len());
+        if line.len() > self.limit { Err(too_long) } else { Ok(Some(line.freeze())) }
+    }
+
+    /// Reads one header line. False if it is not there yet.
+    fn take_header(&mut self, length: Option<usize>, consumed: usize) -> Result<bool, FrameError> {
+        if consumed == 0 {
+            self.skip_blanks();
+        }
+        let Some(at) = memchr(b'\n', &self.buffer[self.searched..]) else {
+            self.searched = self.buffer.len();
+            return if consumed + self.searched > HEADER_LIMIT { Err(FrameError::BadHeader) } else { Ok(false) };
+        };
+        let line = self.buffer.split_to(self.searched + at + 1);
+        self.searched = 0;
+        let consumed = consumed + line.len();
+        if consumed > HEADER_LIMIT {
+            return Err(FrameError::BadHeader);
+        }
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            self.state = State::Body { length: length.ok_or(FrameError::BadHeader)? };
+            return Ok(true);
+        }
+        let colon = memchr(b':', line).ok_or(FrameError::BadHeader)?;
+        let (name, value) = (line[..colon].trim_ascii(), line[colon + 1..].trim_ascii());
+        let mut known = length;
+        if name.eq_ignore_ascii_case(b"content-length") {
+            let stated = self.read_length(value)?;
+            if length.is_some_and(|length| length != stated) {
+                return Err(FrameError::BadHeader);
+            }
+            known = Some(stated);
+        }
+        self.state = State::Headers { length: known, consumed };
+        Ok(true)
+    }
+
+    fn read_length(&self, digits: &[u8]) -> Result<usize, FrameError> {
+        if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+            return Err(FrameError::BadHeader);
+        }
+        // Digits alone fail to parse only if the number is beyond any limit.
+        let length = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).unwrap_or(usize::MAX);
+        if length > self.limit { Err(FrameError::TooLong { limit: self.limit }) } else { Ok(length) }
+    }
+
+    fn skip_blanks(&mut self) {
+        let blanks = self.buffer.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        self.buffer.advance(blanks);
+        self.searched = self.searched.saturating_sub(blanks);
+    }
+}
+
+fn without_return(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// The line without blanks around it; None if nothing else is in it.
+fn trimmed(line: &Bytes) -> Option<Bytes> {
+    let inner = line.trim_ascii();
+    (!inner.is_empty()).then(|| line.slice_ref(inner))
+}
+
+/// The bytes that carry a message, which must be valid JSON.
+pub fn encode(framing: Framing, message: &[u8]) -> Bytes {
+    match framing {
+        Framing::Lines => {
+            let mut line = BytesMut::with_capacity(message.len() + 1);
+            line.put_slice(message);
+            if memchr2(b'\n', b'\r', message).is_some() {
+                // Line breaks stand only between the tokens of JSON, where a space says the same.
+                line.iter_mut().filter(|byte| matches!(**byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
+            }
+            line.put_u8(b'\n');
+            line.freeze()
+        }
+        Framing::ContentLength => {
+            let header = format!("Content-Length: {}\r\n\r\n", message.len());
+            let mut frame = BytesMut::with_capacity(header.len() + message.len());
+            frame.put_slice(header.as_bytes());
+            frame.put_slice(message);
+            frame.freeze()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! From a client's words to the domain's: the one place where what clients send is read, checked and made whole.
+//!
+//! Lenient in what it takes (docs/protocol.md lists the dialects); an error names the field. It does not look at the
+//! disk and does not know which sessions, models or options exist.
+
+mod content;
+mod params;
+mod permission;
+mod servers;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use domain::{ClientInfo, MessageId};
+
+use self::params::Params;
+use crate::call::{
+    Abilities, Call, Configure, ConfigureAnswer, Hello, Initialize, ListSessions, NewSession, Notice, OpenSession,
+    Prompt,
+};
+use crate::method;
+use crate::rpc::{Id, RpcError};
+use crate::shallow;
+
+pub use permission::{Answer, permission_answer};
+
+/// Reads a request.
+pub fn call(method: &str, params: Option<&RawValue>) -> Result<Call, RpcError> {
+    let read = || Params::read(params);
+    match method {
+        method::INITIALIZE => read().and_then(initialize),
+        method::AUTHENTICATE => authenticate(read()?),
+        method::LOGOUT => Ok(Call::Logout),
+        method::SESSION_NEW => read().and_then(new_session),
+        method::SESSION_LOAD => Ok(Call::LoadSession(open_session(read()?)?)),
+        method::SESSION_RESUME => Ok(Call::ResumeSession(open_session(read()?)?)),
+        method::SESSION_FORK => Ok(Call::ForkSession(open_session(read()?)?)),
+        method::SESSION_LIST | method::SESSIONS_LIST => read().and_then(list_sessions),
+        method::SESSION_PROMPT => read().and_then(prompt),
+        method::SESSION_CLOSE => Ok(Call::CloseSession { session: read()?.session()? }),
+        method::SESSION_DELETE => Ok(Call::DeleteSession { session: read()?.session()? }),
+        method::SESSION_SET_MODE => set_one(read()?, "mode", ["modeId", "mode"]),
+        method::SESSION_SET_MODEL => set_one(read()?, "model", ["modelId", "model"]),
+        method::SESSION_SET_CONFIG_OPTION | method::CONFIG_SET => read().and_then(set_config_option),
+        method::HELLO => read().and_then(hello),
+        method::SESSIONS => Ok(Call::DescribeSessions),
+        method::CONNECTIONS => Ok(Call::DescribeConnections),
+        method::STATUS => Ok(Call::DescribeStatus),
+        method::STOP => Ok(Call::Stop),
+        _ => Err(RpcError::method_not_found(method)),
+    }
+}
+
+/// Reads a notification. One that makes no sense is ignored like an unknown one, since nobody waits for an answer.
+pub fn notice(method: &str, params: Option<&RawValue>) -> Notice {
+    let known = match method {
+        method::SESSION_CANCEL => cancel_turn(params),
+        method::CANCEL_REQUEST => cancel_request(params),
+        _ => None,
+    };
+    known.unwrap_or_else(|| Notice::Unknown { method: method.to_owned() })
+}
+
+fn cancel_turn(params: Option<&RawValue>) -> Option<Notice> {
+    let [session] = shallow::fields(params?.get(), ["sessionId"]).ok()?;
+    Some(Notice::CancelTurn { session: shallow::text(session?)?.as_ref().into() })
+}
+
+fn cancel_request(params: Option<&RawValue>) -> Option<Notice> {
+    let [request] = shallow::fields(params?.get(), ["requestId"]).ok()?;
+    Some(Notice::CancelRequest { request: Id::from_raw(request?).ok()? })
+}
+
+fn initialize(mut params: Params) -> Result<Call, RpcError> {
+    let version = match params.take("protocolVersion") {
+        None => return Err(RpcError::invalid_params("protocolVersion", "Required")),
+        Some(version) => {
+            integer(&version).ok_or_else(|| RpcError::invalid_params("protocolVersion", "Must be an integer"))?
+        }
+    };
+    let client = params.take("clientInfo").and_then(|info| {
+        let name = info.get("name")?.as_str()?.to_owned();
+        let version = info.get("version").and_then(Value::as_str).unwrap_or_default().to_owned();
+        Some(ClientInfo { name, version })
+    });
+    let can = params.take("clientCapabilities").unwrap_or_default();
+    let yes = |pointer: &str| can.pointer(pointer) == Some(&Value::Bool(true));
+    let abilities = Abilities {
+        read_files: yes("/fs/readTextFile"),
+        write_files: yes("/fs/writeTextFile"),
+        terminal: yes("/terminal"),
+    };
+    Ok(Call::Initialize(Initialize { version, client, abilities }))
+}
+
+/// `1`, `1.0` and numbers beyond all versions; not `1.5`.
+fn integer(value: &Value) -> Option<i64> {
+    value.as_i64().or_else(|| {
+        let number = value.as_f64().filter(|number| number.fract() == 0.0)?;
+        // The cast saturates, which is what a number beyond all versions should do.
+        #[expect(clippy::cast_possible_truncation)]
+        Some(number as i64)
+    })
+}
+
+fn authenticate(mut params: Params) -> Result<Call, RpcError> {
+    Ok(Call::Authenticate { method: params.required(["methodId", "authMethodId"])? })
+}
+
+fn new_session(mut params: Params) -> Result<Call, RpcError> {
+    Ok(Call::NewSession(NewSession {
+        cwd: params.path("cwd")?.ok_or_else(|| RpcError::invalid_params("cwd", "Required"))?,
+        extra_roots: params.paths("additionalDirectories")?.unwrap_or_default(),
+        servers: servers::read(params.take("mcpServers"))?,
+    }))
+}
+
+fn open_session(mut params: Params) -> Result<OpenSession, RpcError> {
+    Ok(OpenSession {
+        session: params.session()?,
+        cwd: params.path("cwd")?,
+        extra_roots: params.paths("additionalDirectories")?,
+        servers: servers::read(params.take("mcpServers"))?,
+    })
+}
+
+fn list_sessions(mut params: Params) -> Result<Call, RpcError> {
+    Ok(Call::ListSessions(ListSessions { cwd: params.path("cwd")?, cursor: params.text("cursor")? }))
+}
+
+fn prompt(mut params: Params) -> Result<Call, RpcError> {
+    let session = params.session()?;
+    let content = content::read(params.take("prompt"))?;
+    let message = params.text("messageId")?.filter(|id| !id.is_empty()).map(MessageId::from);
+    Ok(Call::Prompt(Prompt { session, content, message }))
+}
+
+fn set_one(mut params: Params, option: &str, names: [&str; 2]) -> Result<Call, RpcError> {
+    Ok(Call::Configure(Configure {
+        session: params.session()?,
+        option: option.to_owned(),
+        value: params.required(names)?,
+        answer: ConfigureAnswer::Empty,
+    }))
+}
+
+fn set_config_option(mut params: Params) -> Result<Call, RpcError> {
+    let session = params.session()?;
+    let option = params.required(["configId"])?;
+    // Seed 000 takes any value; all of ours have names, so that other scalars are taken by how they are written.
+    let value = match params.take("value") {
+        Some(Value::String(value)) => value,
+        Some(value @ (Value::Bool(_) | Value::Number(_))) => value.to_string(),
+        Some(Value::Null | Value::Array(_) | Value::Object(_)) => {
+            return Err(RpcError::invalid_params("value", "Must be a string"));
+        }
+        None => return Err(RpcError::invalid_params("value", "Required")),
+    };
+    Ok(Call::Configure(Configure { session, option, value, answer: ConfigureAnswer::Options }))
+}
+
+fn hello(mut params: Params) -> Result<Call, RpcError> {
+    let environment = match params.take("environment") {
+        Some(Value::Object(variables)) => variables
+            .into_iter()
+            .filter_map(|(name, value)| match value {
+                Value::String(value) => Some((name, value)),
+                _ => None,
+            })
+            .collect(),
+        Some(_) => return Err(RpcError::invalid_params("environment", "Must be an object")),
+        None => domain::Environment::default(),
+    };
+    Ok(Call::Hello(Hello {
+        version: params.required(["version"])?,
+        bridge: params.text("bridge")?,
+        environment,
+        home: params.path("home")?,
+    }))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! The blocks of a prompt, in the protocol's words or in those of seeds 002 and 004.
+
+use domain::{Content, Extras, Payload};
+use serde_json::{Map, Value};
+
+use crate::rpc::RpcError;
+
+/// What a block without its type of media is taken for.
+const UNKNOWN_MIME: &str = "application/octet-stream";
+
+/// Why a block was refused: the field inside it, and the reason.
+type Refused = (&'static str, &'static str);
+
+pub(super) fn read(prompt: Option<Value>) -> Result<Vec<Content>, RpcError> {
+    let Some(prompt) = prompt else { return Err(RpcError::invalid_params("prompt", "Required")) };
+    let Value::Array(blocks) = prompt else {
+        return Err(RpcError::invalid_params("prompt", "Must be a list of content blocks"));
+    };
+    if blocks.is_empty() {
+        return Err(RpcError::invalid_params("prompt", "Must not be empty"));
+    }
+    let read = blocks.into_iter().enumerate().map(|(at, block)| {
+        let Value::Object(fields) = block else {
+            return Err(RpcError::invalid_params(&format!("prompt[{at}]"), "Must be an object"));
+        };
+        Block(fields)
+            .into_content()
+            .map_err(|(field, why)| RpcError::invalid_params(&format!("prompt[{at}].{field}"), why))
+    });
+    read.collect()
+}
+
+struct Block(Map<String, Value>);
+
+impl Block {
+    fn into_content(mut self) -> Result<Content, Refused> {
+        let kind = self.text("type").ok_or(("type", "Required"))?;
+        let mut extras =
+            Extras { annotations: self.object("annotations"), meta: self.object("_meta"), ..Extras::default() };
+        let payload = match kind.as_str() {
+            "text" => Payload::Text { text: self.text("text").ok_or(("text", "Required"))? },
+            "resource_link" => self.into_link()?,
+            "resource" => {
+                let (payload, resource_meta) = self.into_resource()?;
+                extras.resource_meta = resource_meta;
+                payload
+            }
+            "image" => self.into_image()?,
+            "audio" => self.into_audio()?,
+            _ => return Err(("type", "Unknown type of content")),
+        };
+        Ok(Content { payload, extras })
+    }
+
+    fn into_link(mut self) -> Result<Payload, Refused> {
+        let uri = self.text("uri").ok_or(("uri", "Required"))?;
+        Ok(Payload::Link {
+            name: self.text("name").filter(|name| !name.is_empty()).unwrap_or_else(|| last_part(&uri)),
+            uri,
+            mime: self.text("mimeType"),
+            title: self.text("title"),
+            description: self.text("description"),
+            size: self.0.get("size").and_then(Value::as_i64),
+        })
+    }
+
+    fn into_resource(mut self) -> Result<(Payload, Option<Value>), Refused> {
+        let Some(Value::Object(resource)) = self.0.remove("resource") else {
+            return Err(("resource", "Must be an object"));
+        };
+        let mut resource = Block(resource).unwrapped();
+        let meta = resource.object("_meta");
+        let uri = resource.text("uri").ok_or(("resource.uri", "Required"))?;
+        let mime = resource.text("mimeType");
+        let payload = match (resource.text("text"), resource.text("blob")) {
+            (Some(text), _) => Payload::TextResource { uri, mime, text },
+            (None, Some(blob)) => Payload::BlobResource { uri, mime, blob },
+            (None, None) => return Err(("resource", "Must have text or blob")),
+        };
+        Ok((payload, meta))
+    }
+
+    /// Seed 002 puts the contents one level deeper, under `text` or `blob`.
+    fn unwrapped(mut self) -> Self {
+        for key in ["text", "blob"] {
+            if let Some(Value::Object(_)) = self.0.get(key)
+                && let Some(Value::Object(inner)) = self.0.remove(key)
+            {
+                return Self(inner);
+            }
+        }
+        self
+    }
+
+    fn into_image(mut self) -> Result<Payload, Refused> {
+        let mime = self.either("mimeType", "imageMime");
+        let uri = self.either("uri", "imageUrl");
+        match (self.either("data", "imageData"), uri) {
+            (Some(data), uri) => {
+                Ok(Payload::Image { data, mime: mime.unwrap_or_else(|| UNKNOWN_MIME.to_owned()), uri })
+            }
+            (None, Some(uri)) => Ok(link_to(uri, mime)),
+            (None, None) => Err(("data", "Required")),
+        }
+    }
+
+    fn into_audio(mut self) -> Result<Payload, Refused> {
+        let mime = self.either("mimeType", "audioMime");
+        match (self.either("data", "audioData"), self.text("audioUrl")) {
+            (Some(data), _) => Ok(Payload::Audio { data, mime: mime.unwrap_or_else(|| UNKNOWN_MIME.to_owned()) }),
+            (None, Some(uri)) => Ok(link_to(uri, mime)),
+            (None, None) => Err(("data", "Required")),
+        }
+    }
+
+    fn either(&mut self, name: &str, other: &str) -> Option<String> {
+        self.text(name).or_else(|| self.text(other))
+    }
+
+    fn text(&mut self, name: &str) -> Option<String> {
+        match self.0.remove(name) {
+            Some(Value::String(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    fn object(&mut self, name: &str) -> Option<Value> {
+        self.0.remove(name).filter(Value::is_object)
+    }
+}
+
+/// Media that are only pointed at.
+fn link_to(uri: String, mime: Option<String>) -> Payload {
+    Payload::Link { name: last_part(&uri), uri, mime, title: None, description: None, size: None }
+}
+
+/// What follows the last slash, or the whole of it if nothing does.
+fn last_part(uri: &str) -> String {
+    let path = uri.split(['?', '#']).next().unwrap_or(uri).trim_end_matches('/');
+    match path.rsplit('/').next() {
+        Some(name) if !name.is_empty() => name.to_owned(),
+        _ => uri.to_owned(),
+    }
+}

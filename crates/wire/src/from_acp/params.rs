@@ -1,0 +1,73 @@
+//! The parameters of one request, taken field by field, with errors that name the field.
+
+use std::path::PathBuf;
+
+use domain::SessionId;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use crate::rpc::RpcError;
+
+pub(super) struct Params(Map<String, Value>);
+
+impl Params {
+    /// Absent parameters are an empty object.
+    pub(super) fn read(params: Option<&RawValue>) -> Result<Self, RpcError> {
+        let Some(params) = params else { return Ok(Self(Map::new())) };
+        match serde_json::from_str(params.get()) {
+            Ok(Value::Object(fields)) => Ok(Self(fields)),
+            Ok(Value::Null) => Ok(Self(Map::new())),
+            Ok(_) => Err(RpcError::invalid_params("params", "Must be an object")),
+            // The text was valid JSON, so it nests too deeply or holds a broken escape.
+            Err(error) => Err(RpcError::invalid_params("params", &error.to_string())),
+        }
+    }
+
+    /// A field that is there; `null` is as good as absent.
+    pub(super) fn take(&mut self, name: &str) -> Option<Value> {
+        self.0.remove(name).filter(|value| !value.is_null())
+    }
+
+    pub(super) fn text(&mut self, name: &str) -> Result<Option<String>, RpcError> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(RpcError::invalid_params(name, "Must be a string")),
+        }
+    }
+
+    /// A text that must be there under one of its names, of which the first is the proper one.
+    pub(super) fn required<const N: usize>(&mut self, names: [&str; N]) -> Result<String, RpcError> {
+        for name in names {
+            if let Some(text) = self.text(name)? {
+                return Ok(text);
+            }
+        }
+        Err(RpcError::invalid_params(names.first().copied().unwrap_or("params"), "Required"))
+    }
+
+    pub(super) fn session(&mut self) -> Result<SessionId, RpcError> {
+        self.required(["sessionId"]).map(SessionId::from)
+    }
+
+    /// An absolute path. An empty one is as good as absent.
+    pub(super) fn path(&mut self, name: &str) -> Result<Option<PathBuf>, RpcError> {
+        self.text(name)?.filter(|path| !path.is_empty()).map(|path| absolute(name, path)).transpose()
+    }
+
+    pub(super) fn paths(&mut self, name: &str) -> Result<Option<Vec<PathBuf>>, RpcError> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        let wrong = || RpcError::invalid_params(name, "Must be a list of absolute paths");
+        let Value::Array(items) = value else { return Err(wrong()) };
+        let paths = items.into_iter().map(|item| match item {
+            Value::String(path) => absolute(name, path),
+            _ => Err(wrong()),
+        });
+        paths.collect::<Result<_, _>>().map(Some)
+    }
+}
+
+fn absolute(name: &str, path: String) -> Result<PathBuf, RpcError> {
+    let path = PathBuf::from(path);
+    if path.is_absolute() { Ok(path) } else { Err(RpcError::invalid_params(name, "Must be an absolute path")) }
+}

@@ -1,0 +1,347 @@
+//! Every dialect that a client may speak, and what it is taken for.
+
+use domain::{Choice, Decision};
+use expect_test::{Expect, expect};
+use serde_json::json;
+
+use super::*;
+
+fn told(method: &str, params: &Value) -> String {
+    let raw = serde_json::value::to_raw_value(params).unwrap();
+    match call(method, Some(&raw)) {
+        Ok(call) => format!("{call:?}"),
+        Err(error) => format!("{} {}", error.code, error.data.unwrap_or_default()),
+    }
+}
+
+fn check(method: &str, params: &[Value], expected: &Expect) {
+    let told: Vec<String> = params.iter().map(|params| told(method, params)).collect();
+    expected.assert_eq(&(told.join("\n") + "\n"));
+}
+
+#[test]
+fn any_integer_version_and_any_client_that_is_one_is_taken() {
+    check(
+        "initialize",
+        &[
+            json!({"protocolVersion": 1}),
+            json!({"protocolVersion": 2.0, "clientInfo": {"name": "zed", "version": "1"},
+                "clientCapabilities": {"fs": {"readTextFile": true, "writeTextFile": "yes"}, "terminal": true}}),
+            json!({"protocolVersion": -3, "clientInfo": "odd", "clientCapabilities": []}),
+            json!({"protocolVersion": 18_446_744_073_709_551_615_u64}),
+            json!({"protocolVersion": "1"}),
+            json!({"protocolVersion": 1.5}),
+            json!({}),
+            json!([1]),
+        ],
+        &expect![[r#"
+            Initialize(Initialize { version: 1, client: None, abilities: Abilities { read_files: false, write_files: false, terminal: false } })
+            Initialize(Initialize { version: 2, client: Some(ClientInfo { name: "zed", version: "1" }), abilities: Abilities { read_files: true, write_files: false, terminal: true } })
+            Initialize(Initialize { version: -3, client: None, abilities: Abilities { read_files: false, write_files: false, terminal: false } })
+            Initialize(Initialize { version: 9223372036854775807, client: None, abilities: Abilities { read_files: false, write_files: false, terminal: false } })
+            -32602 {"protocolVersion":"Must be an integer"}
+            -32602 {"protocolVersion":"Must be an integer"}
+            -32602 {"protocolVersion":"Required"}
+            -32602 {"params":"Must be an object"}
+        "#]],
+    );
+}
+
+#[test]
+fn a_new_session_needs_an_absolute_folder() {
+    check(
+        "session/new",
+        &[
+            json!({"cwd": "/work"}),
+            json!({"cwd": "/work", "mcpServers": null, "additionalDirectories": ["/a", "/b"]}),
+            json!({"cwd": "work"}),
+            json!({"cwd": 5}),
+            json!({}),
+            json!({"cwd": "/work", "additionalDirectories": ["rel"]}),
+            json!({"cwd": "/work", "additionalDirectories": "/a"}),
+        ],
+        &expect![[r#"
+            NewSession(NewSession { cwd: "/work", extra_roots: [], servers: [] })
+            NewSession(NewSession { cwd: "/work", extra_roots: ["/a", "/b"], servers: [] })
+            -32602 {"cwd":"Must be an absolute path"}
+            -32602 {"cwd":"Must be a string"}
+            -32602 {"cwd":"Required"}
+            -32602 {"additionalDirectories":"Must be an absolute path"}
+            -32602 {"additionalDirectories":"Must be a list of absolute paths"}
+        "#]],
+    );
+}
+
+#[test]
+fn servers_are_made_whole_whatever_their_shape() {
+    check(
+        "session/new",
+        &[
+            json!({"cwd": "/w", "mcpServers": {}}),
+            json!({"cwd": "/w", "mcpServers": {"git": {"command": "mcp-git", "env": {"A": "b"}}}}),
+            json!({"cwd": "/w", "mcpServers": [
+                {"name": "a", "command": "/bin/a"},
+                {"type": "stdio", "name": "b", "command": "b", "args": ["-v"], "env": [{"name": "N", "value": "v"}]},
+                {"name": "c", "url": "https://c"},
+                {"type": "sse", "name": "d", "url": "https://d", "headers": [{"name": "H", "value": "h"}]}]}),
+            json!({"cwd": "/w", "mcpServers": [{"command": "x"}]}),
+            json!({"cwd": "/w", "mcpServers": [{"name": "x"}]}),
+            json!({"cwd": "/w", "mcpServers": [{"name": "x", "type": "carrier-pigeon"}]}),
+            json!({"cwd": "/w", "mcpServers": "x"}),
+        ],
+        &expect![[r#"
+            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [] })
+            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [Object {"type": String("stdio"), "name": String("git"), "command": String("mcp-git"), "args": Array [], "env": Array [Object {"name": String("A"), "value": String("b")}]}] })
+            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [Object {"type": String("stdio"), "name": String("a"), "command": String("/bin/a"), "args": Array [], "env": Array []}, Object {"type": String("stdio"), "name": String("b"), "command": String("b"), "args": Array [String("-v")], "env": Array [Object {"name": String("N"), "value": String("v")}]}, Object {"type": String("http"), "name": String("c"), "url": String("https://c"), "headers": Array []}, Object {"type": String("sse"), "name": String("d"), "url": String("https://d"), "headers": Array [Object {"name": String("H"), "value": String("h")}]}] })
+            -32602 {"mcpServers[0].name":"Required"}
+            -32602 {"mcpServers[0].command":"Required"}
+            -32602 {"mcpServers[0].type":"Must be stdio, http or sse"}
+            -32602 {"mcpServers":"Must be a list"}
+        "#]],
+    );
+}
+
+#[test]
+fn opening_a_session_may_leave_out_all_but_its_id() {
+    check(
+        "session/load",
+        &[
+            json!({"sessionId": "s"}),
+            json!({"sessionId": "s", "cwd": "/w", "additionalDirectories": [], "mcpServers": []}),
+            json!({"cwd": "/w"}),
+            json!({"sessionId": 7}),
+        ],
+        &expect![[r#"
+            LoadSession(OpenSession { session: s, cwd: None, extra_roots: None, servers: [] })
+            LoadSession(OpenSession { session: s, cwd: Some("/w"), extra_roots: Some([]), servers: [] })
+            -32602 {"sessionId":"Required"}
+            -32602 {"sessionId":"Must be a string"}
+        "#]],
+    );
+    assert!(matches!(call("session/resume", raw(r#"{"sessionId":"s"}"#).as_deref()), Ok(Call::ResumeSession(_))));
+    assert!(matches!(call("session/fork", raw(r#"{"sessionId":"s"}"#).as_deref()), Ok(Call::ForkSession(_))));
+}
+
+fn raw(text: &str) -> Option<Box<RawValue>> {
+    Some(RawValue::from_string(text.to_owned()).unwrap())
+}
+
+#[test]
+fn listing_needs_nothing_and_has_two_names() {
+    assert!(matches!(call("session/list", None), Ok(Call::ListSessions(list)) if list == ListSessions::default()));
+    assert!(matches!(call("sessions/list", raw("null").as_deref()), Ok(Call::ListSessions(_))));
+    check(
+        "sessions/list",
+        &[json!({"cwd": "/w", "cursor": "c"}), json!({"cwd": ""}), json!({"cwd": "w"}), json!({"cursor": 1})],
+        &expect![[r#"
+            ListSessions(ListSessions { cwd: Some("/w"), cursor: Some("c") })
+            ListSessions(ListSessions { cwd: None, cursor: None })
+            -32602 {"cwd":"Must be an absolute path"}
+            -32602 {"cursor":"Must be a string"}
+        "#]],
+    );
+}
+
+#[test]
+fn prompts_are_taken_in_the_words_of_the_protocol_and_of_the_seeds() {
+    let blocks = json!([
+        {"type": "text", "text": "hi", "annotations": {"priority": 1.0}, "_meta": {"a": 1}},
+        {"type": "resource_link", "uri": "file:///a/b.rs?x#l", "size": 3},
+        {"type": "resource_link", "uri": "urn:x", "name": "given"},
+        {"type": "resource", "resource": {"uri": "file:///t", "text": "T", "mimeType": "text/plain", "_meta": {"m": 1}}},
+        {"type": "resource", "resource": {"uri": "file:///b", "blob": "Qg=="}},
+        {"type": "resource", "resource": {"text": {"uri": "file:///t2", "text": "T2"}}},
+        {"type": "resource", "resource": {"blob": {"uri": "file:///b2", "blob": "Qg==", "mimeType": "x/y"}}},
+        {"type": "image", "data": "aQ==", "mimeType": "image/png"},
+        {"type": "image", "data": "aQ=="},
+        {"type": "image", "imageData": "aQ==", "imageMime": "image/gif"},
+        {"type": "image", "imageUrl": "https://host/cat.png"},
+        {"type": "audio", "audioData": "YQ=="},
+    ]);
+    let Call::Prompt(prompt) = call(
+        "session/prompt",
+        raw(&json!({"sessionId": "s", "prompt": blocks, "messageId": "m"}).to_string()).as_deref(),
+    )
+    .unwrap() else {
+        panic!()
+    };
+    assert_eq!(prompt.message, Some(MessageId::from("m")));
+    let lines: Vec<String> = prompt.content.iter().map(|block| serde_json::to_string(block).unwrap()).collect();
+    expect![[r#"
+        {"type":"text","text":"hi","extras":{"annotations":{"priority":1.0},"meta":{"a":1}}}
+        {"type":"link","uri":"file:///a/b.rs?x#l","name":"b.rs","size":3}
+        {"type":"link","uri":"urn:x","name":"given"}
+        {"type":"text_resource","uri":"file:///t","mime":"text/plain","text":"T","extras":{"resource_meta":{"m":1}}}
+        {"type":"blob_resource","uri":"file:///b","blob":"Qg=="}
+        {"type":"text_resource","uri":"file:///t2","text":"T2"}
+        {"type":"blob_resource","uri":"file:///b2","mime":"x/y","blob":"Qg=="}
+        {"type":"image","data":"aQ==","mime":"image/png"}
+        {"type":"image","data":"aQ==","mime":"application/octet-stream"}
+        {"type":"image","data":"aQ==","mime":"image/gif"}
+        {"type":"link","uri":"https://host/cat.png","name":"cat.png"}
+        {"type":"audio","data":"YQ==","mime":"application/octet-stream"}
+    "#]]
+    .assert_eq(&(lines.join("\n") + "\n"));
+}
+
+#[test]
+fn a_bad_block_is_named_by_its_place() {
+    let prompt = |prompt: Value| json!({"sessionId": "s", "prompt": prompt});
+    check(
+        "session/prompt",
+        &[
+            prompt(json!([{"type": "text", "text": "ok"}, {"type": "video"}])),
+            prompt(json!([{"text": "no type"}])),
+            prompt(json!([{"type": "text"}])),
+            prompt(json!([{"type": "image"}])),
+            prompt(json!([{"type": "resource", "resource": {"uri": "u"}}])),
+            prompt(json!([{"type": "resource", "resource": {"text": "t"}}])),
+            prompt(json!([{"type": "resource_link"}])),
+            prompt(json!(["text"])),
+            prompt(json!([])),
+            prompt(json!("text")),
+            json!({"sessionId": "s"}),
+        ],
+        &expect![[r#"
+            -32602 {"prompt[1].type":"Unknown type of content"}
+            -32602 {"prompt[0].type":"Required"}
+            -32602 {"prompt[0].text":"Required"}
+            -32602 {"prompt[0].data":"Required"}
+            -32602 {"prompt[0].resource":"Must have text or blob"}
+            -32602 {"prompt[0].resource.uri":"Required"}
+            -32602 {"prompt[0].uri":"Required"}
+            -32602 {"prompt[0]":"Must be an object"}
+            -32602 {"prompt":"Must not be empty"}
+            -32602 {"prompt":"Must be a list of content blocks"}
+            -32602 {"prompt":"Required"}
+        "#]],
+    );
+}
+
+#[test]
+fn settings_have_many_methods_and_one_meaning() {
+    check(
+        "session/set_mode",
+        &[
+            json!({"sessionId": "s", "modeId": "safe"}),
+            json!({"sessionId": "s", "mode": "safe"}),
+            json!({"sessionId": "s"}),
+        ],
+        &expect![[r#"
+            Configure(Configure { session: s, option: "mode", value: "safe", answer: Empty })
+            Configure(Configure { session: s, option: "mode", value: "safe", answer: Empty })
+            -32602 {"modeId":"Required"}
+        "#]],
+    );
+    check(
+        "session/set_model",
+        &[json!({"sessionId": "s", "modelId": "a/b"})],
+        &expect![[r#"
+        Configure(Configure { session: s, option: "model", value: "a/b", answer: Empty })
+    "#]],
+    );
+    check(
+        "config/set",
+        &[
+            json!({"sessionId": "s", "configId": "mode", "value": "full"}),
+            json!({"sessionId": "s", "configId": "x", "type": "boolean", "value": true}),
+            json!({"sessionId": "s", "configId": "x", "value": {}}),
+            json!({"sessionId": "s", "configId": "x"}),
+            json!({"sessionId": "s", "value": "x"}),
+        ],
+        &expect![[r#"
+            Configure(Configure { session: s, option: "mode", value: "full", answer: Options })
+            Configure(Configure { session: s, option: "x", value: "true", answer: Options })
+            -32602 {"value":"Must be a string"}
+            -32602 {"value":"Required"}
+            -32602 {"configId":"Required"}
+        "#]],
+    );
+    assert_eq!(
+        told("session/set_config_option", &json!({"sessionId": "s", "configId": "c", "value": "v"})),
+        told("config/set", &json!({"sessionId": "s", "configId": "c", "value": "v"}))
+    );
+}
+
+#[test]
+fn the_rest_is_read_as_documented() {
+    check(
+        "authenticate",
+        &[json!({"methodId": "env"}), json!({"authMethodId": "env"}), json!({})],
+        &expect![[r#"
+        Authenticate { method: "env" }
+        Authenticate { method: "env" }
+        -32602 {"methodId":"Required"}
+    "#]],
+    );
+    check(
+        "session/close",
+        &[json!({"sessionId": "s"}), json!({})],
+        &expect![[r#"
+        CloseSession { session: s }
+        -32602 {"sessionId":"Required"}
+    "#]],
+    );
+    check(
+        "_acpd/hello",
+        &[
+            json!({"version": "0.1.0", "bridge": "b", "environment": {"KEY": "secret", "N": 1}, "home": "/home/u"}),
+            json!({"environment": {}}),
+        ],
+        &expect![[r#"
+            Hello(Hello { version: "0.1.0", bridge: Some("b"), environment: {"KEY"}, home: Some("/home/u") })
+            -32602 {"version":"Required"}
+        "#]],
+    );
+    check(
+        "logout",
+        &[json!({})],
+        &expect![[r#"
+        Logout
+    "#]],
+    );
+    check(
+        "_acpd/unknown",
+        &[json!({})],
+        &expect![[r#"
+        -32601 {"method":"_acpd/unknown"}
+    "#]],
+    );
+}
+
+#[test]
+fn every_dialect_of_a_permission_answer_is_understood_and_the_rest_is_a_rejection() {
+    use Choice::{AllowAlways, AllowOnce, RejectAlways, RejectOnce};
+    let decided = |text: &str| match permission_answer(Ok(&raw(text).unwrap())) {
+        Answer::Decided(decision) => decision,
+        Answer::NoAnswer => panic!("{text}"),
+    };
+    for (text, expected) in [
+        (r#"{"outcome":{"outcome":"selected","optionId":"allow_once"}}"#, Decision::Chose(AllowOnce)),
+        (r#"{"outcome":{"outcome":"selected","optionId":"reject_always"}}"#, Decision::Chose(RejectAlways)),
+        (r#"{"outcome":{"outcome":"cancelled"}}"#, Decision::Cancelled),
+        (r#"{"outcome":"cancelled"}"#, Decision::Cancelled),
+        (r#"{"outcome":"allowed","option_id":"allow_always"}"#, Decision::Chose(AllowAlways)),
+        (r#"{"outcome":"allowed"}"#, Decision::Chose(AllowOnce)),
+        (r#"{"outcome":"allowed","option_id":"reject_once"}"#, Decision::Chose(RejectOnce)),
+        (r#"{"outcome":"allowed","option_id":"whatever"}"#, Decision::Chose(RejectOnce)),
+        (r#"{"outcome":"allowed","option_id":7}"#, Decision::Chose(RejectOnce)),
+        (r#"{"outcome":"denied"}"#, Decision::Chose(RejectOnce)),
+        (r#"{"outcome":"denied","option_id":"reject_always"}"#, Decision::Chose(RejectAlways)),
+        (r#"{"outcome":"denied","option_id":"allow_always"}"#, Decision::Chose(RejectOnce)),
+        (r#"{"outcome":"selected","selectedOption":{"optionId":"allow_once"}}"#, Decision::Chose(AllowOnce)),
+        (
+            r#"{"outcome":{"outcome":"selected","selectedOption":{"optionId":"allow_once"}}}"#,
+            Decision::Chose(AllowOnce),
+        ),
+        (r#"{"outcome":{"outcome":"rejected"}}"#, Decision::Chose(RejectOnce)),
+        (r#"{"outcome":{"outcome":"selected","optionId":"invented"}}"#, Decision::Chose(RejectOnce)),
+        (r#"{"outcome":{"outcome":"selected"}}"#, Decision::Chose(RejectOnce)),
+        (r#"{"outcome":true}"#, Decision::Chose(RejectOnce)),
+        ("null", Decision::Chose(RejectOnce)),
+        ("[]", Decision::Chose(RejectOnce)),
+    ] {
+        assert_eq!(decided(text), expected, "{text}");
+    }
+    assert_eq!(permission_answer(Err(&RpcError::internal("no"))), Answer::NoAnswer);
+}

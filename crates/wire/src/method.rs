@@ -1,0 +1,39 @@
+//! Every method name, both directions. Nothing else in the project spells one.
+
+// Requests of a client.
+pub const INITIALIZE: &str = "initialize";
+pub const AUTHENTICATE: &str = "authenticate";
+pub const LOGOUT: &str = "logout";
+pub const SESSION_NEW: &str = "session/new";
+pub const SESSION_LOAD: &str = "session/load";
+pub const SESSION_RESUME: &str = "session/resume";
+pub const SESSION_FORK: &str = "session/fork";
+pub const SESSION_LIST: &str = "session/list";
+/// Another name for `session/list` (seed 000).
+pub const SESSIONS_LIST: &str = "sessions/list";
+pub const SESSION_PROMPT: &str = "session/prompt";
+pub const SESSION_CLOSE: &str = "session/close";
+pub const SESSION_DELETE: &str = "session/delete";
+pub const SESSION_SET_MODE: &str = "session/set_mode";
+pub const SESSION_SET_MODEL: &str = "session/set_model";
+pub const SESSION_SET_CONFIG_OPTION: &str = "session/set_config_option";
+/// Another name for `session/set_config_option` (seed 000).
+pub const CONFIG_SET: &str = "config/set";
+
+// Our extensions, which may come before `initialize`.
+pub const HELLO: &str = "_acpd/hello";
+pub const SESSIONS: &str = "_acpd/sessions";
+pub const CONNECTIONS: &str = "_acpd/connections";
+pub const STATUS: &str = "_acpd/status";
+pub const STOP: &str = "_acpd/stop";
+pub const EXTENSIONS: [&str; 5] = [HELLO, SESSIONS, CONNECTIONS, STATUS, STOP];
+
+// Notifications of a client.
+pub const SESSION_CANCEL: &str = "session/cancel";
+
+// Both ways: a notification that withdraws a request.
+pub const CANCEL_REQUEST: &str = "$/cancel_request";
+
+// What we send to a client.
+pub const SESSION_UPDATE: &str = "session/update";
+pub const SESSION_REQUEST_PERMISSION: &str = "session/request_permission";

@@ -1,0 +1,166 @@
+//! From the domain's words to a client's: answers, ready to be written as JSON.
+//!
+//! Strict in what it says: all of it goes through the schema crate's types, but for `models`, which that crate does not
+//! know (docs/protocol.md). What happens in a session is told by `translator`, not here.
+
+pub(crate) mod content;
+pub(crate) mod menu;
+pub(crate) mod time;
+
+use agent_client_protocol_schema::ProtocolVersion;
+use agent_client_protocol_schema::v1 as acp;
+use domain::card::Activity;
+use domain::history::{Page, SessionMeta};
+use domain::turn::FailureKind;
+use domain::{SessionId, StopReason, TurnFailure, Usage};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::method;
+use crate::rpc::{self, RpcError};
+
+pub use menu::{Menu, config_options, session_opened};
+
+/// What this build can do. A change that lands a feature switches it on here.
+struct Landed {
+    load: bool,
+    list: bool,
+    resume: bool,
+    close: bool,
+    delete: bool,
+    fork: bool,
+    additional_directories: bool,
+    mcp_http: bool,
+    mcp_sse: bool,
+    logout: bool,
+}
+
+const LANDED: Landed = Landed {
+    load: true,
+    list: true,
+    resume: true,
+    close: true,
+    delete: true,
+    fork: true,
+    additional_directories: true,
+    mcp_http: false,
+    mcp_sse: false,
+    logout: false,
+};
+
+/// What `initialize` says of the agent, beyond what is fixed.
+#[derive(Clone, Debug)]
+pub struct AgentFacts {
+    /// Whether the model that a new session would use takes images.
+    pub images: bool,
+    pub audio: bool,
+    pub version: &'static str,
+}
+
+/// A slash command as it is shown to people.
+#[derive(Clone, Copy, Debug)]
+pub struct Command<'a> {
+    /// Without the slash.
+    pub name: &'a str,
+    pub description: &'a str,
+    /// What may follow the name.
+    pub hint: Option<&'a str>,
+}
+
+/// The answer to `initialize`.
+pub fn initialized(facts: &AgentFacts) -> Value {
+    let prompt = acp::PromptCapabilities::new().image(facts.images).audio(facts.audio).embedded_context(true);
+    let capabilities = acp::AgentCapabilities::new()
+        .load_session(LANDED.load)
+        .prompt_capabilities(prompt)
+        .mcp_capabilities(acp::McpCapabilities::new().http(LANDED.mcp_http).sse(LANDED.mcp_sse))
+        .session_capabilities(session_capabilities())
+        .auth(acp::AgentAuthCapabilities::new().logout(LANDED.logout.then(acp::LogoutCapabilities::new)))
+        .meta(ours(json!({ "extensions": method::EXTENSIONS })));
+    let agent = acp::Implementation::new("acpd", facts.version).title("acpd".to_owned());
+    value(&acp::InitializeResponse::new(ProtocolVersion::V1).agent_capabilities(capabilities).agent_info(agent))
+}
+
+fn session_capabilities() -> acp::SessionCapabilities {
+    let additional = LANDED.additional_directories.then(acp::SessionAdditionalDirectoriesCapabilities::new);
+    acp::SessionCapabilities::new()
+        .list(LANDED.list.then(acp::SessionListCapabilities::new))
+        .resume(LANDED.resume.then(acp::SessionResumeCapabilities::new))
+        .close(LANDED.close.then(acp::SessionCloseCapabilities::new))
+        .delete(LANDED.delete.then(acp::SessionDeleteCapabilities::new))
+        .fork(LANDED.fork.then(acp::SessionForkCapabilities::new))
+        .additional_directories(additional)
+}
+
+/// The answer to `session/list`.
+pub fn session_list(page: &Page, activity: impl Fn(&SessionId) -> Activity) -> Value {
+    let sessions = page.sessions.iter().map(|meta| session_info(meta, activity(&meta.id))).collect();
+    value(&acp::ListSessionsResponse::new(sessions).next_cursor(page.next.clone()))
+}
+
+fn session_info(meta: &SessionMeta, activity: Activity) -> acp::SessionInfo {
+    acp::SessionInfo::new(meta.id.to_string(), content::path(&meta.cwd))
+        .additional_directories(meta.extra_roots.iter().map(|root| content::path(root)).collect())
+        .title(meta.title.clone())
+        .updated_at(time::rfc3339(meta.updated))
+        .meta(ours(json!({
+            "createdAt": time::rfc3339(meta.created),
+            "state": activity.name(),
+            "messageCount": meta.messages,
+        })))
+}
+
+/// The answer to `session/prompt`.
+pub fn prompt_answer(reason: &StopReason, usage: &Usage) -> Result<Value, RpcError> {
+    let reason = match reason {
+        StopReason::EndTurn => acp::StopReason::EndTurn,
+        StopReason::MaxTokens => acp::StopReason::MaxTokens,
+        StopReason::MaxTurnRequests => acp::StopReason::MaxTurnRequests,
+        StopReason::Refusal => acp::StopReason::Refusal,
+        StopReason::Cancelled => acp::StopReason::Cancelled,
+        StopReason::Interrupted => {
+            let error = RpcError::internal("The daemon ended before the turn did");
+            return Err(error.with_data(json!({ "retry": true })));
+        }
+        StopReason::Failed(failure) => return Err(turn_error(failure)),
+    };
+    let some = |tokens: u64| (tokens > 0).then_some(tokens);
+    let usage = acp::Usage::new(usage.total(), usage.input, usage.output)
+        .thought_tokens(some(usage.thought))
+        .cached_read_tokens(some(usage.cached_read))
+        .cached_write_tokens(some(usage.cached_write));
+    Ok(value(&acp::PromptResponse::new(reason).usage(usage)))
+}
+
+fn turn_error(failure: &TurnFailure) -> RpcError {
+    let code = match failure.kind {
+        FailureKind::Authentication => RpcError::AUTHENTICATION_REQUIRED,
+        FailureKind::Internal | FailureKind::Model | FailureKind::History => RpcError::INTERNAL,
+    };
+    let error = RpcError::internal(&failure.message).with_code(code);
+    if failure.data.is_null() { error } else { error.with_data(failure.data.clone()) }
+}
+
+/// A whole `session/update` notification with the slash commands on offer.
+pub fn commands(session: &SessionId, commands: &[Command<'_>]) -> Vec<u8> {
+    let commands = commands.iter().map(|command| {
+        let input =
+            command.hint.map(|hint| acp::AvailableCommandInput::Unstructured(acp::UnstructuredCommandInput::new(hint)));
+        acp::AvailableCommand::new(command.name, command.description).input(input)
+    });
+    let update = acp::AvailableCommandsUpdate::new(commands.collect());
+    let update = acp::SessionUpdate::AvailableCommandsUpdate(update);
+    rpc::notification(method::SESSION_UPDATE, &acp::SessionNotification::new(session.to_string(), update))
+}
+
+/// `_meta` with what is ours to say.
+pub(crate) fn ours(what: Value) -> Map<String, Value> {
+    Map::from_iter([("acpd".to_owned(), what)])
+}
+
+pub(crate) fn value(what: &impl Serialize) -> Value {
+    serde_json::to_value(what).expect("the schema's types have string keys, and all paths in them were made UTF-8")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! Content blocks, tool calls and plans in the protocol's words.
+
+use std::path::{Path, PathBuf};
+
+use agent_client_protocol_schema::v1 as acp;
+use domain::tool::{Location, PlanStatus, Priority};
+use domain::{CallId, Content, Payload, PlanEntry, ToolCard, ToolContent, ToolKind};
+use serde_json::Value;
+
+/// A path that JSON can hold. One that is not UTF-8 is shown as well as can be, rather than not at all.
+pub(crate) fn path(path: &Path) -> PathBuf {
+    path.to_string_lossy().into_owned().into()
+}
+
+/// A block of a prompt, as its sender wrote it or made whole.
+pub(crate) fn block(content: &Content) -> acp::ContentBlock {
+    let extras = &content.extras;
+    let annotations = extras.annotations.as_ref().and_then(annotations);
+    let meta = extras.meta.as_ref().and_then(object);
+    match &content.payload {
+        Payload::Text { text } => {
+            acp::ContentBlock::Text(acp::TextContent::new(text).annotations(annotations).meta(meta))
+        }
+        Payload::Link { uri, name, mime, title, description, size } => acp::ContentBlock::ResourceLink(
+            acp::ResourceLink::new(name, uri)
+                .mime_type(mime.clone())
+                .title(title.clone())
+                .description(description.clone())
+                .size(*size)
+                .annotations(annotations)
+                .meta(meta),
+        ),
+        Payload::TextResource { uri, mime, text } => {
+            let resource = acp::TextResourceContents::new(text, uri)
+                .mime_type(mime.clone())
+                .meta(extras.resource_meta.as_ref().and_then(object));
+            embedded(acp::EmbeddedResourceResource::TextResourceContents(resource), annotations, meta)
+        }
+        Payload::BlobResource { uri, mime, blob } => {
+            let resource = acp::BlobResourceContents::new(blob, uri)
+                .mime_type(mime.clone())
+                .meta(extras.resource_meta.as_ref().and_then(object));
+            embedded(acp::EmbeddedResourceResource::BlobResourceContents(resource), annotations, meta)
+        }
+        Payload::Image { data, mime, uri } => acp::ContentBlock::Image(
+            acp::ImageContent::new(data, mime).uri(uri.clone()).annotations(annotations).meta(meta),
+        ),
+        Payload::Audio { data, mime } => {
+            acp::ContentBlock::Audio(acp::AudioContent::new(data, mime).annotations(annotations).meta(meta))
+        }
+    }
+}
+
+fn embedded(
+    resource: acp::EmbeddedResourceResource,
+    annotations: Option<acp::Annotations>,
+    meta: Option<acp::Meta>,
+) -> acp::ContentBlock {
+    acp::ContentBlock::Resource(acp::EmbeddedResource::new(resource).annotations(annotations).meta(meta))
+}
+
+/// What a client attached goes back only as far as it is what the protocol says it is.
+fn annotations(value: &Value) -> Option<acp::Annotations> {
+    serde_json::from_value(value.clone()).ok()
+}
+
+fn object(value: &Value) -> Option<acp::Meta> {
+    value.as_object().cloned()
+}
+
+/// A call as it is announced and as permission is asked for it.
+pub(crate) fn pending_call(call: &CallId, card: &ToolCard) -> acp::ToolCallUpdate {
+    let fields = acp::ToolCallUpdateFields::new()
+        .title(card.title.clone())
+        .name(card.tool.clone())
+        .kind(kind(card.kind))
+        .status(acp::ToolCallStatus::Pending)
+        .content((!card.preview.is_empty()).then(|| tool_content(&card.preview)))
+        .locations((!card.locations.is_empty()).then(|| card.locations.iter().map(location).collect::<Vec<_>>()))
+        .raw_input((!card.input.is_null()).then(|| card.input.clone()));
+    acp::ToolCallUpdate::new(call.to_string(), fields)
+}
+
+pub(crate) fn tool_content(content: &[ToolContent]) -> Vec<acp::ToolCallContent> {
+    let one = |content: &ToolContent| match content {
+        ToolContent::Text { text } => text_content(text),
+        ToolContent::Diff { path: file, old, new } => {
+            acp::ToolCallContent::Diff(acp::Diff::new(path(file), new).old_text(old.clone()))
+        }
+        ToolContent::Image { data, mime } => acp::ToolCallContent::Content(acp::Content::new(
+            acp::ContentBlock::Image(acp::ImageContent::new(data, mime)),
+        )),
+    };
+    content.iter().map(one).collect()
+}
+
+pub(crate) fn text_content(text: &str) -> acp::ToolCallContent {
+    acp::ToolCallContent::Content(acp::Content::new(acp::ContentBlock::Text(acp::TextContent::new(text))))
+}
+
+fn location(location: &Location) -> acp::ToolCallLocation {
+    acp::ToolCallLocation::new(path(&location.path)).line(location.line)
+}
+
+pub(crate) fn kind(kind: ToolKind) -> acp::ToolKind {
+    match kind {
+        ToolKind::Read => acp::ToolKind::Read,
+        ToolKind::Search => acp::ToolKind::Search,
+        ToolKind::Edit => acp::ToolKind::Edit,
+        ToolKind::Execute => acp::ToolKind::Execute,
+        ToolKind::Fetch => acp::ToolKind::Fetch,
+        ToolKind::Think => acp::ToolKind::Think,
+        ToolKind::Other => acp::ToolKind::Other,
+    }
+}
+
+pub(crate) fn plan_entry(entry: &PlanEntry) -> acp::PlanEntry {
+    let priority = match entry.priority {
+        Priority::High => acp::PlanEntryPriority::High,
+        Priority::Medium => acp::PlanEntryPriority::Medium,
+        Priority::Low => acp::PlanEntryPriority::Low,
+    };
+    let status = match entry.status {
+        PlanStatus::Pending => acp::PlanEntryStatus::Pending,
+        PlanStatus::InProgress => acp::PlanEntryStatus::InProgress,
+        PlanStatus::Completed => acp::PlanEntryStatus::Completed,
+    };
+    acp::PlanEntry::new(&entry.content, priority, status)
+}

@@ -1,0 +1,298 @@
+//! The one translator from a session's log to what a client gets, live and on load alike.
+//!
+//! It is fed the events of one session in order, from the place where a cursor starts. It does no I/O, chooses no
+//! request ids and does not know which questions and prompts are open at its client.
+
+mod chunk;
+
+use std::collections::{HashMap, HashSet};
+
+use agent_client_protocol_schema::v1 as acp;
+use domain::event::Setting;
+use domain::tool::OutcomeKind;
+use domain::{
+    CallId, Choice, ConnectionId, Content, Event, EventKind, MessageId, Outcome, PlanEntry, Question, QuestionId,
+    SessionId, StopReason, ToolCard, ToolContent, TurnId, Usage,
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use self::chunk::{Params, Speaker};
+use crate::method;
+use crate::rpc::{self, RpcError};
+use crate::to_acp::{self, Menu, content, menu, time};
+
+/// For whom the log is translated.
+#[derive(Clone, Debug)]
+pub struct Viewer {
+    pub connection: ConnectionId,
+    /// Put `_meta.acpd.at` = [life, number] on updates. Where an event becomes several messages, only the last may
+    /// have it: a reader that was cut off among them gets them all again.
+    pub places: bool,
+}
+
+/// Where a translator starts.
+#[derive(Clone, Debug)]
+pub struct Attach {
+    pub session: SessionId,
+    pub viewer: Viewer,
+    /// As at the place where the cursor starts.
+    pub menu: Menu,
+    /// Events up to here are replay.
+    pub head: u64,
+    /// The calls that are open at the place where the cursor starts.
+    pub open_calls: Vec<(CallId, ToolCard)>,
+    /// Questions still open at `head`; others up to `head` are not asked again.
+    pub open_questions: HashSet<QuestionId>,
+}
+
+/// What a client is told.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Said {
+    /// A whole `session/update` notification (serialized JSON-RPC message).
+    Update(Vec<u8>),
+    /// `session/request_permission` params to send under a request id that the connection chooses.
+    Ask { question: QuestionId, params: Value },
+    /// The question is settled; withdraw it if it is still open at this client.
+    Settled { question: QuestionId },
+    /// The turn is over; answer the prompt that started it if it is this connection's.
+    TurnOver { turn: TurnId, answer: Result<Value, RpcError> },
+}
+
+#[derive(Debug)]
+pub struct Translator {
+    session: SessionId,
+    viewer: Viewer,
+    menu: Menu,
+    head: u64,
+    /// What is known of the calls that have no outcome yet: later events name them by id alone.
+    calls: HashMap<CallId, ToolCard>,
+    open_questions: HashSet<QuestionId>,
+    /// The running turn, if the viewer's own prompt started it.
+    own_turn: Option<TurnId>,
+    /// The message that the running turn began with.
+    asked: Option<MessageId>,
+}
+
+impl Translator {
+    pub fn new(attach: Attach) -> Self {
+        Self {
+            session: attach.session,
+            viewer: attach.viewer,
+            menu: attach.menu,
+            head: attach.head,
+            calls: attach.open_calls.into_iter().collect(),
+            open_questions: attach.open_questions,
+            own_turn: None,
+            asked: None,
+        }
+    }
+
+    /// The menu as it is after the events so far.
+    pub fn menu(&self) -> &Menu {
+        &self.menu
+    }
+
+    /// What the client is told of the next event.
+    pub fn translate(&mut self, event: &Event) -> Vec<Said> {
+        match &event.kind {
+            EventKind::AgentText { message, text } | EventKind::Noticed { message, text } => {
+                vec![self.say(Speaker::Agent, text, message.as_str(), self.place(event))]
+            }
+            EventKind::AgentThought { message, text } => {
+                vec![self.say(Speaker::Thought, text, message.as_str(), self.place(event))]
+            }
+            EventKind::UserMessage { turn, message, content } => self.user_message(event, turn, message, content),
+            EventKind::ToolCalled { call, card, .. } => vec![self.tool_called(event, call, card)],
+            EventKind::ToolStarted { call } => {
+                vec![self.update_call(event, call, acp::ToolCallStatus::InProgress, None, None)]
+            }
+            EventKind::ToolProgressed { call, content } => vec![self.tool_progressed(event, call, content)],
+            EventKind::ToolEnded { call, outcome } => vec![self.tool_ended(event, call, outcome)],
+            EventKind::PermissionAsked { question } => self.ask(event, question).into_iter().collect(),
+            EventKind::PermissionAnswered { question, .. } => vec![Said::Settled { question: question.clone() }],
+            EventKind::Planned { entries, .. } => vec![self.planned(event, entries)],
+            EventKind::Configured { setting } => self.configured(event, setting),
+            EventKind::Titled { title } => {
+                let info = acp::SessionInfoUpdate::new().title(title.clone()).updated_at(time::rfc3339(event.at));
+                vec![self.update(event, &acp::SessionUpdate::SessionInfoUpdate(info))]
+            }
+            EventKind::Used { window_used, window, .. } => {
+                let usage = acp::UsageUpdate::new(*window_used, *window);
+                vec![self.update(event, &acp::SessionUpdate::UsageUpdate(usage))]
+            }
+            EventKind::Compacted { .. } => {
+                let id = format!("compaction-{}", event.number);
+                vec![self.say(Speaker::Agent, "Older messages were replaced by a summary.", &id, self.place(event))]
+            }
+            EventKind::TurnEnded { turn, reason, usage } => self.turn_ended(turn, reason, usage),
+            EventKind::TurnStarted { turn, origin } => {
+                self.own_turn = (origin.connection == self.viewer.connection).then(|| turn.clone());
+                self.asked = None;
+                Vec::new()
+            }
+            EventKind::Created { mode, approval, model, .. } => {
+                self.menu.mode = *mode;
+                self.menu.approval = *approval;
+                self.menu.model = model.clone();
+                Vec::new()
+            }
+            EventKind::Reopened => Vec::new(),
+        }
+    }
+
+    fn user_message(&mut self, event: &Event, turn: &TurnId, message: &MessageId, content: &[Content]) -> Vec<Said> {
+        self.asked = Some(message.clone());
+        // Whoever sent a prompt shows it already; on load it has to be told.
+        if event.number > self.head && self.own_turn.as_ref() == Some(turn) {
+            return Vec::new();
+        }
+        let chunks = content.iter().map(|block| {
+            let chunk = acp::ContentChunk::new(content::block(block)).message_id(acp::MessageId::new(message.as_str()));
+            acp::SessionUpdate::UserMessageChunk(chunk)
+        });
+        self.updates(event, &chunks.collect::<Vec<_>>())
+    }
+
+    fn tool_called(&mut self, event: &Event, call: &CallId, card: &ToolCard) -> Said {
+        self.calls.insert(call.clone(), card.clone());
+        self.update(event, &Announced { session_update: "tool_call", call: content::pending_call(call, card) })
+    }
+
+    fn tool_progressed(&self, event: &Event, call: &CallId, content: &[ToolContent]) -> Said {
+        let content = content::tool_content(content);
+        self.update_call(event, call, acp::ToolCallStatus::InProgress, Some(content), None)
+    }
+
+    fn tool_ended(&mut self, event: &Event, call: &CallId, outcome: &Outcome) -> Said {
+        let status = match outcome.verdict {
+            OutcomeKind::Completed => acp::ToolCallStatus::Completed,
+            OutcomeKind::Failed | OutcomeKind::Denied | OutcomeKind::Cancelled | OutcomeKind::Interrupted => {
+                acp::ToolCallStatus::Failed
+            }
+        };
+        let content = match (outcome.content.is_empty(), outcome.text.is_empty()) {
+            (false, _) => Some(content::tool_content(&outcome.content)),
+            (true, false) => Some(vec![content::text_content(&outcome.text)]),
+            // Nothing to show leaves what was shown before.
+            (true, true) => None,
+        };
+        let raw = if outcome.raw.is_null() { json!({ "text": outcome.text }) } else { outcome.raw.clone() };
+        let said = self.update_call(event, call, status, content, Some(raw));
+        self.calls.remove(call);
+        said
+    }
+
+    fn update_call(
+        &self,
+        event: &Event,
+        call: &CallId,
+        status: acp::ToolCallStatus,
+        content: Option<Vec<acp::ToolCallContent>>,
+        raw_output: Option<Value>,
+    ) -> Said {
+        let kind = self.calls.get(call).map(|card| content::kind(card.kind));
+        let fields = acp::ToolCallUpdateFields::new().kind(kind).status(status).content(content).raw_output(raw_output);
+        let update = acp::ToolCallUpdate::new(call.to_string(), fields);
+        self.update(event, &acp::SessionUpdate::ToolCallUpdate(update))
+    }
+
+    /// A question is asked when the cursor passes it, unless it was settled before the client came.
+    fn ask(&self, event: &Event, question: &Question) -> Option<Said> {
+        if event.number <= self.head && !self.open_questions.contains(&question.id) {
+            return None;
+        }
+        let call = match self.calls.get(&question.call) {
+            Some(card) => content::pending_call(&question.call, card),
+            None => acp::ToolCallUpdate::new(question.call.to_string(), acp::ToolCallUpdateFields::new()),
+        };
+        let options = question
+            .choices()
+            .iter()
+            .map(|choice| acp::PermissionOption::new(choice.id(), question.choice_name(*choice), option_kind(*choice)));
+        let request = acp::RequestPermissionRequest::new(self.session.to_string(), call, options.collect());
+        Some(Said::Ask { question: question.id.clone(), params: to_acp::value(&request) })
+    }
+
+    fn planned(&self, event: &Event, entries: &[PlanEntry]) -> Said {
+        let plan = acp::Plan::new(entries.iter().map(content::plan_entry).collect());
+        self.update(event, &acp::SessionUpdate::Plan(plan))
+    }
+
+    fn configured(&mut self, event: &Event, setting: &Setting) -> Vec<Said> {
+        let mut updates = Vec::new();
+        match setting {
+            Setting::Mode(mode) => {
+                self.menu.mode = *mode;
+                updates.push(acp::SessionUpdate::CurrentModeUpdate(acp::CurrentModeUpdate::new(mode.id())));
+            }
+            Setting::Approval(approval) => self.menu.approval = *approval,
+            Setting::Model(model) => self.menu.model = model.clone(),
+        }
+        let options = acp::ConfigOptionUpdate::new(menu::options(&self.menu));
+        updates.push(acp::SessionUpdate::ConfigOptionUpdate(options));
+        self.updates(event, &updates)
+    }
+
+    fn turn_ended(&mut self, turn: &TurnId, reason: &StopReason, usage: &Usage) -> Vec<Said> {
+        let mut said = Vec::new();
+        if let StopReason::Failed(failure) = reason {
+            // No place: a reader that has this and not the answer must come back to this event for it.
+            said.push(self.say(Speaker::Agent, &failure.message, turn.as_str(), None));
+        }
+        let mut answer = to_acp::prompt_answer(reason, usage);
+        if let (Ok(answer), Some(message)) = (&mut answer, self.asked.take()) {
+            answer["_meta"] = json!({ "acpd": { "userMessageId": message } });
+        }
+        self.own_turn = None;
+        said.push(Said::TurnOver { turn: turn.clone(), answer });
+        said
+    }
+
+    /// A piece of text, which is most of what is ever sent: written in one go, into one allocation.
+    fn say(&self, speaker: Speaker, text: &str, message: &str, place: Option<(u32, u64)>) -> Said {
+        let params = Params::new(&self.session, speaker.chunk(text, message), place);
+        let length = chunk::length(&self.session, text, message);
+        Said::Update(rpc::sized_notification(length, method::SESSION_UPDATE, &params))
+    }
+
+    fn update(&self, event: &Event, update: &impl Serialize) -> Said {
+        let params = Params::new(&self.session, update, self.place(event));
+        Said::Update(rpc::notification(method::SESSION_UPDATE, &params))
+    }
+
+    /// Several updates of one event, of which the last carries its place.
+    fn updates(&self, event: &Event, updates: &[acp::SessionUpdate]) -> Vec<Said> {
+        let last = updates.len().saturating_sub(1);
+        let one = |(at, update)| {
+            let place = if at == last { self.place(event) } else { None };
+            Said::Update(rpc::notification(method::SESSION_UPDATE, &Params::new(&self.session, update, place)))
+        };
+        updates.iter().enumerate().map(one).collect()
+    }
+
+    fn place(&self, event: &Event) -> Option<(u32, u64)> {
+        self.viewer.places.then_some((event.life, event.number))
+    }
+}
+
+/// A `tool_call` in the shape of an update, which is the same but that it writes `pending` and `other`, too.
+#[derive(Serialize)]
+struct Announced {
+    #[serde(rename = "sessionUpdate")]
+    session_update: &'static str,
+    #[serde(flatten)]
+    call: acp::ToolCallUpdate,
+}
+
+fn option_kind(choice: Choice) -> acp::PermissionOptionKind {
+    match choice {
+        Choice::AllowOnce => acp::PermissionOptionKind::AllowOnce,
+        Choice::AllowAlways => acp::PermissionOptionKind::AllowAlways,
+        Choice::RejectOnce => acp::PermissionOptionKind::RejectOnce,
+        Choice::RejectAlways => acp::PermissionOptionKind::RejectAlways,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+//! The parameters of `session/update`, and the text chunks that nearly all updates are. They are shaped by hand so that
+//! a chunk is written without a copy; a test holds them against the schema's types, byte by byte.
+
+use domain::SessionId;
+use serde::Serialize;
+
+/// What a chunk's message is longer than its texts, with room for a place.
+const AROUND: usize = 256;
+
+#[derive(Serialize)]
+pub(super) struct Params<'a, U> {
+    #[serde(rename = "sessionId")]
+    session: &'a str,
+    update: U,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    meta: Option<Meta>,
+}
+
+#[derive(Serialize)]
+struct Meta {
+    acpd: Place,
+}
+
+#[derive(Serialize)]
+struct Place {
+    at: (u32, u64),
+}
+
+impl<'a, U: Serialize> Params<'a, U> {
+    pub(super) fn new(session: &'a SessionId, update: U, at: Option<(u32, u64)>) -> Self {
+        Self { session: session.as_str(), update, meta: at.map(|at| Meta { acpd: Place { at } }) }
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Speaker {
+    Agent,
+    Thought,
+}
+
+#[derive(Serialize)]
+pub(super) struct Chunk<'a> {
+    #[serde(rename = "sessionUpdate")]
+    update: &'static str,
+    content: Text<'a>,
+    #[serde(rename = "messageId")]
+    message: &'a str,
+}
+
+#[derive(Serialize)]
+struct Text<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    text: &'a str,
+}
+
+impl Speaker {
+    pub(super) fn chunk<'a>(self, text: &'a str, message: &'a str) -> Chunk<'a> {
+        let update = match self {
+            Speaker::Agent => "agent_message_chunk",
+            Speaker::Thought => "agent_thought_chunk",
+        };
+        Chunk { update, content: Text { kind: "text", text }, message }
+    }
+}
+
+/// About how long the whole message is. Text with many escapes is longer.
+pub(super) fn length(session: &SessionId, text: &str, message: &str) -> usize {
+    AROUND + session.as_str().len() + message.len() + text.len() + text.len() / 8
+}

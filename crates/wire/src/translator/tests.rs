@@ -1,0 +1,311 @@
+//! One session's log, told to everybody who may look at it.
+
+use domain::permission::{Access, Grant};
+use domain::tool::{Location, PlanStatus, Priority};
+use domain::turn::FailureKind;
+use domain::{Approval, Decision, Extras, Millis, Mode, ModelId, Origin, Payload, ToolKind, TurnFailure};
+use expect_test::{Expect, expect};
+use proptest::prelude::*;
+
+use super::*;
+use crate::witness;
+
+fn menu_of(model: &str) -> Menu {
+    let info = domain::model::ModelInfo {
+        id: model.into(),
+        name: "Echo".to_owned(),
+        window: 100,
+        images: false,
+        audio: false,
+    };
+    Menu { models: vec![info], mode: Mode::Full, approval: Approval::Ask, model: ModelId::from(model) }
+}
+
+fn attach(connection: &str, head: u64) -> Attach {
+    Attach {
+        session: "s".into(),
+        viewer: Viewer { connection: connection.into(), places: false },
+        menu: menu_of("echo"),
+        head,
+        open_calls: Vec::new(),
+        open_questions: HashSet::new(),
+    }
+}
+
+fn log(kinds: Vec<EventKind>) -> Vec<Event> {
+    let event = |(at, kind)| Event { life: 1, number: at as u64 + 1, at: Millis(1_735_689_600_000), kind };
+    kinds.into_iter().enumerate().map(event).collect()
+}
+
+fn started(connection: &str) -> EventKind {
+    let origin = Origin { connection: connection.into(), bridge: None, request: "1".to_owned() };
+    EventKind::TurnStarted { turn: "t".into(), origin }
+}
+
+fn user(content: Vec<Content>) -> EventKind {
+    EventKind::UserMessage { turn: "t".into(), message: "u".into(), content }
+}
+
+fn ended(reason: StopReason) -> EventKind {
+    EventKind::TurnEnded { turn: "t".into(), reason, usage: Usage { input: 7, output: 2, ..Usage::default() } }
+}
+
+fn edit_card() -> ToolCard {
+    ToolCard {
+        tool: "edit_file".to_owned(),
+        title: "Edit main.rs".to_owned(),
+        kind: ToolKind::Edit,
+        locations: vec![Location { path: "/w/main.rs".into(), line: Some(3) }],
+        input: json!({"path": "main.rs"}),
+        preview: vec![ToolContent::Diff { path: "/w/main.rs".into(), old: Some("a".to_owned()), new: "b".to_owned() }],
+        access: Access::Ask { always: Some(Grant::Folder("/w".into())) },
+    }
+}
+
+fn other_card() -> ToolCard {
+    ToolCard {
+        tool: "mcp__x__y".to_owned(),
+        title: "y".to_owned(),
+        kind: ToolKind::Other,
+        locations: vec![],
+        input: Value::Null,
+        preview: vec![],
+        access: Access::Ask { always: None },
+    }
+}
+
+/// Everything that can happen, once.
+fn story() -> Vec<Event> {
+    let question = Question { id: "q".into(), call: "c".into(), always: Some(Grant::Folder("/w".into())) };
+    let marked = Content {
+        payload: Payload::TextResource { uri: "file:///a".to_owned(), mime: None, text: "A".to_owned() },
+        extras: Extras {
+            annotations: Some(json!({"audience": ["user"], "bogus": 1})),
+            meta: Some(json!({"k": "v"})),
+            resource_meta: Some(json!({"r": 1})),
+        },
+    };
+    let picture = ToolContent::Image { data: "aQ==".to_owned(), mime: "image/png".to_owned() };
+    let entry = PlanEntry { content: "do it".to_owned(), priority: Priority::High, status: PlanStatus::InProgress };
+    log(vec![
+        EventKind::Created {
+            cwd: "/w".into(),
+            extra_roots: vec![],
+            mode: Mode::Safe,
+            approval: Approval::Ask,
+            model: "echo".into(),
+        },
+        started("me"),
+        user(vec![Content::text("hi"), marked]),
+        EventKind::AgentThought { message: "m".into(), text: "hm".to_owned() },
+        EventKind::AgentText { message: "m".into(), text: "he\"llo\n".to_owned() },
+        EventKind::ToolCalled { call: "c".into(), message: "m".into(), card: edit_card() },
+        EventKind::PermissionAsked { question },
+        EventKind::PermissionAnswered {
+            question: "q".into(),
+            call: "c".into(),
+            decision: Decision::Chose(Choice::AllowOnce),
+            by: "zed".to_owned(),
+        },
+        EventKind::ToolStarted { call: "c".into() },
+        EventKind::ToolProgressed { call: "c".into(), content: vec![ToolContent::text("half"), picture] },
+        EventKind::ToolEnded { call: "c".into(), outcome: Outcome::completed("done") },
+        EventKind::ToolCalled { call: "d".into(), message: "m".into(), card: other_card() },
+        EventKind::ToolEnded {
+            call: "d".into(),
+            outcome: Outcome::denied().showing(vec![ToolContent::text("no")]).with_raw(json!({"exit": 1})),
+        },
+        EventKind::Planned { call: "p".into(), message: "m".into(), entries: vec![entry] },
+        EventKind::Used { usage: Usage::default(), window_used: 9, window: 100 },
+        EventKind::Titled { title: "Hello".to_owned() },
+        EventKind::Noticed { message: "n".into(), text: "the key expires soon".to_owned() },
+        EventKind::Compacted { summary: "short".to_owned(), kept_from: None },
+        ended(StopReason::EndTurn),
+        EventKind::Configured { setting: Setting::Mode(Mode::ReadOnly) },
+        EventKind::Configured { setting: Setting::Approval(Approval::Never) },
+        EventKind::Reopened,
+    ])
+}
+
+fn tell(translator: &mut Translator, events: &[Event]) -> Vec<Said> {
+    events.iter().flat_map(|event| translator.translate(event)).collect()
+}
+
+/// One line for each thing that was said, each held against the schema.
+fn transcript(said: &[Said]) -> String {
+    let line = |said: &Said| match said {
+        Said::Update(message) => {
+            let mut params = witness::update(message);
+            assert_eq!(params["sessionId"], "s");
+            let mut update = params["update"].take();
+            // The options are long and shown whole elsewhere: what is chosen will do.
+            if let Some(options) = update.get_mut("configOptions") {
+                let chosen = options.as_array().unwrap().iter().map(|option| option["currentValue"].clone());
+                *options = chosen.collect();
+            }
+            let at = params.get("_meta").map(|meta| format!(" at {}", meta["acpd"]["at"])).unwrap_or_default();
+            format!("{update}{at}")
+        }
+        Said::Ask { question, params } => {
+            witness::speaks::<acp::RequestPermissionRequest>(params);
+            format!("ask {question} {params}")
+        }
+        Said::Settled { question } => format!("settled {question}"),
+        Said::TurnOver { turn, answer: Ok(answer) } => {
+            witness::speaks::<acp::PromptResponse>(answer);
+            format!("over {turn} {answer}")
+        }
+        Said::TurnOver { turn, answer: Err(error) } => format!("over {turn} {}", serde_json::to_string(error).unwrap()),
+    };
+    said.iter().map(|said| line(said) + "\n").collect()
+}
+
+fn check(said: &[Said], expected: &Expect) {
+    expected.assert_eq(&transcript(said));
+}
+
+#[test]
+fn whoever_watches_is_told_everything_in_order() {
+    let mut translator = Translator::new(attach("other", 0));
+    check(
+        &tell(&mut translator, &story()),
+        &expect![[r#"
+        {"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"hi"},"messageId":"u"}
+        {"sessionUpdate":"user_message_chunk","content":{"type":"resource","annotations":{"audience":["user"]},"resource":{"text":"A","uri":"file:///a","_meta":{"r":1}},"_meta":{"k":"v"}},"messageId":"u"}
+        {"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"hm"},"messageId":"m"}
+        {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"he\"llo\n"},"messageId":"m"}
+        {"sessionUpdate":"tool_call","toolCallId":"c","kind":"edit","status":"pending","title":"Edit main.rs","name":"edit_file","content":[{"type":"diff","path":"/w/main.rs","oldText":"a","newText":"b"}],"locations":[{"path":"/w/main.rs","line":3}],"rawInput":{"path":"main.rs"}}
+        ask q {"sessionId":"s","toolCall":{"toolCallId":"c","kind":"edit","status":"pending","title":"Edit main.rs","name":"edit_file","content":[{"type":"diff","path":"/w/main.rs","oldText":"a","newText":"b"}],"locations":[{"path":"/w/main.rs","line":3}],"rawInput":{"path":"main.rs"}},"options":[{"optionId":"allow_once","name":"Allow","kind":"allow_once"},{"optionId":"allow_always","name":"Always allow edits in /w","kind":"allow_always"},{"optionId":"reject_once","name":"Reject","kind":"reject_once"},{"optionId":"reject_always","name":"Always reject edits in /w","kind":"reject_always"}]}
+        settled q
+        {"sessionUpdate":"tool_call_update","toolCallId":"c","kind":"edit","status":"in_progress"}
+        {"sessionUpdate":"tool_call_update","toolCallId":"c","kind":"edit","status":"in_progress","content":[{"type":"content","content":{"type":"text","text":"half"}},{"type":"content","content":{"type":"image","data":"aQ==","mimeType":"image/png"}}]}
+        {"sessionUpdate":"tool_call_update","toolCallId":"c","kind":"edit","status":"completed","content":[{"type":"content","content":{"type":"text","text":"done"}}],"rawOutput":{"text":"done"}}
+        {"sessionUpdate":"tool_call","toolCallId":"d","kind":"other","status":"pending","title":"y","name":"mcp__x__y"}
+        {"sessionUpdate":"tool_call_update","toolCallId":"d","kind":"other","status":"failed","content":[{"type":"content","content":{"type":"text","text":"no"}}],"rawOutput":{"exit":1}}
+        {"sessionUpdate":"plan","entries":[{"content":"do it","priority":"high","status":"in_progress"}]}
+        {"sessionUpdate":"usage_update","used":9,"size":100}
+        {"sessionUpdate":"session_info_update","title":"Hello","updatedAt":"2025-01-01T00:00:00.000Z"}
+        {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"the key expires soon"},"messageId":"n"}
+        {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Older messages were replaced by a summary."},"messageId":"compaction-18"}
+        over t {"stopReason":"end_turn","usage":{"totalTokens":9,"inputTokens":7,"outputTokens":2},"_meta":{"acpd":{"userMessageId":"u"}}}
+        {"sessionUpdate":"current_mode_update","currentModeId":"read-only"}
+        {"sessionUpdate":"config_option_update","configOptions":["read-only","echo","ask"]}
+        {"sessionUpdate":"config_option_update","configOptions":["read-only","echo","never"]}
+    "#]],
+    );
+    assert_eq!((translator.menu().mode, translator.menu().approval), (Mode::ReadOnly, Approval::Never));
+}
+
+#[test]
+fn whoever_sent_the_prompt_is_not_told_it_again_but_sees_it_on_load() {
+    let shown = |head| {
+        let said = tell(&mut Translator::new(attach("me", head)), &story());
+        transcript(&said).lines().filter(|line| line.contains("user_message_chunk")).count()
+    };
+    assert_eq!((shown(0), shown(2), shown(3)), (0, 0, 2));
+}
+
+#[test]
+fn a_load_tells_the_same_as_watching_did_but_asks_nothing_that_is_settled() {
+    let events = story();
+    let live = tell(&mut Translator::new(attach("other", 0)), &events);
+    let load = tell(&mut Translator::new(attach("other", events.len() as u64)), &events);
+    let live: Vec<_> = live.into_iter().filter(|said| !matches!(said, Said::Ask { .. })).collect();
+    assert_eq!(live, load);
+}
+
+#[test]
+fn a_question_that_is_open_is_asked_of_whoever_comes_even_if_its_call_was_announced_before() {
+    let question = Question { id: "q".into(), call: "d".into(), always: None };
+    let events = log(vec![EventKind::PermissionAsked { question }]);
+    let open = Attach {
+        open_calls: vec![("d".into(), other_card())],
+        open_questions: HashSet::from(["q".into()]),
+        ..attach("other", 1)
+    };
+    check(
+        &tell(&mut Translator::new(open), &events),
+        &expect![[r#"
+        ask q {"sessionId":"s","toolCall":{"toolCallId":"d","kind":"other","status":"pending","title":"y","name":"mcp__x__y"},"options":[{"optionId":"allow_once","name":"Allow","kind":"allow_once"},{"optionId":"reject_once","name":"Reject","kind":"reject_once"}]}
+    "#]],
+    );
+    check(&tell(&mut Translator::new(attach("other", 1)), &events), &expect![[r#""#]]);
+}
+
+#[test]
+fn a_turn_that_failed_says_so_and_answers_with_an_error() {
+    let failure = TurnFailure {
+        kind: FailureKind::Authentication,
+        message: "no key".to_owned(),
+        data: json!({"provider": "anthropic"}),
+    };
+    let mut places = attach("me", 0);
+    places.viewer.places = true;
+    let events = log(vec![started("me"), user(vec![Content::text("hi")]), ended(StopReason::Failed(failure))]);
+    check(
+        &tell(&mut Translator::new(places), &events),
+        &expect![[r#"
+        {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"no key"},"messageId":"t"}
+        over t {"code":-32000,"message":"no key","data":{"provider":"anthropic"}}
+    "#]],
+    );
+}
+
+#[test]
+fn a_bridge_is_told_the_place_with_the_last_update_of_each_event() {
+    let mut places = attach("other", 0);
+    places.viewer.places = true;
+    let events = log(vec![
+        user(vec![Content::text("a"), Content::text("b")]),
+        EventKind::AgentText { message: "m".into(), text: "c".to_owned() },
+        EventKind::Configured { setting: Setting::Mode(Mode::Safe) },
+    ]);
+    let said = tell(&mut Translator::new(places), &events);
+    check(
+        &said,
+        &expect![[r#"
+        {"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"a"},"messageId":"u"}
+        {"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"b"},"messageId":"u"} at [1,1]
+        {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"c"},"messageId":"m"} at [1,2]
+        {"sessionUpdate":"current_mode_update","currentModeId":"safe"}
+        {"sessionUpdate":"config_option_update","configOptions":["safe","echo","ask"]} at [1,3]
+    "#]],
+    );
+    let Said::Update(message) = said.last().unwrap() else { panic!() };
+    assert_eq!(crate::glance::glance(message).unwrap().at, Some((1, 3)));
+}
+
+#[test]
+fn a_path_that_is_not_utf8_is_shown_as_well_as_can_be() {
+    use std::os::unix::ffi::OsStringExt;
+    let odd = std::path::PathBuf::from(std::ffi::OsString::from_vec(b"/w/\xff".to_vec()));
+    let card = ToolCard { locations: vec![Location { path: odd, line: None }], ..other_card() };
+    let events = log(vec![EventKind::ToolCalled { call: "c".into(), message: "m".into(), card }]);
+    let said = transcript(&tell(&mut Translator::new(attach("other", 0)), &events));
+    assert!(said.contains("/w/\u{fffd}"), "{said}");
+}
+
+proptest! {
+    #[test]
+    fn a_chunk_is_written_as_the_schema_crate_would(
+        text in "\\PC{0,40}|[\\x00-\\x7f]{0,40}",
+        message in "[a-z0-9-]{1,36}",
+        thought in any::<bool>(),
+        places in any::<bool>(),
+    ) {
+        let mut attach = attach("other", 0);
+        attach.viewer.places = places;
+        let block = acp::ContentBlock::Text(acp::TextContent::new(text.clone()));
+        let chunk = acp::ContentChunk::new(block).message_id(acp::MessageId::new(message.as_str()));
+        let (kind, update) = if thought {
+            (EventKind::AgentThought { message: message.into(), text }, acp::SessionUpdate::AgentThoughtChunk(chunk))
+        } else {
+            (EventKind::AgentText { message: message.into(), text }, acp::SessionUpdate::AgentMessageChunk(chunk))
+        };
+        let meta = places.then(|| to_acp::ours(json!({"at": [1, 1]})));
+        let params = acp::SessionNotification::new("s", update).meta(meta);
+        let expected = rpc::notification(method::SESSION_UPDATE, &params);
+        let said = tell(&mut Translator::new(attach), &log(vec![kind]));
+        prop_assert_eq!(said, vec![Said::Update(expected)]);
+    }
+}
