@@ -1,0 +1,152 @@
+//! The built-in model: offline, deterministic, and no language model at all.
+//!
+//! It follows plain directions in English with the tools that it is offered, so that people can check their editor and
+//! authors of clients can see every kind of update. It keeps no state: each answer follows from the conversation alone.
+//! `prompt` and `directions` read what is asked for, `task` and `progress` what was done, `wording` says it.
+
+mod directions;
+mod phrases;
+mod progress;
+mod prompt;
+mod task;
+mod verbs;
+mod wording;
+mod work;
+
+use domain::conversation::{Message, Part};
+use domain::model::{Delta, Model, ModelError, ModelInfo, ModelRequest};
+use domain::tool::UPDATE_PLAN;
+use domain::{ModelId, StopReason, Usage};
+use futures_util::stream::{self, BoxStream, StreamExt};
+use serde_json::json;
+
+use self::progress::Progress;
+use self::task::{LastAnswer, Task};
+
+/// Words in one streamed piece of text.
+const WORDS_A_PIECE: usize = 4;
+
+pub struct Rehearsal {
+    info: ModelInfo,
+}
+
+impl Rehearsal {
+    pub const ID: &str = "rehearsal";
+
+    pub fn new() -> Self {
+        let info = ModelInfo {
+            id: ModelId::from(Self::ID),
+            name: "Rehearsal (built in, no language model)".to_owned(),
+            window: 200_000,
+            images: false,
+            audio: false,
+        };
+        Self { info }
+    }
+}
+
+impl Default for Rehearsal {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Model for Rehearsal {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn respond(&self, request: ModelRequest) -> BoxStream<'static, Result<Delta, ModelError>> {
+        stream::iter(answer(&request)).map(Ok).boxed()
+    }
+}
+
+/// The whole answer to one request.
+fn answer(request: &ModelRequest) -> Vec<Delta> {
+    let offered = |name: &str| request.tools.iter().any(|tool| tool.name == name);
+    let task = Task::of(&request.messages);
+    let progress = Progress::of(&task, offered);
+    let due = progress.due();
+    let plan = || offered(UPDATE_PLAN).then(|| json!({ "entries": progress.plan() }));
+
+    let mut deltas = Vec::new();
+    // What was done is in the plan before it is told, because a call after the last words would ask for more words.
+    if due.is_none()
+        && task.last_answer == LastAnswer::Worked
+        && let Some(input) = plan()
+    {
+        deltas.push(Delta::Call { tool: UPDATE_PLAN.to_owned(), input });
+        return ended(request, deltas);
+    }
+    let mut said = Vec::new();
+    let is_new = task.last_answer == LastAnswer::Nothing;
+    if is_new {
+        deltas.extend(pieces(&wording::thought(&task.understanding)).map(Delta::Thought));
+        said.extend(wording::opening(task.blocks, &task.understanding));
+    }
+    let news: Vec<_> = progress.news().map(|(direction, stage)| wording::report(direction, stage)).collect();
+    let plan_changed = is_new || !news.is_empty();
+    said.extend(news);
+    if due.is_none() {
+        said.push(wording::closing(&task.understanding.directions));
+    }
+    deltas.extend(pieces(&said.join("\n\n")).map(Delta::Text));
+    if let Some(call) = due {
+        let plan = plan().filter(|_| plan_changed);
+        deltas.extend(plan.map(|input| Delta::Call { tool: UPDATE_PLAN.to_owned(), input }));
+        deltas.push(Delta::Call { tool: call.tool.to_owned(), input: call.input.clone() });
+    }
+    ended(request, deltas)
+}
+
+fn ended(request: &ModelRequest, mut deltas: Vec<Delta>) -> Vec<Delta> {
+    let usage = Usage { input: tokens(heard(request)), output: tokens(told(&deltas)), ..Usage::default() };
+    deltas.extend([Delta::Usage(usage), Delta::Stopped(StopReason::EndTurn)]);
+    deltas
+}
+
+/// The text in pieces of a few words each; together they are the text.
+fn pieces(text: &str) -> impl Iterator<Item = String> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let ends = rest.match_indices(char::is_whitespace).map(|(at, space)| at + space.len());
+        let (piece, left) = rest.split_at(ends.take(WORDS_A_PIECE).last().unwrap_or(rest.len()));
+        rest = left;
+        (!piece.is_empty()).then(|| piece.to_owned())
+    })
+}
+
+/// Four bytes are about one token.
+fn tokens(bytes: usize) -> u64 {
+    bytes.div_ceil(4) as u64
+}
+
+fn heard(request: &ModelRequest) -> usize {
+    let tools =
+        request.tools.iter().map(|tool| tool.name.len() + tool.description.len() + tool.schema.to_string().len());
+    let messages = request.messages.iter().map(|message| match &**message {
+        Message::User { content, .. } => content.iter().map(|block| block.as_text().len()).sum::<usize>(),
+        Message::Assistant { parts, .. } => parts.iter().map(weight).sum(),
+        Message::Results { results } => results.iter().map(|result| result.text.len()).sum(),
+    });
+    request.system.len() + tools.sum::<usize>() + messages.sum::<usize>()
+}
+
+fn weight(part: &Part) -> usize {
+    match part {
+        Part::Thought(text) | Part::Text(text) => text.len(),
+        Part::Call { tool, input, .. } => tool.len() + input.to_string().len(),
+    }
+}
+
+fn told(deltas: &[Delta]) -> usize {
+    let sizes = deltas.iter().map(|delta| match delta {
+        Delta::Text(text) | Delta::Thought(text) => text.len(),
+        Delta::Call { tool, input } => tool.len() + input.to_string().len(),
+        Delta::Usage(_) | Delta::Stopped(_) => 0,
+    });
+    sizes.sum()
+}
+
+#[cfg(test)]
+mod tests;

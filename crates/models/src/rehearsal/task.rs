@@ -1,0 +1,79 @@
+//! What the conversation says about the task at hand: the last prompt, and the calls made for it since.
+//!
+//! Pure. The model remembers nothing between requests, so whatever it must know is read from here.
+
+use std::sync::Arc;
+
+use domain::conversation::{CallResult, Message, Part};
+use domain::tool::UPDATE_PLAN;
+use domain::{CallId, Content};
+
+use super::directions::Understanding;
+use super::prompt::understand_blocks;
+
+pub(super) struct Task<'a> {
+    /// The prompt as it was sent.
+    pub(super) blocks: &'a [Content],
+    pub(super) understanding: Understanding,
+    /// Oldest first, without updates of the plan.
+    pub(super) calls: Vec<Made<'a>>,
+    pub(super) last_answer: LastAnswer,
+}
+
+/// A call that was made for this task.
+pub(super) struct Made<'a> {
+    id: &'a CallId,
+    pub(super) tool: &'a str,
+    /// None if the conversation lacks it, which only a damaged history brings about.
+    pub(super) result: Option<&'a CallResult>,
+}
+
+/// What this model's latest answer for the task did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum LastAnswer {
+    /// There was none: the prompt is new.
+    Nothing,
+    /// It made a call besides any update of the plan.
+    Worked,
+    OnlyPlanned,
+}
+
+impl<'a> Task<'a> {
+    pub(super) fn of(messages: &'a [Arc<Message>]) -> Self {
+        let prompt = messages.iter().rposition(|message| matches!(**message, Message::User { .. }));
+        let since = prompt.map_or(0, |at| at + 1);
+        let blocks = match prompt.map(|at| &*messages[at]) {
+            Some(Message::User { content, .. }) => content.as_slice(),
+            Some(Message::Assistant { .. } | Message::Results { .. }) | None => &[],
+        };
+        let understanding = understand_blocks(blocks);
+        let mut task = Self { blocks, understanding, calls: Vec::new(), last_answer: LastAnswer::Nothing };
+        for message in &messages[since..] {
+            task.take(message);
+        }
+        task
+    }
+
+    fn take(&mut self, message: &'a Message) {
+        match message {
+            Message::User { .. } => {}
+            Message::Assistant { parts, .. } => {
+                let calls = parts.iter().filter_map(|part| match part {
+                    Part::Call { id, tool, .. } if tool != UPDATE_PLAN => Some(Made { id, tool, result: None }),
+                    Part::Call { .. } | Part::Thought(_) | Part::Text(_) => None,
+                });
+                let before = self.calls.len();
+                self.calls.extend(calls);
+                let worked = self.calls.len() > before;
+                self.last_answer = if worked { LastAnswer::Worked } else { LastAnswer::OnlyPlanned };
+            }
+            Message::Results { results } => {
+                for result in results {
+                    if let Some(call) = self.calls.iter_mut().rev().find(|call| *call.id == result.call) {
+                        call.result = Some(result);
+                    }
+                }
+            }
+        }
+    }
+}
