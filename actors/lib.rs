@@ -1,1 +1,20 @@
-//! x
+//! Concurrency: who owns what, and who tells whom. No sockets, files, HTTP or sled; the world is behind `Ports`.
+//!
+//! `Connection` -> `Session` -> `Turn` -> (model | `ToolExecutor` -> tool): commands go down by address, events come up
+//! by weak recipient, and what editors see is pulled from each session's `Tail` by cursors. See docs/architecture.md.
+
+mod connection;
+mod cursor;
+mod directory;
+mod historian;
+mod house;
+mod mail;
+mod ports;
+mod session;
+mod tail;
+mod tool_executor;
+mod turn;
+
+pub use connection::Peer;
+pub use house::House;
+pub use ports::{Ports, Settings};

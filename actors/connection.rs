@@ -1,0 +1,279 @@
+//! One client, whatever its transport: speaks the protocol and nothing else, and is the only actor that sees it.
+//!
+//! Started by the `House` for each accepted pair of reader and writer; ends with its client. It attaches to sessions, whose
+//! events its cursors bring in order, and it answers each request exactly once. Sessions outlive it.
+
+mod attachment;
+mod calls;
+mod inlet;
+mod opening;
+pub(crate) mod outbox;
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use actix::{Actor, ActorContext, AsyncContext, Context, Handler, Message, StreamHandler};
+use domain::card::ConnectionCard;
+use domain::{ClientInfo, ConnectionId, Environment, Millis, QuestionId, SessionId, TurnId};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use wire::from_acp::{self, Answer as Told};
+use wire::rpc::{self, Incoming, Pending};
+use wire::{Abilities, Id, Notice, RpcError};
+
+use attachment::{Attachment, Sight};
+use inlet::{Inflow, inflow};
+use outbox::Outbox;
+
+use crate::directory::{Arrive, Depart};
+use crate::house::House;
+use crate::mail::{Obituary, tell};
+use crate::session;
+
+/// Requests of one client that may be unanswered at a time.
+const OPEN_REQUESTS: usize = 1024;
+
+/// How a client came to us.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    pub transport: &'static str,
+    pub pid: Option<u32>,
+}
+
+/// The client can no longer be written to.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct HangUp;
+
+pub(crate) struct Connection {
+    id: ConnectionId,
+    house: House,
+    outbox: Outbox,
+    phase: Phase,
+    /// What the bridge said of itself and its editor, if there is a bridge.
+    bridge: Option<String>,
+    environment: Arc<Environment>,
+    attachments: HashMap<SessionId, Attachment>,
+    /// Prompts that are not answered yet, by the turn they started.
+    prompts: HashMap<TurnId, PendingPrompt>,
+    /// Permission questions that are open at this client, by our request's id.
+    questions: Pending<(SessionId, QuestionId)>,
+    /// Requests that have not been answered.
+    unanswered: usize,
+    /// The client sends nothing more; the connection ends when all is answered.
+    half_closed: bool,
+    card: watch::Sender<ConnectionCard>,
+    span: tracing::Span,
+    _obituary: Obituary,
+}
+
+enum Phase {
+    Fresh,
+    Initialized {
+        client: ClientInfo,
+        #[expect(dead_code, reason = "client files and terminals come with the tools that use them")]
+        abilities: Abilities,
+    },
+}
+
+struct PendingPrompt {
+    request: Id,
+    session: SessionId,
+}
+
+impl Connection {
+    pub(crate) fn new<R, W>(house: House, peer: Peer, reader: R, writer: W, ctx: &mut Context<Self>) -> Self
+    where
+        R: AsyncRead + Unpin + 'static,
+        W: AsyncWrite + Unpin + 'static,
+    {
+        let id = ConnectionId::new();
+        let framing = Arc::new(OnceLock::new());
+        let myself = ctx.address().downgrade();
+        let outbox = Outbox::open(writer, framing.clone(), move || {
+            if let Some(myself) = myself.upgrade() {
+                tell(&myself, HangUp);
+            }
+        });
+        let settings = &house.ports().settings;
+        ctx.add_stream(inflow(reader, settings.frame_limit, outbox.gate(settings.outbox_limit), framing));
+        let environment = settings.environment.clone();
+        let card = watch::Sender::new(ConnectionCard {
+            id: id.clone(),
+            client: ClientInfo::default(),
+            transport: peer.transport.to_owned(),
+            pid: peer.pid,
+            connected: Millis::now(),
+            sessions: Vec::new(),
+            outbox: 0,
+        });
+        let directory = house.directory();
+        tell(&directory, Arrive { id: id.clone(), card: card.subscribe(), queued: outbox.queued() });
+        let obituary = {
+            let id = id.clone();
+            Obituary::new(move |_| {
+                tell(&directory, Depart(id));
+            })
+        };
+        Self {
+            span: tracing::info_span!(parent: None, "connection", %id),
+            id,
+            house,
+            outbox,
+            phase: Phase::Fresh,
+            bridge: None,
+            environment,
+            attachments: HashMap::new(),
+            prompts: HashMap::new(),
+            questions: Pending::default(),
+            unanswered: 0,
+            half_closed: false,
+            card,
+            _obituary: obituary,
+        }
+    }
+
+    fn client_name(&self) -> String {
+        match &self.phase {
+            Phase::Initialized { client, .. } if !client.name.is_empty() => client.name.clone(),
+            Phase::Initialized { .. } | Phase::Fresh => "unnamed".to_owned(),
+        }
+    }
+
+    /// Answers a request. Every request passes here once.
+    fn answer(&mut self, id: &Id, result: Result<impl Serialize, RpcError>, ctx: &mut Context<Self>) {
+        match result {
+            Ok(result) => self.outbox.push(&rpc::response(id, &result)),
+            Err(error) => self.outbox.push(&rpc::failure(id, &error)),
+        }
+        self.unanswered = self.unanswered.saturating_sub(1);
+        self.leave_if_done(ctx);
+    }
+
+    fn leave_if_done(&self, ctx: &mut Context<Self>) {
+        if self.half_closed && self.unanswered == 0 {
+            ctx.stop();
+        }
+    }
+
+    fn take(&mut self, message: Incoming, ctx: &mut Context<Self>) {
+        match message {
+            Incoming::Request { id, call } => {
+                self.unanswered += 1;
+                match call {
+                    Ok(_) if self.unanswered > OPEN_REQUESTS => {
+                        let error = RpcError::internal("too many requests are open on this connection");
+                        self.answer(&id, Err::<Value, _>(error), ctx);
+                    }
+                    Ok(call) => self.dispatch(id, call, ctx),
+                    Err(error) => self.answer(&id, Err::<Value, _>(error), ctx),
+                }
+            }
+            Incoming::Notice(notice) => self.heed(notice, ctx),
+            Incoming::Reply { id, result } => self.hear(&id, result.as_deref()),
+            Incoming::Malformed(error) => self.outbox.push(&rpc::failure(&Id::null(), &error)),
+        }
+    }
+
+    fn heed(&mut self, notice: Notice, ctx: &mut Context<Self>) {
+        match notice {
+            Notice::CancelTurn { session } => self.cancel_turn(&session),
+            Notice::CancelRequest { request } => self.cancel_request(&request, ctx),
+            Notice::Unknown { method } => tracing::debug!(parent: &self.span, method, "ignored a notification"),
+        }
+    }
+
+    fn cancel_turn(&self, session: &SessionId) {
+        if let Some(attachment) = self.attachments.get(session) {
+            tell(&attachment.addr, session::Cancel);
+        }
+    }
+
+    fn cancel_request(&mut self, request: &Id, ctx: &mut Context<Self>) {
+        if let Some(prompt) = self.prompts.values().find(|prompt| prompt.request == *request) {
+            return self.cancel_turn(&prompt.session);
+        }
+        let loading = self.attachments.iter().find(|(_, attachment)| attachment.is_loading_for(request));
+        if let Some(session) = loading.map(|(session, _)| session.clone()) {
+            self.detach(&session, ctx);
+            self.answer(request, Err::<Value, _>(RpcError::cancelled()), ctx);
+        }
+    }
+
+    /// A reply to a permission question. One to a question that is settled meanwhile finds nothing and is dropped.
+    fn hear(&mut self, id: &Id, result: Result<&serde_json::value::RawValue, &RpcError>) {
+        let Some((session, question)) = self.questions.take(id) else { return };
+        let decision = match from_acp::permission_answer(result) {
+            Told::Decided(decision) => decision,
+            // The question stays open for the others, and waits if there is none.
+            Told::NoAnswer => return,
+        };
+        let by = self.client_name();
+        if let Some(attachment) = self.attachments.get(&session) {
+            tell(&attachment.addr, session::Answer { question, decision, by });
+        }
+    }
+
+    fn publish(&self) {
+        let client = match &self.phase {
+            Phase::Initialized { client, .. } => client.clone(),
+            Phase::Fresh => ClientInfo::default(),
+        };
+        self.card.send_modify(|card| {
+            card.client = client;
+            card.sessions = self.attachments.keys().cloned().collect();
+            card.sessions.sort();
+        });
+    }
+}
+
+impl Actor for Connection {
+    type Context = Context<Self>;
+
+    fn started(&mut self, _: &mut Context<Self>) {
+        tracing::info!(parent: &self.span, "connected");
+    }
+
+    fn stopped(&mut self, _: &mut Context<Self>) {
+        tracing::info!(parent: &self.span, "disconnected");
+    }
+}
+
+impl StreamHandler<Inflow> for Connection {
+    fn handle(&mut self, inflow: Inflow, ctx: &mut Context<Self>) {
+        match inflow {
+            Inflow::Message(message) => self.take(message, ctx),
+            Inflow::Broken(error) => {
+                tracing::warn!(parent: &self.span, %error, "the client broke the framing");
+                let error = RpcError::invalid_request(&error.to_string());
+                self.outbox.push(&rpc::failure(&Id::null(), &error));
+                ctx.stop();
+            }
+        }
+    }
+
+    fn finished(&mut self, ctx: &mut Context<Self>) {
+        self.half_closed = true;
+        self.leave_if_done(ctx);
+    }
+}
+
+impl StreamHandler<Sight> for Connection {
+    fn handle(&mut self, sight: Sight, ctx: &mut Context<Self>) {
+        self.see(sight, ctx);
+    }
+
+    fn finished(&mut self, _: &mut Context<Self>) {
+        // A cursor ends with its session, not with the connection.
+    }
+}
+
+impl Handler<HangUp> for Connection {
+    type Result = ();
+
+    fn handle(&mut self, HangUp: HangUp, ctx: &mut Context<Self>) {
+        ctx.stop();
+    }
+}

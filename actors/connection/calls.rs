@@ -1,0 +1,424 @@
+//! What each request does: one step a method. The slow part of a step is a future that knows nothing of the connection;
+//! what it brings back is then taken in one go.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+
+use actix::{ActorFutureExt, Addr, AsyncContext, Context, WrapFuture};
+use domain::card::{Activity, StatusCard};
+use domain::event::Setting;
+use domain::history::ListQuery;
+use domain::{Approval, EventKind, Mode, ModelId, Origin, SessionId, TurnId};
+use serde_json::{Value, json};
+use wire::call::{self, Call, ConfigureAnswer};
+use wire::ext::{ConnectionsResult, HelloResult, SessionsResult};
+use wire::to_acp::{self, AgentFacts, Menu};
+use wire::{Id, RpcError};
+
+use super::{Connection, PendingPrompt, Phase, opening};
+use crate::directory::{Describe, Fate, Leave, Overview};
+use crate::house::House;
+use crate::session::{self, Attach, Attached, From, Refused, Session};
+
+type Opened = (SessionId, Addr<Session>, Attached);
+
+impl Connection {
+    pub(super) fn dispatch(&mut self, id: Id, call: Call, ctx: &mut Context<Self>) {
+        match call {
+            Call::Initialize(initialize) => self.initialize(id, initialize, ctx),
+            Call::Hello(hello) => self.hello(id, hello, ctx),
+            Call::DescribeSessions => self
+                .describe(id, ctx, |overview, _| serde_json::to_value(SessionsResult { sessions: overview.sessions })),
+            Call::DescribeConnections => self.describe(id, ctx, |overview, _| {
+                serde_json::to_value(ConnectionsResult { connections: overview.connections })
+            }),
+            Call::DescribeStatus => {
+                self.describe(id, ctx, |overview, house| serde_json::to_value(status(overview, house)))
+            }
+            Call::Stop => {
+                self.answer(&id, Ok(json!({})), ctx);
+                self.house.request_stop();
+            }
+            _ if matches!(self.phase, Phase::Fresh) => {
+                let error = RpcError::invalid_request("initialize comes first on a connection");
+                self.answer(&id, Err::<Value, _>(error), ctx);
+            }
+            Call::NewSession(new) => self.new_session(id, new, ctx),
+            Call::LoadSession(load) => self.open_session(id, load, From::Start, ctx),
+            Call::ResumeSession(resume) => self.open_session(id, resume, From::Head, ctx),
+            Call::ForkSession(fork) => self.fork_session(id, fork, ctx),
+            Call::ListSessions(list) => self.list_sessions(id, list, ctx),
+            Call::Prompt(prompt) => self.prompt(id, prompt, ctx),
+            Call::CloseSession { session } => self.close_session(id, session, ctx),
+            Call::DeleteSession { session } => self.delete_session(id, session, ctx),
+            Call::Configure(configure) => self.configure(id, configure, ctx),
+            Call::Authenticate { method } => {
+                let error = RpcError::invalid_params("methodId", &format!("unknown method `{method}`"));
+                self.answer(&id, Err::<Value, _>(error), ctx);
+            }
+            Call::Logout => self.answer(&id, Ok(json!({})), ctx),
+        }
+    }
+
+    fn initialize(&mut self, id: Id, initialize: call::Initialize, ctx: &mut Context<Self>) {
+        if matches!(self.phase, Phase::Initialized { .. }) {
+            let error = RpcError::invalid_request("this connection is initialized already");
+            return self.answer(&id, Err::<Value, _>(error), ctx);
+        }
+        let ports = self.house.ports();
+        let model = ports.models.find(&ports.models.default_model(&self.environment));
+        let facts = AgentFacts {
+            images: model.as_ref().is_some_and(|model| model.info().images),
+            audio: model.as_ref().is_some_and(|model| model.info().audio),
+            version: ports.settings.version,
+        };
+        let client = initialize.client.unwrap_or_default();
+        self.phase = Phase::Initialized { client, abilities: initialize.abilities };
+        self.publish();
+        self.answer(&id, Ok(to_acp::initialized(&facts)), ctx);
+    }
+
+    fn hello(&mut self, id: Id, hello: call::Hello, ctx: &mut Context<Self>) {
+        let settings = &self.house.ports().settings;
+        if let (Some(mine), Some(theirs)) = (&settings.home, &hello.home)
+            && mine != theirs
+        {
+            let why = format!("this daemon serves {}, not {}", mine.display(), theirs.display());
+            return self.answer(&id, Err::<Value, _>(RpcError::internal(&why)), ctx);
+        }
+        let result =
+            HelloResult { version: settings.version.to_owned(), pid: std::process::id(), home: settings.home.clone() };
+        self.bridge = hello.bridge;
+        if !hello.environment.is_empty() {
+            self.environment = hello.environment.into();
+        }
+        self.answer(&id, Ok(result), ctx);
+    }
+
+    fn describe(
+        &mut self,
+        id: Id,
+        ctx: &mut Context<Self>,
+        show: impl FnOnce(Overview, &House) -> serde_json::Result<Value> + 'static,
+    ) {
+        let house = self.house.clone();
+        let look = async move {
+            let overview = house.directory().send(Describe).await;
+            let overview =
+                overview.map_err(|_| RpcError::internal("the directory of sessions is not there; try again"))?;
+            show(overview, &house).map_err(|error| RpcError::internal(&error.to_string()))
+        };
+        self.answer_later(id, look, ctx);
+    }
+
+    /// Answers with what the future brings.
+    fn answer_later(
+        &mut self,
+        id: Id,
+        work: impl Future<Output = Result<Value, RpcError>> + 'static,
+        ctx: &mut Context<Self>,
+    ) {
+        ctx.spawn(work.into_actor(self).map(move |result, this, ctx| this.answer(&id, result, ctx)));
+    }
+
+    fn may_open_another(&self, session: &SessionId) -> Result<(), RpcError> {
+        let limit = self.house.ports().settings.sessions_per_connection;
+        if self.attachments.len() < limit || self.attachments.contains_key(session) {
+            return Ok(());
+        }
+        Err(RpcError::invalid_request(&format!("{limit} sessions are open on this connection; close one first")))
+    }
+
+    fn attach_as(&self, from: From, extra_roots: Option<Vec<PathBuf>>) -> Attach {
+        Attach { name: self.client_name(), from, environment: self.environment.clone(), extra_roots }
+    }
+
+    fn new_session(&mut self, id: Id, new: call::NewSession, ctx: &mut Context<Self>) {
+        let session = SessionId::new();
+        if let Err(error) = self.may_open_another(&session) {
+            return self.answer(&id, Err::<Value, _>(error), ctx);
+        }
+        let house = self.house.clone();
+        let settings = &house.ports().settings;
+        let created = EventKind::Created {
+            cwd: new.cwd.clone(),
+            extra_roots: new.extra_roots.clone(),
+            mode: settings.mode,
+            approval: settings.approval,
+            model: house.ports().models.default_model(&self.environment),
+        };
+        let attach = self.attach_as(From::Head, None);
+        let open = async move {
+            check_folder(&house, "cwd", &new.cwd).await?;
+            for root in &new.extra_roots {
+                check_folder(&house, "additionalDirectories", root).await?;
+            }
+            let addr = opening::create(&house, &session, created);
+            attach_written(session, addr, attach).await
+        };
+        self.open_then(id, open, ctx, |this, id, (session, addr, attached), ctx| {
+            this.greet(id, session, addr, attached, ctx);
+        });
+    }
+
+    fn fork_session(&mut self, id: Id, fork: call::OpenSession, ctx: &mut Context<Self>) {
+        let session = SessionId::new();
+        if let Err(error) = self.may_open_another(&session) {
+            return self.answer(&id, Err::<Value, _>(error), ctx);
+        }
+        let house = self.house.clone();
+        let attach = self.attach_as(From::Head, fork.extra_roots);
+        let open = async move {
+            if let Some(cwd) = &fork.cwd {
+                check_folder(&house, "cwd", cwd).await?;
+            }
+            let addr = opening::fork(&house, &fork.session, &session, fork.cwd).await?;
+            attach_written(session, addr, attach).await
+        };
+        self.open_then(id, open, ctx, |this, id, (session, addr, attached), ctx| {
+            this.greet(id, session, addr, attached, ctx);
+        });
+    }
+
+    /// Answers with a session that is new to this client; its notifications come after.
+    fn greet(&mut self, id: Id, session: SessionId, addr: Addr<Session>, attached: Attached, ctx: &mut Context<Self>) {
+        self.attach(&session, addr, attached, None, ctx);
+        if let Some(attachment) = self.attachments.get(&session) {
+            let opened = to_acp::session_opened(Some(&session), attachment.translator.menu());
+            self.answer(&id, Ok(opened), ctx);
+            self.outbox.push(&to_acp::commands(&session, &[]));
+        }
+    }
+
+    fn open_session(&mut self, id: Id, open: call::OpenSession, from: From, ctx: &mut Context<Self>) {
+        let session = open.session.clone();
+        if let Err(error) = self.may_open_another(&session) {
+            return self.answer(&id, Err::<Value, _>(error), ctx);
+        }
+        let house = self.house.clone();
+        let attach = self.attach_as(from, open.extra_roots);
+        let opened = async move {
+            let addr = opening::open(&house, &session).await?;
+            let opened = attach_written(session, addr, attach).await?;
+            if let Some(cwd) = &open.cwd {
+                same_folder(&house, cwd, &opened.2.cwd).await?;
+            }
+            Ok(opened)
+        };
+        self.open_then(id, opened, ctx, move |this, id, (session, addr, attached), ctx| match from {
+            From::Start => this.attach(&session, addr, attached, Some(id), ctx),
+            From::Head | From::After(_) => {
+                this.attach(&session, addr, attached, None, ctx);
+                if let Some(attachment) = this.attachments.get(&session) {
+                    let opened = to_acp::session_opened(None, attachment.translator.menu());
+                    this.answer(&id, Ok(opened), ctx);
+                }
+            }
+        });
+    }
+
+    fn open_then(
+        &mut self,
+        id: Id,
+        open: impl Future<Output = Result<Opened, RpcError>> + 'static,
+        ctx: &mut Context<Self>,
+        then: impl FnOnce(&mut Self, Id, Opened, &mut Context<Self>) + 'static,
+    ) {
+        ctx.spawn(open.into_actor(self).map(move |opened, this, ctx| match opened {
+            Ok(opened) => then(this, id, opened, ctx),
+            Err(error) => this.answer(&id, Err::<Value, _>(error), ctx),
+        }));
+    }
+
+    fn list_sessions(&mut self, id: Id, list: call::ListSessions, ctx: &mut Context<Self>) {
+        let house = self.house.clone();
+        let look = async move {
+            let query = ListQuery { cwd: list.cwd, cursor: list.cursor, limit: house.ports().settings.page };
+            let page = house.ports().history.list(query).await.map_err(opening::unreadable)?;
+            let live = house.directory().send(Describe).await.map(|overview| overview.sessions).unwrap_or_default();
+            let activity = |session: &SessionId| {
+                live.iter().find(|card| card.id == *session).map_or(Activity::Idle, |card| card.state)
+            };
+            Ok(to_acp::session_list(&page, activity))
+        };
+        self.answer_later(id, look, ctx);
+    }
+
+    fn prompt(&mut self, id: Id, prompt: call::Prompt, ctx: &mut Context<Self>) {
+        let Some(attachment) = self.attachments.get(&prompt.session) else {
+            return self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
+        };
+        if !attachment.ended {
+            return self.send_prompt(id, prompt, ctx);
+        }
+        // Another client closed it meanwhile: it opens again where this one's cursor stopped.
+        let house = self.house.clone();
+        let session = prompt.session.clone();
+        let attach = self.attach_as(From::After(attachment.seen), None);
+        let reopen = async move {
+            let addr = opening::open(&house, &session).await?;
+            attach_written(session, addr, attach).await
+        };
+        self.open_then(id, reopen, ctx, |this, id, (session, addr, attached), ctx| {
+            this.attach(&session, addr, attached, None, ctx);
+            this.send_prompt(id, prompt, ctx);
+        });
+    }
+
+    fn send_prompt(&mut self, id: Id, prompt: call::Prompt, ctx: &mut Context<Self>) {
+        let call::Prompt { session, content, message } = prompt;
+        let Some(attachment) = self.attachments.get(&session) else {
+            return self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
+        };
+        // The turn's id is chosen here, so that its end can be told apart before the session has even replied.
+        let turn = TurnId::new();
+        let origin = Origin { connection: self.id.clone(), bridge: self.bridge.clone(), request: id.raw().to_owned() };
+        let sent = attachment.addr.send(session::Prompt { turn: turn.clone(), origin, content, message });
+        self.prompts.insert(turn.clone(), PendingPrompt { request: id, session });
+        ctx.spawn(sent.into_actor(self).map(move |taken, this, ctx| {
+            let error = match taken {
+                Ok(Ok(())) => return,
+                Ok(Err(Refused::Busy)) => RpcError::invalid_request("a prompt is running in this session")
+                    .with_data(json!({ "advice": "wait for its answer, or cancel it with session/cancel" })),
+                Ok(Err(Refused::Leaving)) | Err(_) => {
+                    RpcError::internal("the session is being put away").with_data(json!({ "retry": true }))
+                }
+            };
+            if let Some(prompt) = this.prompts.remove(&turn) {
+                this.answer(&prompt.request, Err::<Value, _>(error), ctx);
+            }
+        }));
+    }
+
+    fn close_session(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
+        if !self.attachments.contains_key(&session) {
+            return self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
+        }
+        self.leave(session, Fate::Keep, ctx, move |this, session, left, ctx| match left {
+            Ok(()) => match this.attachments.get_mut(&session) {
+                Some(attachment) if !attachment.ended => attachment.closing = Some(id),
+                Some(_) | None => this.finish_close(&session, &id, ctx),
+            },
+            Err(error) => this.answer(&id, Err::<Value, _>(error), ctx),
+        });
+    }
+
+    /// The session is gone and the cursor has brought its last event.
+    pub(super) fn finish_close(&mut self, session: &SessionId, id: &Id, ctx: &mut Context<Self>) {
+        self.detach(session, ctx);
+        self.answer(id, Ok(json!({})), ctx);
+    }
+
+    fn delete_session(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
+        self.leave(session, Fate::Delete, ctx, move |this, session, left, ctx| match left {
+            Ok(()) => match this.attachments.get_mut(&session) {
+                Some(attachment) if !attachment.ended => attachment.closing = Some(id),
+                Some(_) | None => this.finish_close(&session, &id, ctx),
+            },
+            Err(error) => this.answer(&id, Err::<Value, _>(error), ctx),
+        });
+    }
+
+    fn leave(
+        &mut self,
+        session: SessionId,
+        fate: Fate,
+        ctx: &mut Context<Self>,
+        then: impl FnOnce(&mut Self, SessionId, Result<(), RpcError>, &mut Context<Self>) + 'static,
+    ) {
+        let left = self.house.directory().send(Leave { id: session.clone(), fate });
+        ctx.spawn(left.into_actor(self).map(move |left, this, ctx| {
+            let left = match left {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(error)) => Err(opening::unreadable(error)),
+                Err(_) => Err(RpcError::internal("the directory of sessions is not there; try again")),
+            };
+            then(this, session, left, ctx);
+        }));
+    }
+
+    fn configure(&mut self, id: Id, configure: call::Configure, ctx: &mut Context<Self>) {
+        let Some(attachment) = self.attachments.get(&configure.session) else {
+            return self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
+        };
+        let mut menu = attachment.translator.menu().clone();
+        let setting = match setting(&configure, &menu) {
+            Ok(setting) => setting,
+            Err(error) => return self.answer(&id, Err::<Value, _>(error), ctx),
+        };
+        choose(&mut menu, &setting);
+        let sent = attachment.addr.send(session::Configure(setting));
+        let tail = attachment.tail.clone();
+        let work = async move {
+            let number = sent.await.map_err(|_| RpcError::internal("the session is not there; load it again"))?;
+            tail.until_written(number).await.map_err(opening::unreadable)?;
+            Ok(match configure.answer {
+                ConfigureAnswer::Empty => json!({}),
+                ConfigureAnswer::Options => json!({ "configOptions": to_acp::config_options(&menu) }),
+            })
+        };
+        self.answer_later(id, work, ctx);
+    }
+}
+
+/// Attaches, and waits until all that the client will rest on is written.
+async fn attach_written(session: SessionId, addr: Addr<Session>, attach: Attach) -> Result<Opened, RpcError> {
+    let attached = addr.send(attach).await;
+    let attached = attached.map_err(|_| RpcError::internal("the session crashed while it was opened"))?;
+    attached.tail.until_written(attached.head).await.map_err(opening::unreadable)?;
+    Ok((session, addr, attached))
+}
+
+async fn check_folder(house: &House, field: &str, path: &Path) -> Result<PathBuf, RpcError> {
+    let resolved = house.ports().folders.resolve(path.to_owned()).await;
+    resolved.map_err(|why| RpcError::invalid_params(field, &why))
+}
+
+/// Paths are compared as they are and then with their symlinks resolved; the session's folder may be gone by now.
+async fn same_folder(house: &House, named: &Path, own: &Path) -> Result<(), RpcError> {
+    if named == own {
+        return Ok(());
+    }
+    let named = check_folder(house, "cwd", named).await?;
+    match house.ports().folders.resolve(own.to_owned()).await {
+        Ok(own) if own == named => Ok(()),
+        Ok(_) | Err(_) => Err(RpcError::invalid_params("cwd", &format!("the session works in {}", own.display()))),
+    }
+}
+
+fn setting(configure: &call::Configure, menu: &Menu) -> Result<Setting, RpcError> {
+    let value = configure.value.as_str();
+    let setting = match configure.option.as_str() {
+        "mode" => Mode::from_id(value).map(Setting::Mode),
+        "approval" => Approval::from_id(value).map(Setting::Approval),
+        "model" => {
+            let model = ModelId::from(value);
+            menu.models.iter().any(|info| info.id == model).then_some(Setting::Model(model))
+        }
+        other => return Err(RpcError::invalid_params("configId", &format!("unknown option `{other}`"))),
+    };
+    setting.ok_or_else(|| {
+        RpcError::invalid_params("value", &format!("unknown value `{value}` for the option `{}`", configure.option))
+    })
+}
+
+fn choose(menu: &mut Menu, setting: &Setting) {
+    match setting {
+        Setting::Mode(mode) => menu.mode = *mode,
+        Setting::Approval(approval) => menu.approval = *approval,
+        Setting::Model(model) => menu.model = model.clone(),
+    }
+}
+
+fn status(overview: Overview, house: &House) -> StatusCard {
+    let ports = house.ports();
+    StatusCard {
+        version: ports.settings.version.to_owned(),
+        pid: std::process::id(),
+        started: house.started(),
+        sessions: overview.sessions.len(),
+        connections: overview.connections.len(),
+        store: overview.store,
+        model: ports.models.default_model(&ports.settings.environment),
+    }
+}

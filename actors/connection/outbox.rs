@@ -1,0 +1,120 @@
+//! What waits to be read by one client: a queue of encoded frames, counted in bytes, and the task that writes them.
+//!
+//! Cursors ask the gate before they yield, so a client that does not read costs one bounded queue. Answers pass the gate
+//! always; instead the inlet stops reading requests when they pile up.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::{mpsc, watch};
+use wire::frame::{self, Framing};
+
+/// How much more than the limit answers may take before no further requests are read.
+const FOR_ANSWERS: usize = 1 << 20;
+/// Frames joined into one write.
+const JOINED: usize = 256;
+/// How long a client may take to read the rest after its connection has ended.
+const LAST_CALL: Duration = Duration::from_secs(10);
+
+pub(super) struct Outbox {
+    frames: mpsc::UnboundedSender<Bytes>,
+    queued: Arc<watch::Sender<usize>>,
+    framing: Arc<OnceLock<Framing>>,
+}
+
+/// Says whether there is room.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    queued: watch::Receiver<usize>,
+    limit: usize,
+}
+
+impl Outbox {
+    /// Starts the writer; `broken` is called when the client can no longer be written to.
+    pub(super) fn open<W>(writer: W, framing: Arc<OnceLock<Framing>>, broken: impl FnOnce() + 'static) -> Self
+    where
+        W: AsyncWrite + Unpin + 'static,
+    {
+        let (frames, waiting) = mpsc::unbounded_channel();
+        let queued = Arc::new(watch::Sender::new(0));
+        let counter = queued.clone();
+        actix::spawn(async move {
+            if let Err(error) = write_all(waiting, writer, &counter).await {
+                tracing::debug!(%error, "the client cannot be written to");
+                broken();
+            }
+        });
+        Self { frames, queued, framing }
+    }
+
+    pub(super) fn push(&self, message: &[u8]) {
+        let framing = self.framing.get().copied().unwrap_or(Framing::Lines);
+        let frame = frame::encode(framing, message);
+        let weight = frame.len();
+        // A failed send means that the client is gone, which the writer has told already.
+        if self.frames.send(frame).is_ok() {
+            self.queued.send_modify(|queued| *queued += weight);
+        }
+    }
+
+    pub(super) fn gate(&self, limit: usize) -> Gate {
+        Gate { queued: self.queued.subscribe(), limit }
+    }
+
+    pub(super) fn queued(&self) -> watch::Receiver<usize> {
+        self.queued.subscribe()
+    }
+}
+
+impl Gate {
+    /// Resolves when a cursor may yield.
+    pub(crate) async fn room(&self) {
+        self.below(self.limit).await;
+    }
+
+    /// Resolves when another request may be read.
+    pub(super) async fn room_for_answers(&self) {
+        self.below(self.limit.saturating_add(FOR_ANSWERS)).await;
+    }
+
+    async fn below(&self, limit: usize) {
+        // An error means that the outbox is gone, and then its connection is about to stop.
+        let _ = self.queued.clone().wait_for(|queued| *queued < limit).await;
+    }
+}
+
+async fn write_all<W: AsyncWrite + Unpin>(
+    mut waiting: mpsc::UnboundedReceiver<Bytes>,
+    mut writer: W,
+    queued: &watch::Sender<usize>,
+) -> std::io::Result<()> {
+    let mut frames = Vec::new();
+    let mut joined = BytesMut::new();
+    while waiting.recv_many(&mut frames, JOINED).await > 0 {
+        let weight: usize = frames.iter().map(Bytes::len).sum();
+        let write = async {
+            if let [frame] = frames.as_slice() {
+                writer.write_all(frame).await?;
+            } else {
+                joined.clear();
+                frames.iter().for_each(|frame| joined.extend_from_slice(frame));
+                writer.write_all(&joined).await?;
+            }
+            writer.flush().await
+        };
+        if waiting.is_closed() {
+            tokio::time::timeout(LAST_CALL, write).await??;
+        } else {
+            write.await?;
+        }
+        frames.clear();
+        // A burst should not cost memory for ever.
+        if joined.capacity() > JOINED << 10 {
+            joined = BytesMut::new();
+        }
+        queued.send_modify(|queued| *queued = queued.saturating_sub(weight));
+    }
+    writer.shutdown().await
+}

@@ -1,0 +1,103 @@
+//! A reader's place in a session's log: a stream that yields events in order, from the tail or, when it is behind, from
+//! the store, and only while its client has room. Replay, live streaming, late joining and a slow client are this one thing.
+
+use std::sync::Arc;
+
+use domain::history::{History, HistoryError};
+use domain::{Event, EventKind, SessionId};
+use futures_util::Stream;
+use futures_util::stream;
+
+use crate::connection::outbox::Gate;
+use crate::tail::{Found, Progress, Tail};
+
+/// How much is read from the tail, and from the store, at a time.
+const FROM_TAIL: usize = 64 << 10;
+const FROM_STORE: usize = 256 << 10;
+/// Adjacent text is joined up to this size.
+const JOINED: usize = 32 << 10;
+
+/// What a cursor yields.
+pub(crate) enum Passed {
+    Events {
+        events: Vec<Arc<Event>>,
+        /// Set if they are the end of a turn that could not be stored as it should have been.
+        unsaved: Option<HistoryError>,
+    },
+    /// The session left memory; nothing more comes.
+    Ended,
+    /// The store cannot be read, so the cursor cannot go on.
+    Unreadable(HistoryError),
+}
+
+pub(crate) struct Cursor {
+    pub(crate) session: SessionId,
+    pub(crate) tail: Arc<Tail>,
+    pub(crate) history: Arc<dyn History>,
+    pub(crate) gate: Gate,
+    /// The number of the next event to yield.
+    pub(crate) next: u64,
+}
+
+impl Cursor {
+    pub(crate) fn stream(self) -> impl Stream<Item = Passed> {
+        let watch = self.tail.watch();
+        stream::unfold(Some((self, watch)), |state| async move {
+            let (mut cursor, mut watch) = state?;
+            let passed = cursor.advance(&mut watch).await;
+            let more = matches!(passed, Passed::Events { .. });
+            Some((passed, more.then_some((cursor, watch))))
+        })
+    }
+
+    async fn advance(&mut self, watch: &mut tokio::sync::watch::Receiver<Progress>) -> Passed {
+        loop {
+            self.gate.room().await;
+            // Marked as seen before the ring is read, so that what comes after the look wakes us again.
+            let ended = watch.borrow_and_update().ended;
+            let events = match self.tail.read(self.next, FROM_TAIL) {
+                Found::Events(events) => events,
+                Found::InStore => match self.history.read(self.session.clone(), self.next, FROM_STORE).await {
+                    Ok(events) if events.is_empty() => return Passed::Unreadable(HistoryError::Lost),
+                    Ok(events) => events,
+                    Err(error) => return Passed::Unreadable(error),
+                },
+                Found::Nothing if ended || watch.changed().await.is_err() => return Passed::Ended,
+                Found::Nothing => continue,
+            };
+            return self.pass(events).await;
+        }
+    }
+
+    /// Yields an end of a turn alone, once it is safe; what comes before it is not held up by that.
+    async fn pass(&mut self, mut events: Vec<Arc<Event>>) -> Passed {
+        let mut unsaved = None;
+        match events.iter().position(|event| matches!(event.kind, EventKind::TurnEnded { .. })) {
+            Some(0) => {
+                events.truncate(1);
+                unsaved = self.tail.until_synced(events[0].number).await.err();
+            }
+            Some(at) => events.truncate(at),
+            None => {}
+        }
+        if let Some(last) = events.last() {
+            self.next = last.number + 1;
+        }
+        Passed::Events { events: join_text(events), unsaved }
+    }
+}
+
+fn join_text(events: Vec<Arc<Event>>) -> Vec<Arc<Event>> {
+    let mut joined: Vec<Arc<Event>> = Vec::with_capacity(events.len());
+    for event in events {
+        if let Some(last) = joined.last_mut()
+            && last.kind.weight() < JOINED
+            && last.continues_with(&event)
+        {
+            Arc::make_mut(last).absorb(&event);
+        } else {
+            joined.push(event);
+        }
+    }
+    joined
+}

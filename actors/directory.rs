@@ -1,0 +1,409 @@
+//! Which sessions are in memory. Started by the `House`. It keeps sessions when connections go, and alone decides the
+//! races of open, close, delete and eviction: at any time an id has one entry, and whoever comes at a bad moment waits
+//! for the entry's next state. It never looks into a session.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, MessageResult, ResponseFuture};
+use domain::card::{ConnectionCard, SessionCard};
+use domain::history::{Entry as Write, History, HistoryError, Receipt, Record, StoreStatus};
+use domain::{ConnectionId, SessionId};
+use tokio::sync::{oneshot, watch};
+
+use crate::mail::{Lead, Obituary, tell};
+use crate::session::{PutAway, Resubmit, Session};
+
+/// Asks for a session: the live one, or, to one caller at a time, leave to bring it back from the log.
+#[derive(Message)]
+#[rtype(result = "Result<Opening, Closed>")]
+pub(crate) struct Open(pub(crate) SessionId);
+
+/// Enters a session that its connection has just spawned, new or back from the log.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Enter {
+    pub(crate) id: SessionId,
+    pub(crate) live: Live,
+}
+
+/// Gives back a leave that was not used.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Abandon(SessionId);
+
+/// Puts a session away and, if wanted, deletes it. Answered when that is done and written.
+#[derive(Message)]
+#[rtype(result = "Result<(), HistoryError>")]
+pub(crate) struct Leave {
+    pub(crate) id: SessionId,
+    pub(crate) fate: Fate,
+}
+
+/// Puts every session away and lets no other in.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Drain;
+
+/// A session's actor is gone.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Gone(pub(crate) SessionId);
+
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct HistorianReplaced;
+
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Arrive {
+    pub(crate) id: ConnectionId,
+    pub(crate) card: watch::Receiver<ConnectionCard>,
+    pub(crate) queued: watch::Receiver<usize>,
+}
+
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Depart(pub(crate) ConnectionId);
+
+#[derive(Message)]
+#[rtype(result = "Overview")]
+pub(crate) struct Describe;
+
+/// Everything that `ctl` can ask of the daemon, at one moment.
+pub(crate) struct Overview {
+    pub(crate) sessions: Vec<SessionCard>,
+    pub(crate) connections: Vec<ConnectionCard>,
+    pub(crate) store: StoreStatus,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Keep,
+    Delete,
+}
+
+/// The daemon is stopping.
+#[derive(Debug)]
+pub(crate) struct Closed;
+
+pub(crate) enum Opening {
+    Live(Addr<Session>),
+    Leave(OpenLeave),
+}
+
+/// The right to bring one session back. Dropped unused, it goes to the next who waits.
+pub(crate) struct OpenLeave {
+    id: SessionId,
+    directory: Addr<Directory>,
+    used: bool,
+}
+
+impl OpenLeave {
+    pub(crate) fn enter(mut self, live: Live) {
+        self.used = true;
+        tell(&self.directory, Enter { id: self.id.clone(), live });
+    }
+}
+
+impl Drop for OpenLeave {
+    fn drop(&mut self) {
+        if !self.used {
+            tell(&self.directory, Abandon(self.id.clone()));
+        }
+    }
+}
+
+/// A session in memory.
+pub(crate) struct Live {
+    pub(crate) addr: Addr<Session>,
+    pub(crate) card: watch::Receiver<SessionCard>,
+    /// Ends the session if the directory dies.
+    pub(crate) _lead: Lead,
+}
+
+enum Entry {
+    /// Somebody has leave to bring it back.
+    Opening {
+        waiting: Vec<Waiting>,
+    },
+    Live(Live),
+    /// Told to put itself away; whoever wants it waits until it is gone.
+    Leaving {
+        live: Live,
+        fate: Fate,
+        done: Vec<oneshot::Sender<Result<(), HistoryError>>>,
+        waiting: Vec<Waiting>,
+    },
+    /// Gone from memory; its deletion is on the way to the disk.
+    Deleting {
+        waiting: Vec<Waiting>,
+    },
+}
+
+type Waiting = oneshot::Sender<Opening>;
+
+pub(crate) struct Directory {
+    sessions: HashMap<SessionId, Entry>,
+    connections: HashMap<ConnectionId, Arrive>,
+    history: Arc<dyn History>,
+    /// Set by `Drain`: who waits for the last session to go.
+    draining: Option<Vec<oneshot::Sender<()>>>,
+    _obituary: Obituary,
+}
+
+impl Directory {
+    pub(crate) fn new(history: Arc<dyn History>, obituary: Obituary) -> Self {
+        Self { sessions: HashMap::new(), connections: HashMap::new(), history, draining: None, _obituary: obituary }
+    }
+
+    fn grant(&self, id: SessionId, directory: Addr<Directory>) -> Opening {
+        Opening::Leave(OpenLeave { id, directory, used: false })
+    }
+
+    /// Starts over for those who waited for an entry that is no more: the first of them gets leave.
+    fn reopen(&mut self, id: SessionId, waiting: Vec<Waiting>, directory: Addr<Directory>) {
+        let mut waiting = waiting.into_iter();
+        for first in waiting.by_ref() {
+            self.sessions.insert(id.clone(), Entry::Opening { waiting: Vec::new() });
+            // One who has given up gets its leave back by the leave's drop, which finds the others waiting.
+            if first.send(self.grant(id.clone(), directory.clone())).is_ok() {
+                break;
+            }
+        }
+        if let Some(Entry::Opening { waiting: queue }) = self.sessions.get_mut(&id) {
+            queue.extend(waiting);
+        }
+    }
+
+    fn delete(&mut self, id: SessionId, done: Vec<oneshot::Sender<Result<(), HistoryError>>>, ctx: &Context<Self>) {
+        let directory = ctx.address();
+        let gone = Gone(id.clone());
+        let receipt = Receipt::new(move |result| {
+            let result = result.map(|_| ());
+            for done in done {
+                // Whoever asked may have left meanwhile.
+                let _ = done.send(result.clone());
+            }
+            tell(&directory, gone);
+        });
+        self.history.submit(Record { session: id, entry: Write::Delete, receipt });
+    }
+
+    fn finish_drain(&mut self) {
+        if self.sessions.is_empty()
+            && let Some(waiting) = &mut self.draining
+        {
+            for done in waiting.drain(..) {
+                let _ = done.send(());
+            }
+        }
+    }
+}
+
+impl Actor for Directory {
+    type Context = Context<Self>;
+}
+
+impl Handler<Open> for Directory {
+    type Result = ResponseFuture<Result<Opening, Closed>>;
+
+    fn handle(&mut self, Open(id): Open, ctx: &mut Context<Self>) -> Self::Result {
+        if self.draining.is_some() {
+            return Box::pin(async { Err(Closed) });
+        }
+        let (tell_opening, opening) = oneshot::channel();
+        match self.sessions.get_mut(&id) {
+            None => {
+                self.sessions.insert(id.clone(), Entry::Opening { waiting: Vec::new() });
+                let leave = self.grant(id, ctx.address());
+                return Box::pin(async { Ok(leave) });
+            }
+            Some(Entry::Live(live)) => {
+                let live = Opening::Live(live.addr.clone());
+                return Box::pin(async { Ok(live) });
+            }
+            Some(Entry::Opening { waiting } | Entry::Leaving { waiting, .. } | Entry::Deleting { waiting }) => {
+                waiting.push(tell_opening);
+            }
+        }
+        Box::pin(async { opening.await.map_err(|_| Closed) })
+    }
+}
+
+impl Handler<Enter> for Directory {
+    type Result = ();
+
+    fn handle(&mut self, Enter { id, live }: Enter, _: &mut Context<Self>) {
+        let addr = live.addr.clone();
+        // Dropping `live` here would end it by its lead, which is right while the daemon stops.
+        if self.draining.is_some() {
+            self.sessions.remove(&id);
+            return self.finish_drain();
+        }
+        if let Some(Entry::Opening { waiting }) = self.sessions.insert(id, Entry::Live(live)) {
+            for waiting in waiting {
+                let _ = waiting.send(Opening::Live(addr.clone()));
+            }
+        }
+    }
+}
+
+impl Handler<Abandon> for Directory {
+    type Result = ();
+
+    fn handle(&mut self, Abandon(id): Abandon, ctx: &mut Context<Self>) {
+        if let Some(Entry::Opening { .. }) = self.sessions.get(&id)
+            && let Some(Entry::Opening { waiting }) = self.sessions.remove(&id)
+        {
+            self.reopen(id, waiting, ctx.address());
+        }
+        self.finish_drain();
+    }
+}
+
+impl Handler<Leave> for Directory {
+    type Result = ResponseFuture<Result<(), HistoryError>>;
+
+    fn handle(&mut self, Leave { id, fate }: Leave, ctx: &mut Context<Self>) -> Self::Result {
+        let (tell_done, done) = oneshot::channel();
+        match self.sessions.remove(&id) {
+            Some(Entry::Live(live)) => {
+                tell(&live.addr, PutAway);
+                self.sessions.insert(id, Entry::Leaving { live, fate, done: vec![tell_done], waiting: Vec::new() });
+            }
+            Some(Entry::Leaving { live, fate: before, done: mut others, waiting }) => {
+                let fate = if before == Fate::Delete { before } else { fate };
+                others.push(tell_done);
+                self.sessions.insert(id, Entry::Leaving { live, fate, done: others, waiting });
+            }
+            // Being opened by somebody at this moment: it is in use, and a close of it closes nothing. A deletion takes
+            // the log away under the opener, who then finds nothing.
+            Some(opening @ Entry::Opening { .. }) => {
+                self.sessions.insert(id.clone(), opening);
+                match fate {
+                    Fate::Keep => {
+                        let _ = tell_done.send(Ok(()));
+                    }
+                    Fate::Delete => self.delete(id, vec![tell_done], ctx),
+                }
+            }
+            Some(deleting @ Entry::Deleting { .. }) => {
+                self.sessions.insert(id, deleting);
+                let _ = tell_done.send(Ok(()));
+            }
+            None => match fate {
+                Fate::Keep => {
+                    let _ = tell_done.send(Ok(()));
+                }
+                Fate::Delete => {
+                    self.sessions.insert(id.clone(), Entry::Deleting { waiting: Vec::new() });
+                    self.delete(id, vec![tell_done], ctx);
+                }
+            },
+        }
+        Box::pin(async { done.await.unwrap_or(Err(HistoryError::Lost)) })
+    }
+}
+
+impl Handler<Drain> for Directory {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, Drain: Drain, ctx: &mut Context<Self>) -> Self::Result {
+        let (tell_done, done) = oneshot::channel();
+        self.draining.get_or_insert_default().push(tell_done);
+        let live: Vec<SessionId> = self.sessions.keys().cloned().collect();
+        for id in live {
+            if matches!(self.sessions.get(&id), Some(Entry::Live(_))) {
+                drop(Handler::<Leave>::handle(self, Leave { id, fate: Fate::Keep }, ctx));
+            }
+        }
+        self.finish_drain();
+        Box::pin(async {
+            let _ = done.await;
+        })
+    }
+}
+
+impl Handler<Gone> for Directory {
+    type Result = ();
+
+    fn handle(&mut self, Gone(id): Gone, ctx: &mut Context<Self>) {
+        match self.sessions.remove(&id) {
+            Some(Entry::Leaving { fate: Fate::Keep, done, waiting, .. }) => {
+                for done in done {
+                    let _ = done.send(Ok(()));
+                }
+                self.reopen(id, waiting, ctx.address());
+            }
+            Some(Entry::Leaving { fate: Fate::Delete, done, waiting, .. }) => {
+                self.sessions.insert(id.clone(), Entry::Deleting { waiting });
+                self.delete(id, done, ctx);
+            }
+            Some(Entry::Deleting { waiting }) => self.reopen(id, waiting, ctx.address()),
+            // A late word of a session that has been replaced meanwhile changes nothing.
+            Some(opening @ Entry::Opening { .. }) => {
+                self.sessions.insert(id, opening);
+            }
+            Some(Entry::Live(live)) if live.addr.connected() => {
+                self.sessions.insert(id, Entry::Live(live));
+            }
+            Some(Entry::Live(_)) | None => {}
+        }
+        self.finish_drain();
+    }
+}
+
+impl Handler<HistorianReplaced> for Directory {
+    type Result = ();
+
+    fn handle(&mut self, HistorianReplaced: HistorianReplaced, _: &mut Context<Self>) {
+        for entry in self.sessions.values() {
+            match entry {
+                Entry::Live(live) | Entry::Leaving { live, .. } => {
+                    tell(&live.addr, Resubmit);
+                }
+                Entry::Opening { .. } | Entry::Deleting { .. } => {}
+            }
+        }
+    }
+}
+
+impl Handler<Arrive> for Directory {
+    type Result = ();
+
+    fn handle(&mut self, arrive: Arrive, _: &mut Context<Self>) {
+        self.connections.insert(arrive.id.clone(), arrive);
+    }
+}
+
+impl Handler<Depart> for Directory {
+    type Result = ();
+
+    fn handle(&mut self, Depart(id): Depart, _: &mut Context<Self>) {
+        self.connections.remove(&id);
+    }
+}
+
+impl Handler<Describe> for Directory {
+    type Result = MessageResult<Describe>;
+
+    fn handle(&mut self, Describe: Describe, _: &mut Context<Self>) -> Self::Result {
+        let mut sessions: Vec<SessionCard> = self
+            .sessions
+            .values()
+            .filter_map(|entry| match entry {
+                Entry::Live(live) | Entry::Leaving { live, .. } => Some(live.card.borrow().clone()),
+                Entry::Opening { .. } | Entry::Deleting { .. } => None,
+            })
+            .collect();
+        sessions.sort_by_key(|card| std::cmp::Reverse(card.updated));
+        let mut connections: Vec<ConnectionCard> = self
+            .connections
+            .values()
+            .map(|arrived| ConnectionCard { outbox: *arrived.queued.borrow() as u64, ..arrived.card.borrow().clone() })
+            .collect();
+        connections.sort_by_key(|card| card.connected);
+        MessageResult(Overview { sessions, connections, store: self.history.status() })
+    }
+}

@@ -1,0 +1,110 @@
+//! How actors reach each other: the only place that sends without waiting, and the two ties between parent and child.
+//!
+//! actix drops a message to a dead actor without a word, lets a panicked actor vanish silently, and keeps an actor alive
+//! that nobody can reach any more. `tell` and `report` say whether the other side is there; an `Obituary` tells the
+//! parent that its child is gone; a `Leash` tells the child that its parent is.
+
+#![expect(clippy::disallowed_methods, reason = "this is the one place where mail is sent")]
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use actix::dev::ToEnvelope;
+use actix::{Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Handler, Message, WeakRecipient};
+use tokio::sync::oneshot;
+
+/// Sends a command down. False if the actor is dead, and then the command is gone.
+pub(crate) fn tell<A, M>(to: &Addr<A>, command: M) -> bool
+where
+    A: Actor + Handler<M>,
+    A::Context: ToEnvelope<A, M>,
+    M: Message + Send + 'static,
+    M::Result: Send,
+{
+    let there = to.connected();
+    to.do_send(command);
+    there
+}
+
+/// Sends an event up. False if nobody is there to hear it.
+pub(crate) fn report<M>(to: &WeakRecipient<M>, event: M) -> bool
+where
+    M: Message + Send + 'static,
+    M::Result: Send,
+{
+    to.upgrade().is_some_and(|recipient| {
+        recipient.do_send(event);
+        true
+    })
+}
+
+/// Whether an actor ended by a panic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Death {
+    Natural,
+    Panic,
+}
+
+/// A field of every actor that somebody must hear of. Its drop is the news: it runs on a panic and on a normal stop.
+pub(crate) struct Obituary(Option<Box<dyn FnOnce(Death) + Send>>);
+
+impl Obituary {
+    pub(crate) fn new(tell: impl FnOnce(Death) + Send + 'static) -> Self {
+        Self(Some(Box::new(tell)))
+    }
+}
+
+impl Drop for Obituary {
+    fn drop(&mut self) {
+        if let Some(tell) = self.0.take() {
+            tell(if std::thread::panicking() { Death::Panic } else { Death::Natural });
+        }
+    }
+}
+
+/// The parent's end of a leash. Dropping it ends the child.
+pub(crate) struct Lead(#[expect(dead_code, reason = "held for its drop")] oneshot::Sender<()>);
+
+/// The child's end of a leash.
+pub(crate) struct Leash(oneshot::Receiver<()>);
+
+pub(crate) fn leash() -> (Lead, Leash) {
+    let (lead, leash) = oneshot::channel();
+    (Lead(lead), Leash(leash))
+}
+
+impl Leash {
+    /// Called in the child's `started`: stops the child when the parent lets go.
+    pub(crate) fn hold<A>(self, ctx: &mut A::Context)
+    where
+        A: Actor,
+        A::Context: AsyncContext<A>,
+    {
+        let released = async move {
+            let _ = self.0.await;
+        };
+        ctx.spawn(actix::fut::wrap_future::<_, A>(released).map(|(), _, ctx: &mut A::Context| ctx.stop()));
+    }
+}
+
+/// The address of an actor that is replaced when it dies.
+pub(crate) struct Reach<A: Actor>(Arc<RwLock<Addr<A>>>);
+
+impl<A: Actor> Reach<A> {
+    pub(crate) fn new(first: Addr<A>) -> Self {
+        Self(Arc::new(RwLock::new(first)))
+    }
+
+    pub(crate) fn get(&self) -> Addr<A> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn replace(&self, next: Addr<A>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = next;
+    }
+}
+
+impl<A: Actor> Clone for Reach<A> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}

@@ -1,0 +1,64 @@
+//! What the composition root hands to the actors: the ports to the world, and the settings that shape sessions.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::history::History;
+use domain::model::Catalogue;
+use domain::tool::Toolbox;
+use domain::{Approval, Environment, Folders, Mode};
+
+#[derive(Clone)]
+pub struct Ports {
+    pub models: Arc<dyn Catalogue>,
+    pub toolbox: Arc<dyn Toolbox>,
+    pub history: Arc<dyn History>,
+    pub folders: Arc<dyn Folders>,
+    pub settings: Settings,
+}
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What a new session starts with.
+    pub mode: Mode,
+    pub approval: Approval,
+    /// Model requests in one turn, at most.
+    pub max_requests: u32,
+    /// Bytes of one incoming message, at most.
+    pub frame_limit: usize,
+    /// Bytes that may wait for one client before its cursors pause.
+    pub outbox_limit: usize,
+    /// Sessions that one connection may have open.
+    pub sessions_per_connection: usize,
+    /// Sessions on one page of a list.
+    pub page: usize,
+    /// How long a session with nobody attached and nothing to do stays in memory.
+    pub idle_after: Duration,
+    /// How long a cancelled tool may take to end by itself.
+    pub cancel_patience: Duration,
+    pub version: &'static str,
+    /// The home that this daemon serves; a client that names another is refused.
+    pub home: Option<PathBuf>,
+    /// For clients that bring no environment of their own.
+    pub environment: Arc<Environment>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            mode: Mode::default(),
+            approval: Approval::default(),
+            max_requests: 100,
+            frame_limit: 64 << 20,
+            outbox_limit: 8 << 20,
+            sessions_per_connection: 256,
+            page: 50,
+            idle_after: Duration::from_secs(600),
+            cancel_patience: Duration::from_secs(2),
+            version: env!("CARGO_PKG_VERSION"),
+            home: None,
+            environment: Arc::default(),
+        }
+    }
+}

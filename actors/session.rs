@@ -1,0 +1,240 @@
+//! One conversation: its log, its settings, its permission memory, its environment, and at most one running turn.
+//!
+//! Spawned by the `Connection` that opens it and kept by the `Directory`. It alone appends to its log; everything that a
+//! turn or a tool does comes here as an event first. It dies when it is put away, or with the directory. It knows nothing
+//! of ACP, and of clients only their names.
+
+mod briefing;
+mod commands;
+mod record;
+mod running;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use actix::{Actor, ActorContext, Addr, AsyncContext, Context, WeakRecipient};
+use domain::card::{Activity, OpenQuestion, SessionCard};
+use domain::{Environment, Event, EventKind, SeenFiles, SessionId, SessionState};
+use tokio::sync::watch;
+
+pub(crate) use commands::{
+    Answer, Attach, Attached, Cancel, Configure, From, Presence, Prompt, PutAway, Refused, Resubmit,
+};
+use record::Ledger;
+use running::Running;
+
+use crate::directory::{Fate, Gone, Leave};
+use crate::historian::Historian;
+use crate::mail::{Leash, Obituary, Reach, report};
+use crate::ports::Ports;
+use crate::tail::Tail;
+
+/// What a session is made from.
+pub(crate) struct Seed {
+    pub(crate) state: SessionState,
+    /// Events that are part of the state but of no stored log yet, as in a fork.
+    pub(crate) copied: Vec<Arc<Event>>,
+    /// The first thing to append.
+    pub(crate) beginning: Beginning,
+}
+
+pub(crate) enum Beginning {
+    /// A new session, or a fork.
+    Created(EventKind),
+    /// Back from the log, where it was put away in good order.
+    Continued,
+    /// Back from the log after an unclean end.
+    Repaired,
+}
+
+/// What a session reaches outside itself.
+pub(crate) struct Surroundings {
+    pub(crate) ports: Ports,
+    pub(crate) historian: Reach<Historian>,
+    pub(crate) leave: WeakRecipient<Leave>,
+    pub(crate) gone: WeakRecipient<Gone>,
+    pub(crate) card: watch::Sender<SessionCard>,
+    pub(crate) leash: Leash,
+}
+
+pub(crate) struct Session {
+    state: SessionState,
+    ledger: Ledger,
+    ports: Ports,
+    leave: WeakRecipient<Leave>,
+    card: watch::Sender<SessionCard>,
+    /// Names of the attached clients, by the number of their attach.
+    clients: HashMap<u64, String>,
+    attaches: u64,
+    /// Of the client that opened the session; a second one does not change it.
+    environment: Option<Arc<Environment>>,
+    seen: Arc<SeenFiles>,
+    turn: Option<Running>,
+    beginning: Option<Beginning>,
+    leash: Option<Leash>,
+    /// Told to put itself away; no new turns.
+    leaving: bool,
+    span: tracing::Span,
+    _obituary: Obituary,
+}
+
+impl Session {
+    pub(crate) fn spawn(seed: Seed, around: Surroundings, arbiter: &actix::ArbiterHandle) -> Addr<Session> {
+        Session::start_in_arbiter(arbiter, move |_| Session::new(seed, around))
+    }
+
+    fn new(seed: Seed, around: Surroundings) -> Self {
+        let Seed { state, copied, beginning } = seed;
+        let Surroundings { ports, historian, leave, gone, card, leash } = around;
+        let id = state.id.clone();
+        let obituary = {
+            let id = id.clone();
+            Obituary::new(move |_| {
+                report(&gone, Gone(id));
+            })
+        };
+        let life = match beginning {
+            Beginning::Repaired => state.head.life + 1,
+            Beginning::Created(_) | Beginning::Continued => state.head.life,
+        };
+        let stored = if copied.is_empty() { state.head.number } else { 0 };
+        Self {
+            ledger: Ledger::new(Arc::new(Tail::after(stored)), historian, life, copied),
+            state,
+            ports,
+            leave,
+            card,
+            clients: HashMap::new(),
+            attaches: 0,
+            environment: None,
+            seen: Arc::default(),
+            turn: None,
+            beginning: Some(beginning),
+            leash: Some(leash),
+            leaving: false,
+            span: tracing::info_span!(parent: None, "session", %id),
+            _obituary: obituary,
+        }
+    }
+
+    fn id(&self) -> &SessionId {
+        &self.state.id
+    }
+
+    fn begin(&mut self, beginning: Beginning, ctx: &mut Context<Self>) {
+        match beginning {
+            Beginning::Created(created) => {
+                self.append(created, ctx);
+                self.repair(ctx);
+            }
+            Beginning::Continued => {}
+            Beginning::Repaired => {
+                self.append(EventKind::Reopened, ctx);
+                self.repair(ctx);
+            }
+        }
+    }
+
+    /// Ends what an earlier life, or the original of a fork, left open.
+    fn repair(&mut self, ctx: &mut Context<Self>) {
+        use domain::StopReason::Interrupted;
+        for kind in self.state.closing(domain::tool::OutcomeKind::Interrupted, Interrupted) {
+            self.append(kind, ctx);
+        }
+    }
+
+    fn activity(&self) -> Activity {
+        match (&self.turn, self.state.questions.is_empty()) {
+            (None, _) => Activity::Idle,
+            (Some(_), true) => Activity::Running,
+            (Some(_), false) => Activity::Waiting,
+        }
+    }
+
+    /// Shows the session as it is now to whoever looks at the directory.
+    fn publish(&self) {
+        self.card.send_replace(describe(&self.state, self.activity(), self.client_names()));
+    }
+
+    fn client_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.clients.values().cloned().collect();
+        names.sort();
+        names
+    }
+
+    /// Leaves memory after a while if nobody is attached and nothing runs.
+    fn consider_leaving(&mut self, ctx: &mut Context<Self>) {
+        if self.turn.is_some() || !self.clients.is_empty() || self.leaving {
+            return;
+        }
+        let seen_at = self.state.head;
+        ctx.run_later(self.ports.settings.idle_after, move |this, _| {
+            if this.turn.is_none() && this.clients.is_empty() && this.state.head == seen_at {
+                // A session that never had a prompt is nothing that anybody would look for.
+                let fate = if this.state.messages == 0 { Fate::Delete } else { Fate::Keep };
+                report(&this.leave, Leave { id: this.id().clone(), fate });
+            }
+        });
+    }
+}
+
+/// The picture of a session that `ctl` shows.
+pub(crate) fn describe(state: &SessionState, activity: Activity, clients: Vec<String>) -> SessionCard {
+    SessionCard {
+        id: state.id.clone(),
+        title: state.title.clone(),
+        cwd: state.cwd.clone(),
+        state: activity,
+        turn_started: state.turn.as_ref().map(|turn| turn.started),
+        clients,
+        model: state.model.clone(),
+        mode: state.mode,
+        approval: state.approval,
+        messages: state.messages,
+        created: state.created,
+        updated: state.updated,
+        usage: state.usage,
+        questions: state
+            .questions
+            .iter()
+            .map(|question| OpenQuestion {
+                id: question.id.clone(),
+                call: question.call.clone(),
+                title: state.calls.get(&question.call).map(|open| open.card.title.clone()).unwrap_or_default(),
+            })
+            .collect(),
+    }
+}
+
+impl Actor for Session {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        if let Some(leash) = self.leash.take() {
+            leash.hold::<Self>(ctx);
+        }
+        self.submit_copied(ctx);
+        if let Some(beginning) = self.beginning.take() {
+            self.begin(beginning, ctx);
+        }
+        self.publish();
+        tracing::info!(parent: &self.span, "opened");
+    }
+
+    fn stopping(&mut self, ctx: &mut Context<Self>) -> actix::Running {
+        // What was not yet on its way to the disk goes now; an end in good order has nothing left.
+        self.submit(ctx);
+        actix::Running::Stop
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.ledger.tail.end();
+    }
+}
+
+/// Stops the actor for good.
+fn stop(ctx: &mut Context<Session>) {
+    ctx.stop();
+}

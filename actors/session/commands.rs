@@ -1,0 +1,242 @@
+//! What a session is told, and what it answers.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, MessageResult, WeakAddr, WrapFuture};
+use domain::event::Setting;
+use domain::{
+    Approval, CallId, Content, Decision, Environment, EventKind, MessageId, Mode, ModelId, Origin, Place, Question,
+    QuestionId, StopReason, ToolCard, TurnId,
+};
+
+use super::{Session, stop};
+use crate::mail::tell;
+use crate::tail::Tail;
+
+/// A client wants to see the session.
+#[derive(Message)]
+#[rtype(result = "Attached")]
+pub(crate) struct Attach {
+    /// The client's name.
+    pub(crate) name: String,
+    pub(crate) from: From,
+    pub(crate) environment: Arc<Environment>,
+    /// Folders beside the working folder, where the client named them.
+    pub(crate) extra_roots: Option<Vec<PathBuf>>,
+}
+
+/// Where a client's cursor starts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum From {
+    /// At the first event: all is replayed.
+    Start,
+    /// After the last event: nothing is.
+    Head,
+    /// After a place that the client has seen.
+    After(Place),
+}
+
+/// The session as it is at the moment of the attach.
+pub(crate) struct Attached {
+    pub(crate) presence: Presence,
+    pub(crate) tail: Arc<Tail>,
+    /// The first event for the cursor to yield.
+    pub(crate) next: u64,
+    /// The last event that had happened.
+    pub(crate) head: u64,
+    pub(crate) cwd: PathBuf,
+    pub(crate) mode: Mode,
+    pub(crate) approval: Approval,
+    pub(crate) model: ModelId,
+    pub(crate) open_calls: Vec<(CallId, ToolCard)>,
+    pub(crate) open_questions: Vec<Question>,
+}
+
+/// A client's being attached. Its drop detaches, whoever holds it by then and for whatever reason it goes.
+pub(crate) struct Presence {
+    session: WeakAddr<Session>,
+    attach: u64,
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.upgrade() {
+            tell(&session, Detach(self.attach));
+        }
+    }
+}
+
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Detach(u64);
+
+/// Starts a turn, unless one runs.
+#[derive(Message)]
+#[rtype(result = "Result<(), Refused>")]
+pub(crate) struct Prompt {
+    pub(crate) turn: TurnId,
+    pub(crate) origin: Origin,
+    pub(crate) content: Vec<Content>,
+    pub(crate) message: Option<MessageId>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// A turn is running.
+    Busy,
+    /// The session is being put away.
+    Leaving,
+}
+
+/// Ends the running turn, if there is one.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Cancel;
+
+/// An answer to a permission question. One that is not open any more is ignored.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Answer {
+    pub(crate) question: QuestionId,
+    pub(crate) decision: Decision,
+    /// Who answered, by name.
+    pub(crate) by: String,
+}
+
+/// Changes a setting; answers with the number of the event that says so.
+#[derive(Message)]
+#[rtype(result = "u64")]
+pub(crate) struct Configure(pub(crate) Setting);
+
+/// Ends what runs, records that all is in order, and dies.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct PutAway;
+
+/// Sends what no receipt has covered to the historian again.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Resubmit;
+
+impl Session {
+    /// Goes on with leaving once nothing runs any more.
+    pub(super) fn put_away(&mut self, ctx: &mut Context<Self>) {
+        let written = self.submit_clean(ctx);
+        ctx.spawn(written.into_actor(self).map(|written, this, ctx| {
+            if !matches!(written, Ok(Ok(_))) {
+                tracing::warn!(parent: &this.span, "put away without a word on the disk; it is repaired when it opens");
+            }
+            this.ledger.tail.end();
+            tracing::info!(parent: &this.span, "put away");
+            stop(ctx);
+        }));
+    }
+}
+
+impl Handler<Attach> for Session {
+    type Result = MessageResult<Attach>;
+
+    fn handle(&mut self, attach: Attach, ctx: &mut Context<Self>) -> Self::Result {
+        let Attach { name, from, environment, extra_roots } = attach;
+        self.attaches += 1;
+        self.clients.insert(self.attaches, name);
+        self.environment.get_or_insert(environment);
+        if let Some(roots) = extra_roots {
+            self.state.extra_roots = roots;
+        }
+        self.publish();
+        let head = self.state.head.number;
+        MessageResult(Attached {
+            presence: Presence { session: ctx.address().downgrade(), attach: self.attaches },
+            tail: self.ledger.tail.clone(),
+            next: match from {
+                From::Start => 1,
+                From::Head => head + 1,
+                From::After(place) => self.state.next_after(place),
+            },
+            head,
+            cwd: self.state.cwd.clone(),
+            mode: self.state.mode,
+            approval: self.state.approval,
+            model: self.state.model.clone(),
+            open_calls: self.state.calls.iter().map(|(id, open)| (id.clone(), open.card.clone())).collect(),
+            open_questions: self.state.questions.clone(),
+        })
+    }
+}
+
+impl Handler<Detach> for Session {
+    type Result = ();
+
+    fn handle(&mut self, Detach(attach): Detach, ctx: &mut Context<Self>) {
+        self.clients.remove(&attach);
+        self.publish();
+        self.consider_leaving(ctx);
+    }
+}
+
+impl Handler<Prompt> for Session {
+    type Result = Result<(), Refused>;
+
+    fn handle(&mut self, prompt: Prompt, ctx: &mut Context<Self>) -> Self::Result {
+        if self.leaving {
+            return Err(Refused::Leaving);
+        }
+        if self.turn.is_some() {
+            return Err(Refused::Busy);
+        }
+        self.start_turn(prompt, ctx);
+        Ok(())
+    }
+}
+
+impl Handler<Cancel> for Session {
+    type Result = ();
+
+    fn handle(&mut self, Cancel: Cancel, ctx: &mut Context<Self>) {
+        self.stop_turn(StopReason::Cancelled, ctx);
+    }
+}
+
+impl Handler<Answer> for Session {
+    type Result = ();
+
+    fn handle(&mut self, answer: Answer, ctx: &mut Context<Self>) {
+        let Answer { question, decision, by } = answer;
+        let Some(open) = self.state.questions.iter().find(|open| open.id == question) else { return };
+        let call = open.call.clone();
+        self.append(EventKind::PermissionAnswered { question, call: call.clone(), decision, by }, ctx);
+        match decision {
+            Decision::Chose(choice) if choice.allows() => self.run_call(call, ctx),
+            Decision::Chose(_) | Decision::Unanswered => self.deny_call(call, ctx),
+            Decision::Cancelled => self.stop_turn(StopReason::Cancelled, ctx),
+        }
+        self.publish();
+    }
+}
+
+impl Handler<Configure> for Session {
+    type Result = MessageResult<Configure>;
+
+    fn handle(&mut self, Configure(setting): Configure, ctx: &mut Context<Self>) -> Self::Result {
+        let number = self.append(EventKind::Configured { setting }, ctx);
+        self.publish();
+        MessageResult(number)
+    }
+}
+
+impl Handler<PutAway> for Session {
+    type Result = ();
+
+    fn handle(&mut self, PutAway: PutAway, ctx: &mut Context<Self>) {
+        if std::mem::replace(&mut self.leaving, true) {
+            return;
+        }
+        if self.turn.is_some() {
+            self.stop_turn(StopReason::Cancelled, ctx);
+        } else {
+            self.put_away(ctx);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! How a session's events get into its log: numbered, folded into the state, shown on the tail, and sent to the historian.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{AsyncContext, Context, Handler, Message, WeakRecipient};
+use domain::history::{Entry, HistoryError, Receipt, Record, SessionMeta, Settled};
+use domain::turn::FailureKind;
+use domain::{Durability, Event, EventKind, Millis, StopReason, TurnFailure};
+use tokio::sync::oneshot;
+
+use super::Session;
+use super::commands::Resubmit;
+use crate::historian::{Historian, Keep};
+use crate::mail::{Reach, tell};
+use crate::tail::Tail;
+
+/// Streamed text is gathered this long, or this many bytes, before it goes to the historian. Together with the
+/// committer's own delay it stays within the 200 ms that a crash may cost.
+const GATHER: Duration = Duration::from_millis(50);
+const GATHER_BYTES: usize = 64 << 10;
+
+/// How often a record may get lost on its way before that counts as a failure.
+const LOSSES: u32 = 20;
+
+pub(super) struct Ledger {
+    pub(super) tail: Arc<Tail>,
+    historian: Reach<Historian>,
+    life: u32,
+    /// Appended, and not yet sent to the historian.
+    unsent: Vec<Arc<Event>>,
+    unsent_bytes: usize,
+    gathering: bool,
+    losses: u32,
+}
+
+/// A record did not reach the disk.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct RecordFailed(HistoryError);
+
+impl Ledger {
+    pub(super) fn new(tail: Arc<Tail>, historian: Reach<Historian>, life: u32, copied: Vec<Arc<Event>>) -> Self {
+        for event in &copied {
+            tail.push(event.clone());
+        }
+        Self { tail, historian, life, unsent: copied, unsent_bytes: 0, gathering: false, losses: 0 }
+    }
+
+    fn send(&mut self, meta: SessionMeta, failed: WeakRecipient<RecordFailed>, told: Option<Told>) {
+        let events = std::mem::take(&mut self.unsent);
+        self.unsent_bytes = 0;
+        let span = events.first().map(|event| event.number).zip(events.last().map(|event| event.number));
+        let tail = self.tail.clone();
+        let receipt = Receipt::new(move |result| {
+            match (&result, span) {
+                (Ok(settled), Some((first, last))) => tail.settle(first, last, *settled),
+                (Ok(_), None) => {}
+                (Err(error), _) => {
+                    crate::mail::report(&failed, RecordFailed(error.clone()));
+                }
+            }
+            if let Some(told) = told {
+                // Whoever waited may be gone.
+                let _ = told.send(result);
+            }
+        });
+        let record = Record { session: meta.id.clone(), entry: Entry::Append { events, meta }, receipt };
+        // If the historian is dead, the record's drop says that it was lost, and it is sent again to the next one.
+        tell(&self.historian.get(), Keep(record));
+    }
+}
+
+type Told = oneshot::Sender<Result<Settled, HistoryError>>;
+
+impl Session {
+    /// Appends one event: from here on it has happened.
+    pub(super) fn append(&mut self, kind: EventKind, ctx: &mut Context<Self>) -> u64 {
+        let number = self.state.head.number + 1;
+        let event = Arc::new(Event { life: self.ledger.life, number, at: Millis::now(), kind });
+        self.state.apply(&event);
+        self.ledger.tail.push(event.clone());
+        self.ledger.unsent_bytes += event.kind.weight();
+        let durability = event.kind.durability();
+        self.ledger.unsent.push(event);
+        if durability > Durability::Soon || self.ledger.unsent_bytes > GATHER_BYTES {
+            self.submit(ctx);
+        } else if !self.ledger.gathering {
+            self.ledger.gathering = true;
+            ctx.run_later(GATHER, |this, ctx| {
+                this.ledger.gathering = false;
+                this.submit(ctx);
+            });
+        }
+        number
+    }
+
+    /// Sends what has been appended to the historian. After a failure that is everything since the last success.
+    pub(super) fn submit(&mut self, ctx: &mut Context<Self>) {
+        if self.ledger.tail.retry() {
+            self.ledger.unsent = self.ledger.tail.uncommitted();
+        }
+        if !self.ledger.unsent.is_empty() {
+            let failed = ctx.address().recipient().downgrade();
+            self.ledger.send(self.state.meta(false), failed, None);
+        }
+    }
+
+    /// The copied events of a fork, which are in the tail and in the state but in no store.
+    pub(super) fn submit_copied(&mut self, ctx: &mut Context<Self>) {
+        self.submit(ctx);
+    }
+
+    /// Marks the session as put away in good order; resolves when that is written.
+    pub(super) fn submit_clean(&mut self, ctx: &mut Context<Self>) -> oneshot::Receiver<Result<Settled, HistoryError>> {
+        self.submit(ctx);
+        let (told, written) = oneshot::channel();
+        let failed = ctx.address().recipient().downgrade();
+        self.ledger.send(self.state.meta(true), failed, Some(told));
+        written
+    }
+
+    fn resubmit(&mut self, ctx: &mut Context<Self>) {
+        self.ledger.unsent = self.ledger.tail.uncommitted();
+        self.submit(ctx);
+    }
+}
+
+impl Handler<Resubmit> for Session {
+    type Result = ();
+
+    fn handle(&mut self, Resubmit: Resubmit, ctx: &mut Context<Self>) {
+        self.resubmit(ctx);
+    }
+}
+
+impl Handler<RecordFailed> for Session {
+    type Result = ();
+
+    fn handle(&mut self, RecordFailed(error): RecordFailed, ctx: &mut Context<Self>) {
+        if error == HistoryError::Lost && self.ledger.losses < LOSSES {
+            self.ledger.losses += 1;
+            // A new historian sends `Resubmit`; a lost record with a living one is simply sent again.
+            if self.ledger.historian.get().connected() {
+                self.resubmit(ctx);
+            }
+            return;
+        }
+        tracing::error!(parent: &self.span, %error, "events could not be written");
+        self.ledger.losses = 0;
+        self.ledger.tail.fail(error.clone());
+        self.stop_turn(
+            StopReason::Failed(TurnFailure {
+                kind: FailureKind::History,
+                message: error.to_string(),
+                data: serde_json::json!({ "advice": "free space or mend the state folder, then send the prompt again" }),
+            }),
+            ctx,
+        );
+    }
+}

@@ -1,0 +1,321 @@
+//! A session's running turn: starting it, carrying out its tool calls through executors, and ending it, whoever wanted
+//! that and whatever died.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use actix::{Actor, Addr, AsyncContext, Context, Handler};
+use domain::permission::decide;
+use domain::tool::{OutcomeKind, Refusal, ToolRequest};
+use domain::turn::FailureKind;
+use domain::{
+    Access, CallId, Content, Decision, EventKind, MessageId, Outcome, Question, QuestionId, Site, StopReason, ToolCard,
+    ToolKind, TurnFailure, TurnId, Usage, Verdict,
+};
+
+use super::commands::Prompt;
+use super::{Session, briefing};
+use crate::mail::{Lead, leash, tell};
+use crate::tool_executor::{self, Assignment, ExecutorEvent, Run, ToolExecutor};
+use crate::turn::{self, CallEnded, Task, Turn, TurnEvent};
+
+const TITLE_CHARS: usize = 60;
+
+pub(super) struct Running {
+    id: TurnId,
+    usage: Usage,
+    phase: Phase,
+    executors: HashMap<CallId, Executor>,
+}
+
+enum Phase {
+    Going {
+        turn: Addr<Turn>,
+        _lead: Lead,
+    },
+    /// The turn is gone; its executors are ending. Then it ends for this reason.
+    Stopping(StopReason),
+}
+
+struct Executor {
+    addr: Addr<ToolExecutor>,
+    message: MessageId,
+    request: ToolRequest,
+    _lead: Lead,
+}
+
+impl Session {
+    pub(super) fn start_turn(&mut self, prompt: Prompt, ctx: &mut Context<Self>) {
+        let Prompt { turn, origin, content, message } = prompt;
+        self.append(EventKind::TurnStarted { turn: turn.clone(), origin }, ctx);
+        let message = message.unwrap_or_default();
+        let after = self.append(EventKind::UserMessage { turn: turn.clone(), message, content }, ctx);
+        let phase = match self.ports.models.find(&self.state.model) {
+            Some(model) => {
+                let (lead, leash) = leash();
+                let task = Task {
+                    turn: turn.clone(),
+                    model,
+                    system: briefing::system(&self.state),
+                    tools: self.ports.toolbox.offer(self.state.mode),
+                    environment: self.environment(),
+                    conversation: self.state.conversation.clone(),
+                    after,
+                    max_requests: self.ports.settings.max_requests,
+                    tail: self.ledger.tail.clone(),
+                    parent: ctx.address().recipient().downgrade(),
+                    leash,
+                };
+                Phase::Going { turn: Turn::new(task).start(), _lead: lead }
+            }
+            None => Phase::Stopping(StopReason::Failed(TurnFailure {
+                kind: FailureKind::Model,
+                message: format!("the model `{}` is not available; choose another", self.state.model),
+                data: serde_json::json!({ "model": self.state.model, "advice": "set the option `model`" }),
+            })),
+        };
+        self.turn = Some(Running { id: turn, usage: Usage::default(), phase, executors: HashMap::new() });
+        self.publish();
+        self.end_if_stopped(ctx);
+    }
+
+    fn environment(&self) -> Arc<domain::Environment> {
+        self.environment.clone().unwrap_or_else(|| self.ports.settings.environment.clone())
+    }
+
+    /// Ends the turn early: the model is dropped at once, the tools are told to end, and when they have the turn ends.
+    pub(super) fn stop_turn(&mut self, reason: StopReason, ctx: &mut Context<Self>) {
+        let Some(running) = &mut self.turn else { return };
+        if matches!(running.phase, Phase::Stopping(_)) {
+            return;
+        }
+        running.phase = Phase::Stopping(reason);
+        for executor in running.executors.values() {
+            tell(&executor.addr, tool_executor::Cancel);
+        }
+        let open: Vec<(QuestionId, CallId)> =
+            self.state.questions.iter().map(|question| (question.id.clone(), question.call.clone())).collect();
+        for (question, call) in open {
+            let by = "acpd".to_owned();
+            self.append(EventKind::PermissionAnswered { question, call, decision: Decision::Cancelled, by }, ctx);
+        }
+        self.end_if_stopped(ctx);
+    }
+
+    fn end_if_stopped(&mut self, ctx: &mut Context<Self>) {
+        if let Some(Running { phase: Phase::Stopping(reason), executors, .. }) = &self.turn
+            && executors.is_empty()
+        {
+            let reason = reason.clone();
+            self.end_turn(reason, ctx);
+        }
+    }
+
+    fn end_turn(&mut self, reason: StopReason, ctx: &mut Context<Self>) {
+        let Some(running) = self.turn.take() else { return };
+        let verdict = match reason {
+            StopReason::Cancelled => OutcomeKind::Cancelled,
+            _ => OutcomeKind::Interrupted,
+        };
+        if self.state.title.is_none()
+            && let Some(title) = self.first_words()
+        {
+            self.append(EventKind::Titled { title }, ctx);
+        }
+        for mut kind in self.state.closing(verdict, reason) {
+            if let EventKind::TurnEnded { usage, .. } = &mut kind {
+                *usage = running.usage;
+            }
+            self.append(kind, ctx);
+        }
+        self.publish();
+        if self.leaving {
+            self.put_away(ctx);
+        } else {
+            self.consider_leaving(ctx);
+        }
+    }
+
+    /// A title from the first message: its first line, cut at a word.
+    fn first_words(&self) -> Option<String> {
+        let first = self.state.conversation.messages().first()?;
+        let domain::conversation::Message::User { content, .. } = &**first else { return None };
+        let text = content.iter().map(Content::as_text).find(|text| !text.trim().is_empty())?;
+        let line = text.trim().lines().next()?.trim();
+        if line.chars().count() <= TITLE_CHARS {
+            return Some(line.to_owned());
+        }
+        let cut: String = line.chars().take(TITLE_CHARS).collect();
+        let words = cut.rsplit_once(' ').map_or(cut.as_str(), |(words, _)| words);
+        Some(format!("{words}…"))
+    }
+
+    fn start_call(&mut self, call: CallId, message: MessageId, request: ToolRequest, ctx: &mut Context<Self>) {
+        let site = Arc::new(Site {
+            session: self.state.id.clone(),
+            cwd: self.state.cwd.clone(),
+            extra_roots: self.state.extra_roots.clone(),
+            mode: self.state.mode,
+            environment: self.environment(),
+            seen: self.seen.clone(),
+        });
+        let Some(running) = &mut self.turn else { return };
+        let (lead, leash) = leash();
+        let addr = ToolExecutor::new(Assignment {
+            call: call.clone(),
+            request: request.clone(),
+            site,
+            toolbox: self.ports.toolbox.clone(),
+            tail: self.ledger.tail.clone(),
+            parent: ctx.address().recipient().downgrade(),
+            leash,
+            patience: self.ports.settings.cancel_patience,
+        })
+        .start();
+        running.executors.insert(call, Executor { addr, message, request, _lead: lead });
+    }
+
+    /// A planned call is recorded, and runs, waits for an answer, or is denied.
+    fn weigh_call(&mut self, call: CallId, message: MessageId, card: ToolCard, ctx: &mut Context<Self>) {
+        let verdict = decide(&card, self.state.approval, &self.state.memory);
+        let always = match &card.access {
+            Access::Ask { always } => always.clone(),
+            Access::Free => None,
+        };
+        self.append(EventKind::ToolCalled { call: call.clone(), message, card }, ctx);
+        match verdict {
+            Verdict::Run => self.run_call(call, ctx),
+            Verdict::Deny => self.deny_call(call, ctx),
+            Verdict::Ask => {
+                let question = Question { id: QuestionId::new(), call, always };
+                self.append(EventKind::PermissionAsked { question }, ctx);
+                self.publish();
+            }
+        }
+    }
+
+    pub(super) fn run_call(&mut self, call: CallId, ctx: &mut Context<Self>) {
+        let after = self.append(EventKind::ToolStarted { call: call.clone() }, ctx);
+        if let Some(executor) = self.turn.as_ref().and_then(|running| running.executors.get(&call)) {
+            tell(&executor.addr, Run { after });
+        }
+    }
+
+    pub(super) fn deny_call(&mut self, call: CallId, ctx: &mut Context<Self>) {
+        self.end_call(call, Outcome::denied(), ctx);
+    }
+
+    /// A call has its outcome: it is recorded, its executor goes, and the turn hears of it.
+    fn end_call(&mut self, call: CallId, outcome: Outcome, ctx: &mut Context<Self>) {
+        if let Some(running) = &mut self.turn {
+            running.executors.remove(&call);
+        }
+        if self.state.calls.contains_key(&call) {
+            self.append(EventKind::ToolEnded { call: call.clone(), outcome }, ctx);
+        }
+        self.tell_turn(call);
+        self.end_if_stopped(ctx);
+    }
+
+    fn tell_turn(&self, call: CallId) {
+        if let Some(Running { phase: Phase::Going { turn, .. }, .. }) = &self.turn {
+            let at = self.state.head.number;
+            tell(turn, CallEnded { call, at, conversation: self.state.conversation.clone() });
+        }
+    }
+
+    /// A call that could not even be planned is recorded with its failure, so that the model and people see it.
+    fn refuse_call(&mut self, call: CallId, refusal: Refusal, ctx: &mut Context<Self>) {
+        let Some(executor) = self.turn.as_ref().and_then(|running| running.executors.get(&call)) else { return };
+        let card = ToolCard {
+            tool: executor.request.tool.clone(),
+            title: refusal.title,
+            kind: refusal.kind,
+            locations: Vec::new(),
+            input: executor.request.input.clone(),
+            preview: Vec::new(),
+            access: Access::Free,
+        };
+        let message = executor.message.clone();
+        self.append(EventKind::ToolCalled { call: call.clone(), message, card }, ctx);
+        self.end_call(call, Outcome::failed(refusal.reason), ctx);
+    }
+
+    /// An executor that died without a word.
+    fn crashed_call(&mut self, call: CallId, ctx: &mut Context<Self>) {
+        let Some(executor) = self.turn.as_ref().and_then(|running| running.executors.get(&call)) else { return };
+        let tool = executor.request.tool.clone();
+        tracing::error!(parent: &self.span, %call, tool, "a tool crashed");
+        let reason = "The tool crashed; this is a bug in acpd.".to_owned();
+        if self.state.calls.contains_key(&call) {
+            self.end_call(call, Outcome::failed(reason), ctx);
+        } else {
+            self.refuse_call(call, Refusal { kind: ToolKind::Other, title: tool, reason }, ctx);
+        }
+    }
+
+    /// Whether an event of this turn still counts: the turn runs and has not been stopped.
+    fn is_going(&self, turn: &TurnId) -> bool {
+        matches!(&self.turn, Some(Running { id, phase: Phase::Going { .. }, .. }) if id == turn)
+    }
+}
+
+impl Handler<TurnEvent> for Session {
+    type Result = ();
+
+    fn handle(&mut self, event: TurnEvent, ctx: &mut Context<Self>) {
+        let TurnEvent { turn, what } = event;
+        if !self.is_going(&turn) {
+            return;
+        }
+        match what {
+            turn::What::Said { message, text } => {
+                self.append(EventKind::AgentText { message, text }, ctx);
+            }
+            turn::What::Thought { message, text } => {
+                self.append(EventKind::AgentThought { message, text }, ctx);
+            }
+            turn::What::Called { call, message, request } => self.start_call(call, message, request, ctx),
+            turn::What::Planned { call, message, entries } => {
+                self.append(EventKind::Planned { call: call.clone(), message, entries }, ctx);
+                self.tell_turn(call);
+            }
+            turn::What::Used { usage, window } => {
+                if let Some(running) = &mut self.turn {
+                    running.usage += usage;
+                }
+                self.append(EventKind::Used { usage, window_used: usage.total(), window }, ctx);
+            }
+            turn::What::Ended { reason } => self.end_turn(reason, ctx),
+            turn::What::Died => {
+                tracing::error!(parent: &self.span, %turn, "a turn crashed");
+                let failure = TurnFailure::internal("the turn crashed; this is a bug in acpd");
+                self.stop_turn(StopReason::Failed(failure), ctx);
+            }
+        }
+    }
+}
+
+impl Handler<ExecutorEvent> for Session {
+    type Result = ();
+
+    fn handle(&mut self, event: ExecutorEvent, ctx: &mut Context<Self>) {
+        let ExecutorEvent { call, what } = event;
+        let Some(running) = &self.turn else { return };
+        let Some(executor) = running.executors.get(&call) else { return };
+        let message = executor.message.clone();
+        let going = matches!(running.phase, Phase::Going { .. });
+        match what {
+            tool_executor::What::Planned(card) if going => self.weigh_call(call, message, card, ctx),
+            tool_executor::What::Refused(refusal) if going => self.refuse_call(call, refusal, ctx),
+            // The turn is stopping, and the executor has been told.
+            tool_executor::What::Planned(_) => {}
+            tool_executor::What::Refused(_) => self.end_call(call, Outcome::cancelled(), ctx),
+            tool_executor::What::Progressed(content) => {
+                self.append(EventKind::ToolProgressed { call, content }, ctx);
+            }
+            tool_executor::What::Ended(outcome) => self.end_call(call, outcome, ctx),
+            tool_executor::What::Died => self.crashed_call(call, ctx),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! One tool call: plans it, waits for leave to run it, runs it, and says how it ended. Started by the `Session`, whose
+//! lead it holds; it decides nothing about permission and writes nothing to the log.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, WeakRecipient, WrapFuture};
+use domain::tool::{Desk, Job, Refusal, ToolRequest, Toolbox};
+use domain::{CallId, Outcome, Site, ToolCard, ToolContent};
+use futures_util::future::BoxFuture;
+use tokio::sync::watch;
+
+use crate::mail::{Leash, Obituary, report};
+use crate::tail::Tail;
+
+/// Leave to run, once event number `after` is safe.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Run {
+    pub(crate) after: u64,
+}
+
+/// The call should end, and says so when it has.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Cancel;
+
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct ExecutorEvent {
+    pub(crate) call: CallId,
+    pub(crate) what: What,
+}
+
+pub(crate) enum What {
+    /// This is what it would do.
+    Planned(ToolCard),
+    /// It cannot be done at all.
+    Refused(Refusal),
+    Progressed(Vec<ToolContent>),
+    Ended(Outcome),
+    /// The executor is gone; an end that was not told is a crash.
+    Died,
+}
+
+pub(crate) struct Assignment {
+    pub(crate) call: CallId,
+    pub(crate) request: ToolRequest,
+    pub(crate) site: Arc<Site>,
+    pub(crate) toolbox: Arc<dyn Toolbox>,
+    pub(crate) tail: Arc<Tail>,
+    pub(crate) parent: WeakRecipient<ExecutorEvent>,
+    pub(crate) leash: Leash,
+    /// How long a cancelled job may take to end by itself.
+    pub(crate) patience: Duration,
+}
+
+pub(crate) struct ToolExecutor {
+    call: CallId,
+    parent: WeakRecipient<ExecutorEvent>,
+    tail: Arc<Tail>,
+    patience: Duration,
+    phase: Phase,
+    cancel: watch::Sender<bool>,
+    _obituary: Obituary,
+}
+
+enum Phase {
+    /// Not started yet.
+    Assigned {
+        request: ToolRequest,
+        site: Arc<Site>,
+        toolbox: Arc<dyn Toolbox>,
+        leash: Leash,
+    },
+    Planning,
+    /// Planned, and waiting for leave.
+    Ready(Box<dyn Job>),
+    Running,
+    Over,
+}
+
+impl ToolExecutor {
+    pub(crate) fn new(assignment: Assignment) -> Self {
+        let Assignment { call, request, site, toolbox, tail, parent, leash, patience } = assignment;
+        let obituary = {
+            let (call, parent) = (call.clone(), parent.clone());
+            Obituary::new(move |_| {
+                report(&parent, ExecutorEvent { call, what: What::Died });
+            })
+        };
+        Self {
+            call,
+            parent,
+            tail,
+            patience,
+            phase: Phase::Assigned { request, site, toolbox, leash },
+            cancel: watch::Sender::new(false),
+            _obituary: obituary,
+        }
+    }
+
+    fn say(&self, what: What) {
+        report(&self.parent, ExecutorEvent { call: self.call.clone(), what });
+    }
+
+    fn end(&mut self, outcome: Outcome, ctx: &mut Context<Self>) {
+        self.phase = Phase::Over;
+        self.say(What::Ended(outcome));
+        ctx.stop();
+    }
+
+    fn planned(&mut self, planned: Result<Box<dyn Job>, Refusal>, ctx: &mut Context<Self>) {
+        match planned {
+            Ok(job) => {
+                self.say(What::Planned(job.card().clone()));
+                self.phase = Phase::Ready(job);
+            }
+            Err(refusal) => {
+                self.phase = Phase::Over;
+                self.say(What::Refused(refusal));
+                ctx.stop();
+            }
+        }
+    }
+}
+
+impl Actor for ToolExecutor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        let Phase::Assigned { request, site, toolbox, leash } = std::mem::replace(&mut self.phase, Phase::Planning)
+        else {
+            unreachable!("an actor starts once");
+        };
+        leash.hold::<Self>(ctx);
+        let plan = toolbox.plan(request, site);
+        ctx.spawn(plan.into_actor(self).map(|planned, this, ctx| this.planned(planned, ctx)));
+    }
+}
+
+impl Handler<Run> for ToolExecutor {
+    type Result = ();
+
+    fn handle(&mut self, Run { after }: Run, ctx: &mut Context<Self>) {
+        let Phase::Ready(job) = std::mem::replace(&mut self.phase, Phase::Running) else { return };
+        let tail = self.tail.clone();
+        let desk: Arc<dyn Desk> = Arc::new(CallDesk {
+            call: self.call.clone(),
+            parent: self.parent.clone(),
+            cancel: self.cancel.subscribe(),
+        });
+        let run = async move {
+            match tail.until_synced(after).await {
+                Ok(()) => job.run(desk).await,
+                Err(error) => Outcome::failed(format!("The call was not run: {error}.")),
+            }
+        };
+        ctx.spawn(run.into_actor(self).map(|outcome, this, ctx| this.end(outcome, ctx)));
+    }
+}
+
+impl Handler<Cancel> for ToolExecutor {
+    type Result = ();
+
+    fn handle(&mut self, Cancel: Cancel, ctx: &mut Context<Self>) {
+        match self.phase {
+            Phase::Running => {
+                self.cancel.send_replace(true);
+                ctx.run_later(self.patience, |this, ctx| this.end(Outcome::cancelled(), ctx));
+            }
+            Phase::Assigned { .. } | Phase::Planning | Phase::Ready(_) => self.end(Outcome::cancelled(), ctx),
+            Phase::Over => {}
+        }
+    }
+}
+
+/// What the running tool may ask of its session.
+struct CallDesk {
+    call: CallId,
+    parent: WeakRecipient<ExecutorEvent>,
+    cancel: watch::Receiver<bool>,
+}
+
+impl Desk for CallDesk {
+    fn progress(&self, content: Vec<ToolContent>) {
+        report(&self.parent, ExecutorEvent { call: self.call.clone(), what: What::Progressed(content) });
+    }
+
+    fn cancelled(&self) -> BoxFuture<'static, ()> {
+        let mut cancel = self.cancel.clone();
+        Box::pin(async move {
+            // An executor that is gone wants its tool to end as well.
+            let _ = cancel.wait_for(|cancelled| *cancelled).await;
+        })
+    }
+}

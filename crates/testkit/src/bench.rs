@@ -1,0 +1,92 @@
+//! A bench of tools whose behaviour a test can predict:
+//! `look` reads and needs no permission; `touch` asks first; `wait` runs until it is cancelled; `crash` panics while it runs and
+//! `crash_early` while it is planned; `refuse` cannot be planned; `deaf` ignores cancellation.
+
+use std::sync::Arc;
+
+use domain::tool::{Desk, Job, Refusal, ToolRequest, ToolSpec, Toolbox};
+use domain::{Access, Grant, Mode, Outcome, Site, ToolCard, ToolContent, ToolKind};
+use futures_util::future::BoxFuture;
+use serde_json::json;
+
+use crate::transcript::Transcript;
+
+pub struct Bench {
+    pub(crate) transcript: Transcript,
+}
+
+const TOOLS: [&str; 7] = ["look", "touch", "wait", "crash", "crash_early", "refuse", "deaf"];
+
+impl Toolbox for Bench {
+    fn offer(&self, mode: Mode) -> Vec<ToolSpec> {
+        TOOLS
+            .iter()
+            .filter(|name| mode != Mode::ReadOnly || **name == "look")
+            .map(|name| ToolSpec {
+                name: (*name).to_owned(),
+                description: String::new(),
+                schema: json!({ "type": "object" }),
+                read_only: *name == "look",
+            })
+            .collect()
+    }
+
+    fn plan(&self, request: ToolRequest, site: Arc<Site>) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>> {
+        let transcript = self.transcript.clone();
+        Box::pin(async move {
+            let kind = match request.tool.as_str() {
+                "look" => ToolKind::Read,
+                "touch" => ToolKind::Edit,
+                "wait" | "deaf" | "crash" => ToolKind::Execute,
+                "crash_early" => panic!("the tool was told to crash"),
+                other => {
+                    let reason = format!("there is no tool `{other}`");
+                    return Err(Refusal { kind: ToolKind::Other, title: other.to_owned(), reason });
+                }
+            };
+            let access = if request.tool == "touch" {
+                Access::Ask { always: Some(Grant::Folder(site.cwd.clone())) }
+            } else {
+                Access::Free
+            };
+            let card = ToolCard {
+                title: format!("{} {}", request.tool, request.input),
+                tool: request.tool,
+                kind,
+                locations: Vec::new(),
+                input: request.input,
+                preview: Vec::new(),
+                access,
+            };
+            Ok(Box::new(Piece { card, transcript }) as Box<dyn Job>)
+        })
+    }
+}
+
+struct Piece {
+    card: ToolCard,
+    transcript: Transcript,
+}
+
+impl Job for Piece {
+    fn card(&self) -> &ToolCard {
+        &self.card
+    }
+
+    fn run(self: Box<Self>, desk: Arc<dyn Desk>) -> BoxFuture<'static, Outcome> {
+        Box::pin(async move {
+            self.transcript.note(format!("tool   : {} runs", self.card.title));
+            match self.card.tool.as_str() {
+                "wait" => {
+                    desk.progress(vec![ToolContent::text("waiting")]);
+                    desk.cancelled().await;
+                    self.transcript.note("tool   : wait heard that it is cancelled");
+                    Outcome::cancelled()
+                }
+                "deaf" => std::future::pending().await,
+                "crash" => panic!("the tool was told to crash"),
+                _ => Outcome::completed(format!("{} done", self.card.tool)),
+            }
+        })
+    }
+}

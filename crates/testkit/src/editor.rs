@@ -1,0 +1,144 @@
+//! A scripted editor: writes raw JSON lines and reads what comes back, noting both in the transcript.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
+
+use crate::transcript::Transcript;
+
+/// With a paused clock this costs no time; it is how long nothing must happen to count as silence.
+const SILENCE: Duration = Duration::from_secs(60);
+
+pub struct Editor {
+    name: String,
+    writer: Option<WriteHalf<DuplexStream>>,
+    reader: BufReader<ReadHalf<DuplexStream>>,
+    transcript: Transcript,
+    next_id: u64,
+}
+
+impl Editor {
+    pub(crate) fn new(name: &str, pipe: DuplexStream, transcript: Transcript) -> Self {
+        let (reader, writer) = tokio::io::split(pipe);
+        let reader = BufReader::new(reader);
+        Self { name: name.to_owned(), writer: Some(writer), reader, transcript, next_id: 1 }
+    }
+
+    /// Writes bytes as they are.
+    pub async fn write(&mut self, bytes: &[u8]) {
+        // The other side may have hung up already, which the test then reads.
+        let _ = self.writer.as_mut().unwrap().write_all(bytes).await;
+    }
+
+    /// Writes one message as a line.
+    pub async fn send(&mut self, message: Value) {
+        self.transcript.message(&format!("{:7}>", self.name), &message);
+        self.write(format!("{message}\n").as_bytes()).await;
+    }
+
+    pub async fn notify(&mut self, method: &str, params: Value) {
+        self.send(json!({ "jsonrpc": "2.0", "method": method, "params": params })).await;
+    }
+
+    /// Sends a request and gives its id.
+    pub async fn request(&mut self, method: &str, params: Value) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.send(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await;
+        id
+    }
+
+    /// Sends a request and reads until its answer.
+    pub async fn call(&mut self, method: &str, params: Value) -> Value {
+        let id = self.request(method, params).await;
+        self.answer(id).await
+    }
+
+    /// Reads until the answer to a request.
+    pub async fn answer(&mut self, id: u64) -> Value {
+        self.until(|message| message["id"] == json!(id) && message.get("method").is_none()).await
+    }
+
+    /// Reads until a request or notification of this name.
+    pub async fn hear(&mut self, method: &str) -> Value {
+        self.until(|message| message["method"] == json!(method)).await
+    }
+
+    /// Reads until an update of this kind.
+    pub async fn update(&mut self, kind: &str) -> Value {
+        self.until(|message| message["params"]["update"]["sessionUpdate"] == json!(kind)).await
+    }
+
+    /// Answers a request of the agent.
+    pub async fn reply(&mut self, request: &Value, result: Value) {
+        self.send(json!({ "jsonrpc": "2.0", "id": request["id"], "result": result })).await;
+    }
+
+    /// Chooses an option of a permission question.
+    pub async fn choose(&mut self, request: &Value, option: &str) {
+        self.reply(request, json!({ "outcome": { "outcome": "selected", "optionId": option } })).await;
+    }
+
+    pub async fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let message = self.next().await.unwrap_or_else(|| {
+                panic!("{} was hung up on before what it waited for came:\n{}", self.name, self.transcript.take())
+            });
+            if wanted(&message) {
+                return message;
+            }
+        }
+    }
+
+    /// The next message; None at the end of file.
+    pub async fn next(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        let read = tokio::time::timeout(SILENCE * 60, self.reader.read_line(&mut line)).await;
+        let read = read.unwrap_or_else(|_| panic!("{} waits in vain:\n{}", self.name, self.transcript.take()));
+        if read.unwrap() == 0 {
+            self.transcript.note(format!("{:7}< end of file", self.name));
+            return None;
+        }
+        let message: Value = serde_json::from_str(&line).expect("every line is a JSON message");
+        self.transcript.message(&format!("{:7}<", self.name), &message);
+        Some(message)
+    }
+
+    /// Notes what still comes, until nothing more does.
+    pub async fn silence(&mut self) {
+        loop {
+            match tokio::time::timeout(SILENCE, self.next()).await {
+                Err(_) => return self.transcript.note(format!("{:7}< silence", self.name)),
+                Ok(None) => return,
+                Ok(Some(_)) => {}
+            }
+        }
+    }
+
+    /// Closes the sending side; what is on its way can still be read.
+    pub async fn close(&mut self) {
+        self.transcript.note(format!("{:7}> end of file", self.name));
+        if let Some(mut writer) = self.writer.take() {
+            let _ = writer.shutdown().await;
+        }
+    }
+
+    pub async fn initialize(&mut self) -> Value {
+        let client = json!({ "name": self.name, "version": "1" });
+        self.call("initialize", json!({ "protocolVersion": 1, "clientInfo": client })).await
+    }
+
+    /// Opens a session in `/work` and gives its id.
+    pub async fn new_session(&mut self) -> String {
+        let answer = self.call("session/new", json!({ "cwd": "/work", "mcpServers": [] })).await;
+        self.update("available_commands_update").await;
+        answer["result"]["sessionId"].as_str().expect("a session was opened").to_owned()
+    }
+
+    /// Sends a text prompt and gives the request's id.
+    pub async fn prompt(&mut self, session: &str, text: &str) -> u64 {
+        let prompt = json!([{ "type": "text", "text": text }]);
+        self.request("session/prompt", json!({ "sessionId": session, "prompt": prompt })).await
+    }
+}

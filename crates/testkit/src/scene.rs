@@ -1,0 +1,166 @@
+//! The stage: real actors with a scripted model, a bench of tools, a history in memory and a paused clock.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use acpd_actors::{House, Peer, Ports, Settings};
+use domain::conversation::{Message, Part};
+use domain::model::{Catalogue, Delta, Model, ModelError, ModelInfo, ModelRequest};
+use domain::{Content, Environment, Folders, ModelId};
+use futures_util::future::{BoxFuture, ready};
+use futures_util::stream::BoxStream;
+use models::Script;
+use models::Step;
+
+use crate::bench::Bench;
+use crate::editor::Editor;
+use crate::memory::MemoryHistory;
+use crate::transcript::Transcript;
+
+/// Bytes that a pipe holds before its writer waits.
+const PIPE: usize = 64 << 10;
+
+pub struct Scene {
+    pub house: House,
+    pub script: Script,
+    pub history: MemoryHistory,
+    pub transcript: Transcript,
+}
+
+impl Scene {
+    /// A scene whose model answers from these lists, one a request. Must be made inside an actix system.
+    pub fn new(answers: Vec<Vec<Step>>) -> Scene {
+        Self::with(answers, |_| {})
+    }
+
+    pub fn with(answers: Vec<Vec<Step>>, adjust: impl FnOnce(&mut Settings)) -> Scene {
+        tokio::time::pause();
+        let transcript = Transcript::default();
+        let history = MemoryHistory::default();
+        let script = Script::new("script", answers);
+        let mut settings = Settings::default();
+        adjust(&mut settings);
+        let models = Cast { script: script.clone(), transcript: transcript.clone() };
+        let house = House::open(
+            Ports {
+                models: Arc::new(models),
+                toolbox: Arc::new(Bench { transcript: transcript.clone() }),
+                history: Arc::new(history.clone()),
+                folders: Arc::new(Stage),
+                settings,
+            },
+            Vec::new(),
+        );
+        Scene { house, script, history, transcript }
+    }
+
+    /// A client that has connected and said nothing yet.
+    pub fn client(&self, name: &str) -> Editor {
+        let (ours, theirs) = tokio::io::duplex(PIPE);
+        let (reader, writer) = tokio::io::split(theirs);
+        self.house.connect(reader, writer, Peer { transport: "pipe", pid: None });
+        Editor::new(name, ours, self.transcript.clone())
+    }
+
+    /// An editor that has initialized; that part is not in the transcript.
+    pub async fn editor(&self, name: &str) -> Editor {
+        let before = self.transcript.take();
+        let mut editor = self.client(name);
+        editor.initialize().await;
+        self.transcript.take();
+        before.lines().for_each(|line| self.transcript.note(line));
+        editor
+    }
+
+    /// An editor with an open session; that part is not in the transcript.
+    pub async fn editor_with_session(&self, name: &str) -> (Editor, String) {
+        let mut editor = self.editor(name).await;
+        let before = self.transcript.take();
+        let session = editor.new_session().await;
+        self.transcript.take();
+        before.lines().for_each(|line| self.transcript.note(line));
+        (editor, session)
+    }
+}
+
+/// Folders that exist on this stage: `/work`, what is below it, and `/linked`, which is `/work` by another name.
+struct Stage;
+
+impl Folders for Stage {
+    fn resolve(&self, path: PathBuf) -> BoxFuture<'static, Result<PathBuf, String>> {
+        let real = match path.to_str() {
+            Some("/linked") => Ok(PathBuf::from("/work")),
+            Some(text) if text == "/work" || text.starts_with("/work/") => Ok(path),
+            _ => Err(format!("{} is not a folder", path.display())),
+        };
+        Box::pin(ready(real))
+    }
+}
+
+/// The catalogue: the script, and a model that panics when it is looked for.
+struct Cast {
+    script: Script,
+    transcript: Transcript,
+}
+
+const PANICKY: &str = "panicky";
+
+impl Catalogue for Cast {
+    fn list(&self, environment: &Environment) -> Vec<ModelInfo> {
+        assert!(environment.get("PANIC").is_none(), "the catalogue was told to panic");
+        let script = self.script.info().clone();
+        let panicky = ModelInfo { id: ModelId::from(PANICKY), name: "Panicky".to_owned(), ..script.clone() };
+        vec![script, panicky]
+    }
+
+    fn find(&self, id: &ModelId) -> Option<Arc<dyn Model>> {
+        assert!(id.as_str() != PANICKY, "the catalogue was told to panic");
+        let witness = Witness { script: self.script.clone(), transcript: self.transcript.clone() };
+        (*id == self.script.info().id).then(|| Arc::new(witness) as Arc<dyn Model>)
+    }
+
+    fn default_model(&self, _: &Environment) -> ModelId {
+        self.script.info().id.clone()
+    }
+}
+
+/// The script, with a note in the transcript of each request.
+struct Witness {
+    script: Script,
+    transcript: Transcript,
+}
+
+impl Model for Witness {
+    fn info(&self) -> &ModelInfo {
+        self.script.info()
+    }
+
+    fn respond(&self, request: ModelRequest) -> BoxStream<'static, Result<Delta, ModelError>> {
+        let told: Vec<String> = request.messages.iter().map(|message| brief(message)).collect();
+        self.transcript.note(format!("model  < {}", told.join(" | ")));
+        self.script.respond(request)
+    }
+}
+
+fn brief(message: &Message) -> String {
+    match message {
+        Message::User { content, .. } => {
+            format!("user: {}", content.iter().map(Content::as_text).collect::<Vec<_>>().join(" "))
+        }
+        Message::Assistant { parts, .. } => {
+            let parts: Vec<String> = parts
+                .iter()
+                .map(|part| match part {
+                    Part::Thought(text) => format!("({text})"),
+                    Part::Text(text) => text.clone(),
+                    Part::Call { tool, .. } => format!("[{tool}]"),
+                })
+                .collect();
+            format!("agent: {}", parts.join(" "))
+        }
+        Message::Results { results } => {
+            let texts: Vec<&str> = results.iter().map(|result| result.text.as_str()).collect();
+            format!("results: {}", texts.join(", "))
+        }
+    }
+}

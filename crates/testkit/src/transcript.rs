@@ -1,0 +1,124 @@
+//! What was said, by whom, in order. Ids that differ from run to run become `#1`, `#2`, ... in the order in which they appear,
+//! and times become `T`, so that a transcript is the same every time.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+
+#[derive(Clone, Default)]
+pub struct Transcript(Arc<Mutex<Pages>>);
+
+#[derive(Default)]
+struct Pages {
+    lines: Vec<String>,
+    ids: Vec<String>,
+}
+
+impl Transcript {
+    pub fn note(&self, line: impl Into<String>) {
+        let mut pages = self.0.lock().unwrap();
+        let line = pages.rename(line.into());
+        pages.lines.push(line);
+    }
+
+    /// Notes a JSON-RPC message, shortly.
+    pub fn message(&self, from_to: &str, message: &Value) {
+        self.note(format!("{from_to} {}", brief(message)));
+    }
+
+    /// All lines since the last call.
+    pub fn take(&self) -> String {
+        let mut text = String::new();
+        for line in self.0.lock().unwrap().lines.drain(..) {
+            text.push_str(&line);
+            text.push('\n');
+        }
+        text
+    }
+}
+
+fn brief(message: &Value) -> String {
+    let params = &message["params"];
+    match (message["method"].as_str(), message.get("id")) {
+        (Some("session/update"), None) => format!("update {}", without_meta(&params["update"])),
+        (Some(method), None) => format!("{method} {params}"),
+        (Some(method), Some(id)) => format!("{id} {method} {params}"),
+        (None, id) => {
+            let id = id.cloned().unwrap_or_default();
+            match message.get("error") {
+                Some(error) => format!("{id} error {error}"),
+                None => format!("{id} = {}", shorten(&message["result"])),
+            }
+        }
+    }
+}
+
+/// What a session offers is the same in every answer; one test shows it whole.
+fn shorten(result: &Value) -> Value {
+    let mut result = result.clone();
+    for menu in ["modes", "models", "configOptions"] {
+        if let Some(offered) = result.get_mut(menu) {
+            *offered = Value::from("...");
+        }
+    }
+    result
+}
+
+fn without_meta(update: &Value) -> Value {
+    let mut update = update.clone();
+    if let Some(fields) = update.as_object_mut() {
+        fields.remove("_meta");
+    }
+    update
+}
+
+impl Pages {
+    fn rename(&mut self, line: String) -> String {
+        let mut out = String::new();
+        let mut rest = line.as_str();
+        while let Some((before, id, after)) = find_uuid(rest) {
+            out.push_str(before);
+            let at = self.ids.iter().position(|known| known == id).unwrap_or_else(|| {
+                self.ids.push(id.to_owned());
+                self.ids.len() - 1
+            });
+            out.push_str(&format!("#{}", at + 1));
+            rest = after;
+        }
+        out.push_str(rest);
+        without_times(&out)
+    }
+}
+
+/// Replaces every time such as `2026-01-02T03:04:05.678Z` by `T`.
+fn without_times(line: &str) -> String {
+    const SHAPE: &[u8] = b"dddd-dd-ddTdd:dd:dd.dddZ";
+    let is_time = |text: &str| {
+        text.bytes().zip(SHAPE).all(|(byte, shape)| if *shape == b'd' { byte.is_ascii_digit() } else { byte == *shape })
+    };
+    let mut out = String::new();
+    let mut rest = line;
+    while let Some(at) =
+        (0..rest.len()).find(|at| rest.get(*at..at + SHAPE.len()).is_some_and(is_time))
+    {
+        out.push_str(&rest[..at]);
+        out.push('T');
+        rest = &rest[at + SHAPE.len()..];
+    }
+    out.push_str(rest);
+    out
+}
+
+const UUID: usize = 36;
+
+fn find_uuid(text: &str) -> Option<(&str, &str, &str)> {
+    let at = (0..text.len().saturating_sub(UUID - 1)).find(|at| text.get(*at..at + UUID).is_some_and(is_uuid))?;
+    Some((&text[..at], &text[at..at + UUID], &text[at + UUID..]))
+}
+
+fn is_uuid(text: &str) -> bool {
+    text.bytes().enumerate().all(|(at, byte)| match at {
+        8 | 13 | 18 | 23 => byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    })
+}

@@ -1,0 +1,121 @@
+//! What must be safe before what follows from it begins.
+
+use expect_test::expect;
+use serde_json::json;
+use testkit::{Scene, Step};
+
+#[actix::test]
+async fn the_model_is_not_asked_before_the_users_message_is_synced() {
+    let scene = Scene::new(vec![vec![Step::text("Hello"), Step::end()]]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    scene.history.hold();
+    let prompt = zed.prompt(&session, "hi").await;
+    zed.silence().await;
+    scene.transcript.note("the disk syncs");
+    scene.history.release();
+    zed.answer(prompt).await;
+    expect![[r##"
+        zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"hi"}]}
+        zed    < silence
+        the disk syncs
+        model  < user: hi
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#2"}
+        zed    < update {"sessionUpdate":"session_info_update","title":"hi","updatedAt":"T"}
+        zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
+    "##]].assert_eq(&scene.transcript.take());
+}
+
+#[actix::test]
+async fn a_new_session_is_not_acknowledged_before_it_is_written() {
+    let scene = Scene::new(vec![]);
+    let mut zed = scene.editor("zed").await;
+    scene.history.hold();
+    let new = zed.request("session/new", json!({ "cwd": "/work" })).await;
+    zed.silence().await;
+    scene.history.release();
+    zed.answer(new).await;
+    let told = scene.transcript.take();
+    assert!(told.contains("zed    < silence\nzed    < 2 = {"), "{told}");
+}
+
+#[actix::test]
+async fn a_tool_does_not_start_before_its_call_is_synced_nor_the_model_hear_of_it_before_its_outcome_is() {
+    let scene = Scene::new(vec![
+        vec![Step::Hold, Step::call("look", json!({})), Step::end()],
+        vec![Step::text("Seen."), Step::end()],
+    ]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let prompt = zed.prompt(&session, "look").await;
+    zed.silence().await;
+    scene.history.hold();
+    scene.script.release();
+    zed.silence().await;
+    scene.transcript.note("the disk syncs");
+    scene.history.release();
+    zed.answer(prompt).await;
+    expect![[r##"
+        zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"look"}]}
+        model  < user: look
+        zed    < silence
+        zed    < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"read","status":"pending","title":"look {}","name":"look","rawInput":{}}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"in_progress"}
+        zed    < silence
+        the disk syncs
+        tool   : look {} runs
+        model  < user: look | agent: [look] | results: look done
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"look done"}}],"rawOutput":{"text":"look done"}}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Seen."},"messageId":"#3"}
+        zed    < update {"sessionUpdate":"session_info_update","title":"look","updatedAt":"T"}
+        zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#4"}}}
+    "##]].assert_eq(&scene.transcript.take());
+}
+
+#[actix::test]
+async fn a_prompt_is_not_answered_before_its_turn_is_synced() {
+    let scene = Scene::new(vec![vec![Step::Hold, Step::text("Hello"), Step::end()]]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let prompt = zed.prompt(&session, "hi").await;
+    zed.silence().await;
+    scene.history.hold();
+    scene.script.release();
+    zed.silence().await;
+    scene.transcript.note("the disk syncs");
+    scene.history.release();
+    zed.answer(prompt).await;
+    expect![[r##"
+        zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"hi"}]}
+        model  < user: hi
+        zed    < silence
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#2"}
+        zed    < update {"sessionUpdate":"session_info_update","title":"hi","updatedAt":"T"}
+        zed    < silence
+        the disk syncs
+        zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
+    "##]].assert_eq(&scene.transcript.take());
+}
+
+#[actix::test]
+async fn a_full_disk_fails_the_prompt_and_what_was_said_is_kept_when_space_returns() {
+    let scene = Scene::new(vec![vec![Step::text("Hello"), Step::end()]]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    scene.history.fail();
+    let prompt = zed.prompt(&session, "one").await;
+    zed.answer(prompt).await;
+    zed.silence().await;
+    scene.history.release();
+    let prompt = zed.prompt(&session, "two").await;
+    zed.answer(prompt).await;
+    let stored: Vec<u64> = scene.history.events(&session).iter().map(|event| event.number).collect();
+    assert_eq!(stored, (1..=stored.len() as u64).collect::<Vec<_>>());
+    expect![[r##"
+        zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"one"}]}
+        zed    < update {"sessionUpdate":"session_info_update","title":"one","updatedAt":"T"}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"cannot write the history: no space left on device"},"messageId":"#2"}
+        zed    < 3 error {"code":-32603,"message":"cannot write the history: no space left on device","data":{"advice":"free space or mend the state folder, then send the prompt again"}}
+        zed    < silence
+        zed    > 4 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"two"}]}
+        model  < user: one | user: two
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#3"}
+        zed    < 4 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#4"}}}
+    "##]].assert_eq(&scene.transcript.take());
+}

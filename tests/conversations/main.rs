@@ -1,0 +1,11 @@
+//! Conversations between scripted editors and real actors, one file a theme. Each test checks a whole transcript.
+
+#![allow(clippy::unwrap_used, reason = "tests may")]
+
+extern crate acpd_testkit as testkit;
+mod crashes;
+mod durability;
+mod errors;
+mod permissions;
+mod sessions;
+mod turns;
