@@ -9,7 +9,7 @@ use domain::conversation::Conversation;
 use domain::model::{Delta, Model, ModelError, ModelRequest};
 use domain::tool::{ToolRequest, ToolSpec, UPDATE_PLAN};
 use domain::turn::FailureKind;
-use domain::{CallId, Environment, MessageId, PlanEntry, StopReason, TurnFailure, TurnId, Usage};
+use domain::{CallId, Environment, MessageId, PlanEntry, StopReason, ThoughtLevel, TurnFailure, TurnId, Usage};
 use futures_util::StreamExt;
 use serde::Deserialize;
 
@@ -41,6 +41,13 @@ pub(crate) enum What {
         message: MessageId,
         text: String,
     },
+    Sealed {
+        message: MessageId,
+        seal: serde_json::Value,
+    },
+    Noticed {
+        text: String,
+    },
     Called {
         call: CallId,
         message: MessageId,
@@ -67,6 +74,7 @@ pub(crate) struct Task {
     pub(crate) model: Arc<dyn Model>,
     pub(crate) system: String,
     pub(crate) tools: Vec<ToolSpec>,
+    pub(crate) thought: ThoughtLevel,
     pub(crate) environment: Arc<Environment>,
     pub(crate) conversation: Conversation,
     /// The user's message, which must be safe before the model is asked.
@@ -82,6 +90,7 @@ pub(crate) struct Turn {
     model: Arc<dyn Model>,
     system: String,
     tools: Vec<ToolSpec>,
+    thought: ThoughtLevel,
     environment: Arc<Environment>,
     conversation: Conversation,
     after: u64,
@@ -103,8 +112,20 @@ pub(crate) struct Turn {
 
 impl Turn {
     pub(crate) fn new(task: Task) -> Self {
-        let Task { turn, model, system, tools, environment, conversation, after, max_requests, tail, parent, leash } =
-            task;
+        let Task {
+            turn,
+            model,
+            system,
+            tools,
+            thought,
+            environment,
+            conversation,
+            after,
+            max_requests,
+            tail,
+            parent,
+            leash,
+        } = task;
         let obituary = {
             let (turn, parent) = (turn.clone(), parent.clone());
             Obituary::new(move |_| {
@@ -116,6 +137,7 @@ impl Turn {
             model,
             system,
             tools,
+            thought,
             environment,
             conversation,
             after,
@@ -168,6 +190,7 @@ impl Turn {
             system: self.system.clone(),
             messages: self.conversation.messages().to_vec(),
             tools: self.tools.clone(),
+            thought: self.thought,
             environment: self.environment.clone(),
         });
         let tail = self.tail.clone();
@@ -244,6 +267,8 @@ impl StreamHandler<Result<Delta, ModelError>> for Turn {
         match delta {
             Ok(Delta::Text(text)) => self.say(What::Said { message, text }),
             Ok(Delta::Thought(text)) => self.say(What::Thought { message, text }),
+            Ok(Delta::Seal(seal)) => self.say(What::Sealed { message, seal }),
+            Ok(Delta::Notice(text)) => self.say(What::Noticed { text }),
             Ok(Delta::Call { tool, input }) => self.called(ToolRequest { tool, input }),
             Ok(Delta::Usage(usage)) => self.say(What::Used { usage, window: self.model.info().window }),
             Ok(Delta::Stopped(reason)) => self.stopped = reason,

@@ -56,11 +56,12 @@ impl Connection {
         load: Option<Id>,
         ctx: &mut Context<Self>,
     ) {
-        let Attached { presence, tail, next, head, mode, approval, model, open_calls, open_questions, .. } = attached;
+        let Attached { presence, tail, next, head, mode, approval, model, thought, open_calls, open_questions, .. } =
+            attached;
         let translator = Translator::new(View {
             session: session.clone(),
             viewer: Viewer { connection: self.id.clone(), places: self.bridge.is_some() },
-            menu: Menu { models: self.house.ports().models.list(&self.environment), mode, approval, model },
+            menu: Menu { models: self.house.ports().models.list(&self.environment), mode, approval, model, thought },
             head,
             open_calls,
             open_questions: open_questions.into_iter().map(|question| question.id).collect(),

@@ -8,7 +8,7 @@ use actix::{ActorFutureExt, Addr, AsyncContext, Context, WrapFuture};
 use domain::card::{Activity, StatusCard};
 use domain::event::Setting;
 use domain::history::ListQuery;
-use domain::{Approval, EventKind, Mode, ModelId, Origin, SessionId, TurnId};
+use domain::{Approval, EventKind, Mode, ModelId, Origin, SessionId, ThoughtLevel, TurnId};
 use serde_json::{Value, json};
 use wire::call::{self, Call, ConfigureAnswer};
 use wire::ext::{ConnectionsResult, HelloResult, SessionsResult};
@@ -391,6 +391,7 @@ fn setting(configure: &call::Configure, menu: &Menu) -> Result<Setting, RpcError
     let setting = match configure.option.as_str() {
         "mode" => Mode::from_id(value).map(Setting::Mode),
         "approval" => Approval::from_id(value).map(Setting::Approval),
+        "thought_level" => ThoughtLevel::from_id(value).map(Setting::ThoughtLevel),
         "model" => {
             let model = ModelId::from(value);
             menu.models.iter().any(|info| info.id == model).then_some(Setting::Model(model))
@@ -407,6 +408,7 @@ fn choose(menu: &mut Menu, setting: &Setting) {
         Setting::Mode(mode) => menu.mode = *mode,
         Setting::Approval(approval) => menu.approval = *approval,
         Setting::Model(model) => menu.model = model.clone(),
+        Setting::ThoughtLevel(level) => menu.thought = *level,
     }
 }
 

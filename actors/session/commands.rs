@@ -7,7 +7,7 @@ use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, MessageResu
 use domain::event::Setting;
 use domain::{
     Approval, CallId, Content, Decision, Environment, EventKind, MessageId, Mode, ModelId, Origin, Place, Question,
-    QuestionId, StopReason, ToolCard, TurnId,
+    QuestionId, StopReason, ThoughtLevel, ToolCard, TurnId,
 };
 
 use super::{Session, stop};
@@ -49,6 +49,7 @@ pub(crate) struct Attached {
     pub(crate) mode: Mode,
     pub(crate) approval: Approval,
     pub(crate) model: ModelId,
+    pub(crate) thought: ThoughtLevel,
     pub(crate) open_calls: Vec<(CallId, ToolCard)>,
     pub(crate) open_questions: Vec<Question>,
 }
@@ -160,6 +161,7 @@ impl Handler<Attach> for Session {
             mode: self.state.mode,
             approval: self.state.approval,
             model: self.state.model.clone(),
+            thought: self.state.thought,
             open_calls: self.state.calls.iter().map(|(id, open)| (id.clone(), open.card.clone())).collect(),
             open_questions: self.state.questions.clone(),
         })

@@ -58,6 +58,7 @@ impl Session {
                     model,
                     system: briefing::system(&self.state),
                     tools: self.ports.toolbox.offer(self.state.mode),
+                    thought: self.state.thought,
                     environment: self.environment(),
                     conversation: self.state.conversation.clone(),
                     after,
@@ -274,6 +275,12 @@ impl Handler<TurnEvent> for Session {
             }
             turn::What::Thought { message, text } => {
                 self.append(EventKind::AgentThought { message, text }, ctx);
+            }
+            turn::What::Sealed { message, seal } => {
+                self.append(EventKind::ResponseSealed { message, seal }, ctx);
+            }
+            turn::What::Noticed { text } => {
+                self.append(EventKind::Noticed { message: MessageId::new(), text }, ctx);
             }
             turn::What::Called { call, message, request } => self.start_call(call, message, request, ctx),
             turn::What::Planned { call, message, entries } => {

@@ -133,7 +133,8 @@ async fn a_frame_over_the_limit_gets_an_error_and_closes_the_connection() {
     expect![[r#"
         zed    < null error {"code":-32600,"message":"the message is longer than 1000 bytes"}
         zed    < end of file
-    "#]].assert_eq(&scene.transcript.take());
+    "#]]
+    .assert_eq(&scene.transcript.take());
 }
 
 #[actix::test]
@@ -164,5 +165,6 @@ async fn requests_sent_before_the_end_are_still_answered() {
         zed    < 2 = {"sessionId":"#1","modes":"...","configOptions":"...","models":"..."}
         zed    < update {"sessionUpdate":"available_commands_update","availableCommands":[]}
         zed    < end of file
-    "##]].assert_eq(&scene.transcript.take());
+    "##]]
+    .assert_eq(&scene.transcript.take());
 }

@@ -30,7 +30,8 @@ async fn a_new_session_is_answered_before_its_first_notification() {
         zed    < 2 = {"sessionId":"#1","modes":"...","configOptions":"...","models":"..."}
         zed    < update {"sessionUpdate":"available_commands_update","availableCommands":[]}
         zed    < silence
-    "##]].assert_eq(&scene.transcript.take());
+    "##]]
+    .assert_eq(&scene.transcript.take());
 }
 
 #[actix::test]
@@ -111,7 +112,8 @@ async fn a_turn_goes_on_when_its_editor_leaves() {
         vim    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":" two"},"messageId":"#2"}
         vim    < update {"sessionUpdate":"session_info_update","title":"count","updatedAt":"T"}
         vim    < silence
-    "##]].assert_eq(&scene.transcript.take());
+    "##]]
+    .assert_eq(&scene.transcript.take());
 }
 
 #[actix::test]
@@ -178,7 +180,8 @@ async fn a_deleted_session_is_gone_and_deleting_nothing_succeeds() {
         zed    < 6 error {"code":-32602,"message":"Invalid params","data":{"session_id":"Session not found"}}
         zed    > 7 session/list {}
         zed    < 7 = {"sessions":[]}
-    "##]].assert_eq(&scene.transcript.take());
+    "##]]
+    .assert_eq(&scene.transcript.take());
 }
 
 #[actix::test]

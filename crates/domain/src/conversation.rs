@@ -26,8 +26,14 @@ pub enum Message {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
     Thought(String),
+    /// The provider's own; goes back as it is.
+    Seal(Value),
     Text(String),
-    Call { id: CallId, tool: String, input: Value },
+    Call {
+        id: CallId,
+        tool: String,
+        input: Value,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +61,7 @@ impl Conversation {
             }
             EventKind::AgentText { message, text } => self.add_text(message, text),
             EventKind::AgentThought { message, text } => self.add_thought(message, text),
+            EventKind::ResponseSealed { message, seal } => self.response(message).push(Part::Seal(seal.clone())),
             EventKind::ToolCalled { call, message, card } => {
                 self.add_call(message, call, &card.tool, card.input.clone());
             }

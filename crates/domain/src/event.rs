@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{
     Approval, CallId, Content, Decision, MessageId, Mode, ModelId, Origin, Outcome, Place, PlanEntry, Question,
-    QuestionId, StopReason, ToolCard, ToolContent, TurnId, Usage,
+    QuestionId, StopReason, ThoughtLevel, ToolCard, ToolContent, TurnId, Usage,
 };
 
 /// Milliseconds since 1970.
@@ -62,6 +63,11 @@ pub enum EventKind {
     AgentThought {
         message: MessageId,
         text: String,
+    },
+    /// Something of the provider's own that must go back to it with this response.
+    ResponseSealed {
+        message: MessageId,
+        seal: Value,
     },
     /// The model asked for a tool in this response. Nothing has run yet.
     ToolCalled {
@@ -134,6 +140,7 @@ pub enum Setting {
     Mode(Mode),
     Approval(Approval),
     Model(ModelId),
+    ThoughtLevel(ThoughtLevel),
 }
 
 /// How safe an event must be before anything rests on it.
@@ -182,6 +189,7 @@ impl EventKind {
         match self {
             Self::AgentText { .. }
             | Self::AgentThought { .. }
+            | Self::ResponseSealed { .. }
             | Self::ToolProgressed { .. }
             | Self::Planned { .. }
             | Self::Used { .. }
@@ -220,6 +228,7 @@ impl EventKind {
             Self::Titled { title } => title.len(),
             Self::Created { .. }
             | Self::Reopened
+            | Self::ResponseSealed { .. }
             | Self::TurnStarted { .. }
             | Self::PermissionAsked { .. }
             | Self::PermissionAnswered { .. }

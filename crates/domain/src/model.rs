@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::conversation::Message;
 use crate::tool::ToolSpec;
 use crate::turn::FailureKind;
-use crate::{Environment, ModelId, StopReason, TurnFailure, Usage};
+use crate::{Environment, ModelId, StopReason, ThoughtLevel, TurnFailure, Usage};
 
 /// One request to a model: everything it is told.
 #[derive(Clone, Debug)]
@@ -17,6 +17,7 @@ pub struct ModelRequest {
     pub system: String,
     pub messages: Vec<Arc<Message>>,
     pub tools: Vec<ToolSpec>,
+    pub thought: ThoughtLevel,
     /// Where keys may be found.
     pub environment: Arc<Environment>,
 }
@@ -26,12 +27,16 @@ pub struct ModelRequest {
 pub enum Delta {
     Text(String),
     Thought(String),
+    /// Something of the provider's own, such as the signature of a thought, that must go back with this response as it is.
+    Seal(Value),
     /// A tool call, whole.
     Call {
         tool: String,
         input: Value,
     },
     Usage(Usage),
+    /// Something that the person should know while they wait, such as a retry.
+    Notice(String),
     /// Why the answer ended. `EndTurn` with calls made means that the model waits for their outcomes.
     Stopped(StopReason),
 }
@@ -59,6 +64,19 @@ pub struct ModelInfo {
     pub window: u64,
     pub images: bool,
     pub audio: bool,
+    /// Whether it can think before it answers, so that a thought level means something.
+    pub thinks: bool,
+    pub price: Option<Price>,
+}
+
+/// What a million tokens cost, in the currency that the configuration names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Price {
+    pub currency: String,
+    pub input: f64,
+    pub output: f64,
+    pub cached_read: f64,
+    pub cached_write: f64,
 }
 
 pub trait Model: Send + Sync + 'static {

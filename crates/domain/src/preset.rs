@@ -1,4 +1,4 @@
-//! Modes choose the tools; approval says when to ask.
+//! Modes choose the tools; approval says when to ask; the thought level says how long a model may think.
 
 use serde::{Deserialize, Serialize};
 
@@ -85,5 +85,41 @@ impl Approval {
 
     pub fn from_id(id: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|approval| approval.id() == id)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ThoughtLevel {
+    Off,
+    Low,
+    #[default]
+    Medium,
+    High,
+}
+
+impl ThoughtLevel {
+    pub const ALL: [ThoughtLevel; 4] = [ThoughtLevel::Off, ThoughtLevel::Low, ThoughtLevel::Medium, ThoughtLevel::High];
+
+    pub fn id(self) -> &'static str {
+        match self {
+            ThoughtLevel::Off => "off",
+            ThoughtLevel::Low => "low",
+            ThoughtLevel::Medium => "medium",
+            ThoughtLevel::High => "high",
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            ThoughtLevel::Off => "Off",
+            ThoughtLevel::Low => "Low",
+            ThoughtLevel::Medium => "Medium",
+            ThoughtLevel::High => "High",
+        }
+    }
+
+    pub fn from_id(id: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|level| level.id() == id)
     }
 }

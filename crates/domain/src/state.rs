@@ -10,7 +10,7 @@ use crate::permission::Memory;
 use crate::tool::OutcomeKind;
 use crate::{
     Approval, CallId, Decision, Event, EventKind, Millis, Mode, ModelId, Origin, Outcome, Place, Question, SessionId,
-    StopReason, ToolCard, TurnId, Usage,
+    StopReason, ThoughtLevel, ToolCard, TurnId, Usage,
 };
 
 #[derive(Clone, Debug)]
@@ -21,6 +21,7 @@ pub struct SessionState {
     pub mode: Mode,
     pub approval: Approval,
     pub model: ModelId,
+    pub thought: ThoughtLevel,
     pub title: Option<String>,
     pub created: Millis,
     pub updated: Millis,
@@ -64,6 +65,7 @@ impl SessionState {
             mode: Mode::default(),
             approval: Approval::default(),
             model: ModelId::from(""),
+            thought: ThoughtLevel::default(),
             title: None,
             created: Millis::default(),
             updated: Millis::default(),
@@ -124,6 +126,7 @@ impl SessionState {
             EventKind::Reopened
             | EventKind::AgentText { .. }
             | EventKind::AgentThought { .. }
+            | EventKind::ResponseSealed { .. }
             | EventKind::ToolProgressed { .. }
             | EventKind::Planned { .. }
             | EventKind::Compacted { .. }
@@ -148,6 +151,7 @@ impl SessionState {
             Setting::Mode(mode) => self.mode = *mode,
             Setting::Approval(approval) => self.approval = *approval,
             Setting::Model(model) => self.model = model.clone(),
+            Setting::ThoughtLevel(level) => self.thought = *level,
         }
     }
 

@@ -36,6 +36,8 @@ pub enum FailureKind {
     Model,
     /// A key is missing or wrong.
     Authentication,
+    /// The conversation does not fit into the model's window.
+    Overflow,
     /// The history could not be written.
     History,
 }

@@ -40,6 +40,8 @@ impl Rehearsal {
             window: 200_000,
             images: false,
             audio: false,
+            thinks: false,
+            price: None,
         };
         Self { info }
     }
@@ -135,6 +137,7 @@ fn heard(request: &ModelRequest) -> usize {
 fn weight(part: &Part) -> usize {
     match part {
         Part::Thought(text) | Part::Text(text) => text.len(),
+        Part::Seal(seal) => seal.to_string().len(),
         Part::Call { tool, input, .. } => tool.len() + input.to_string().len(),
     }
 }
@@ -143,7 +146,7 @@ fn told(deltas: &[Delta]) -> usize {
     let sizes = deltas.iter().map(|delta| match delta {
         Delta::Text(text) | Delta::Thought(text) => text.len(),
         Delta::Call { tool, input } => tool.len() + input.to_string().len(),
-        Delta::Usage(_) | Delta::Stopped(_) => 0,
+        Delta::Seal(_) | Delta::Usage(_) | Delta::Notice(_) | Delta::Stopped(_) => 0,
     });
     sizes.sum()
 }

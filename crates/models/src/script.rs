@@ -82,6 +82,8 @@ impl Script {
             window: 200_000,
             images: true,
             audio: true,
+            thinks: true,
+            price: None,
         };
         Self(Arc::new(Shared {
             info,
@@ -233,7 +235,13 @@ mod tests {
     use super::*;
 
     fn request(system: &str) -> ModelRequest {
-        ModelRequest { system: system.to_owned(), messages: vec![], tools: vec![], environment: Arc::default() }
+        ModelRequest {
+            system: system.to_owned(),
+            messages: vec![],
+            tools: vec![],
+            thought: Default::default(),
+            environment: Arc::default(),
+        }
     }
 
     async fn whole(script: &Script) -> Vec<Result<Delta, ModelError>> {

@@ -152,6 +152,7 @@ fn brief(message: &Message) -> String {
                 .iter()
                 .map(|part| match part {
                     Part::Thought(text) => format!("({text})"),
+                    Part::Seal(_) => "<seal>".to_owned(),
                     Part::Text(text) => text.clone(),
                     Part::Call { tool, .. } => format!("[{tool}]"),
                 })

@@ -98,9 +98,7 @@ fn without_times(line: &str) -> String {
     };
     let mut out = String::new();
     let mut rest = line;
-    while let Some(at) =
-        (0..rest.len()).find(|at| rest.get(*at..at + SHAPE.len()).is_some_and(is_time))
-    {
+    while let Some(at) = (0..rest.len()).find(|at| rest.get(*at..at + SHAPE.len()).is_some_and(is_time)) {
         out.push_str(&rest[..at]);
         out.push('T');
         rest = &rest[at + SHAPE.len()..];

@@ -135,7 +135,7 @@ pub fn prompt_answer(reason: &StopReason, usage: &Usage) -> Result<Value, RpcErr
 fn turn_error(failure: &TurnFailure) -> RpcError {
     let code = match failure.kind {
         FailureKind::Authentication => RpcError::AUTHENTICATION_REQUIRED,
-        FailureKind::Internal | FailureKind::Model | FailureKind::History => RpcError::INTERNAL,
+        FailureKind::Internal | FailureKind::Model | FailureKind::Overflow | FailureKind::History => RpcError::INTERNAL,
     };
     let error = RpcError::internal(&failure.message).with_code(code);
     if failure.data.is_null() { error } else { error.with_data(failure.data.clone()) }

@@ -137,7 +137,7 @@ impl Translator {
                 self.menu.model = model.clone();
                 Vec::new()
             }
-            EventKind::Reopened => Vec::new(),
+            EventKind::Reopened | EventKind::ResponseSealed { .. } => Vec::new(),
         }
     }
 
@@ -228,6 +228,7 @@ impl Translator {
             }
             Setting::Approval(approval) => self.menu.approval = *approval,
             Setting::Model(model) => self.menu.model = model.clone(),
+            Setting::ThoughtLevel(level) => self.menu.thought = *level,
         }
         let options = acp::ConfigOptionUpdate::new(menu::options(&self.menu));
         updates.push(acp::SessionUpdate::ConfigOptionUpdate(options));

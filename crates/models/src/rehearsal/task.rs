@@ -60,7 +60,7 @@ impl<'a> Task<'a> {
             Message::Assistant { parts, .. } => {
                 let calls = parts.iter().filter_map(|part| match part {
                     Part::Call { id, tool, .. } if tool != UPDATE_PLAN => Some(Made { id, tool, result: None }),
-                    Part::Call { .. } | Part::Thought(_) | Part::Text(_) => None,
+                    Part::Call { .. } | Part::Thought(_) | Part::Seal(_) | Part::Text(_) => None,
                 });
                 let before = self.calls.len();
                 self.calls.extend(calls);

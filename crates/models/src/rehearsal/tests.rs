@@ -54,6 +54,7 @@ impl<'a> Stage<'a> {
         for part in &parts {
             match part {
                 Part::Thought(text) => writeln!(self.transcript, "(thought) {text}").unwrap(),
+                Part::Seal(_) => unreachable!("a rehearsal seals nothing"),
                 Part::Text(text) => writeln!(self.transcript, "{text}").unwrap(),
                 Part::Call { tool, input, .. } if tool == UPDATE_PLAN => {
                     for entry in input["entries"].as_array().unwrap() {
@@ -89,6 +90,7 @@ impl<'a> Stage<'a> {
             system: "You are an agent.".to_owned(),
             messages: self.messages.clone(),
             tools: self.tools.split_whitespace().map(spec).collect(),
+            thought: Default::default(),
             environment: Arc::default(),
         }
     }
@@ -102,7 +104,7 @@ fn add(parts: &mut Vec<Part>, delta: Delta) {
         (Delta::Text(text), _) => parts.push(Part::Text(text)),
         (Delta::Thought(text), _) => parts.push(Part::Thought(text)),
         (Delta::Call { tool, input }, _) => parts.push(Part::Call { id: CallId::new(), tool, input }),
-        (Delta::Usage(_) | Delta::Stopped(_), _) => panic!("not at the end"),
+        (Delta::Seal(_) | Delta::Notice(_) | Delta::Usage(_) | Delta::Stopped(_), _) => panic!("not at the end"),
     }
 }
 
@@ -210,7 +212,7 @@ async fn several_directions_are_done_one_after_another() {
             > plan: completed: Read `a.txt`
             > plan: in_progress: Write `b.txt`
             > plan: pending: Run `cargo test`
-            > write_file {"content":"Hi\n","path":"b.txt"}
+            > write_file {"path":"b.txt","content":"Hi\n"}
             Wrote 1 line to `b.txt`.
             > plan: completed: Read `a.txt`
             > plan: completed: Write `b.txt`
@@ -241,7 +243,7 @@ async fn a_replacement_reads_before_it_edits() {
             (thought) I understand one direction: Replace `Hello` with `Goodbye` in `a.txt`.
             > plan: in_progress: Replace `Hello` with `Goodbye` in `a.txt`
             > read_file {"path":"a.txt"}
-            > edit_file {"edits":[{"new_text":"Goodbye","old_text":"Hello","replace_all":true}],"path":"a.txt"}
+            > edit_file {"path":"a.txt","edits":[{"old_text":"Hello","new_text":"Goodbye","replace_all":true}]}
             > plan: completed: Replace `Hello` with `Goodbye` in `a.txt`
             Replaced `Hello` with `Goodbye` in `a.txt`.
 
@@ -258,16 +260,16 @@ async fn without_a_plan_to_keep_it_works_all_the_same() {
         "grep",
         works,
         expect![[r#"
-        (thought) I understand one direction: Search for `TODO` in `src`.
-        > grep {"path":"src","pattern":"TODO"}
-        Searched for `TODO`:
+            (thought) I understand one direction: Search for `TODO` in `src`.
+            > grep {"pattern":"TODO","path":"src"}
+            Searched for `TODO`:
 
-        ```
-        src/main.rs:3: // TODO
-        ```
+            ```
+            src/main.rs:3: // TODO
+            ```
 
-        (No language model is configured. I am `rehearsal`, a small program that follows plain directions.)
-    "#]],
+            (No language model is configured. I am `rehearsal`, a small program that follows plain directions.)
+        "#]],
     )
     .await;
 }

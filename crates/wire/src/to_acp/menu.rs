@@ -2,7 +2,7 @@
 
 use agent_client_protocol_schema::v1 as acp;
 use domain::model::ModelInfo;
-use domain::{Approval, Mode, ModelId, SessionId};
+use domain::{Approval, Mode, ModelId, SessionId, ThoughtLevel};
 use serde_json::{Value, json};
 
 use super::value;
@@ -17,6 +17,7 @@ pub struct Menu {
     pub mode: Mode,
     pub approval: Approval,
     pub model: ModelId,
+    pub thought: ThoughtLevel,
 }
 
 /// The answer to `session/new` and `session/fork`, and without an id the one to `session/load` and `session/resume`.
@@ -62,7 +63,7 @@ pub(crate) fn options(menu: &Menu) -> Vec<acp::SessionConfigOption> {
     let modes = Mode::ALL.map(|mode| option(mode.id(), mode.name()).description(mode.description().to_owned()));
     let approvals = Approval::ALL
         .map(|approval| option(approval.id(), approval.name()).description(approval.description().to_owned()));
-    vec![
+    let mut options = vec![
         acp::SessionConfigOption::select("mode", "Mode", menu.mode.id(), modes.to_vec())
             .description("Which tools there are".to_owned())
             .category(acp::SessionConfigOptionCategory::Mode),
@@ -72,7 +73,17 @@ pub(crate) fn options(menu: &Menu) -> Vec<acp::SessionConfigOption> {
         acp::SessionConfigOption::select("approval", "Approval", menu.approval.id(), approvals.to_vec())
             .description("When to ask before a tool runs".to_owned())
             .category(acp::SessionConfigOptionCategory::Other("_approval".to_owned())),
-    ]
+    ];
+    // Offered only where it means something.
+    if menu.models.iter().any(|model| model.id == menu.model && model.thinks) {
+        let levels = ThoughtLevel::ALL.map(|level| option(level.id(), level.name()));
+        options.push(
+            acp::SessionConfigOption::select("thought_level", "Thinking", menu.thought.id(), levels.to_vec())
+                .description("How long the model may think before it answers".to_owned())
+                .category(acp::SessionConfigOptionCategory::ThoughtLevel),
+        );
+    }
+    options
 }
 
 /// Grouped by provider as soon as one id names its provider.

@@ -3,14 +3,22 @@
 use std::path::PathBuf;
 
 use domain::model::ModelInfo;
-use domain::{Approval, Millis, Mode, ModelId};
+use domain::{Approval, Millis, Mode, ModelId, ThoughtLevel};
 use expect_test::{Expect, expect};
 
 use super::*;
 use crate::witness;
 
 fn model(id: &str) -> ModelInfo {
-    ModelInfo { id: id.into(), name: id.to_uppercase(), window: 100, images: false, audio: false }
+    ModelInfo {
+        id: id.into(),
+        name: id.to_uppercase(),
+        window: 100,
+        images: false,
+        audio: false,
+        thinks: false,
+        price: None,
+    }
 }
 
 fn menu(models: &[&str], chosen: &str) -> Menu {
@@ -19,6 +27,7 @@ fn menu(models: &[&str], chosen: &str) -> Menu {
         mode: Mode::Full,
         approval: Approval::Ask,
         model: ModelId::from(chosen),
+        thought: ThoughtLevel::Medium,
     }
 }
 

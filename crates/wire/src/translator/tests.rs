@@ -17,8 +17,16 @@ fn menu_of(model: &str) -> Menu {
         window: 100,
         images: false,
         audio: false,
+        thinks: false,
+        price: None,
     };
-    Menu { models: vec![info], mode: Mode::Full, approval: Approval::Ask, model: ModelId::from(model) }
+    Menu {
+        models: vec![info],
+        mode: Mode::Full,
+        approval: Approval::Ask,
+        model: ModelId::from(model),
+        thought: Default::default(),
+    }
 }
 
 fn attach(connection: &str, head: u64) -> Attach {

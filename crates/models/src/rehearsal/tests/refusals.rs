@@ -23,7 +23,7 @@ async fn what_was_not_allowed_is_said_and_the_rest_is_done() {
             > plan: in_progress: Write `a.txt`
             > plan: pending: Run `ls`
             > plan: pending: Read `b.txt`
-            > write_file {"content":"Hi\n","path":"a.txt"}
+            > write_file {"path":"a.txt","content":"Hi\n"}
             You did not allow it, so nothing was written.
             > plan: pending: Write `a.txt`
             > plan: in_progress: Run `ls`
@@ -168,20 +168,20 @@ async fn a_file_that_must_be_read_first_is_read_and_tried_once_more() {
         ALL,
         exists,
         expect![[r#"
-        (thought) I understand one direction: Write `a.txt`.
-        > plan: in_progress: Write `a.txt`
-        > write_file {"content":"Hi\n","path":"a.txt"}
-        > read_file {"path":"a.txt"}
-        > write_file {"content":"Hi\n","path":"a.txt"}
-        > plan: pending: Write `a.txt`
-        Write `a.txt`: this did not work.
+            (thought) I understand one direction: Write `a.txt`.
+            > plan: in_progress: Write `a.txt`
+            > write_file {"path":"a.txt","content":"Hi\n"}
+            > read_file {"path":"a.txt"}
+            > write_file {"path":"a.txt","content":"Hi\n"}
+            > plan: pending: Write `a.txt`
+            Write `a.txt`: this did not work.
 
-        ```
-        a.txt exists and was not read; read it first with read_file
-        ```
+            ```
+            a.txt exists and was not read; read it first with read_file
+            ```
 
-        (No language model is configured. I am `rehearsal`, a small program that follows plain directions.)
-    "#]],
+            (No language model is configured. I am `rehearsal`, a small program that follows plain directions.)
+        "#]],
     )
     .await;
 }
