@@ -8,6 +8,7 @@ mod calls;
 mod inlet;
 mod opening;
 pub(crate) mod outbox;
+mod steering;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -185,15 +186,18 @@ impl Connection {
         }
     }
 
-    fn cancel_turn(&self, session: &SessionId) {
+    pub(super) fn cancel_turn(&self, session: &SessionId) {
         if let Some(attachment) = self.attachments.get(session) {
             tell(&attachment.addr, session::Cancel);
         }
     }
 
     fn cancel_request(&mut self, request: &Id, ctx: &mut Context<Self>) {
-        if let Some(prompt) = self.prompts.values().find(|prompt| prompt.request == *request) {
-            return self.cancel_turn(&prompt.session);
+        if let Some((turn, prompt)) = self.prompts.iter().find(|(_, prompt)| prompt.request == *request) {
+            if let Some(attachment) = self.attachments.get(&prompt.session) {
+                tell(&attachment.addr, session::Withdraw(turn.clone()));
+            }
+            return;
         }
         let loading = self.attachments.iter().find(|(_, attachment)| attachment.is_loading_for(request));
         if let Some(session) = loading.map(|(session, _)| session.clone()) {

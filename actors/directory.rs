@@ -19,6 +19,11 @@ use crate::session::{PutAway, Resubmit, Session};
 #[rtype(result = "Result<Opening, Closed>")]
 pub(crate) struct Open(pub(crate) SessionId);
 
+/// Asks for a session only if it is in memory.
+#[derive(Message)]
+#[rtype(result = "Option<Addr<Session>>")]
+pub(crate) struct Find(pub(crate) SessionId);
+
 /// Enters a session that its connection has just spawned, new or back from the log.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -228,6 +233,17 @@ impl Handler<Open> for Directory {
             }
         }
         Box::pin(async { opening.await.map_err(|_| Closed) })
+    }
+}
+
+impl Handler<Find> for Directory {
+    type Result = Option<Addr<Session>>;
+
+    fn handle(&mut self, Find(id): Find, _: &mut Context<Self>) -> Self::Result {
+        match self.sessions.get(&id)? {
+            Entry::Live(live) => Some(live.addr.clone()),
+            Entry::Opening { .. } | Entry::Leaving { .. } | Entry::Deleting { .. } => None,
+        }
     }
 }
 

@@ -17,4 +17,4 @@ mod turn;
 
 pub use connection::Peer;
 pub use house::House;
-pub use ports::{Ports, Settings};
+pub use ports::{Ports, Settings, Unattended, WhenBusy};

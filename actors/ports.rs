@@ -23,6 +23,8 @@ pub struct Settings {
     /// What a new session starts with.
     pub mode: Mode,
     pub approval: Approval,
+    pub when_busy: WhenBusy,
+    pub unattended: Unattended,
     /// Model requests in one turn, at most.
     pub max_requests: u32,
     /// Bytes of one incoming message, at most.
@@ -44,11 +46,29 @@ pub struct Settings {
     pub environment: Arc<Environment>,
 }
 
+/// What becomes of a prompt that comes while another runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenBusy {
+    Refuse,
+    /// It waits in line.
+    Queue,
+}
+
+/// What becomes of a permission question when nobody is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unattended {
+    Wait,
+    Deny,
+    DenyAfter(Duration),
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
             mode: Mode::default(),
             approval: Approval::default(),
+            when_busy: WhenBusy::Refuse,
+            unattended: Unattended::Wait,
             max_requests: 100,
             frame_limit: 64 << 20,
             outbox_limit: 8 << 20,

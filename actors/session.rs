@@ -9,16 +9,18 @@ mod commands;
 mod record;
 mod running;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use actix::{Actor, ActorContext, Addr, AsyncContext, Context, WeakRecipient};
 use domain::card::{Activity, OpenQuestion, SessionCard};
+use domain::state::Asked;
 use domain::{Environment, Event, EventKind, SeenFiles, SessionId, SessionState};
 use tokio::sync::watch;
 
 pub(crate) use commands::{
-    Answer, Attach, Attached, Cancel, Configure, From, Presence, Prompt, PutAway, Refused, Resubmit,
+    Answer, AnswerOpen, Attach, Attached, Cancel, Configure, From, Latest, Presence, Prompt, PutAway, Recorded,
+    Refused, Rename, Resubmit, Withdraw,
 };
 use record::Ledger;
 use running::Running;
@@ -70,6 +72,9 @@ pub(crate) struct Session {
     environment: Option<Arc<Environment>>,
     seen: Arc<SeenFiles>,
     turn: Option<Running>,
+    /// Prompts that wait in line, and those among them that were cancelled and are recorded as such after this turn.
+    waiting: VecDeque<Prompt>,
+    given_up: Vec<Prompt>,
     beginning: Option<Beginning>,
     leash: Option<Leash>,
     /// Told to put itself away; no new turns.
@@ -109,6 +114,8 @@ impl Session {
             environment: None,
             seen: Arc::default(),
             turn: None,
+            waiting: VecDeque::new(),
+            given_up: Vec::new(),
             beginning: Some(beginning),
             leash: Some(leash),
             leaving: false,
@@ -197,7 +204,7 @@ pub(crate) fn describe(state: &SessionState, activity: Activity, clients: Vec<St
         questions: state
             .questions
             .iter()
-            .map(|question| OpenQuestion {
+            .map(|Asked { question, .. }| OpenQuestion {
                 id: question.id.clone(),
                 call: question.call.clone(),
                 title: state.calls.get(&question.call).map(|open| open.card.title.clone()).unwrap_or_default(),

@@ -1,21 +1,18 @@
 //! A client's view of one session: the cursor that brings its events, and what becomes of each.
 
-use std::sync::Arc;
-
 use actix::{Addr, AsyncContext, Context, SpawnHandle};
 use domain::history::HistoryError;
-use domain::{Event, Place, QuestionId, SessionId};
+use domain::{Event, Origin, Place, QuestionId, SessionId};
 use futures_util::StreamExt;
 use serde_json::Value;
 use wire::rpc;
 use wire::to_acp::{self, Menu};
 use wire::translator::{Attach as View, Viewer};
-use wire::{Id, RpcError, Said, Translator, method};
+use wire::{Id, RpcError, Said, Seen, Translator, method};
 
 use super::Connection;
 use crate::cursor::{Cursor, Passed};
 use crate::session::{Attached, Presence, Session};
-use crate::tail::Tail;
 
 /// What a cursor of this connection brought.
 pub(super) struct Sight {
@@ -25,7 +22,6 @@ pub(super) struct Sight {
 
 pub(super) struct Attachment {
     pub(super) addr: Addr<Session>,
-    pub(super) tail: Arc<Tail>,
     pub(super) translator: Translator,
     /// The last event that the cursor passed.
     pub(super) seen: Place,
@@ -33,10 +29,22 @@ pub(super) struct Attachment {
     pub(super) ended: bool,
     /// A load that is answered when the cursor passes this number.
     loading: Option<(u64, Id)>,
+    /// Prompts that the client's bridge sent by an earlier connection, and that ended after this, are answered here.
+    resumed_after: Option<u64>,
     /// A close that is answered when the cursor has brought the session's end.
     pub(super) closing: Option<Id>,
     cursor: SpawnHandle,
     _presence: Presence,
+}
+
+/// When the request that opens a session is answered.
+pub(super) enum Answering {
+    /// By the caller, at once: nothing is replayed.
+    Now,
+    /// When the cursor has passed all that had happened.
+    Load(Id),
+    /// The same, for a bridge that goes on after a place it has seen.
+    Resume(Id),
 }
 
 impl Attachment {
@@ -46,29 +54,38 @@ impl Attachment {
 }
 
 impl Connection {
-    /// Starts a cursor for a session that this client may now see. With `load`, everything up to the head is a replay, and
-    /// that request is answered when it is over.
+    /// Starts a cursor for a session that this client may now see.
     pub(super) fn attach(
         &mut self,
         session: &SessionId,
         addr: Addr<Session>,
         attached: Attached,
-        load: Option<Id>,
+        answer: Answering,
         ctx: &mut Context<Self>,
     ) {
         let Attached { presence, tail, next, head, mode, approval, model, thought, open_calls, open_questions, .. } =
             attached;
         let translator = Translator::new(View {
             session: session.clone(),
-            viewer: Viewer { connection: self.id.clone(), places: self.bridge.is_some() },
+            viewer: Viewer { connection: self.id.clone(), bridge: self.bridge.clone(), places: self.bridge.is_some() },
             menu: Menu { models: self.house.ports().models.list(&self.environment), mode, approval, model, thought },
             head,
+            own_from: if matches!(answer, Answering::Resume(_)) { next } else { head + 1 },
             open_calls,
-            open_questions: open_questions.into_iter().map(|question| question.id).collect(),
+            open_questions,
         });
+        let resumed_after = matches!(answer, Answering::Resume(_)).then_some(next - 1);
+        let loading = match answer {
+            Answering::Now => None,
+            Answering::Load(id) | Answering::Resume(id) if next <= head => Some((head, id)),
+            Answering::Load(id) | Answering::Resume(id) => {
+                self.answer(&id, Ok(to_acp::session_opened(None, translator.menu())), ctx);
+                None
+            }
+        };
         let cursor = Cursor {
             session: session.clone(),
-            tail: tail.clone(),
+            tail,
             history: self.house.ports().history.clone(),
             gate: self.outbox.gate(self.house.ports().settings.outbox_limit),
             next,
@@ -80,11 +97,11 @@ impl Connection {
             session.clone(),
             Attachment {
                 addr,
-                tail,
                 translator,
                 seen: Place { life: 0, number: next.saturating_sub(1) },
                 ended: false,
-                loading: load.map(|id| (head, id)),
+                loading,
+                resumed_after,
                 closing: None,
                 cursor,
                 _presence: presence,
@@ -124,12 +141,27 @@ impl Connection {
         let Some(attachment) = self.attachments.get_mut(session) else { return };
         attachment.seen = event.place();
         for said in attachment.translator.translate(event) {
-            self.pass_on(session, said, unsaved, ctx);
+            self.pass_on(session, event.number, said, unsaved, ctx);
         }
         self.answer_load(session, event.number, ctx);
     }
 
-    fn pass_on(&mut self, session: &SessionId, said: Said, unsaved: Option<&HistoryError>, ctx: &mut Context<Self>) {
+    /// Tells a client that starts in the middle what is open.
+    pub(super) fn catch_up(&mut self, session: &SessionId, seen: Seen, next: u64, ctx: &mut Context<Self>) {
+        let Some(attachment) = self.attachments.get(session) else { return };
+        for said in attachment.translator.catch_up(seen, next) {
+            self.pass_on(session, next, said, None, ctx);
+        }
+    }
+
+    fn pass_on(
+        &mut self,
+        session: &SessionId,
+        number: u64,
+        said: Said,
+        unsaved: Option<&HistoryError>,
+        ctx: &mut Context<Self>,
+    ) {
         match said {
             Said::Update(message) => self.outbox.push(&message),
             Said::Ask { question, params } => {
@@ -144,16 +176,28 @@ impl Connection {
                     self.outbox.push(&rpc::notification(method::CANCEL_REQUEST, &params));
                 }
             }
-            Said::TurnOver { turn, answer } => {
+            Said::TurnOver { turn, origin, answer } => {
+                let answer = match (answer, unsaved) {
+                    (Ok(_), Some(error)) => Err(RpcError::internal(&error.to_string())),
+                    (answer, _) => answer,
+                };
                 if let Some(prompt) = self.prompts.remove(&turn) {
-                    let answer = match (answer, unsaved) {
-                        (Ok(_), Some(error)) => Err(RpcError::internal(&error.to_string())),
-                        (answer, _) => answer,
-                    };
                     self.answer(&prompt.request, answer, ctx);
+                } else if let Some(request) = self.inherited(session, number, origin) {
+                    // Its request came by another connection, so that it is not counted among those of this one.
+                    self.unanswered += 1;
+                    self.answer(&request, answer, ctx);
                 }
             }
         }
+    }
+
+    /// The prompt that this client's bridge sent before it reconnected, if that is what started the turn.
+    fn inherited(&self, session: &SessionId, number: u64, origin: Option<Origin>) -> Option<Id> {
+        let origin = origin?;
+        let after = self.attachments.get(session)?.resumed_after?;
+        let mine = self.bridge.is_some() && origin.bridge == self.bridge && number > after;
+        mine.then(|| Id::from_raw_text(&origin.request))?
     }
 
     fn answer_load(&mut self, session: &SessionId, passed: u64, ctx: &mut Context<Self>) {

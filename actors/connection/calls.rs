@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 use wire::call::{self, Call, ConfigureAnswer};
 use wire::ext::{ConnectionsResult, HelloResult, SessionsResult};
 use wire::to_acp::{self, AgentFacts, Menu};
-use wire::{Id, RpcError};
+use wire::{Id, RpcError, Seen};
 
+use super::attachment::Answering;
 use super::{Connection, PendingPrompt, Phase, opening};
 use crate::directory::{Describe, Fate, Leave, Overview};
 use crate::house::House;
@@ -43,9 +44,17 @@ impl Connection {
                 let error = RpcError::invalid_request("initialize comes first on a connection");
                 self.answer(&id, Err::<Value, _>(error), ctx);
             }
+            Call::Steer { session, how } => self.steer(id, session, how, ctx),
+            Call::Export { session, from } => self.export(id, session, from, ctx),
+            Call::Import { events } => self.import(id, events, ctx),
             Call::NewSession(new) => self.new_session(id, new, ctx),
             Call::LoadSession(load) => self.open_session(id, load, From::Start, ctx),
             Call::ResumeSession(resume) => self.open_session(id, resume, From::Head, ctx),
+            Call::Resume { open, after } => self.open_session(id, open, From::After(after), ctx),
+            Call::Cancel { session } => {
+                self.cancel_turn(&session);
+                self.answer(&id, Ok(json!({})), ctx);
+            }
             Call::ForkSession(fork) => self.fork_session(id, fork, ctx),
             Call::ListSessions(list) => self.list_sessions(id, list, ctx),
             Call::Prompt(prompt) => self.prompt(id, prompt, ctx),
@@ -112,7 +121,7 @@ impl Connection {
     }
 
     /// Answers with what the future brings.
-    fn answer_later(
+    pub(super) fn answer_later(
         &mut self,
         id: Id,
         work: impl Future<Output = Result<Value, RpcError>> + 'static,
@@ -182,7 +191,7 @@ impl Connection {
 
     /// Answers with a session that is new to this client; its notifications come after.
     fn greet(&mut self, id: Id, session: SessionId, addr: Addr<Session>, attached: Attached, ctx: &mut Context<Self>) {
-        self.attach(&session, addr, attached, None, ctx);
+        self.attach(&session, addr, attached, Answering::Now, ctx);
         if let Some(attachment) = self.attachments.get(&session) {
             let opened = to_acp::session_opened(Some(&session), attachment.translator.menu());
             self.answer(&id, Ok(opened), ctx);
@@ -205,13 +214,17 @@ impl Connection {
             }
             Ok(opened)
         };
-        self.open_then(id, opened, ctx, move |this, id, (session, addr, attached), ctx| match from {
-            From::Start => this.attach(&session, addr, attached, Some(id), ctx),
-            From::Head | From::After(_) => {
-                this.attach(&session, addr, attached, None, ctx);
-                if let Some(attachment) = this.attachments.get(&session) {
-                    let opened = to_acp::session_opened(None, attachment.translator.menu());
-                    this.answer(&id, Ok(opened), ctx);
+        self.open_then(id, opened, ctx, move |this, id, (session, addr, attached), ctx| {
+            let next = attached.next;
+            match from {
+                From::Start => this.attach(&session, addr, attached, Answering::Load(id), ctx),
+                From::Head => {
+                    this.attach(&session, addr, attached, Answering::Load(id), ctx);
+                    this.catch_up(&session, Seen::Nothing, next, ctx);
+                }
+                From::After(_) => {
+                    this.attach(&session, addr, attached, Answering::Resume(id), ctx);
+                    this.catch_up(&session, Seen::Everything, next, ctx);
                 }
             }
         });
@@ -260,7 +273,7 @@ impl Connection {
             attach_written(session, addr, attach).await
         };
         self.open_then(id, reopen, ctx, |this, id, (session, addr, attached), ctx| {
-            this.attach(&session, addr, attached, None, ctx);
+            this.attach(&session, addr, attached, Answering::Now, ctx);
             this.send_prompt(id, prompt, ctx);
         });
     }
@@ -319,7 +332,7 @@ impl Connection {
         });
     }
 
-    fn leave(
+    pub(super) fn leave(
         &mut self,
         session: SessionId,
         fate: Fate,
@@ -348,10 +361,9 @@ impl Connection {
         };
         choose(&mut menu, &setting);
         let sent = attachment.addr.send(session::Configure(setting));
-        let tail = attachment.tail.clone();
         let work = async move {
-            let number = sent.await.map_err(|_| RpcError::internal("the session is not there; load it again"))?;
-            tail.until_written(number).await.map_err(opening::unreadable)?;
+            let recorded = sent.await.map_err(|_| RpcError::internal("the session is not there; load it again"))?;
+            recorded.written().await.map_err(opening::unreadable)?;
             Ok(match configure.answer {
                 ConfigureAnswer::Empty => json!({}),
                 ConfigureAnswer::Options => json!({ "configOptions": to_acp::config_options(&menu) }),

@@ -88,6 +88,17 @@ pub(super) async fn fork(
     Ok(addr)
 }
 
+/// A new session with a log from elsewhere, which has been checked.
+pub(super) fn import(house: &House, id: &SessionId, events: Vec<Event>) -> Addr<Session> {
+    let mut state = SessionState::new(id.clone());
+    let copied: Vec<Arc<Event>> = events.into_iter().map(Arc::new).collect();
+    copied.iter().for_each(|event| state.apply(event));
+    let live = spawn(house, Seed { state, copied, beginning: Beginning::Repaired });
+    let addr = live.addr.clone();
+    tell(&house.directory(), Enter { id: id.clone(), live });
+    addr
+}
+
 async fn each_event(house: &House, id: &SessionId, mut take: impl FnMut(&Arc<Event>)) -> Result<(), RpcError> {
     let mut next = 1;
     loop {

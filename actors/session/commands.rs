@@ -5,13 +5,16 @@ use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, MessageResult, WeakAddr, WrapFuture};
 use domain::event::Setting;
+use domain::history::HistoryError;
+use domain::state::{Asked, OpenCall};
 use domain::{
-    Approval, CallId, Content, Decision, Environment, EventKind, MessageId, Mode, ModelId, Origin, Place, Question,
-    QuestionId, StopReason, ThoughtLevel, ToolCard, TurnId,
+    Approval, CallId, Content, Decision, Environment, EventKind, MessageId, Mode, ModelId, Origin, Place, QuestionId,
+    StopReason, ThoughtLevel, TurnId,
 };
 
 use super::{Session, stop};
 use crate::mail::tell;
+use crate::ports::WhenBusy;
 use crate::tail::Tail;
 
 /// A client wants to see the session.
@@ -50,8 +53,8 @@ pub(crate) struct Attached {
     pub(crate) approval: Approval,
     pub(crate) model: ModelId,
     pub(crate) thought: ThoughtLevel,
-    pub(crate) open_calls: Vec<(CallId, ToolCard)>,
-    pub(crate) open_questions: Vec<Question>,
+    pub(crate) open_calls: Vec<(CallId, OpenCall)>,
+    pub(crate) open_questions: Vec<Asked>,
 }
 
 /// A client's being attached. Its drop detaches, whoever holds it by then and for whatever reason it goes.
@@ -84,16 +87,43 @@ pub(crate) struct Prompt {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// A turn is running.
+    /// A turn is running, and as many prompts as may wait are waiting.
     Busy,
     /// The session is being put away.
     Leaving,
 }
 
-/// Ends the running turn, if there is one.
+/// Ends the running turn, if there is one, and gives up the prompts that wait.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Cancel;
+
+/// Ends this turn, whether it runs or waits in line.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Withdraw(pub(crate) TurnId);
+
+/// Gives the session another title.
+#[derive(Message)]
+#[rtype(result = "Recorded")]
+pub(crate) struct Rename(pub(crate) String);
+
+/// What has been recorded so far.
+#[derive(Message)]
+#[rtype(result = "Recorded")]
+pub(crate) struct Latest;
+
+/// An event that is appended and on its way to the disk.
+pub(crate) struct Recorded {
+    tail: Arc<Tail>,
+    number: u64,
+}
+
+impl Recorded {
+    pub(crate) async fn written(&self) -> Result<(), HistoryError> {
+        self.tail.until_written(self.number).await
+    }
+}
 
 /// An answer to a permission question. One that is not open any more is ignored.
 #[derive(Message)]
@@ -105,9 +135,19 @@ pub(crate) struct Answer {
     pub(crate) by: String,
 }
 
-/// Changes a setting; answers with the number of the event that says so.
+/// The same for a question that the sender does not know: the named one, or the only one that is open. Otherwise the
+/// answer is how many are.
 #[derive(Message)]
-#[rtype(result = "u64")]
+#[rtype(result = "Result<Recorded, usize>")]
+pub(crate) struct AnswerOpen {
+    pub(crate) question: Option<QuestionId>,
+    pub(crate) decision: Decision,
+    pub(crate) by: String,
+}
+
+/// Changes a setting.
+#[derive(Message)]
+#[rtype(result = "Recorded")]
 pub(crate) struct Configure(pub(crate) Setting);
 
 /// Ends what runs, records that all is in order, and dies.
@@ -120,7 +160,14 @@ pub(crate) struct PutAway;
 #[rtype(result = "()")]
 pub(crate) struct Resubmit;
 
+/// Prompts that may wait in line.
+const WAITING: usize = 16;
+
 impl Session {
+    fn recorded(&self) -> Recorded {
+        Recorded { tail: self.ledger.tail.clone(), number: self.state.head.number }
+    }
+
     /// Goes on with leaving once nothing runs any more.
     pub(super) fn put_away(&mut self, ctx: &mut Context<Self>) {
         let written = self.submit_clean(ctx);
@@ -162,7 +209,7 @@ impl Handler<Attach> for Session {
             approval: self.state.approval,
             model: self.state.model.clone(),
             thought: self.state.thought,
-            open_calls: self.state.calls.iter().map(|(id, open)| (id.clone(), open.card.clone())).collect(),
+            open_calls: self.state.calls.iter().map(|(id, open)| (id.clone(), open.clone())).collect(),
             open_questions: self.state.questions.clone(),
         })
     }
@@ -174,6 +221,7 @@ impl Handler<Detach> for Session {
     fn handle(&mut self, Detach(attach): Detach, ctx: &mut Context<Self>) {
         self.clients.remove(&attach);
         self.publish();
+        self.mind_questions(ctx);
         self.consider_leaving(ctx);
     }
 }
@@ -185,10 +233,11 @@ impl Handler<Prompt> for Session {
         if self.leaving {
             return Err(Refused::Leaving);
         }
-        if self.turn.is_some() {
-            return Err(Refused::Busy);
+        match self.ports.settings.when_busy {
+            _ if self.turn.is_none() => self.start_turn(prompt, ctx),
+            WhenBusy::Queue if self.waiting.len() < WAITING => self.waiting.push_back(prompt),
+            WhenBusy::Queue | WhenBusy::Refuse => return Err(Refused::Busy),
         }
-        self.start_turn(prompt, ctx);
         Ok(())
     }
 }
@@ -197,7 +246,31 @@ impl Handler<Cancel> for Session {
     type Result = ();
 
     fn handle(&mut self, Cancel: Cancel, ctx: &mut Context<Self>) {
+        self.given_up.extend(self.waiting.drain(..));
         self.stop_turn(StopReason::Cancelled, ctx);
+    }
+}
+
+impl Handler<Withdraw> for Session {
+    type Result = ();
+
+    fn handle(&mut self, Withdraw(turn): Withdraw, ctx: &mut Context<Self>) {
+        if let Some(at) = self.waiting.iter().position(|prompt| prompt.turn == turn) {
+            self.given_up.extend(self.waiting.remove(at));
+        } else if self.state.turn.as_ref().is_some_and(|open| open.id == turn) {
+            self.stop_turn(StopReason::Cancelled, ctx);
+        }
+    }
+}
+
+impl Handler<Rename> for Session {
+    type Result = MessageResult<Rename>;
+
+    fn handle(&mut self, Rename(title): Rename, ctx: &mut Context<Self>) -> Self::Result {
+        self.append(EventKind::Titled { title }, ctx);
+        self.submit(ctx);
+        self.publish();
+        MessageResult(self.recorded())
     }
 }
 
@@ -205,16 +278,33 @@ impl Handler<Answer> for Session {
     type Result = ();
 
     fn handle(&mut self, answer: Answer, ctx: &mut Context<Self>) {
-        let Answer { question, decision, by } = answer;
-        let Some(open) = self.state.questions.iter().find(|open| open.id == question) else { return };
-        let call = open.call.clone();
-        self.append(EventKind::PermissionAnswered { question, call: call.clone(), decision, by }, ctx);
-        match decision {
-            Decision::Chose(choice) if choice.allows() => self.run_call(call, ctx),
-            Decision::Chose(_) | Decision::Unanswered => self.deny_call(call, ctx),
-            Decision::Cancelled => self.stop_turn(StopReason::Cancelled, ctx),
-        }
-        self.publish();
+        self.settle_question(answer, ctx);
+    }
+}
+
+impl Handler<AnswerOpen> for Session {
+    type Result = Result<Recorded, usize>;
+
+    fn handle(&mut self, answer: AnswerOpen, ctx: &mut Context<Self>) -> Self::Result {
+        let AnswerOpen { question, decision, by } = answer;
+        let open: Vec<QuestionId> = self
+            .state
+            .questions
+            .iter()
+            .map(|open| open.question.id.clone())
+            .filter(|id| question.as_ref().is_none_or(|wanted| wanted == id))
+            .collect();
+        let [question] = open.as_slice() else { return Err(open.len()) };
+        self.settle_question(Answer { question: question.clone(), decision, by }, ctx);
+        Ok(self.recorded())
+    }
+}
+
+impl Handler<Latest> for Session {
+    type Result = MessageResult<Latest>;
+
+    fn handle(&mut self, Latest: Latest, _: &mut Context<Self>) -> Self::Result {
+        MessageResult(self.recorded())
     }
 }
 
@@ -222,9 +312,9 @@ impl Handler<Configure> for Session {
     type Result = MessageResult<Configure>;
 
     fn handle(&mut self, Configure(setting): Configure, ctx: &mut Context<Self>) -> Self::Result {
-        let number = self.append(EventKind::Configured { setting }, ctx);
+        self.append(EventKind::Configured { setting }, ctx);
         self.publish();
-        MessageResult(number)
+        MessageResult(self.recorded())
     }
 }
 
@@ -236,6 +326,7 @@ impl Handler<PutAway> for Session {
             return;
         }
         if self.turn.is_some() {
+            self.given_up.extend(self.waiting.drain(..));
             self.stop_turn(StopReason::Cancelled, ctx);
         } else {
             self.put_away(ctx);

@@ -9,13 +9,14 @@ use domain::permission::decide;
 use domain::tool::{OutcomeKind, Refusal, ToolRequest};
 use domain::turn::FailureKind;
 use domain::{
-    Access, CallId, Content, Decision, EventKind, MessageId, Outcome, Question, QuestionId, Site, StopReason, ToolCard,
-    ToolKind, TurnFailure, TurnId, Usage, Verdict,
+    Access, CallId, Choice, Content, Decision, EventKind, MessageId, Outcome, Question, QuestionId, Site, StopReason,
+    ToolCard, ToolKind, TurnFailure, TurnId, Usage, Verdict,
 };
 
-use super::commands::Prompt;
+use super::commands::{Answer, Prompt};
 use super::{Session, briefing};
 use crate::mail::{Lead, leash, tell};
+use crate::ports::Unattended;
 use crate::tool_executor::{self, Assignment, ExecutorEvent, Run, ToolExecutor};
 use crate::turn::{self, CallEnded, Task, Turn, TurnEvent};
 
@@ -95,7 +96,7 @@ impl Session {
             tell(&executor.addr, tool_executor::Cancel);
         }
         let open: Vec<(QuestionId, CallId)> =
-            self.state.questions.iter().map(|question| (question.id.clone(), question.call.clone())).collect();
+            self.state.questions.iter().map(|open| (open.question.id.clone(), open.question.call.clone())).collect();
         for (question, call) in open {
             let by = "acpd".to_owned();
             self.append(EventKind::PermissionAnswered { question, call, decision: Decision::Cancelled, by }, ctx);
@@ -130,10 +131,22 @@ impl Session {
             self.append(kind, ctx);
         }
         self.publish();
-        if self.leaving {
-            self.put_away(ctx);
-        } else {
-            self.consider_leaving(ctx);
+        self.record_given_up(ctx);
+        match self.waiting.pop_front() {
+            _ if self.leaving => self.put_away(ctx),
+            Some(next) => self.start_turn(next, ctx),
+            None => self.consider_leaving(ctx),
+        }
+    }
+
+    /// Prompts that were cancelled while they waited have their turn in the log all the same, which answers them.
+    fn record_given_up(&mut self, ctx: &mut Context<Self>) {
+        for Prompt { turn, origin, content, message } in std::mem::take(&mut self.given_up) {
+            self.append(EventKind::TurnStarted { turn: turn.clone(), origin }, ctx);
+            self.append(EventKind::UserMessage { turn, message: message.unwrap_or_default(), content }, ctx);
+            for kind in self.state.closing(OutcomeKind::Cancelled, StopReason::Cancelled) {
+                self.append(kind, ctx);
+            }
         }
     }
 
@@ -191,7 +204,54 @@ impl Session {
                 let question = Question { id: QuestionId::new(), call, always };
                 self.append(EventKind::PermissionAsked { question }, ctx);
                 self.publish();
+                self.mind_questions(ctx);
             }
+        }
+    }
+
+    pub(super) fn settle_question(&mut self, answer: Answer, ctx: &mut Context<Self>) {
+        let Answer { question, decision, by } = answer;
+        let Some(open) = self.state.questions.iter().find(|open| open.question.id == question) else { return };
+        let call = open.question.call.clone();
+        self.append(EventKind::PermissionAnswered { question, call: call.clone(), decision, by }, ctx);
+        match decision {
+            Decision::Chose(choice) if choice.allows() => self.run_call(call, ctx),
+            Decision::Chose(_) | Decision::Unanswered => self.deny_call(call, ctx),
+            Decision::Cancelled => self.stop_turn(StopReason::Cancelled, ctx),
+        }
+        self.publish();
+    }
+
+    /// With nobody attached, questions wait, are denied, or are denied after a while, as configured.
+    pub(super) fn mind_questions(&mut self, ctx: &mut Context<Self>) {
+        if !self.clients.is_empty() || self.state.questions.is_empty() {
+            return;
+        }
+        match self.ports.settings.unattended {
+            Unattended::Wait => {}
+            Unattended::Deny => self.deny_questions(self.state.head.number, ctx),
+            Unattended::DenyAfter(patience) => {
+                let asked_until = self.state.head.number;
+                ctx.run_later(patience, move |this, ctx| {
+                    if this.clients.is_empty() {
+                        this.deny_questions(asked_until, ctx);
+                    }
+                });
+            }
+        }
+    }
+
+    fn deny_questions(&mut self, asked_until: u64, ctx: &mut Context<Self>) {
+        let asked: Vec<QuestionId> = self
+            .state
+            .questions
+            .iter()
+            .filter(|open| open.at <= asked_until)
+            .map(|open| open.question.id.clone())
+            .collect();
+        for question in asked {
+            let decision = Decision::Chose(Choice::RejectOnce);
+            self.settle_question(Answer { question, decision, by: "acpd, with nobody attached".to_owned() }, ctx);
         }
     }
 

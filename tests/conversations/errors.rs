@@ -36,7 +36,7 @@ async fn what_is_not_a_request_gets_an_error_and_the_connection_goes_on() {
         zed    < 1.0 error {"code":-32601,"message":"Method not found","data":{"method":"nonsense"}}
         zed    < "a" error {"code":-32600,"message":"initialize comes first on a connection"}
         zed    < null error {"code":-32600,"message":"initialize comes first on a connection"}
-        zed    < 1 = {"protocolVersion":1,"agentCapabilities":{"loadSession":true,"promptCapabilities":{"image":true,"audio":true,"embeddedContext":true},"mcpCapabilities":{"http":false,"sse":false},"sessionCapabilities":{"list":{},"delete":{},"additionalDirectories":{},"fork":{},"resume":{},"close":{}},"auth":{},"_meta":{"acpd":{"extensions":["_acpd/hello","_acpd/sessions","_acpd/connections","_acpd/status","_acpd/stop"]}}},"authMethods":[],"agentInfo":{"name":"acpd","title":"acpd","version":"0.1.0"}}
+        zed    < 1 = {"protocolVersion":1,"agentCapabilities":{"loadSession":true,"promptCapabilities":{"image":true,"audio":true,"embeddedContext":true},"mcpCapabilities":{"http":false,"sse":false},"sessionCapabilities":{"list":{},"delete":{},"additionalDirectories":{},"fork":{},"resume":{},"close":{}},"auth":{},"_meta":{"acpd":{"extensions":["_acpd/hello","_acpd/sessions","_acpd/connections","_acpd/status","_acpd/stop","_acpd/resume","_acpd/cancel","_acpd/answer","_acpd/close","_acpd/delete","_acpd/rename","_acpd/export","_acpd/import"]}}},"authMethods":[],"agentInfo":{"name":"acpd","title":"acpd","version":"0.1.0"}}
     "#]].assert_eq(&scene.transcript.take());
 }
 

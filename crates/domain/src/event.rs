@@ -128,6 +128,9 @@ pub enum EventKind {
     },
     TurnEnded {
         turn: TurnId,
+        /// As in its start, so that whoever comes back later can be answered from this event alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin: Option<Origin>,
         reason: StopReason,
         usage: Usage,
     },

@@ -36,7 +36,7 @@ pub struct SessionState {
     /// Calls that have no outcome yet.
     pub calls: BTreeMap<CallId, OpenCall>,
     /// The questions that nobody has answered, oldest first.
-    pub questions: Vec<Question>,
+    pub questions: Vec<Asked>,
     /// The place of the last event; number 0 before the first.
     pub head: Place,
     /// The last place of each life that is over.
@@ -48,6 +48,14 @@ pub struct OpenTurn {
     pub id: TurnId,
     pub origin: Origin,
     pub started: Millis,
+}
+
+/// A question that nobody has answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The number of the event that asked it.
+    pub at: u64,
+    pub question: Question,
 }
 
 #[derive(Clone, Debug)]
@@ -105,7 +113,9 @@ impl SessionState {
             EventKind::ToolCalled { call, card, .. } => {
                 self.calls.insert(call.clone(), OpenCall { card: card.clone(), started: false });
             }
-            EventKind::PermissionAsked { question } => self.questions.push(question.clone()),
+            EventKind::PermissionAsked { question } => {
+                self.questions.push(Asked { at: event.number, question: question.clone() });
+            }
             EventKind::PermissionAnswered { question, decision, .. } => self.settle(question, *decision),
             EventKind::ToolStarted { call } => {
                 if let Some(open) = self.calls.get_mut(call) {
@@ -135,8 +145,8 @@ impl SessionState {
     }
 
     fn settle(&mut self, id: &crate::QuestionId, decision: Decision) {
-        let Some(at) = self.questions.iter().position(|question| question.id == *id) else { return };
-        let question = self.questions.remove(at);
+        let Some(at) = self.questions.iter().position(|open| open.question.id == *id) else { return };
+        let Asked { question, .. } = self.questions.remove(at);
         if let (Decision::Chose(choice), Some(grant)) = (decision, question.always) {
             match choice {
                 crate::Choice::AllowAlways => self.memory.remember(grant, true),
@@ -159,7 +169,7 @@ impl SessionState {
     /// Used when a session is opened after an unclean end, and when a turn dies.
     pub fn closing(&self, verdict: OutcomeKind, reason: StopReason) -> Vec<EventKind> {
         let mut kinds = Vec::new();
-        for question in &self.questions {
+        for Asked { question, .. } in &self.questions {
             kinds.push(EventKind::PermissionAnswered {
                 question: question.id.clone(),
                 call: question.call.clone(),
@@ -171,7 +181,12 @@ impl SessionState {
             kinds.push(EventKind::ToolEnded { call: call.clone(), outcome: unfinished(open, verdict) });
         }
         if let Some(turn) = &self.turn {
-            kinds.push(EventKind::TurnEnded { turn: turn.id.clone(), reason, usage: Usage::default() });
+            kinds.push(EventKind::TurnEnded {
+                turn: turn.id.clone(),
+                origin: Some(turn.origin.clone()),
+                reason,
+                usage: Usage::default(),
+            });
         }
         kinds
     }

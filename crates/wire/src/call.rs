@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use domain::{ClientInfo, Content, Environment, MessageId, SessionId};
+use domain::{Choice, ClientInfo, Content, Environment, Event, MessageId, Place, QuestionId, SessionId};
 use serde_json::Value;
 
 use crate::rpc::Id;
@@ -29,13 +29,53 @@ pub enum Call {
         method: String,
     },
     Logout,
+    /// `session/cancel` sent as a request.
+    Cancel {
+        session: SessionId,
+    },
     Hello(Hello),
+    /// `_acpd/resume`: goes on after a place that the client has seen.
+    Resume {
+        open: OpenSession,
+        after: Place,
+    },
+    /// `_acpd/cancel`, `_acpd/answer`, `_acpd/close`, `_acpd/delete` and `_acpd/rename`: `ctl` steers a session that it has
+    /// not opened.
+    Steer {
+        session: SessionId,
+        how: Steer,
+    },
+    /// `_acpd/export`: a page of a session's log, from this number on.
+    Export {
+        session: SessionId,
+        from: u64,
+    },
+    /// `_acpd/import`: a new session with this log.
+    Import {
+        events: Vec<Event>,
+    },
     /// `_acpd/sessions`: the live sessions, for `ctl`.
     DescribeSessions,
     DescribeConnections,
     DescribeStatus,
     /// `_acpd/stop`: the daemon ends in good order.
     Stop,
+}
+
+/// What `ctl` can do to a session.
+#[derive(Debug, PartialEq)]
+pub enum Steer {
+    Cancel,
+    /// Answers a permission question, or the only one that is open.
+    Answer {
+        question: Option<QuestionId>,
+        choice: Choice,
+    },
+    Close,
+    Delete,
+    Rename {
+        title: String,
+    },
 }
 
 /// A notification.

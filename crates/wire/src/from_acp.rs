@@ -4,6 +4,7 @@
 //! disk and does not know which sessions, models or options exist.
 
 mod content;
+mod extension;
 mod params;
 mod permission;
 mod servers;
@@ -16,7 +17,7 @@ use domain::{ClientInfo, MessageId};
 use self::params::Params;
 use crate::call::{
     Abilities, Call, Configure, ConfigureAnswer, Hello, Initialize, ListSessions, NewSession, Notice, OpenSession,
-    Prompt,
+    Prompt, Steer,
 };
 use crate::method;
 use crate::rpc::{Id, RpcError};
@@ -47,6 +48,16 @@ pub fn call(method: &str, params: Option<&RawValue>) -> Result<Call, RpcError> {
         method::CONNECTIONS => Ok(Call::DescribeConnections),
         method::STATUS => Ok(Call::DescribeStatus),
         method::STOP => Ok(Call::Stop),
+        // A notification in the protocol; some clients send it as a request and wait for an answer.
+        method::SESSION_CANCEL => Ok(Call::Cancel { session: read()?.session()? }),
+        method::RESUME => read().and_then(extension::resume),
+        method::CANCEL => extension::steer(read()?, |_| Ok(Steer::Cancel)),
+        method::ANSWER => extension::steer(read()?, extension::answer),
+        method::CLOSE => extension::steer(read()?, |_| Ok(Steer::Close)),
+        method::DELETE => extension::steer(read()?, |_| Ok(Steer::Delete)),
+        method::RENAME => extension::steer(read()?, extension::rename),
+        method::EXPORT => read().and_then(extension::export),
+        method::IMPORT => read().and_then(extension::import),
         _ => Err(RpcError::method_not_found(method)),
     }
 }

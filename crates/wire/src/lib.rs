@@ -18,4 +18,4 @@ mod witness;
 
 pub use call::{Abilities, Call, Notice};
 pub use rpc::{Id, Incoming, RpcError};
-pub use translator::{Said, Translator};
+pub use translator::{Said, Seen, Translator};

@@ -26,7 +26,16 @@ pub const SESSIONS: &str = "_acpd/sessions";
 pub const CONNECTIONS: &str = "_acpd/connections";
 pub const STATUS: &str = "_acpd/status";
 pub const STOP: &str = "_acpd/stop";
-pub const EXTENSIONS: [&str; 5] = [HELLO, SESSIONS, CONNECTIONS, STATUS, STOP];
+pub const RESUME: &str = "_acpd/resume";
+pub const CANCEL: &str = "_acpd/cancel";
+pub const ANSWER: &str = "_acpd/answer";
+pub const CLOSE: &str = "_acpd/close";
+pub const DELETE: &str = "_acpd/delete";
+pub const RENAME: &str = "_acpd/rename";
+pub const EXPORT: &str = "_acpd/export";
+pub const IMPORT: &str = "_acpd/import";
+pub const EXTENSIONS: [&str; 13] =
+    [HELLO, SESSIONS, CONNECTIONS, STATUS, STOP, RESUME, CANCEL, ANSWER, CLOSE, DELETE, RENAME, EXPORT, IMPORT];
 
 // Notifications of a client.
 pub const SESSION_CANCEL: &str = "session/cancel";

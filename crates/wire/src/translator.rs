@@ -5,14 +5,15 @@
 
 mod chunk;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::BTreeMap;
 
 use agent_client_protocol_schema::v1 as acp;
 use domain::event::Setting;
+use domain::state::{Asked, OpenCall};
 use domain::tool::OutcomeKind;
 use domain::{
-    CallId, Choice, ConnectionId, Content, Event, EventKind, MessageId, Outcome, PlanEntry, Question, QuestionId,
-    SessionId, StopReason, ToolCard, ToolContent, TurnId, Usage,
+    CallId, Choice, ConnectionId, Content, Event, EventKind, MessageId, Origin, Outcome, PlanEntry, Question,
+    QuestionId, SessionId, StopReason, ToolCard, ToolContent, TurnId, Usage,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -26,6 +27,8 @@ use crate::to_acp::{self, Menu, content, menu, time};
 #[derive(Clone, Debug)]
 pub struct Viewer {
     pub connection: ConnectionId,
+    /// The bridge behind it, which may have had other connections before.
+    pub bridge: Option<String>,
     /// Put `_meta.acpd.at` = [life, number] on updates. Where an event becomes several messages, only the last may
     /// have it: a reader that was cut off among them gets them all again.
     pub places: bool,
@@ -38,12 +41,21 @@ pub struct Attach {
     pub viewer: Viewer,
     /// As at the place where the cursor starts.
     pub menu: Menu,
-    /// Events up to here are replay.
+    /// Events up to here had happened when the client came.
     pub head: u64,
+    /// From here on, what the client itself prompted is not told back to it.
+    pub own_from: u64,
     /// The calls that are open at the place where the cursor starts.
-    pub open_calls: Vec<(CallId, ToolCard)>,
+    pub open_calls: Vec<(CallId, OpenCall)>,
     /// Questions still open at `head`; others up to `head` are not asked again.
-    pub open_questions: HashSet<QuestionId>,
+    pub open_questions: Vec<Asked>,
+}
+
+/// What a client that starts in the middle has seen of what came before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    Nothing,
+    Everything,
 }
 
 /// What a client is told.
@@ -56,7 +68,7 @@ pub enum Said {
     /// The question is settled; withdraw it if it is still open at this client.
     Settled { question: QuestionId },
     /// The turn is over; answer the prompt that started it if it is this connection's.
-    TurnOver { turn: TurnId, answer: Result<Value, RpcError> },
+    TurnOver { turn: TurnId, origin: Option<Origin>, answer: Result<Value, RpcError> },
 }
 
 #[derive(Debug)]
@@ -65,9 +77,10 @@ pub struct Translator {
     viewer: Viewer,
     menu: Menu,
     head: u64,
+    own_from: u64,
     /// What is known of the calls that have no outcome yet: later events name them by id alone.
-    calls: HashMap<CallId, ToolCard>,
-    open_questions: HashSet<QuestionId>,
+    calls: BTreeMap<CallId, OpenCall>,
+    open_questions: Vec<Asked>,
     /// The running turn, if the viewer's own prompt started it.
     own_turn: Option<TurnId>,
     /// The message that the running turn began with.
@@ -81,6 +94,7 @@ impl Translator {
             viewer: attach.viewer,
             menu: attach.menu,
             head: attach.head,
+            own_from: attach.own_from,
             calls: attach.open_calls.into_iter().collect(),
             open_questions: attach.open_questions,
             own_turn: None,
@@ -91,6 +105,31 @@ impl Translator {
     /// The menu as it is after the events so far.
     pub fn menu(&self) -> &Menu {
         &self.menu
+    }
+
+    /// What a client must know that starts in the middle, at event `next`: the calls that are open, where it has not seen
+    /// them, and the questions before that which nobody has answered.
+    pub fn catch_up(&self, seen: Seen, next: u64) -> Vec<Said> {
+        let mut said = Vec::new();
+        if seen == Seen::Nothing {
+            for (id, open) in &self.calls {
+                let mut call = content::pending_call(id, &open.card);
+                if open.started {
+                    call.fields = call.fields.status(acp::ToolCallStatus::InProgress);
+                }
+                let announced = Announced { session_update: "tool_call", call };
+                let params = Params::new(&self.session, &announced, None);
+                said.push(Said::Update(rpc::notification(method::SESSION_UPDATE, &params)));
+            }
+        }
+        let before = self.open_questions.iter().filter(|open| open.at < next);
+        said.extend(before.map(|open| self.question(&open.question)));
+        said
+    }
+
+    fn is_own(&self, origin: &Origin) -> bool {
+        origin.connection == self.viewer.connection
+            || (self.viewer.bridge.is_some() && origin.bridge == self.viewer.bridge)
     }
 
     /// What the client is told of the next event.
@@ -125,9 +164,9 @@ impl Translator {
                 let id = format!("compaction-{}", event.number);
                 vec![self.say(Speaker::Agent, "Older messages were replaced by a summary.", &id, self.place(event))]
             }
-            EventKind::TurnEnded { turn, reason, usage } => self.turn_ended(turn, reason, usage),
+            EventKind::TurnEnded { turn, origin, reason, usage } => self.turn_ended(turn, origin, reason, usage),
             EventKind::TurnStarted { turn, origin } => {
-                self.own_turn = (origin.connection == self.viewer.connection).then(|| turn.clone());
+                self.own_turn = self.is_own(origin).then(|| turn.clone());
                 self.asked = None;
                 Vec::new()
             }
@@ -144,7 +183,7 @@ impl Translator {
     fn user_message(&mut self, event: &Event, turn: &TurnId, message: &MessageId, content: &[Content]) -> Vec<Said> {
         self.asked = Some(message.clone());
         // Whoever sent a prompt shows it already; on load it has to be told.
-        if event.number > self.head && self.own_turn.as_ref() == Some(turn) {
+        if event.number >= self.own_from && self.own_turn.as_ref() == Some(turn) {
             return Vec::new();
         }
         let chunks = content.iter().map(|block| {
@@ -155,7 +194,7 @@ impl Translator {
     }
 
     fn tool_called(&mut self, event: &Event, call: &CallId, card: &ToolCard) -> Said {
-        self.calls.insert(call.clone(), card.clone());
+        self.calls.insert(call.clone(), OpenCall { card: card.clone(), started: false });
         self.update(event, &Announced { session_update: "tool_call", call: content::pending_call(call, card) })
     }
 
@@ -191,7 +230,7 @@ impl Translator {
         content: Option<Vec<acp::ToolCallContent>>,
         raw_output: Option<Value>,
     ) -> Said {
-        let kind = self.calls.get(call).map(|card| content::kind(card.kind));
+        let kind = self.calls.get(call).map(|open| content::kind(open.card.kind));
         let fields = acp::ToolCallUpdateFields::new().kind(kind).status(status).content(content).raw_output(raw_output);
         let update = acp::ToolCallUpdate::new(call.to_string(), fields);
         self.update(event, &acp::SessionUpdate::ToolCallUpdate(update))
@@ -199,11 +238,13 @@ impl Translator {
 
     /// A question is asked when the cursor passes it, unless it was settled before the client came.
     fn ask(&self, event: &Event, question: &Question) -> Option<Said> {
-        if event.number <= self.head && !self.open_questions.contains(&question.id) {
-            return None;
-        }
+        let open = self.open_questions.iter().any(|open| open.question.id == question.id);
+        (event.number > self.head || open).then(|| self.question(question))
+    }
+
+    fn question(&self, question: &Question) -> Said {
         let call = match self.calls.get(&question.call) {
-            Some(card) => content::pending_call(&question.call, card),
+            Some(open) => content::pending_call(&question.call, &open.card),
             None => acp::ToolCallUpdate::new(question.call.to_string(), acp::ToolCallUpdateFields::new()),
         };
         let options = question
@@ -211,7 +252,7 @@ impl Translator {
             .iter()
             .map(|choice| acp::PermissionOption::new(choice.id(), question.choice_name(*choice), option_kind(*choice)));
         let request = acp::RequestPermissionRequest::new(self.session.to_string(), call, options.collect());
-        Some(Said::Ask { question: question.id.clone(), params: to_acp::value(&request) })
+        Said::Ask { question: question.id.clone(), params: to_acp::value(&request) }
     }
 
     fn planned(&self, event: &Event, entries: &[PlanEntry]) -> Said {
@@ -235,7 +276,7 @@ impl Translator {
         self.updates(event, &updates)
     }
 
-    fn turn_ended(&mut self, turn: &TurnId, reason: &StopReason, usage: &Usage) -> Vec<Said> {
+    fn turn_ended(&mut self, turn: &TurnId, origin: &Option<Origin>, reason: &StopReason, usage: &Usage) -> Vec<Said> {
         let mut said = Vec::new();
         if let StopReason::Failed(failure) = reason {
             // No place: a reader that has this and not the answer must come back to this event for it.
@@ -246,7 +287,7 @@ impl Translator {
             answer["_meta"] = json!({ "acpd": { "userMessageId": message } });
         }
         self.own_turn = None;
-        said.push(Said::TurnOver { turn: turn.clone(), answer });
+        said.push(Said::TurnOver { turn: turn.clone(), origin: origin.clone(), answer });
         said
     }
 

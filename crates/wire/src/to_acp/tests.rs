@@ -42,47 +42,55 @@ fn initialize_says_what_is_true_of_this_build() {
     check(
         &said,
         &expect![[r#"
-        {
-          "protocolVersion": 1,
-          "agentCapabilities": {
-            "loadSession": true,
-            "promptCapabilities": {
-              "image": true,
-              "audio": false,
-              "embeddedContext": true
-            },
-            "mcpCapabilities": {
-              "http": false,
-              "sse": false
-            },
-            "sessionCapabilities": {
-              "list": {},
-              "delete": {},
-              "additionalDirectories": {},
-              "fork": {},
-              "resume": {},
-              "close": {}
-            },
-            "auth": {},
-            "_meta": {
-              "acpd": {
-                "extensions": [
-                  "_acpd/hello",
-                  "_acpd/sessions",
-                  "_acpd/connections",
-                  "_acpd/status",
-                  "_acpd/stop"
-                ]
+            {
+              "protocolVersion": 1,
+              "agentCapabilities": {
+                "loadSession": true,
+                "promptCapabilities": {
+                  "image": true,
+                  "audio": false,
+                  "embeddedContext": true
+                },
+                "mcpCapabilities": {
+                  "http": false,
+                  "sse": false
+                },
+                "sessionCapabilities": {
+                  "list": {},
+                  "delete": {},
+                  "additionalDirectories": {},
+                  "fork": {},
+                  "resume": {},
+                  "close": {}
+                },
+                "auth": {},
+                "_meta": {
+                  "acpd": {
+                    "extensions": [
+                      "_acpd/hello",
+                      "_acpd/sessions",
+                      "_acpd/connections",
+                      "_acpd/status",
+                      "_acpd/stop",
+                      "_acpd/resume",
+                      "_acpd/cancel",
+                      "_acpd/answer",
+                      "_acpd/close",
+                      "_acpd/delete",
+                      "_acpd/rename",
+                      "_acpd/export",
+                      "_acpd/import"
+                    ]
+                  }
+                }
+              },
+              "authMethods": [],
+              "agentInfo": {
+                "name": "acpd",
+                "title": "acpd",
+                "version": "0.1.0"
               }
-            }
-          },
-          "authMethods": [],
-          "agentInfo": {
-            "name": "acpd",
-            "title": "acpd",
-            "version": "0.1.0"
-          }
-        }"#]],
+            }"#]],
     );
 }
 

@@ -32,11 +32,12 @@ fn menu_of(model: &str) -> Menu {
 fn attach(connection: &str, head: u64) -> Attach {
     Attach {
         session: "s".into(),
-        viewer: Viewer { connection: connection.into(), places: false },
+        viewer: Viewer { connection: connection.into(), bridge: None, places: false },
         menu: menu_of("echo"),
         head,
+        own_from: head + 1,
         open_calls: Vec::new(),
-        open_questions: HashSet::new(),
+        open_questions: Vec::new(),
     }
 }
 
@@ -55,7 +56,12 @@ fn user(content: Vec<Content>) -> EventKind {
 }
 
 fn ended(reason: StopReason) -> EventKind {
-    EventKind::TurnEnded { turn: "t".into(), reason, usage: Usage { input: 7, output: 2, ..Usage::default() } }
+    EventKind::TurnEnded {
+        turn: "t".into(),
+        origin: None,
+        reason,
+        usage: Usage { input: 7, output: 2, ..Usage::default() },
+    }
 }
 
 fn edit_card() -> ToolCard {
@@ -159,11 +165,13 @@ fn transcript(said: &[Said]) -> String {
             format!("ask {question} {params}")
         }
         Said::Settled { question } => format!("settled {question}"),
-        Said::TurnOver { turn, answer: Ok(answer) } => {
+        Said::TurnOver { turn, answer: Ok(answer), .. } => {
             witness::speaks::<acp::PromptResponse>(answer);
             format!("over {turn} {answer}")
         }
-        Said::TurnOver { turn, answer: Err(error) } => format!("over {turn} {}", serde_json::to_string(error).unwrap()),
+        Said::TurnOver { turn, answer: Err(error), .. } => {
+            format!("over {turn} {}", serde_json::to_string(error).unwrap())
+        }
     };
     said.iter().map(|said| line(said) + "\n").collect()
 }
@@ -225,10 +233,10 @@ fn a_load_tells_the_same_as_watching_did_but_asks_nothing_that_is_settled() {
 #[test]
 fn a_question_that_is_open_is_asked_of_whoever_comes_even_if_its_call_was_announced_before() {
     let question = Question { id: "q".into(), call: "d".into(), always: None };
-    let events = log(vec![EventKind::PermissionAsked { question }]);
+    let events = log(vec![EventKind::PermissionAsked { question: question.clone() }]);
     let open = Attach {
-        open_calls: vec![("d".into(), other_card())],
-        open_questions: HashSet::from(["q".into()]),
+        open_calls: vec![("d".into(), OpenCall { card: other_card(), started: false })],
+        open_questions: vec![Asked { at: 1, question: question.clone() }],
         ..attach("other", 1)
     };
     check(
@@ -238,6 +246,29 @@ fn a_question_that_is_open_is_asked_of_whoever_comes_even_if_its_call_was_announ
     "#]],
     );
     check(&tell(&mut Translator::new(attach("other", 1)), &events), &expect![[r#""#]]);
+}
+
+#[test]
+fn who_comes_in_the_middle_is_told_what_is_open() {
+    let question = Question { id: "q".into(), call: "d".into(), always: None };
+    let open = Attach {
+        open_calls: vec![
+            ("c".into(), OpenCall { card: other_card(), started: true }),
+            ("d".into(), OpenCall { card: other_card(), started: false }),
+        ],
+        open_questions: vec![Asked { at: 4, question }],
+        ..attach("other", 4)
+    };
+    let translator = Translator::new(open);
+    check(&translator.catch_up(Seen::Nothing, 5), &expect![[r#"
+        {"sessionUpdate":"tool_call","toolCallId":"c","kind":"other","status":"in_progress","title":"y","name":"mcp__x__y"}
+        {"sessionUpdate":"tool_call","toolCallId":"d","kind":"other","status":"pending","title":"y","name":"mcp__x__y"}
+        ask q {"sessionId":"s","toolCall":{"toolCallId":"d","kind":"other","status":"pending","title":"y","name":"mcp__x__y"},"options":[{"optionId":"allow_once","name":"Allow","kind":"allow_once"},{"optionId":"reject_once","name":"Reject","kind":"reject_once"}]}
+    "#]]);
+    check(&translator.catch_up(Seen::Everything, 5), &expect![[r#"
+        ask q {"sessionId":"s","toolCall":{"toolCallId":"d","kind":"other","status":"pending","title":"y","name":"mcp__x__y"},"options":[{"optionId":"allow_once","name":"Allow","kind":"allow_once"},{"optionId":"reject_once","name":"Reject","kind":"reject_once"}]}
+    "#]]);
+    assert_eq!(translator.catch_up(Seen::Everything, 4), vec![]);
 }
 
 #[test]

@@ -1,0 +1,119 @@
+//! What `ctl` does to sessions that it has not opened: steer, export, import.
+
+use actix::{Addr, Context, MailboxError};
+use domain::{Decision, Event, EventKind, SessionId};
+use serde_json::{Value, json};
+use wire::call::Steer;
+use wire::{Id, RpcError};
+
+use super::{Connection, opening};
+use crate::directory::{Fate, Find};
+use crate::house::House;
+use crate::mail::tell;
+use crate::session::{self, Recorded, Session};
+
+/// How much of a log is exported at a time.
+const PAGE: usize = 1 << 20;
+
+impl Connection {
+    pub(super) fn steer(&mut self, id: Id, session: SessionId, how: Steer, ctx: &mut Context<Self>) {
+        let house = self.house.clone();
+        let by = self.client_name();
+        let fate = match how {
+            Steer::Close => Fate::Keep,
+            Steer::Delete => Fate::Delete,
+            Steer::Cancel => return self.answer_later(id, async move { cancel(&house, session).await }, ctx),
+            Steer::Answer { question, choice } => {
+                let answer = async move { answer(&house, session, question, Decision::Chose(choice), by).await };
+                return self.answer_later(id, answer, ctx);
+            }
+            Steer::Rename { title } => {
+                return self.answer_later(id, async move { rename(&house, session, title).await }, ctx);
+            }
+        };
+        self.leave(session, fate, ctx, move |this, _, left, ctx| {
+            this.answer(&id, left.map(|()| json!({})), ctx);
+        });
+    }
+
+    pub(super) fn export(&mut self, id: Id, session: SessionId, from: u64, ctx: &mut Context<Self>) {
+        let house = self.house.clone();
+        let read = async move {
+            let history = &house.ports().history;
+            let known = history.find(session.clone()).await.map_err(opening::unreadable)?;
+            let meta = known.ok_or_else(RpcError::unknown_session)?;
+            let events = history.read(session, from, PAGE).await.map_err(opening::unreadable)?;
+            let next = events.last().map(|event| event.number + 1).filter(|next| *next <= meta.last);
+            let events: Vec<&Event> = events.iter().map(|event| &**event).collect();
+            Ok(json!({ "events": events, "next": next }))
+        };
+        self.answer_later(id, read, ctx);
+    }
+
+    pub(super) fn import(&mut self, id: Id, events: Vec<Event>, ctx: &mut Context<Self>) {
+        let house = self.house.clone();
+        let write = async move {
+            check(&events)?;
+            let session = SessionId::new();
+            let addr = opening::import(&house, &session, events);
+            written(addr.send(session::Latest).await).await?;
+            Ok(json!({ "sessionId": session }))
+        };
+        self.answer_later(id, write, ctx);
+    }
+}
+
+async fn live(house: &House, session: SessionId) -> Result<Addr<Session>, RpcError> {
+    let found = house.directory().send(Find(session)).await;
+    let found = found.map_err(|_| RpcError::internal("the directory of sessions is not there; try again"))?;
+    found.ok_or_else(RpcError::unknown_session)
+}
+
+async fn cancel(house: &House, session: SessionId) -> Result<Value, RpcError> {
+    tell(&live(house, session).await?, session::Cancel);
+    Ok(json!({}))
+}
+
+async fn answer(
+    house: &House,
+    session: SessionId,
+    question: Option<domain::QuestionId>,
+    decision: Decision,
+    by: String,
+) -> Result<Value, RpcError> {
+    let addr = live(house, session).await?;
+    match addr.send(session::AnswerOpen { question, decision, by }).await {
+        Ok(Err(open)) => {
+            let why = match open {
+                0 => "No question is open".to_owned(),
+                open => format!("{open} questions are open; name one"),
+            };
+            Err(RpcError::invalid_params("questionId", &why))
+        }
+        Ok(Ok(recorded)) => written(Ok(recorded)).await,
+        Err(error) => written(Err(error)).await,
+    }
+}
+
+async fn rename(house: &House, session: SessionId, title: String) -> Result<Value, RpcError> {
+    let addr = opening::open(house, &session).await?;
+    written(addr.send(session::Rename(title)).await).await
+}
+
+/// Waits until what a session has recorded is written.
+async fn written(recorded: Result<Recorded, MailboxError>) -> Result<Value, RpcError> {
+    let recorded = recorded.map_err(|_| RpcError::internal("the session is not there; try again"))?;
+    recorded.written().await.map_err(opening::unreadable)?;
+    Ok(json!({}))
+}
+
+/// A log begins with its creation, and its numbers grow by one.
+fn check(events: &[Event]) -> Result<(), RpcError> {
+    let wrong = |why: &str| Err(RpcError::invalid_params("events", why));
+    let Some(Event { kind: EventKind::Created { .. }, .. }) = events.first() else {
+        return wrong("The first event must be `created`");
+    };
+    let numbered = events.iter().zip(1..).all(|(event, number)| event.number == number);
+    let aged = events.is_sorted_by_key(|event| event.life);
+    if numbered && aged { Ok(()) } else { wrong("The numbers must grow by one, and the lives not shrink") }
+}
