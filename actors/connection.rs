@@ -260,6 +260,7 @@ impl StreamHandler<Inflow> for Connection {
 
     fn finished(&mut self, ctx: &mut Context<Self>) {
         self.half_closed = true;
+        self.detach_all(ctx);
         self.leave_if_done(ctx);
     }
 }

@@ -110,6 +110,17 @@ impl Connection {
         self.publish();
     }
 
+    /// The client will read no more updates: its sessions live on without it, and what it waited for in them is not
+    /// answered. Short requests on their way still are.
+    pub(super) fn detach_all(&mut self, ctx: &mut Context<Self>) {
+        let streams = self.attachments.values();
+        let waiting = streams.filter(|attachment| attachment.loading.is_some() || attachment.closing.is_some()).count();
+        self.unanswered = self.unanswered.saturating_sub(waiting + self.prompts.len());
+        self.prompts.clear();
+        let sessions: Vec<SessionId> = self.attachments.keys().cloned().collect();
+        sessions.iter().for_each(|session| self.detach(session, ctx));
+    }
+
     /// Forgets a session. It lives on without this client.
     pub(super) fn detach(&mut self, session: &SessionId, ctx: &mut Context<Self>) {
         self.cancel_cursor(session, ctx);
@@ -204,7 +215,9 @@ impl Connection {
         let Some(attachment) = self.attachments.get_mut(session) else { return };
         if let Some((_, id)) = attachment.loading.take_if(|(head, _)| passed >= *head) {
             let opened = to_acp::session_opened(None, attachment.translator.menu());
-            self.outbox.push(&to_acp::commands(session, &[]));
+            if attachment.resumed_after.is_none() {
+                self.outbox.push(&to_acp::commands(session, &[]));
+            }
             self.answer(&id, Ok(opened), ctx);
         }
     }

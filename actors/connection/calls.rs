@@ -36,6 +36,9 @@ impl Connection {
             Call::DescribeStatus => {
                 self.describe(id, ctx, |overview, house| serde_json::to_value(status(overview, house)))
             }
+            Call::Steer { session, how } => self.steer(id, session, how, ctx),
+            Call::Export { session, from } => self.export(id, session, from, ctx),
+            Call::Import { events } => self.import(id, events, ctx),
             Call::Stop => {
                 self.answer(&id, Ok(json!({})), ctx);
                 self.house.request_stop();
@@ -44,9 +47,6 @@ impl Connection {
                 let error = RpcError::invalid_request("initialize comes first on a connection");
                 self.answer(&id, Err::<Value, _>(error), ctx);
             }
-            Call::Steer { session, how } => self.steer(id, session, how, ctx),
-            Call::Export { session, from } => self.export(id, session, from, ctx),
-            Call::Import { events } => self.import(id, events, ctx),
             Call::NewSession(new) => self.new_session(id, new, ctx),
             Call::LoadSession(load) => self.open_session(id, load, From::Start, ctx),
             Call::ResumeSession(resume) => self.open_session(id, resume, From::Head, ctx),

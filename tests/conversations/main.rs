@@ -8,4 +8,5 @@ mod durability;
 mod errors;
 mod permissions;
 mod sessions;
+mod sharing;
 mod turns;
