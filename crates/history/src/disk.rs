@@ -1,0 +1,148 @@
+//! One open sled database, and what its errors mean.
+//!
+//! Opened by `opening` and `salvage`, written to by the committer thread alone (many writers deadlock sled 0.34.7), read
+//! by any thread. Every call into sled that may panic goes through `guarded`. It knows nothing of keys and values.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long to wait for a lock. A handle that was just dropped keeps it for some milliseconds, until sled's threads and
+/// our readers have let go of it.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
+/// Why the database could not do something; the text says which.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Fault {
+    /// The surroundings refuse: no room, no permission, another process, a newer version. The contents are not in doubt.
+    #[error("{0}")]
+    Refused(String),
+    /// The database cannot be read, or sled gave up on it.
+    #[error("{0}")]
+    Broken(String),
+    /// One value makes no sense to this version. The database is sound, and so may all other values be.
+    #[error("{0}")]
+    Unreadable(String),
+}
+
+impl From<sled::Error> for Fault {
+    fn from(error: sled::Error) -> Self {
+        match error {
+            sled::Error::Io(error) => Self::from(error),
+            sled::Error::Unsupported(reason) => Self::Refused(reason),
+            sled::Error::Corruption { .. } => Self::Broken("the database is corrupt".to_owned()),
+            sled::Error::CollectionNotFound(_) => Self::Broken("the database lacks its tree".to_owned()),
+            sled::Error::ReportableBug(reason) => Self::Broken(reason),
+        }
+    }
+}
+
+impl From<io::Error> for Fault {
+    /// A file that ends too early is damage; whatever else the system says is about the surroundings.
+    fn from(error: io::Error) -> Self {
+        let reason = match (error.kind(), error.raw_os_error()) {
+            // sled hands on errors of its own threads as debugging text. Their kind reads better.
+            (kind, None) if kind != io::ErrorKind::Other => kind.to_string(),
+            _ => error.to_string(),
+        };
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => Self::Broken(reason),
+            _ => Self::Refused(reason),
+        }
+    }
+}
+
+/// Runs `work` and turns a panic, which is how sled reports much damage, into a fault.
+pub(crate) fn guarded<T>(doing: &str, work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+    panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let reason = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("no reason given");
+        Err(Fault::Broken(format!("panicked while {doing}: {reason}")))
+    })
+}
+
+pub(crate) struct Disk {
+    pub(crate) db: sled::Db,
+    /// The database's file once more, since sled does not give its own out for a sync.
+    file: File,
+}
+
+impl Disk {
+    /// Opens the database in `folder`, or makes one.
+    pub(crate) fn open(folder: &Path, cache_bytes: u64) -> Result<Self, Fault> {
+        let path = folder.join("db");
+        let is_new = !path.exists();
+        if !is_new {
+            await_lock(&path)?;
+            drop_unfinished_snapshots(folder)?;
+        }
+        // The flusher thread would wake twice a second for nothing: the committer flushes.
+        let config = sled::Config::new().path(folder).cache_capacity(cache_bytes).flush_every_ms(None);
+        let db = guarded("opening", || Ok(config.open()?))?;
+        let disk = Self { db, file: File::open(path)? };
+        if is_new {
+            sync_folder(folder)?;
+            folder.parent().map_or(Ok(()), sync_folder)?;
+        }
+        Ok(disk)
+    }
+
+    /// Applies a batch, visible at once and all or nothing after a crash.
+    pub(crate) fn apply(&self, batch: sled::Batch) -> Result<(), Fault> {
+        Ok(self.db.apply_batch(batch)?)
+    }
+
+    /// Makes what was applied survive the end of the process and, if `synced`, the loss of power.
+    pub(crate) fn settle(&self, synced: bool) -> Result<(), Fault> {
+        self.db.flush()?;
+        if synced {
+            self.file.sync_data()?;
+        }
+        Ok(())
+    }
+
+    /// A failed write is also known to whoever flushes next, and that wakes those who wait. See `nudge`.
+    pub(crate) fn wake_waiters(&self) {
+        if let Err(fault) = guarded("flushing", || self.settle(false)) {
+            tracing::warn!(%fault, "the history's database has failed");
+        }
+    }
+}
+
+/// Waits until nobody else holds the database. sled locks the same file in the same way, and says less when it fails.
+fn await_lock(path: &Path) -> Result<(), Fault> {
+    let file = File::open(path)?;
+    let since = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if since.elapsed() < LOCK_PATIENCE => thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::WouldBlock) => return Err(Fault::Refused("another process has it open".to_owned())),
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
+    }
+}
+
+/// sled takes a snapshot that it was writing when it was killed, or when the disk was full, for the newest complete one
+/// and then reports corruption. The snapshot before it is still there.
+fn drop_unfinished_snapshots(folder: &Path) -> Result<(), Fault> {
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with("snap.") && name.ends_with(".generating") {
+            fs::remove_file(folder.join(name.as_ref()))?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn sync_folder(folder: &Path) -> Result<(), Fault> {
+    Ok(File::open(folder)?.sync_all()?)
+}

@@ -1,0 +1,88 @@
+//! Reading the open database: events, one summary, a page of summaries.
+//!
+//! Called on tokio's blocking threads by the `Store`, and on its own thread by the committer. Blocks on the disk; never
+//! writes.
+
+use std::ops::Bound;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use domain::history::{Page, SessionMeta};
+use domain::{Event, SessionId};
+use sled::Db;
+
+use crate::disk::Fault;
+use crate::keys::{self, Place};
+use crate::stored;
+
+/// Events from number `from` on, until they weigh about `budget` bytes.
+pub(crate) fn events(db: &Db, session: &SessionId, from: u64, budget: usize) -> Result<Vec<Arc<Event>>, Fault> {
+    let prefix = keys::events_of(session);
+    let mut scan = db.range(keys::event(session, from, 0)..);
+    let mut found = Vec::new();
+    let mut size = 0;
+    while let Some(entry) = scan.next() {
+        let (key, value) = entry?;
+        if !key.starts_with(&prefix) {
+            break;
+        }
+        let Some((number, part)) = keys::number_and_part(&key) else { continue };
+        // A later part here belongs to a longer event that this one has replaced.
+        if part != 0 {
+            continue;
+        }
+        let json = stored::join(&value, |part| {
+            let Some((key, value)) = scan.next().transpose()? else { return Ok(None) };
+            Ok((*key == *keys::event(session, number, part)).then_some(value))
+        })?;
+        size += json.len();
+        found.push(Arc::new(stored::decode_event(&json)?));
+        if size >= budget {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+pub(crate) fn meta(db: &Db, session: &SessionId) -> Result<Option<SessionMeta>, Fault> {
+    let Some(first) = db.get(keys::meta(session, 0))? else { return Ok(None) };
+    let json = stored::join(&first, |part| Ok(db.get(keys::meta(session, part))?))?;
+    stored::decode_meta(&json).map(Some)
+}
+
+/// A page of an index, newest first, from after the place `after`.
+///
+/// A session that is updated meanwhile moves to the front, before `after`, so later pages neither repeat nor skip any
+/// of the others.
+pub(crate) fn page(db: &Db, cwd: Option<PathBuf>, after: Option<Place>, limit: usize) -> Result<Page, Fault> {
+    let index = cwd.as_deref().map_or_else(keys::all, keys::of_cwd);
+    let start = match after {
+        Some(place) => Bound::Excluded(place.key(&index)),
+        None => Bound::Included(index.clone()),
+    };
+    let mut page = Page::default();
+    for key in db.range((start, Bound::Unbounded)).keys() {
+        let Some(place) = Place::from_key(&index, &key?) else { break };
+        let meta = match meta(db, &place.session) {
+            Ok(Some(meta)) => meta,
+            Ok(None) => continue,
+            // One session that cannot be read must not hide all others.
+            Err(Fault::Unreadable(reason)) => {
+                tracing::warn!(session = %place.session, reason, "a session cannot be listed");
+                continue;
+            }
+            Err(fault) => return Err(fault),
+        };
+        // The index is written with the summary, so the two differ only where another directory has the same hash, or
+        // where the summary before this one was unreadable and its place is not known.
+        if meta.updated != place.updated || cwd.as_ref().is_some_and(|cwd| *cwd != meta.cwd) {
+            continue;
+        }
+        if page.sessions.len() == limit.max(1) {
+            page.next = page.sessions.last().map(|last| Place::of(last).cursor());
+            break;
+        }
+        page.sessions.push(meta);
+    }
+    Ok(page)
+}

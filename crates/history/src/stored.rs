@@ -1,0 +1,136 @@
+//! The stored form of events and summaries: JSON behind a version, cut into parts.
+//!
+//! The first part is `version, number of parts (u32), JSON`; the others are the rest of the JSON. A value that was
+//! replaced by a shorter one leaves parts behind; the number of parts says which to ignore. Pure functions; no sled here.
+
+use domain::Event;
+use domain::history::{Entry, HistoryError, Record, SessionMeta};
+
+use crate::disk::Fault;
+
+/// The version of the values. A reader refuses what is newer than this.
+const VERSION: u8 = 1;
+
+/// The version of the store as a whole: its keys and what must be read with which.
+pub(crate) const FORMAT: u8 = 1;
+
+/// sled keeps up to 17 values in one leaf, whatever their size. A leaf of more than 128 KB goes to a file of its own,
+/// which neither `flush` nor a sync of the database makes durable; and leaves leave the cache by the number of times
+/// they were touched, so large ones fill the memory. Smaller parts than this make large events slow.
+const PART: usize = 2048;
+
+const HEADER: usize = 5;
+
+/// A record in its stored form.
+pub(crate) enum Encoded {
+    Append { events: Vec<(u64, Vec<Vec<u8>>)>, meta: SessionMeta, meta_parts: Vec<Vec<u8>> },
+    Delete,
+}
+
+pub(crate) fn encode(record: &Record) -> Result<Encoded, HistoryError> {
+    match &record.entry {
+        Entry::Append { events, meta } => {
+            let events = events.iter().map(|event| event_parts(event)).collect::<Result<_, _>>()?;
+            Ok(Encoded::Append { events, meta: meta.clone(), meta_parts: meta_parts(meta)? })
+        }
+        Entry::Delete => Ok(Encoded::Delete),
+    }
+}
+
+/// An event's number and its parts.
+pub(crate) fn event_parts(event: &Event) -> Result<(u64, Vec<Vec<u8>>), HistoryError> {
+    serde_json::to_vec(event).map(|json| (event.number, cut(&json))).map_err(unstorable)
+}
+
+pub(crate) fn meta_parts(meta: &SessionMeta) -> Result<Vec<Vec<u8>>, HistoryError> {
+    serde_json::to_vec(meta).map(|json| cut(&json)).map_err(unstorable)
+}
+
+fn unstorable(error: serde_json::Error) -> HistoryError {
+    HistoryError::Write(format!("the record cannot be stored: {error}"))
+}
+
+fn cut(json: &[u8]) -> Vec<Vec<u8>> {
+    let count = u32::try_from(json.len().div_ceil(PART).max(1)).unwrap_or(u32::MAX);
+    let mut header = vec![VERSION];
+    header.extend(count.to_be_bytes());
+    let mut parts: Vec<Vec<u8>> = json.chunks(PART).map(<[u8]>::to_vec).collect();
+    match parts.first_mut() {
+        Some(first) => {
+            first.splice(0..0, header);
+        }
+        None => parts.push(header),
+    }
+    parts
+}
+
+/// Puts a value together: `first` is its first part, and `rest` gives part 1, 2, ... when asked.
+pub(crate) fn join<Part: AsRef<[u8]>>(
+    first: &[u8],
+    mut rest: impl FnMut(u32) -> Result<Option<Part>, Fault>,
+) -> Result<Vec<u8>, Fault> {
+    let Some((header, json)) = first.split_first_chunk::<HEADER>() else {
+        return Err(Fault::Unreadable("a stored value is too short".to_owned()));
+    };
+    let [version, count @ ..] = *header;
+    if version > VERSION {
+        return Err(Fault::Unreadable(format!(
+            "a newer acpd wrote this (form {version}, and this one knows up to {VERSION})"
+        )));
+    }
+    let mut whole = json.to_vec();
+    for part in 1..u32::from_be_bytes(count) {
+        match rest(part)? {
+            Some(bytes) => whole.extend_from_slice(bytes.as_ref()),
+            None => return Err(Fault::Unreadable(format!("part {part} of a stored value is missing"))),
+        }
+    }
+    Ok(whole)
+}
+
+pub(crate) fn decode_event(json: &[u8]) -> Result<Event, Fault> {
+    serde_json::from_slice(json).map_err(|error| Fault::Unreadable(format!("a stored event makes no sense: {error}")))
+}
+
+pub(crate) fn decode_meta(json: &[u8]) -> Result<SessionMeta, Fault> {
+    serde_json::from_slice(json).map_err(|error| Fault::Unreadable(format!("a stored summary makes no sense: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn joined(parts: &[Vec<u8>]) -> Result<Vec<u8>, Fault> {
+        join(&parts[0], |part| Ok(parts.get(part as usize)))
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_cut_is_joined_again(json in proptest::collection::vec(any::<u8>(), 0..5 * PART)) {
+            let parts = cut(&json);
+            prop_assert!(parts.iter().all(|part| part.len() <= PART + HEADER));
+            prop_assert_eq!(joined(&parts).unwrap(), json);
+        }
+    }
+
+    #[test]
+    fn the_remains_of_a_longer_value_are_ignored() {
+        let mut parts = cut(b"{}");
+        parts.push(b"remains".to_vec());
+        assert_eq!(joined(&parts).unwrap(), b"{}");
+    }
+
+    #[test]
+    fn a_newer_form_is_refused_and_a_missing_part_is_noticed() {
+        let mut parts = cut(&[b'x'; 2 * PART]);
+        assert_eq!(joined(&parts[..1]).unwrap_err().to_string(), "part 1 of a stored value is missing");
+        parts[0][0] = VERSION + 1;
+        assert_eq!(
+            joined(&parts).unwrap_err().to_string(),
+            "a newer acpd wrote this (form 2, and this one knows up to 1)"
+        );
+        assert!(joined(&[vec![]]).is_err());
+    }
+}

@@ -1,0 +1,178 @@
+//! Stores that cannot be read, and surroundings that refuse.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use domain::history::{History, HistoryError, ListQuery, StoreStatus};
+use tempfile::tempdir;
+
+use crate::support::{append, events, id, keep, meta, numbers, open, prompt, settled_status, text};
+
+/// A store of several sessions that was opened twice, so that sled has made a snapshot of it.
+fn make(folder: &Path) {
+    for number in 1..=2 {
+        let store = open(folder);
+        for session in ["a", "b", "c"] {
+            let said = vec![prompt(number, &"x".repeat(30_000))];
+            keep(&store, append(meta(session, number, number), said)).expect("it is kept");
+        }
+    }
+    drop(open(folder));
+}
+
+fn files(folder: &Path, prefix: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("the folder is readable");
+    let paths = entries.map(|entry| entry.expect("the entry is readable").path());
+    paths.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix))).collect()
+}
+
+/// Where the status says that the broken store is.
+fn moved_aside(status: &StoreStatus) -> &Path {
+    match status {
+        StoreStatus::Open { moved_aside: Some(path) } => path,
+        StoreStatus::Open { moved_aside: None } | StoreStatus::Opening | StoreStatus::Failing { .. } => {
+            panic!("nothing was moved aside: {status:?}")
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_store_full_of_garbage_is_moved_aside_and_the_new_one_works() {
+    let home = tempdir().unwrap();
+    let folder = home.path().join("history");
+    make(&folder);
+    let garbage = vec![0xa5; fs::metadata(folder.join("db")).unwrap().len().try_into().unwrap()];
+    fs::write(folder.join("db"), &garbage).unwrap();
+
+    let store = open(&folder);
+    let status = settled_status(&store);
+    let aside = moved_aside(&status);
+    assert!(aside.to_string_lossy().starts_with(&*format!("{}.broken-", folder.display())), "{aside:?}");
+    assert!(aside.join("db").exists());
+    keep(&store, append(meta("new", 1, 1), vec![prompt(1, "hello")])).unwrap();
+    assert_eq!(numbers(&store, "new").await, [1]);
+    assert_eq!(store.status(), status, "it says so for as long as it is open");
+    drop(store);
+    assert_eq!(settled_status(&open(&folder)), StoreStatus::Open { moved_aside: None });
+}
+
+#[tokio::test]
+async fn a_broken_snapshot_costs_nothing() {
+    let home = tempdir().unwrap();
+    let folder = home.path().join("history");
+    make(&folder);
+    for snapshot in files(&folder, "snap.") {
+        fs::write(snapshot, b"not a snapshot at all").unwrap();
+    }
+    let store = open(&folder);
+    let status = settled_status(&store);
+    assert!(moved_aside(&status).exists());
+    for session in ["a", "b", "c"] {
+        let whole = vec![prompt(1, &"x".repeat(30_000)), prompt(2, &"x".repeat(30_000))];
+        assert_eq!(events(&store, session).await, whole);
+        assert_eq!(store.find(id(session)).await.unwrap(), Some(meta(session, 2, 2)));
+    }
+    let listed = store.list(ListQuery { limit: 9, ..ListQuery::default() }).await.unwrap();
+    assert_eq!(listed.sessions.len(), 3);
+    assert_eq!(files(home.path(), "history").len(), 2, "no copy is left behind");
+}
+
+#[tokio::test]
+async fn damage_in_the_middle_costs_what_it_hit_and_nobody_else() {
+    let home = tempdir().unwrap();
+    let folder = home.path().join("history");
+    let store = open(&folder);
+    for session in 0..20 {
+        let said = (1..=20).map(|number| prompt(number, &format!("{session:04}{}", "x".repeat(3_500)))).collect();
+        keep(&store, append(meta(&format!("s{session:02}"), session, 20), said)).unwrap();
+    }
+    drop(store);
+    drop(open(&folder));
+    // Every copy of the tenth session's text loses its middle.
+    let db = fs::OpenOptions::new().read(true).write(true).open(folder.join("db")).unwrap();
+    let bytes = fs::read(folder.join("db")).unwrap();
+    let mark = b"0010xxxx";
+    let hits: Vec<u64> =
+        bytes.windows(mark.len()).enumerate().filter(|(_, at)| at == mark).map(|(at, _)| at as u64).collect();
+    for at in &hits {
+        db.write_all_at(b"????????", *at).unwrap();
+    }
+    assert!(!hits.is_empty());
+
+    // Unless the damage is seen at once, the first commit to the session stumbles over it; then the store is replaced.
+    let store = open(&folder);
+    let more = || append(meta("s10", 99, 21), vec![prompt(20, "y"), prompt(21, "z")]);
+    if settled_status(&store) == (StoreStatus::Open { moved_aside: None }) {
+        assert!(matches!(store.read(id("s10"), 0, usize::MAX).await, Err(HistoryError::Read(_))));
+        assert!(matches!(keep(&store, more()), Err(HistoryError::Write(_))));
+    }
+    keep(&store, more()).unwrap();
+    moved_aside(&store.status());
+    let mut whole = 0;
+    for session in 0..20 {
+        whole += u64::from(numbers(&store, &format!("s{session:02}")).await.len() == 20);
+    }
+    assert!(whole >= 16, "{whole} of 20 sessions are whole");
+}
+
+#[tokio::test]
+async fn a_kill_while_sled_writes_a_snapshot_is_no_corruption() {
+    let home = tempdir().unwrap();
+    let folder = home.path().join("history");
+    make(&folder);
+    fs::write(folder.join("snap.00000000FFFFFFFF.generating"), b"half").unwrap();
+    let store = open(&folder);
+    assert_eq!(settled_status(&store), StoreStatus::Open { moved_aside: None });
+    assert_eq!(numbers(&store, "a").await, [1, 2]);
+}
+
+#[tokio::test]
+async fn a_store_of_a_newer_version_is_left_alone() {
+    let home = tempdir().unwrap();
+    let folder = home.path().join("history");
+    make(&folder);
+    {
+        let db = sled::Config::new().path(&folder).flush_every_ms(None).open().unwrap();
+        db.insert(b"v", &[2]).unwrap();
+        db.flush().unwrap();
+    }
+    let store = open(&folder);
+    let refusal = "a newer acpd wrote it (format 2, and this one knows 1)".to_owned();
+    assert_eq!(store.find(id("a")).await, Err(HistoryError::Open(refusal.clone())));
+    assert_eq!(settled_status(&store), StoreStatus::Failing { reason: refusal });
+    assert_eq!(files(home.path(), "history").len(), 1);
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_made_is_an_error_until_it_can() {
+    let home = tempdir().unwrap();
+    let in_the_way = home.path().join("state");
+    fs::write(&in_the_way, b"a file where a folder should be").unwrap();
+    let store = open(&in_the_way.join("history"));
+    assert!(matches!(settled_status(&store), StoreStatus::Failing { .. }));
+    let record = || append(meta("a", 1, 1), vec![text(1, "x")]);
+    assert!(matches!(keep(&store, record()), Err(HistoryError::Open(_))));
+    assert!(matches!(store.find(id("a")).await, Err(HistoryError::Open(_))));
+
+    fs::remove_file(&in_the_way).unwrap();
+    keep(&store, record()).unwrap();
+    assert_eq!(numbers(&store, "a").await, [1]);
+    assert_eq!(store.status(), StoreStatus::Open { moved_aside: None });
+}
+
+#[tokio::test]
+async fn a_second_opener_is_refused_and_succeeds_when_the_first_is_gone() {
+    let home = tempdir().unwrap();
+    let folder = home.path().join("history");
+    let first = open(&folder);
+    keep(&first, append(meta("a", 1, 1), vec![prompt(1, "x")])).unwrap();
+    let second = open(&folder);
+    let refusal = HistoryError::Open("another process has it open".to_owned());
+    assert_eq!(second.find(id("a")).await, Err(refusal.clone()));
+    assert_eq!(numbers(&first, "a").await, [1]);
+    drop(first);
+    keep(&second, append(meta("a", 2, 2), vec![prompt(2, "y")])).unwrap();
+    assert_eq!(numbers(&second, "a").await, [1, 2]);
+    assert_eq!(files(home.path(), "history").len(), 1, "nothing was moved aside");
+}

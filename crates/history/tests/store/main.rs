@@ -1,0 +1,19 @@
+//! The store on a real disk: what it keeps, in which order, and what it survives.
+//!
+//! One test binary, one file a theme. Some tests start this binary again as a child process that may be killed or
+//! limited; such a child is a test that does nothing unless an environment variable asks for it.
+
+#[cfg(test)]
+mod breakage;
+#[cfg(test)]
+mod crash;
+#[cfg(test)]
+mod durability;
+#[cfg(test)]
+mod full;
+#[cfg(test)]
+mod keeping;
+#[cfg(test)]
+mod listing;
+#[cfg(test)]
+mod support;
