@@ -8,6 +8,7 @@ mod briefing;
 mod commands;
 mod record;
 mod running;
+mod slash;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub(crate) use commands::{
     Answer, AnswerOpen, Attach, Attached, Cancel, Configure, From, Latest, Presence, Prompt, PutAway, Recorded,
     Refused, Rename, Resubmit, Withdraw,
 };
+pub(crate) use slash::COMMANDS;
+
 use record::Ledger;
 use running::Running;
 

@@ -1,6 +1,8 @@
 //! One prompt's loop: ask the model, have its tool calls carried out, ask again. Started by the `Session`, whose leash it
 //! holds and through which everything it does is recorded; it ends with its turn. It runs no tool and writes no log.
 
+mod compaction;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -21,7 +23,15 @@ use crate::tail::Tail;
 #[rtype(result = "()")]
 pub(crate) struct CallEnded {
     pub(crate) call: CallId,
+    pub(crate) failed: bool,
     pub(crate) at: u64,
+    pub(crate) conversation: Conversation,
+}
+
+/// Older messages have been replaced by a summary.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Compacted {
     pub(crate) conversation: Conversation,
 }
 
@@ -53,6 +63,13 @@ pub(crate) enum What {
         message: MessageId,
         request: ToolRequest,
     },
+    /// A call that is not worth trying again.
+    Barred {
+        call: CallId,
+        message: MessageId,
+        request: ToolRequest,
+        reason: String,
+    },
     Planned {
         call: CallId,
         message: MessageId,
@@ -61,6 +78,10 @@ pub(crate) enum What {
     Used {
         usage: Usage,
         window: u64,
+    },
+    Summarised {
+        summary: String,
+        kept_from: Option<MessageId>,
     },
     Ended {
         reason: StopReason,
@@ -71,91 +92,92 @@ pub(crate) enum What {
 
 pub(crate) struct Task {
     pub(crate) turn: TurnId,
+    pub(crate) purpose: Purpose,
     pub(crate) model: Arc<dyn Model>,
     pub(crate) system: String,
     pub(crate) tools: Vec<ToolSpec>,
     pub(crate) thought: ThoughtLevel,
     pub(crate) environment: Arc<Environment>,
     pub(crate) conversation: Conversation,
+    /// How full the model's window was after its last request.
+    pub(crate) window_used: u64,
     /// The user's message, which must be safe before the model is asked.
     pub(crate) after: u64,
     pub(crate) max_requests: u32,
     pub(crate) tail: Arc<Tail>,
     pub(crate) parent: WeakRecipient<TurnEvent>,
-    pub(crate) leash: Leash,
+}
+
+/// What a turn is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Answer,
+    /// Only to summarise what came before.
+    Compact,
 }
 
 pub(crate) struct Turn {
-    id: TurnId,
-    model: Arc<dyn Model>,
-    system: String,
-    tools: Vec<ToolSpec>,
-    thought: ThoughtLevel,
-    environment: Arc<Environment>,
-    conversation: Conversation,
-    after: u64,
-    requests_left: u32,
-    tail: Arc<Tail>,
-    parent: WeakRecipient<TurnEvent>,
+    /// What it works on; `after`, `conversation` and `window_used` are kept up to date.
+    task: Task,
     leash: Option<Leash>,
+    requests: u32,
     /// The response that is being streamed.
     message: MessageId,
+    doing: Doing,
     stopped: StopReason,
+    /// Whether the response has shown anything yet, so that asking again would show it twice.
+    visible: bool,
+    overflowed: bool,
     /// Calls of this response that have not been handed over yet, in the model's order.
     waiting: VecDeque<(CallId, ToolRequest)>,
     /// Calls that have been handed over and have no outcome yet.
-    running: Vec<CallId>,
-    /// Whether the model made calls and so waits for their outcomes.
-    called: bool,
+    running: Vec<(CallId, ToolRequest)>,
+    /// The call that failed last, and how often in a row.
+    failing: Option<(ToolRequest, u32)>,
     _obituary: Obituary,
 }
 
+/// What the stream that is being read is for.
+enum Doing {
+    Answering {
+        /// Whether the model made calls and so waits for their outcomes.
+        called: bool,
+    },
+    Summarising {
+        summary: String,
+        then: Purpose,
+    },
+}
+
+/// The same call may fail this often in a row before the model is told to do something else.
+const SAME_FAILURES: u32 = 3;
+
 impl Turn {
-    pub(crate) fn new(task: Task) -> Self {
-        let Task {
-            turn,
-            model,
-            system,
-            tools,
-            thought,
-            environment,
-            conversation,
-            after,
-            max_requests,
-            tail,
-            parent,
-            leash,
-        } = task;
+    pub(crate) fn new(task: Task, leash: Leash) -> Self {
         let obituary = {
-            let (turn, parent) = (turn.clone(), parent.clone());
+            let (turn, parent) = (task.turn.clone(), task.parent.clone());
             Obituary::new(move |_| {
                 report(&parent, TurnEvent { turn, what: What::Died });
             })
         };
         Self {
-            id: turn,
-            model,
-            system,
-            tools,
-            thought,
-            environment,
-            conversation,
-            after,
-            requests_left: max_requests,
-            tail,
-            parent,
+            task,
             leash: Some(leash),
+            requests: 0,
             message: MessageId::new(),
+            doing: Doing::Answering { called: false },
             stopped: StopReason::EndTurn,
+            visible: false,
+            overflowed: false,
             waiting: VecDeque::new(),
             running: Vec::new(),
-            called: false,
+            failing: None,
             _obituary: obituary,
         }
     }
 
     fn say(&self, what: What) {
-        report(&self.parent, TurnEvent { turn: self.id.clone(), what });
+        report(&self.task.parent, TurnEvent { turn: self.task.turn.clone(), what });
     }
 
     fn end(&self, reason: StopReason) {
@@ -163,17 +185,32 @@ impl Turn {
         self.say(What::Ended { reason });
     }
 
+    /// Asks the model, after a summary of older messages if its window is nearly full.
+    fn go_on(&mut self, ctx: &mut Context<Self>) {
+        if compaction::is_due(self.task.window_used, self.task.model.info().window)
+            && compaction::kept_from(&self.task.conversation).is_some()
+        {
+            return self.summarise(Purpose::Answer, ctx);
+        }
+        self.doing = Doing::Answering { called: false };
+        self.ask(ctx);
+    }
+
+    fn summarise(&mut self, then: Purpose, ctx: &mut Context<Self>) {
+        self.doing = Doing::Summarising { summary: String::new(), then };
+        self.ask(ctx);
+    }
+
     /// Waits until what the request rests on is safe, then asks.
     fn ask(&mut self, ctx: &mut Context<Self>) {
-        if self.requests_left == 0 {
+        if self.requests == self.task.max_requests {
             return self.end(StopReason::MaxTurnRequests);
         }
-        self.requests_left -= 1;
+        self.requests += 1;
         self.message = MessageId::new();
         self.stopped = StopReason::EndTurn;
-        self.called = false;
-        let tail = self.tail.clone();
-        let after = self.after;
+        self.visible = false;
+        let (tail, after) = (self.task.tail.clone(), self.task.after);
         let safe = async move { tail.until_synced(after).await };
         ctx.spawn(safe.into_actor(self).map(|safe, this, ctx| match safe {
             Ok(()) => this.stream(ctx),
@@ -186,14 +223,23 @@ impl Turn {
     }
 
     fn stream(&mut self, ctx: &mut Context<Self>) {
-        let answer = self.model.respond(ModelRequest {
-            system: self.system.clone(),
-            messages: self.conversation.messages().to_vec(),
-            tools: self.tools.clone(),
-            thought: self.thought,
-            environment: self.environment.clone(),
+        let window = self.task.model.info().window;
+        let messages = match self.doing {
+            Doing::Answering { .. } => compaction::fitted(self.task.conversation.messages(), window),
+            Doing::Summarising { .. } => compaction::to_summarise(&self.task.conversation, window),
+        };
+        let tools = match self.doing {
+            Doing::Answering { .. } => self.task.tools.clone(),
+            Doing::Summarising { .. } => Vec::new(),
+        };
+        let answer = self.task.model.respond(ModelRequest {
+            system: self.task.system.clone(),
+            messages,
+            tools,
+            thought: self.task.thought,
+            environment: self.task.environment.clone(),
         });
-        let tail = self.tail.clone();
+        let tail = self.task.tail.clone();
         ctx.add_stream(answer.then(move |delta| {
             let tail = tail.clone();
             async move {
@@ -203,51 +249,109 @@ impl Turn {
         }));
     }
 
-    fn called(&mut self, request: ToolRequest) {
-        self.called = true;
-        self.waiting.push_back((CallId::new(), request));
+    fn take(&mut self, delta: Delta) {
+        let message = self.message.clone();
+        match (delta, &mut self.doing) {
+            (Delta::Usage(usage), _) => {
+                self.task.window_used = usage.total();
+                self.say(What::Used { usage, window: self.task.model.info().window });
+            }
+            (Delta::Notice(text), _) => self.say(What::Noticed { text }),
+            (Delta::Stopped(reason), _) => self.stopped = reason,
+            (Delta::Text(text), Doing::Summarising { summary, .. }) => summary.push_str(&text),
+            (Delta::Thought(_) | Delta::Seal(_) | Delta::Call { .. }, Doing::Summarising { .. }) => {}
+            (Delta::Text(text), Doing::Answering { .. }) => {
+                self.visible = true;
+                self.say(What::Said { message, text });
+            }
+            (Delta::Thought(text), Doing::Answering { .. }) => {
+                self.visible = true;
+                self.say(What::Thought { message, text });
+            }
+            (Delta::Seal(seal), Doing::Answering { .. }) => self.say(What::Sealed { message, seal }),
+            (Delta::Call { tool, input }, Doing::Answering { called }) => {
+                *called = true;
+                self.waiting.push_back((CallId::new(), ToolRequest { tool, input }));
+            }
+        }
+    }
+
+    /// The stream has ended for good.
+    fn conclude(&mut self, ctx: &mut Context<Self>) {
+        let overflow = matches!(&self.stopped, StopReason::Failed(failure) if failure.kind == FailureKind::Overflow);
+        match (&self.doing, &self.stopped) {
+            (Doing::Answering { .. }, _) if overflow && self.may_summarise() => {
+                self.overflowed = true;
+                self.summarise(Purpose::Answer, ctx);
+            }
+            (Doing::Answering { called: true }, StopReason::EndTurn) => self.hand_over(ctx),
+            (Doing::Summarising { summary, .. }, StopReason::EndTurn) => {
+                let kept_from = compaction::kept_from(&self.task.conversation);
+                self.say(What::Summarised { summary: summary.clone(), kept_from });
+            }
+            (Doing::Answering { .. } | Doing::Summarising { .. }, reason) => self.end(reason.clone()),
+        }
+    }
+
+    fn may_summarise(&self) -> bool {
+        !self.visible && !self.overflowed && compaction::kept_from(&self.task.conversation).is_some()
     }
 
     /// Hands over the next call, and with it those that follow as long as all of them only read.
     fn hand_over(&mut self, ctx: &mut Context<Self>) {
         while let Some((call, request)) = self.waiting.pop_front() {
-            if request.tool == UPDATE_PLAN {
-                self.plan(call, request);
-                continue;
-            }
-            let reads = self.only_reads(&request.tool);
+            let reads = request.tool == UPDATE_PLAN || self.only_reads(&request.tool);
             if !self.running.is_empty() && !reads {
                 return self.waiting.push_front((call, request));
             }
-            self.running.push(call.clone());
-            self.say(What::Called { call, message: self.message.clone(), request });
+            self.running.push((call.clone(), request.clone()));
+            self.carry_out(call, request);
             if !reads {
                 return;
             }
         }
         if self.running.is_empty() {
-            self.ask(ctx);
+            self.go_on(ctx);
         }
     }
 
     fn only_reads(&self, tool: &str) -> bool {
-        self.tools.iter().any(|spec| spec.name == tool && spec.read_only)
+        self.task.tools.iter().any(|spec| spec.name == tool && spec.read_only)
     }
 
-    /// `update_plan` is carried out here: it has no effect but on what people see.
-    fn plan(&mut self, call: CallId, request: ToolRequest) {
-        #[derive(Deserialize)]
-        struct Plan {
-            entries: Vec<PlanEntry>,
-        }
+    fn carry_out(&self, call: CallId, request: ToolRequest) {
         let message = self.message.clone();
-        self.running.push(call.clone());
-        match serde_json::from_value::<Plan>(request.input.clone()) {
-            Ok(Plan { entries }) => self.say(What::Planned { call, message, entries }),
-            // The toolbox refuses it with a reason that the model can act on.
-            Err(_) => self.say(What::Called { call, message, request }),
+        if matches!(&self.failing, Some((failed, times)) if *failed == request && *times >= SAME_FAILURES) {
+            let reason = format!(
+                "This call has failed {SAME_FAILURES} times in a row with the same input. It was not run again. Do \
+                 something else, or tell the user what is in the way."
+            );
+            return self.say(What::Barred { call, message, request, reason });
+        }
+        match planned(&request) {
+            Some(entries) => self.say(What::Planned { call, message, entries }),
+            None => self.say(What::Called { call, message, request }),
         }
     }
+
+    fn remember(&mut self, request: ToolRequest, failed: bool) {
+        self.failing = match self.failing.take() {
+            _ if !failed => None,
+            Some((before, times)) if before == request => Some((before, times + 1)),
+            Some(_) | None => Some((request, 1)),
+        };
+    }
+}
+
+/// `update_plan` is carried out by the turn, since it has no effect but on what people see. An input that is no plan goes
+/// to the toolbox, which refuses it with a reason that the model can act on.
+fn planned(request: &ToolRequest) -> Option<Vec<PlanEntry>> {
+    #[derive(Deserialize)]
+    struct Plan {
+        entries: Vec<PlanEntry>,
+    }
+    let is_plan = request.tool == UPDATE_PLAN;
+    is_plan.then(|| Plan::deserialize(&request.input).ok()).flatten().map(|plan| plan.entries)
 }
 
 impl Actor for Turn {
@@ -257,30 +361,23 @@ impl Actor for Turn {
         if let Some(leash) = self.leash.take() {
             leash.hold::<Self>(ctx);
         }
-        self.ask(ctx);
+        match self.task.purpose {
+            Purpose::Answer => self.go_on(ctx),
+            Purpose::Compact => self.summarise(Purpose::Compact, ctx),
+        }
     }
 }
 
 impl StreamHandler<Result<Delta, ModelError>> for Turn {
     fn handle(&mut self, delta: Result<Delta, ModelError>, _: &mut Context<Self>) {
-        let message = self.message.clone();
         match delta {
-            Ok(Delta::Text(text)) => self.say(What::Said { message, text }),
-            Ok(Delta::Thought(text)) => self.say(What::Thought { message, text }),
-            Ok(Delta::Seal(seal)) => self.say(What::Sealed { message, seal }),
-            Ok(Delta::Notice(text)) => self.say(What::Noticed { text }),
-            Ok(Delta::Call { tool, input }) => self.called(ToolRequest { tool, input }),
-            Ok(Delta::Usage(usage)) => self.say(What::Used { usage, window: self.model.info().window }),
-            Ok(Delta::Stopped(reason)) => self.stopped = reason,
+            Ok(delta) => self.take(delta),
             Err(error) => self.stopped = StopReason::Failed(error.into()),
         }
     }
 
     fn finished(&mut self, ctx: &mut Context<Self>) {
-        match &self.stopped {
-            StopReason::EndTurn if self.called => self.hand_over(ctx),
-            reason => self.end(reason.clone()),
-        }
+        self.conclude(ctx);
     }
 }
 
@@ -288,12 +385,31 @@ impl Handler<CallEnded> for Turn {
     type Result = ();
 
     fn handle(&mut self, ended: CallEnded, ctx: &mut Context<Self>) {
-        let CallEnded { call, at, conversation } = ended;
-        self.running.retain(|running| *running != call);
-        self.after = self.after.max(at);
-        self.conversation = conversation;
+        let CallEnded { call, failed, at, conversation } = ended;
+        if let Some(at) = self.running.iter().position(|(running, _)| *running == call) {
+            let (_, request) = self.running.remove(at);
+            self.remember(request, failed);
+        }
+        self.task.after = self.task.after.max(at);
+        self.task.conversation = conversation;
         if self.running.is_empty() {
             self.hand_over(ctx);
+        }
+    }
+}
+
+impl Handler<Compacted> for Turn {
+    type Result = ();
+
+    fn handle(&mut self, Compacted { conversation }: Compacted, ctx: &mut Context<Self>) {
+        self.task.conversation = conversation;
+        // Unknown until the next request says.
+        self.task.window_used = 0;
+        match self.doing {
+            Doing::Summarising { then: Purpose::Answer, .. } => self.go_on(ctx),
+            Doing::Summarising { then: Purpose::Compact, .. } | Doing::Answering { .. } => {
+                self.end(StopReason::EndTurn);
+            }
         }
     }
 }

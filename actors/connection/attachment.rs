@@ -12,7 +12,7 @@ use wire::{Id, RpcError, Said, Seen, Translator, method};
 
 use super::Connection;
 use crate::cursor::{Cursor, Passed};
-use crate::session::{Attached, Presence, Session};
+use crate::session::{self, Attached, Presence, Session};
 
 /// What a cursor of this connection brought.
 pub(super) struct Sight {
@@ -51,6 +51,12 @@ impl Attachment {
     pub(super) fn is_loading_for(&self, request: &Id) -> bool {
         self.loading.as_ref().is_some_and(|(_, id)| id == request)
     }
+}
+
+/// What the person can type to acpd itself.
+pub(super) fn commands(session: &SessionId) -> Vec<u8> {
+    let commands = session::COMMANDS.map(|(name, description, hint)| to_acp::Command { name, description, hint });
+    to_acp::commands(session, &commands)
 }
 
 impl Connection {
@@ -216,7 +222,7 @@ impl Connection {
         if let Some((_, id)) = attachment.loading.take_if(|(head, _)| passed >= *head) {
             let opened = to_acp::session_opened(None, attachment.translator.menu());
             if attachment.resumed_after.is_none() {
-                self.outbox.push(&to_acp::commands(session, &[]));
+                self.outbox.push(&commands(session));
             }
             self.answer(&id, Ok(opened), ctx);
         }

@@ -15,7 +15,7 @@ use wire::ext::{ConnectionsResult, HelloResult, SessionsResult};
 use wire::to_acp::{self, AgentFacts, Menu};
 use wire::{Id, RpcError, Seen};
 
-use super::attachment::Answering;
+use super::attachment::{Answering, commands};
 use super::{Connection, PendingPrompt, Phase, opening};
 use crate::directory::{Describe, Fate, Leave, Overview};
 use crate::house::House;
@@ -195,7 +195,7 @@ impl Connection {
         if let Some(attachment) = self.attachments.get(&session) {
             let opened = to_acp::session_opened(Some(&session), attachment.translator.menu());
             self.answer(&id, Ok(opened), ctx);
-            self.outbox.push(&to_acp::commands(&session, &[]));
+            self.outbox.push(&commands(&session));
         }
     }
 

@@ -14,11 +14,11 @@ use domain::{
 };
 
 use super::commands::{Answer, Prompt};
-use super::{Session, briefing};
+use super::{Session, briefing, slash};
 use crate::mail::{Lead, leash, tell};
 use crate::ports::Unattended;
 use crate::tool_executor::{self, Assignment, ExecutorEvent, Run, ToolExecutor};
-use crate::turn::{self, CallEnded, Task, Turn, TurnEvent};
+use crate::turn::{self, CallEnded, Compacted, Purpose, Task, Turn, TurnEvent};
 
 const TITLE_CHARS: usize = 60;
 
@@ -50,38 +50,54 @@ impl Session {
         let Prompt { turn, origin, content, message } = prompt;
         self.append(EventKind::TurnStarted { turn: turn.clone(), origin }, ctx);
         let message = message.unwrap_or_default();
-        let after = self.append(EventKind::UserMessage { turn: turn.clone(), message, content }, ctx);
-        let phase = match self.ports.models.find(&self.state.model) {
-            Some(model) => {
-                let (lead, leash) = leash();
-                let task = Task {
-                    turn: turn.clone(),
-                    model,
-                    system: briefing::system(&self.state),
-                    tools: self.ports.toolbox.offer(self.state.mode),
-                    thought: self.state.thought,
-                    environment: self.environment(),
-                    conversation: self.state.conversation.clone(),
-                    after,
-                    max_requests: self.ports.settings.max_requests,
-                    tail: self.ledger.tail.clone(),
-                    parent: ctx.address().recipient().downgrade(),
-                    leash,
-                };
-                Phase::Going { turn: Turn::new(task).start(), _lead: lead }
-            }
-            None => Phase::Stopping(StopReason::Failed(TurnFailure {
+        let slash = slash::read(&content);
+        let aside = slash.is_some();
+        let after = self.append(EventKind::UserMessage { turn: turn.clone(), message, content, aside }, ctx);
+        match slash {
+            Some(slash) => self.obey(slash, turn, after, ctx),
+            None => self.begin_turn(turn, Purpose::Answer, after, ctx),
+        }
+    }
+
+    /// Has the model work on what the log holds now.
+    pub(super) fn begin_turn(&mut self, turn: TurnId, purpose: Purpose, after: u64, ctx: &mut Context<Self>) {
+        let Some(model) = self.ports.models.find(&self.state.model) else {
+            let failure = TurnFailure {
                 kind: FailureKind::Model,
                 message: format!("the model `{}` is not available; choose another", self.state.model),
                 data: serde_json::json!({ "model": self.state.model, "advice": "set the option `model`" }),
-            })),
+            };
+            return self.open_turn(turn, StopReason::Failed(failure), ctx);
         };
+        let (lead, leash) = leash();
+        let task = Task {
+            turn: turn.clone(),
+            purpose,
+            model,
+            system: briefing::system(&self.state),
+            tools: self.ports.toolbox.offer(self.state.mode),
+            thought: self.state.thought,
+            environment: self.environment(),
+            conversation: self.state.conversation.clone(),
+            window_used: self.state.window_used,
+            after,
+            max_requests: self.ports.settings.max_requests,
+            tail: self.ledger.tail.clone(),
+            parent: ctx.address().recipient().downgrade(),
+        };
+        let phase = Phase::Going { turn: Turn::new(task, leash).start(), _lead: lead };
         self.turn = Some(Running { id: turn, usage: Usage::default(), phase, executors: HashMap::new() });
         self.publish();
+    }
+
+    /// A turn that needs no model and is over as soon as it is there.
+    pub(super) fn open_turn(&mut self, turn: TurnId, reason: StopReason, ctx: &mut Context<Self>) {
+        let phase = Phase::Stopping(reason);
+        self.turn = Some(Running { id: turn, usage: Usage::default(), phase, executors: HashMap::new() });
         self.end_if_stopped(ctx);
     }
 
-    fn environment(&self) -> Arc<domain::Environment> {
+    pub(super) fn environment(&self) -> Arc<domain::Environment> {
         self.environment.clone().unwrap_or_else(|| self.ports.settings.environment.clone())
     }
 
@@ -143,7 +159,8 @@ impl Session {
     fn record_given_up(&mut self, ctx: &mut Context<Self>) {
         for Prompt { turn, origin, content, message } in std::mem::take(&mut self.given_up) {
             self.append(EventKind::TurnStarted { turn: turn.clone(), origin }, ctx);
-            self.append(EventKind::UserMessage { turn, message: message.unwrap_or_default(), content }, ctx);
+            let aside = slash::read(&content).is_some();
+            self.append(EventKind::UserMessage { turn, message: message.unwrap_or_default(), content, aside }, ctx);
             for kind in self.state.closing(OutcomeKind::Cancelled, StopReason::Cancelled) {
                 self.append(kind, ctx);
             }
@@ -271,35 +288,55 @@ impl Session {
         if let Some(running) = &mut self.turn {
             running.executors.remove(&call);
         }
+        let failed = outcome.verdict != OutcomeKind::Completed;
         if self.state.calls.contains_key(&call) {
             self.append(EventKind::ToolEnded { call: call.clone(), outcome }, ctx);
         }
-        self.tell_turn(call);
+        self.tell_turn(call, failed);
         self.end_if_stopped(ctx);
     }
 
-    fn tell_turn(&self, call: CallId) {
+    fn tell_turn(&self, call: CallId, failed: bool) {
         if let Some(Running { phase: Phase::Going { turn, .. }, .. }) = &self.turn {
             let at = self.state.head.number;
-            tell(turn, CallEnded { call, at, conversation: self.state.conversation.clone() });
+            tell(turn, CallEnded { call, failed, at, conversation: self.state.conversation.clone() });
         }
     }
 
     /// A call that could not even be planned is recorded with its failure, so that the model and people see it.
     fn refuse_call(&mut self, call: CallId, refusal: Refusal, ctx: &mut Context<Self>) {
         let Some(executor) = self.turn.as_ref().and_then(|running| running.executors.get(&call)) else { return };
+        let (message, request) = (executor.message.clone(), executor.request.clone());
+        self.record_refusal(call, message, request, refusal, ctx);
+    }
+
+    fn record_refusal(
+        &mut self,
+        call: CallId,
+        message: MessageId,
+        request: ToolRequest,
+        refusal: Refusal,
+        ctx: &mut Context<Self>,
+    ) {
         let card = ToolCard {
-            tool: executor.request.tool.clone(),
+            tool: request.tool,
             title: refusal.title,
             kind: refusal.kind,
             locations: Vec::new(),
-            input: executor.request.input.clone(),
+            input: request.input,
             preview: Vec::new(),
             access: Access::Free,
         };
-        let message = executor.message.clone();
         self.append(EventKind::ToolCalled { call: call.clone(), message, card }, ctx);
         self.end_call(call, Outcome::failed(refusal.reason), ctx);
+    }
+
+    /// From here on the model sees the summary in place of what came before.
+    fn compact(&mut self, summary: String, kept_from: Option<MessageId>, ctx: &mut Context<Self>) {
+        self.append(EventKind::Compacted { summary, kept_from }, ctx);
+        if let Some(Running { phase: Phase::Going { turn, .. }, .. }) = &self.turn {
+            tell(turn, Compacted { conversation: self.state.conversation.clone() });
+        }
     }
 
     /// An executor that died without a word.
@@ -339,13 +376,16 @@ impl Handler<TurnEvent> for Session {
             turn::What::Sealed { message, seal } => {
                 self.append(EventKind::ResponseSealed { message, seal }, ctx);
             }
-            turn::What::Noticed { text } => {
-                self.append(EventKind::Noticed { message: MessageId::new(), text }, ctx);
+            turn::What::Noticed { text } => self.notice(text, ctx),
+            turn::What::Barred { call, message, request, reason } => {
+                let refusal = Refusal { kind: ToolKind::Other, title: request.tool.clone(), reason };
+                self.record_refusal(call, message, request, refusal, ctx);
             }
+            turn::What::Summarised { summary, kept_from } => self.compact(summary, kept_from, ctx),
             turn::What::Called { call, message, request } => self.start_call(call, message, request, ctx),
             turn::What::Planned { call, message, entries } => {
                 self.append(EventKind::Planned { call: call.clone(), message, entries }, ctx);
-                self.tell_turn(call);
+                self.tell_turn(call, false);
             }
             turn::What::Used { usage, window } => {
                 if let Some(running) = &mut self.turn {

@@ -163,7 +163,7 @@ async fn requests_sent_before_the_end_are_still_answered() {
         zed    > 2 session/new {"cwd":"/work"}
         zed    > end of file
         zed    < 2 = {"sessionId":"#1","modes":"...","configOptions":"...","models":"..."}
-        zed    < update {"sessionUpdate":"available_commands_update","availableCommands":[]}
+        zed    < update {"sessionUpdate":"available_commands_update","availableCommands":[{"name":"help","description":"Show these commands"},{"name":"status","description":"Show the session, its model, mode and usage"},{"name":"mode","description":"Show or set the mode","input":{"hint":"full | read-only | safe | sandbox"}},{"name":"model","description":"Show or set the model","input":{"hint":"the model's id"}},{"name":"compact","description":"Replace older messages by a summary"}]}
         zed    < end of file
     "##]]
     .assert_eq(&scene.transcript.take());

@@ -56,6 +56,7 @@ impl Conversation {
 
     pub fn apply(&mut self, event: &Event) {
         match &event.kind {
+            EventKind::UserMessage { aside: true, .. } => {}
             EventKind::UserMessage { message, content, .. } => {
                 self.push(Message::User { id: message.clone(), content: content.clone() });
             }
@@ -161,5 +162,26 @@ impl Conversation {
             content: vec![Content::text(format!("What happened so far, in short:\n\n{summary}"))],
         });
         self.messages.extend(tail);
+    }
+}
+
+impl Message {
+    /// Roughly its size in bytes.
+    pub fn weight(&self) -> usize {
+        match self {
+            Message::User { content, .. } => content.iter().map(Content::weight).sum(),
+            Message::Assistant { parts, .. } => parts.iter().map(Part::weight).sum(),
+            Message::Results { results } => results.iter().map(|result| result.text.len()).sum(),
+        }
+    }
+}
+
+impl Part {
+    fn weight(&self) -> usize {
+        match self {
+            Part::Thought(text) | Part::Text(text) => text.len(),
+            Part::Seal(value) => value.to_string().len(),
+            Part::Call { tool, input, .. } => tool.len() + input.to_string().len(),
+        }
     }
 }

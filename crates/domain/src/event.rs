@@ -54,6 +54,9 @@ pub enum EventKind {
         turn: TurnId,
         message: MessageId,
         content: Vec<Content>,
+        /// A command to acpd, which the model does not see.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        aside: bool,
     },
     /// A piece of the model's answer. All pieces of one response share its message id.
     AgentText {

@@ -141,7 +141,7 @@ impl Translator {
             EventKind::AgentThought { message, text } => {
                 vec![self.say(Speaker::Thought, text, message.as_str(), self.place(event))]
             }
-            EventKind::UserMessage { turn, message, content } => self.user_message(event, turn, message, content),
+            EventKind::UserMessage { turn, message, content, .. } => self.user_message(event, turn, message, content),
             EventKind::ToolCalled { call, card, .. } => vec![self.tool_called(event, call, card)],
             EventKind::ToolStarted { call } => {
                 vec![self.update_call(event, call, acp::ToolCallStatus::InProgress, None, None)]

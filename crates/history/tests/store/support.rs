@@ -31,7 +31,10 @@ pub(crate) fn text(number: u64, text: &str) -> Arc<Event> {
 /// The user's message: `Durability::Synced`.
 pub(crate) fn prompt(number: u64, text: &str) -> Arc<Event> {
     let content = vec![Content::text(text)];
-    event(number, EventKind::UserMessage { turn: TurnId::from("t"), message: MessageId::from("m"), content })
+    event(
+        number,
+        EventKind::UserMessage { turn: TurnId::from("t"), message: MessageId::from("m"), content, aside: false },
+    )
 }
 
 /// `Durability::Written`.

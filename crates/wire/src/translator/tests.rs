@@ -52,7 +52,7 @@ fn started(connection: &str) -> EventKind {
 }
 
 fn user(content: Vec<Content>) -> EventKind {
-    EventKind::UserMessage { turn: "t".into(), message: "u".into(), content }
+    EventKind::UserMessage { turn: "t".into(), message: "u".into(), content, aside: false }
 }
 
 fn ended(reason: StopReason) -> EventKind {
@@ -260,14 +260,20 @@ fn who_comes_in_the_middle_is_told_what_is_open() {
         ..attach("other", 4)
     };
     let translator = Translator::new(open);
-    check(&translator.catch_up(Seen::Nothing, 5), &expect![[r#"
+    check(
+        &translator.catch_up(Seen::Nothing, 5),
+        &expect![[r#"
         {"sessionUpdate":"tool_call","toolCallId":"c","kind":"other","status":"in_progress","title":"y","name":"mcp__x__y"}
         {"sessionUpdate":"tool_call","toolCallId":"d","kind":"other","status":"pending","title":"y","name":"mcp__x__y"}
         ask q {"sessionId":"s","toolCall":{"toolCallId":"d","kind":"other","status":"pending","title":"y","name":"mcp__x__y"},"options":[{"optionId":"allow_once","name":"Allow","kind":"allow_once"},{"optionId":"reject_once","name":"Reject","kind":"reject_once"}]}
-    "#]]);
-    check(&translator.catch_up(Seen::Everything, 5), &expect![[r#"
+    "#]],
+    );
+    check(
+        &translator.catch_up(Seen::Everything, 5),
+        &expect![[r#"
         ask q {"sessionId":"s","toolCall":{"toolCallId":"d","kind":"other","status":"pending","title":"y","name":"mcp__x__y"},"options":[{"optionId":"allow_once","name":"Allow","kind":"allow_once"},{"optionId":"reject_once","name":"Reject","kind":"reject_once"}]}
-    "#]]);
+    "#]],
+    );
     assert_eq!(translator.catch_up(Seen::Everything, 4), vec![]);
 }
 

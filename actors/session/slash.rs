@@ -1,0 +1,142 @@
+//! Commands to acpd itself, typed as a prompt: what there is, how it is read, and what it says. The model sees none of it.
+
+use actix::Context;
+use domain::event::Setting;
+use domain::{Content, EventKind, MessageId, Mode, ModelId, Payload, SessionState, StopReason, TurnId};
+
+use super::Session;
+use crate::turn::Purpose;
+
+/// Name, description, and what may follow the name.
+pub(crate) const COMMANDS: [(&str, &str, Option<&str>); 5] = [
+    ("help", "Show these commands", None),
+    ("status", "Show the session, its model, mode and usage", None),
+    ("mode", "Show or set the mode", Some("full | read-only | safe | sandbox")),
+    ("model", "Show or set the model", Some("the model's id")),
+    ("compact", "Replace older messages by a summary", None),
+];
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Slash {
+    Help,
+    Status,
+    Mode(Option<String>),
+    Model(Option<String>),
+    Compact,
+}
+
+/// A prompt is a command if its one block of text begins with the name of one.
+pub(super) fn read(content: &[Content]) -> Option<Slash> {
+    let [Content { payload: Payload::Text { text }, .. }] = content else { return None };
+    let text = text.trim().strip_prefix('/')?;
+    let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let argument = Some(rest.trim().to_owned()).filter(|rest| !rest.is_empty());
+    match name {
+        "help" => Some(Slash::Help),
+        "status" => Some(Slash::Status),
+        "mode" => Some(Slash::Mode(argument)),
+        "model" => Some(Slash::Model(argument)),
+        "compact" => Some(Slash::Compact),
+        _ => None,
+    }
+}
+
+impl Session {
+    /// Carries a command out in the turn that has just been opened for it.
+    pub(super) fn obey(&mut self, slash: Slash, turn: TurnId, after: u64, ctx: &mut Context<Self>) {
+        let said = match slash {
+            Slash::Help => help(),
+            Slash::Status => status(&self.state),
+            Slash::Mode(None) => listing("mode", self.state.mode.id(), Mode::ALL.map(Mode::id)),
+            Slash::Mode(Some(id)) => match Mode::from_id(&id) {
+                Some(mode) => {
+                    self.set(Setting::Mode(mode), format!("The mode is now {id}: {}.", mode.description()), ctx)
+                }
+                None => format!(
+                    "There is no mode `{id}`. {}",
+                    listing("mode", self.state.mode.id(), Mode::ALL.map(Mode::id))
+                ),
+            },
+            Slash::Model(None) => self.models(),
+            Slash::Model(Some(id)) => {
+                let model = ModelId::from(id.as_str());
+                if self.ports.models.list(&self.environment()).iter().any(|info| info.id == model) {
+                    self.set(Setting::Model(model), format!("The model is now {id}."), ctx)
+                } else {
+                    format!("There is no model `{id}`. {}", self.models())
+                }
+            }
+            Slash::Compact if self.state.conversation.messages().len() < 3 => {
+                "There is nothing to compact yet.".to_owned()
+            }
+            Slash::Compact => return self.begin_turn(turn, Purpose::Compact, after, ctx),
+        };
+        self.notice(said, ctx);
+        self.open_turn(turn, StopReason::EndTurn, ctx);
+    }
+
+    fn set(&mut self, setting: Setting, said: String, ctx: &mut Context<Self>) -> String {
+        self.append(EventKind::Configured { setting }, ctx);
+        said
+    }
+
+    pub(super) fn notice(&mut self, text: String, ctx: &mut Context<Self>) {
+        self.append(EventKind::Noticed { message: MessageId::new(), text }, ctx);
+    }
+
+    fn models(&self) -> String {
+        let models = self.ports.models.list(&self.environment());
+        listing("model", self.state.model.as_str(), models.iter().map(|model| model.id.as_str()))
+    }
+}
+
+fn help() -> String {
+    let lines = COMMANDS.map(|(name, description, hint)| {
+        let hint = hint.map(|hint| format!(" [{hint}]")).unwrap_or_default();
+        format!("- `/{name}{hint}`: {description}")
+    });
+    lines.join("\n")
+}
+
+fn listing<'a>(what: &str, current: &str, all: impl IntoIterator<Item = &'a str>) -> String {
+    let all: Vec<String> = all.into_iter().map(|id| format!("`{id}`")).collect();
+    format!("The {what} is `{current}`. There are {}.", all.join(", "))
+}
+
+fn status(state: &SessionState) -> String {
+    let usage = state.usage;
+    [
+        format!("- session: `{}`", state.id),
+        format!("- folder: `{}`", state.cwd.display()),
+        format!("- model: `{}`, thinking: {}", state.model, state.thought.id()),
+        format!("- mode: {}, approval: {}", state.mode.id(), state.approval.id()),
+        format!("- messages: {}", state.messages),
+        format!("- tokens: {} in, {} out; the window holds {} now", usage.input, usage.output, state.window_used),
+    ]
+    .join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_block_of_text_that_begins_with_a_known_name_is_a_command() {
+        let text = |text: &str| read(&[Content::text(text)]);
+        assert_eq!(text("/help"), Some(Slash::Help));
+        assert_eq!(text("  /mode  safe \n"), Some(Slash::Mode(Some("safe".to_owned()))));
+        assert_eq!(text("/model"), Some(Slash::Model(None)));
+        assert_eq!(text("/etc/passwd: what is this?"), None);
+        assert_eq!(text("/helpful"), None);
+        assert_eq!(text("help"), None);
+        assert_eq!(read(&[Content::text("/help"), Content::text("x")]), None);
+        assert_eq!(read(&[]), None);
+    }
+
+    #[test]
+    fn every_command_that_is_offered_is_understood() {
+        for (name, ..) in COMMANDS {
+            assert!(read(&[Content::text(format!("/{name}"))]).is_some(), "{name}");
+        }
+    }
+}

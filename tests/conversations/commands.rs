@@ -1,0 +1,189 @@
+//! Commands to acpd itself, and the summary of older messages.
+
+use domain::Usage;
+use domain::model::ModelError;
+use domain::turn::FailureKind;
+use expect_test::expect;
+use serde_json::{Value, json};
+use testkit::{Scene, Step};
+
+fn hello() -> Vec<Step> {
+    vec![Step::text("Hello"), Step::end()]
+}
+
+#[actix::test]
+async fn commands_are_answered_without_the_model_and_it_does_not_see_them() {
+    let scene = Scene::new(vec![hello()]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    for text in ["/help", "/mode", "/mode reckless", "/mode safe", "/model nobody", "/compact", "/etc/passwd?"] {
+        let prompt = zed.prompt(&session, text).await;
+        zed.answer(prompt).await;
+    }
+    let shown = scene.transcript.take().replace("\\n", "\n");
+    expect![[r##"
+        zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"/help"}]}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"- `/help`: Show these commands
+        - `/status`: Show the session, its model, mode and usage
+        - `/mode [full | read-only | safe | sandbox]`: Show or set the mode
+        - `/model [the model's id]`: Show or set the model
+        - `/compact`: Replace older messages by a summary"},"messageId":"#2"}
+        zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
+        zed    > 4 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"/mode"}]}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"The mode is `full`. There are `full`, `read-only`, `safe`, `sandbox`."},"messageId":"#4"}
+        zed    < 4 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#5"}}}
+        zed    > 5 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"/mode reckless"}]}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"There is no mode `reckless`. The mode is `full`. There are `full`, `read-only`, `safe`, `sandbox`."},"messageId":"#6"}
+        zed    < 5 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#7"}}}
+        zed    > 6 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"/mode safe"}]}
+        zed    < update {"sessionUpdate":"current_mode_update","currentModeId":"safe"}
+        zed    < update {"sessionUpdate":"config_option_update","configOptions":[{"id":"mode","name":"Mode","description":"Which tools there are","category":"mode","type":"select","currentValue":"safe","options":[{"value":"full","name":"Full access","description":"All tools"},{"value":"read-only","name":"Read only","description":"No writing and no commands"},{"value":"safe","name":"Safe","description":"File tools only: no commands, no sub-agents, no MCP tools that may write"},{"value":"sandbox","name":"Sandbox","description":"Commands run in a kernel sandbox without network"}]},{"id":"model","name":"Model","description":"Who answers","category":"model","type":"select","currentValue":"script","options":[{"value":"script","name":"Script script"},{"value":"panicky","name":"Panicky"}]},{"id":"approval","name":"Approval","description":"When to ask before a tool runs","category":"_approval","type":"select","currentValue":"ask","options":[{"value":"ask","name":"Ask first","description":"Ask before writing and before running commands"},{"value":"accept-edits","name":"Accept edits","description":"Edit files without asking; ask before running commands"},{"value":"never","name":"Never ask","description":"Do everything without asking"}]},{"id":"thought_level","name":"Thinking","description":"How long the model may think before it answers","category":"thought_level","type":"select","currentValue":"medium","options":[{"value":"off","name":"Off"},{"value":"low","name":"Low"},{"value":"medium","name":"Medium"},{"value":"high","name":"High"}]}]}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"The mode is now safe: File tools only: no commands, no sub-agents, no MCP tools that may write."},"messageId":"#8"}
+        zed    < 6 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#9"}}}
+        zed    > 7 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"/model nobody"}]}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"There is no model `nobody`. The model is `script`. There are `script`, `panicky`."},"messageId":"#10"}
+        zed    < 7 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#11"}}}
+        zed    > 8 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"/compact"}]}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"There is nothing to compact yet."},"messageId":"#12"}
+        zed    < 8 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#13"}}}
+        zed    > 9 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"/etc/passwd?"}]}
+        model  < user: /etc/passwd?
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#14"}
+        zed    < update {"sessionUpdate":"session_info_update","title":"/etc/passwd?","updatedAt":"T"}
+        zed    < 9 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#15"}}}
+    "##]].assert_eq(&shown);
+}
+
+#[actix::test]
+async fn status_says_what_the_session_is() {
+    let scene = Scene::new(vec![]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let prompt = zed.prompt(&session, "/status").await;
+    let said = zed.update("agent_message_chunk").await;
+    zed.answer(prompt).await;
+    let text = said["params"]["update"]["content"]["text"].as_str().unwrap().replace(&session, "SESSION");
+    expect![[r#"
+        - session: `SESSION`
+        - folder: `/work`
+        - model: `script`, thinking: medium
+        - mode: full, approval: ask
+        - messages: 1
+        - tokens: 0 in, 0 out; the window holds 0 now"#]]
+    .assert_eq(&text);
+}
+
+#[actix::test]
+async fn compact_replaces_older_messages_by_a_summary_and_history_keeps_them() {
+    let scene =
+        Scene::new(vec![hello(), hello(), vec![Step::text("They said "), Step::text("hello."), Step::end()], hello()]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    for text in ["one", "two", "/compact", "three"] {
+        let prompt = zed.prompt(&session, text).await;
+        zed.answer(prompt).await;
+    }
+    let told = scene.transcript.take();
+    zed.call("session/load", json!({ "sessionId": session })).await;
+    let loaded = scene.transcript.take();
+    assert!(loaded.contains("\"text\":\"one\""), "{loaded}");
+    let models: Vec<&str> = told.lines().filter(|line| line.starts_with("model")).collect();
+    expect![[r#"
+        model  < user: one
+        model  < user: one | agent: Hello | user: two
+        model  < user: one | agent: Hello | user: Summarise the conversation so far for somebody who has to go on with it and will see only your summary: what the user wants, what was decided and why, what was done and found (files, commands, results), what is open. Be exact with names, paths and numbers. Write nothing but the summary.
+        model  < user: What happened so far, in short:"#]].assert_eq(&models.join("\n"));
+}
+
+#[actix::test]
+async fn a_window_that_is_nearly_full_is_compacted_before_the_next_request() {
+    let usage = Step::Usage(Usage { input: 170_000, output: 1, ..Usage::default() });
+    let scene = Scene::new(vec![
+        vec![Step::text("Hello"), usage, Step::end()],
+        vec![Step::text("A greeting."), Step::end()],
+        hello(),
+    ]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    for text in ["one", "two"] {
+        let prompt = zed.prompt(&session, text).await;
+        zed.answer(prompt).await;
+    }
+    expect![[r##"
+        zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"one"}]}
+        model  < user: one
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#2"}
+        zed    < update {"sessionUpdate":"usage_update","used":170001,"size":200000}
+        zed    < update {"sessionUpdate":"session_info_update","title":"one","updatedAt":"T"}
+        zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":170001,"inputTokens":170000,"outputTokens":1},"_meta":{"acpd":{"userMessageId":"#3"}}}
+        zed    > 4 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"two"}]}
+        model  < user: one | agent: Hello | user: Summarise the conversation so far for somebody who has to go on with it and will see only your summary: what the user wants, what was decided and why, what was done and found (files, commands, results), what is open. Be exact with names, paths and numbers. Write nothing but the summary.
+        model  < user: What happened so far, in short:
+
+        A greeting. | user: two
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Older messages were replaced by a summary."},"messageId":"compaction-10"}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#4"}
+        zed    < 4 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#5"}}}
+    "##]].assert_eq(&scene.transcript.take());
+}
+
+#[actix::test]
+async fn a_proven_overflow_is_compacted_and_tried_again_once() {
+    let overflow =
+        || Step::Fail(ModelError { kind: FailureKind::Overflow, message: "too long".into(), data: Value::Null });
+    let scene =
+        Scene::new(vec![hello(), vec![overflow()], vec![Step::text("A greeting."), Step::end()], vec![overflow()]]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let prompt = zed.prompt(&session, "one").await;
+    zed.answer(prompt).await;
+    scene.transcript.take();
+    let prompt = zed.prompt(&session, "two").await;
+    zed.answer(prompt).await;
+    expect![[r##"
+        zed    > 4 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"two"}]}
+        model  < user: one | agent: Hello | user: two
+        model  < user: one | agent: Hello | user: Summarise the conversation so far for somebody who has to go on with it and will see only your summary: what the user wants, what was decided and why, what was done and found (files, commands, results), what is open. Be exact with names, paths and numbers. Write nothing but the summary.
+        model  < user: What happened so far, in short:
+
+        A greeting. | user: two
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Older messages were replaced by a summary."},"messageId":"compaction-9"}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"too long"},"messageId":"#4"}
+        zed    < 4 error {"code":-32603,"message":"too long"}
+    "##]].assert_eq(&scene.transcript.take());
+}
+
+#[actix::test]
+async fn a_call_that_fails_again_and_again_is_not_run_a_fourth_time() {
+    let mut answers: Vec<Vec<Step>> = (0..4).map(|_| vec![Step::call("refuse", json!({})), Step::end()]).collect();
+    answers.push(vec![Step::text("I give up."), Step::end()]);
+    let scene = Scene::new(answers);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let prompt = zed.prompt(&session, "go").await;
+    zed.answer(prompt).await;
+    let told = scene.transcript.take();
+    assert_eq!(told.matches("\"status\":\"failed\"").count(), 4, "{told}");
+    assert_eq!(told.lines().filter(|line| line.contains("has failed 3 times in a row")).count(), 2, "{told}");
+}
+
+#[actix::test]
+async fn a_model_that_fails_says_so_in_the_conversation_and_in_the_error() {
+    let failure =
+        |kind| ModelError { kind, message: "overloaded".into(), data: json!({ "provider": "p", "status": 529 }) };
+    let scene = Scene::new(vec![
+        vec![Step::text("On"), Step::Fail(failure(FailureKind::Model))],
+        vec![Step::Fail(failure(FailureKind::Authentication))],
+    ]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    for text in ["one", "two"] {
+        let prompt = zed.prompt(&session, text).await;
+        zed.answer(prompt).await;
+    }
+    expect![[r##"
+        zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"one"}]}
+        model  < user: one
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"On"},"messageId":"#2"}
+        zed    < update {"sessionUpdate":"session_info_update","title":"one","updatedAt":"T"}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"overloaded"},"messageId":"#3"}
+        zed    < 3 error {"code":-32603,"message":"overloaded","data":{"provider":"p","status":529}}
+        zed    > 4 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"two"}]}
+        model  < user: one | agent: On | user: two
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"overloaded"},"messageId":"#4"}
+        zed    < 4 error {"code":-32000,"message":"overloaded","data":{"provider":"p","status":529}}
+    "##]].assert_eq(&scene.transcript.take());
+}
