@@ -251,7 +251,7 @@ impl StreamHandler<Inflow> for Connection {
             Inflow::Message(message) => self.take(message, ctx),
             Inflow::Broken(error) => {
                 tracing::warn!(parent: &self.span, %error, "the client broke the framing");
-                let error = RpcError::invalid_request(&error.to_string());
+                let error = RpcError::invalid_request(error.to_string());
                 self.outbox.push(&rpc::failure(&Id::null(), &error));
                 ctx.stop();
             }

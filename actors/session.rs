@@ -45,7 +45,7 @@ pub(crate) struct Seed {
 
 pub(crate) enum Beginning {
     /// A new session, or a fork.
-    Created(EventKind),
+    Created(Box<EventKind>),
     /// Back from the log, where it was put away in good order.
     Continued,
     /// Back from the log after an unclean end.
@@ -134,7 +134,7 @@ impl Session {
     fn begin(&mut self, beginning: Beginning, ctx: &mut Context<Self>) {
         match beginning {
             Beginning::Created(created) => {
-                self.append(created, ctx);
+                self.append(*created, ctx);
                 self.repair(ctx);
             }
             Beginning::Continued => {}

@@ -150,7 +150,7 @@ impl Connection {
                 }
             }
             Passed::Ended => self.ended(&session, RpcError::internal("the session ended unexpectedly"), ctx),
-            Passed::Unreadable(error) => self.ended(&session, RpcError::internal(&error.to_string()), ctx),
+            Passed::Unreadable(error) => self.ended(&session, RpcError::internal(error.to_string()), ctx),
         }
     }
 
@@ -195,7 +195,7 @@ impl Connection {
             }
             Said::TurnOver { turn, origin, answer } => {
                 let answer = match (answer, unsaved) {
-                    (Ok(_), Some(error)) => Err(RpcError::internal(&error.to_string())),
+                    (Ok(_), Some(error)) => Err(RpcError::internal(error.to_string())),
                     (answer, _) => answer,
                 };
                 if let Some(prompt) = self.prompts.remove(&turn) {

@@ -115,7 +115,7 @@ impl Connection {
             let overview = house.directory().send(Describe).await;
             let overview =
                 overview.map_err(|_| RpcError::internal("the directory of sessions is not there; try again"))?;
-            show(overview, &house).map_err(|error| RpcError::internal(&error.to_string()))
+            show(overview, &house).map_err(|error| RpcError::internal(error.to_string()))
         };
         self.answer_later(id, look, ctx);
     }
@@ -135,7 +135,7 @@ impl Connection {
         if self.attachments.len() < limit || self.attachments.contains_key(session) {
             return Ok(());
         }
-        Err(RpcError::invalid_request(&format!("{limit} sessions are open on this connection; close one first")))
+        Err(RpcError::invalid_request(format!("{limit} sessions are open on this connection; close one first")))
     }
 
     fn attach_as(&self, from: From, extra_roots: Option<Vec<PathBuf>>) -> Attach {

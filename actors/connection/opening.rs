@@ -21,8 +21,11 @@ const READ: usize = 1 << 20;
 
 /// Spawns a session that nobody else can know yet, and enters it.
 pub(super) fn create(house: &House, id: &SessionId, created: EventKind) -> Addr<Session> {
-    let seed =
-        Seed { state: SessionState::new(id.clone()), copied: Vec::new(), beginning: Beginning::Created(created) };
+    let seed = Seed {
+        state: SessionState::new(id.clone()),
+        copied: Vec::new(),
+        beginning: Beginning::Created(Box::new(created)),
+    };
     let live = spawn(house, seed);
     let addr = live.addr.clone();
     tell(&house.directory(), Enter { id: id.clone(), live });
@@ -82,7 +85,7 @@ pub(super) async fn fork(
         approval: state.approval,
         model: state.model.clone(),
     };
-    let live = spawn(house, Seed { state, copied, beginning: Beginning::Created(created) });
+    let live = spawn(house, Seed { state, copied, beginning: Beginning::Created(Box::new(created)) });
     let addr = live.addr.clone();
     tell(&house.directory(), Enter { id: to.clone(), live });
     Ok(addr)
@@ -129,7 +132,7 @@ pub(super) fn unreadable(error: HistoryError) -> RpcError {
     match error {
         HistoryError::UnknownCursor => RpcError::invalid_params("cursor", "unknown cursor"),
         HistoryError::Write(_) | HistoryError::Read(_) | HistoryError::Open(_) | HistoryError::Lost => {
-            RpcError::internal(&error.to_string())
+            RpcError::internal(error.to_string())
         }
     }
 }

@@ -27,6 +27,8 @@ pub(super) struct Ledger {
     pub(super) tail: Arc<Tail>,
     historian: Reach<Historian>,
     life: u32,
+    /// The last event that must be synced before what follows from it; those after it need not be waited for.
+    pub(super) sync_point: u64,
     /// Appended, and not yet sent to the historian.
     unsent: Vec<Arc<Event>>,
     unsent_bytes: usize,
@@ -44,7 +46,7 @@ impl Ledger {
         for event in &copied {
             tail.push(event.clone());
         }
-        Self { tail, historian, life, unsent: copied, unsent_bytes: 0, gathering: false, losses: 0 }
+        Self { tail, historian, life, sync_point: 0, unsent: copied, unsent_bytes: 0, gathering: false, losses: 0 }
     }
 
     fn send(&mut self, meta: SessionMeta, failed: WeakRecipient<RecordFailed>, told: Option<Told>) {
@@ -82,6 +84,9 @@ impl Session {
         self.ledger.tail.push(event.clone());
         self.ledger.unsent_bytes += event.kind.weight();
         let durability = event.kind.durability();
+        if durability == Durability::Synced {
+            self.ledger.sync_point = number;
+        }
         self.ledger.unsent.push(event);
         if durability > Durability::Soon || self.ledger.unsent_bytes > GATHER_BYTES {
             self.submit(ctx);

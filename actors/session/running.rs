@@ -182,8 +182,10 @@ impl Session {
     }
 
     fn start_call(&mut self, call: CallId, message: MessageId, request: ToolRequest, ctx: &mut Context<Self>) {
+        let Some(turn) = self.turn.as_ref().map(|running| running.id.clone()) else { return };
         let site = Arc::new(Site {
             session: self.state.id.clone(),
+            turn,
             cwd: self.state.cwd.clone(),
             extra_roots: self.state.extra_roots.clone(),
             mode: self.state.mode,
@@ -298,7 +300,7 @@ impl Session {
 
     fn tell_turn(&self, call: CallId, failed: bool) {
         if let Some(Running { phase: Phase::Going { turn, .. }, .. }) = &self.turn {
-            let at = self.state.head.number;
+            let at = self.ledger.sync_point;
             tell(turn, CallEnded { call, failed, at, conversation: self.state.conversation.clone() });
         }
     }

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "tests may")]
 
-extern crate acpd_testkit as testkit;
 mod commands;
 mod crashes;
 mod durability;

@@ -102,9 +102,9 @@ async fn a_plan_is_shown_and_the_model_goes_on() {
     expect![[r##"
         zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"plan"}]}
         model  < user: plan
-        zed    < update {"sessionUpdate":"plan","entries":[{"content":"look","priority":"medium","status":"in_progress"},{"content":"tell","priority":"low","status":"pending"}]}
         model  < user: plan | agent: [update_plan] | results: The plan is updated.
         model  < user: plan | agent: [update_plan] | results: The plan is updated. | agent: [update_plan] | results: there is no tool `update_plan`
+        zed    < update {"sessionUpdate":"plan","entries":[{"content":"look","priority":"medium","status":"in_progress"},{"content":"tell","priority":"low","status":"pending"}]}
         zed    < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"other","status":"pending","title":"update_plan","name":"update_plan","rawInput":{"entries":"nonsense"}}
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"other","status":"failed","content":[{"type":"content","content":{"type":"text","text":"there is no tool `update_plan`"}}],"rawOutput":{"text":"there is no tool `update_plan`"}}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done."},"messageId":"#3"}

@@ -7,12 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 
-use crate::{Mode, SessionId};
+use crate::{Mode, SessionId, TurnId};
 
 /// Handed to the toolbox with every call. The roots are absolute; the first is the working folder.
 #[derive(Clone, Debug)]
 pub struct Site {
     pub session: SessionId,
+    /// The turn that the call is part of, and with whose cancellation it ends what it started.
+    pub turn: TurnId,
     pub cwd: PathBuf,
     /// Folders beside `cwd` that the session may work in.
     pub extra_roots: Vec<PathBuf>,

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Access, Mode, Site};
+use crate::{Access, Mode, SessionId, Site, TurnId};
 
 /// The name under which the turn itself keeps the plan; the registry declares it, the turn carries it out.
 pub const UPDATE_PLAN: &str = "update_plan";
@@ -191,6 +191,14 @@ pub trait Toolbox: Send + Sync + 'static {
     /// Looks at a request and says what it would do, without doing it. A refusal (unknown tool, bad input, a path
     /// outside the roots, a tool that the mode leaves out) is what the model hears.
     fn plan(&self, request: ToolRequest, site: Arc<Site>) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>>;
+
+    /// The turn was cancelled: what its calls left running in the background is ended. Returns at once; everybody is
+    /// gone within 2 seconds. What another turn started goes on.
+    fn cancel_turn(&self, _session: &SessionId, _turn: &TurnId) {}
+
+    /// The session leaves memory, or died: everything that its calls left running is ended, and forgotten. Returns at
+    /// once; everybody is gone within 2 seconds.
+    fn close(&self, _session: &SessionId) {}
 }
 
 /// One call, planned and ready to run.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use domain::history::{
     Entry, History, HistoryError, ListQuery, Page, Receipt, Record, SessionMeta, Settled, StoreStatus,
 };
-use domain::{Event, SessionId};
+use domain::{Durability, Event, SessionId};
 use futures_util::future::{BoxFuture, ready};
 
 #[derive(Clone, Default)]
@@ -14,9 +14,15 @@ pub struct MemoryHistory(Arc<Mutex<Shelf>>);
 
 #[derive(Default)]
 struct Shelf {
-    sessions: BTreeMap<SessionId, (BTreeMap<u64, Arc<Event>>, Option<SessionMeta>)>,
+    sessions: BTreeMap<SessionId, Log>,
     manner: Manner,
     held: Vec<Record>,
+}
+
+#[derive(Default)]
+struct Log {
+    events: BTreeMap<u64, Arc<Event>>,
+    meta: Option<SessionMeta>,
 }
 
 #[derive(Default)]
@@ -43,9 +49,9 @@ impl MemoryHistory {
         let mut shelf = self.0.lock().unwrap();
         shelf.manner = Manner::Prompt;
         let held = std::mem::take(&mut shelf.held);
-        let receipts: Vec<Receipt> = held.into_iter().map(|record| shelf.keep(record)).collect();
+        let kept: Vec<_> = held.into_iter().map(|record| shelf.keep(record)).collect();
         drop(shelf);
-        receipts.into_iter().for_each(|receipt| receipt.stamp(Ok(Settled::Synced)));
+        kept.into_iter().for_each(|(receipt, settled)| receipt.stamp(Ok(settled)));
     }
 
     /// Refuses every record as a full disk does, until `release`.
@@ -67,25 +73,30 @@ impl MemoryHistory {
         shelf
             .sessions
             .get(&SessionId::from(session))
-            .map(|(events, _)| events.values().cloned().collect())
+            .map(|log| log.events.values().cloned().collect())
             .unwrap_or_default()
     }
 }
 
 impl Shelf {
-    fn keep(&mut self, record: Record) -> Receipt {
+    /// No safer than the record asks for, so that a wait for more shows as a hang.
+    fn keep(&mut self, record: Record) -> (Receipt, Settled) {
+        let settled = match record.durability() {
+            Durability::Soon | Durability::Written => Settled::Written,
+            Durability::Synced => Settled::Synced,
+        };
         let Record { session, entry, receipt } = record;
         match entry {
             Entry::Append { events, meta } => {
                 let stored = self.sessions.entry(session).or_default();
-                stored.0.extend(events.into_iter().map(|event| (event.number, event)));
-                stored.1 = Some(meta);
+                stored.events.extend(events.into_iter().map(|event| (event.number, event)));
+                stored.meta = Some(meta);
             }
             Entry::Delete => {
                 self.sessions.remove(&session);
             }
         }
-        receipt
+        (receipt, settled)
     }
 }
 
@@ -94,9 +105,9 @@ impl History for MemoryHistory {
         let mut shelf = self.0.lock().unwrap();
         match &shelf.manner {
             Manner::Prompt | Manner::PanickingOnStatus => {
-                let receipt = shelf.keep(record);
+                let (receipt, settled) = shelf.keep(record);
                 drop(shelf);
-                receipt.stamp(Ok(Settled::Synced));
+                receipt.stamp(Ok(settled));
             }
             Manner::Holding => shelf.held.push(record),
             Manner::Failing(error) => {
@@ -120,8 +131,8 @@ impl History for MemoryHistory {
     ) -> BoxFuture<'static, Result<Vec<Arc<Event>>, HistoryError>> {
         let shelf = self.0.lock().unwrap();
         let mut weight = 0;
-        let events = shelf.sessions.get(&session).map(|(events, _)| {
-            events
+        let events = shelf.sessions.get(&session).map(|log| {
+            log.events
                 .range(from..)
                 .map(|(_, event)| event.clone())
                 .take_while(|event| {
@@ -136,7 +147,7 @@ impl History for MemoryHistory {
 
     fn find(&self, session: SessionId) -> BoxFuture<'static, Result<Option<SessionMeta>, HistoryError>> {
         let shelf = self.0.lock().unwrap();
-        let meta = shelf.sessions.get(&session).and_then(|(_, meta)| meta.clone());
+        let meta = shelf.sessions.get(&session).and_then(|log| log.meta.clone());
         Box::pin(ready(Ok(meta)))
     }
 
@@ -145,7 +156,7 @@ impl History for MemoryHistory {
         let mut sessions: Vec<SessionMeta> = shelf
             .sessions
             .values()
-            .filter_map(|(_, meta)| meta.clone())
+            .filter_map(|log| log.meta.clone())
             .filter(|meta| meta.messages > 0 && query.cwd.as_ref().is_none_or(|cwd| meta.cwd == *cwd))
             .collect();
         sessions.sort_by(|a, b| (b.updated, &b.id).cmp(&(a.updated, &a.id)));

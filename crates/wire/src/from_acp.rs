@@ -158,7 +158,7 @@ fn set_one(mut params: Params, option: &str, names: [&str; 2]) -> Result<Call, R
 fn set_config_option(mut params: Params) -> Result<Call, RpcError> {
     let session = params.session()?;
     let option = params.required(["configId"])?;
-    // Seed 000 takes any value; all of ours have names, so that other scalars are taken by how they are written.
+    // One dialect takes any value; all of ours have names, so that other scalars are taken by how they are written.
     let value = match params.take("value") {
         Some(Value::String(value)) => value,
         Some(value @ (Value::Bool(_) | Value::Number(_))) => value.to_string(),

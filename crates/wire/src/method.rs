@@ -9,7 +9,7 @@ pub const SESSION_LOAD: &str = "session/load";
 pub const SESSION_RESUME: &str = "session/resume";
 pub const SESSION_FORK: &str = "session/fork";
 pub const SESSION_LIST: &str = "session/list";
-/// Another name for `session/list` (seed 000).
+/// Another name for `session/list`.
 pub const SESSIONS_LIST: &str = "sessions/list";
 pub const SESSION_PROMPT: &str = "session/prompt";
 pub const SESSION_CLOSE: &str = "session/close";
@@ -17,7 +17,7 @@ pub const SESSION_DELETE: &str = "session/delete";
 pub const SESSION_SET_MODE: &str = "session/set_mode";
 pub const SESSION_SET_MODEL: &str = "session/set_model";
 pub const SESSION_SET_CONFIG_OPTION: &str = "session/set_config_option";
-/// Another name for `session/set_config_option` (seed 000).
+/// Another name for `session/set_config_option`.
 pub const CONFIG_SET: &str = "config/set";
 
 // Our extensions, which may come before `initialize`.

@@ -60,12 +60,12 @@ impl Id {
         Self(Value::from(text).to_string().into())
     }
 
-    /// Takes a number, a string or `null`; nothing else is an id.
     /// The token as it was kept by [`Id::raw`]; None if it is not one.
     pub fn from_raw_text(raw: &str) -> Option<Self> {
         serde_json::from_str::<&RawValue>(raw).ok().and_then(|raw| Self::from_raw(raw).ok())
     }
 
+    /// Takes a number, a string or `null`; nothing else is an id.
     pub fn from_raw(raw: &RawValue) -> Result<Self, RpcError> {
         match raw.get().as_bytes().first() {
             Some(b'"' | b'-' | b'0'..=b'9' | b'n') => Ok(Self(raw.get().into())),

@@ -1,4 +1,4 @@
-//! The blocks of a prompt, in the protocol's words or in those of seeds 002 and 004.
+//! The blocks of a prompt, in the protocol's words or in those of older dialects.
 
 use domain::{Content, Extras, Payload};
 use serde_json::{Map, Value};
@@ -80,7 +80,7 @@ impl Block {
         Ok((payload, meta))
     }
 
-    /// Seed 002 puts the contents one level deeper, under `text` or `blob`.
+    /// One dialect puts the contents one level deeper, under `text` or `blob`.
     fn unwrapped(mut self) -> Self {
         for key in ["text", "blob"] {
             if let Some(Value::Object(_)) = self.0.get(key)

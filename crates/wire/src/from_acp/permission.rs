@@ -22,7 +22,7 @@ pub fn permission_answer(result: Result<&RawValue, &RpcError>) -> Answer {
 }
 
 fn decision(result: &Value) -> Option<Decision> {
-    // The protocol nests the outcome; seeds 000 and 002 write it flat.
+    // The protocol nests the outcome; older dialects write it flat.
     let nested = result.get("outcome")?;
     let (word, fields) = match nested {
         Value::String(word) => (word.as_str(), result),

@@ -143,7 +143,7 @@ fn listing_needs_nothing_and_has_two_names() {
 }
 
 #[test]
-fn prompts_are_taken_in_the_words_of_the_protocol_and_of_the_seeds() {
+fn prompts_are_taken_in_the_words_of_the_protocol_and_of_older_dialects() {
     let blocks = json!([
         {"type": "text", "text": "hi", "annotations": {"priority": 1.0}, "_meta": {"a": 1}},
         {"type": "resource_link", "uri": "file:///a/b.rs?x#l", "size": 3},
