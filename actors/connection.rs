@@ -5,6 +5,7 @@
 
 mod attachment;
 mod calls;
+mod helping;
 mod inlet;
 mod opening;
 pub(crate) mod outbox;
@@ -19,9 +20,10 @@ use domain::{ClientInfo, ConnectionId, Environment, Millis, QuestionId, SessionI
 use serde::Serialize;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use wire::from_acp::{self, Answer as Told};
 use wire::rpc::{self, Incoming, Pending};
+use wire::to_client::Answered;
 use wire::{Abilities, Id, Notice, RpcError};
 
 use attachment::{Attachment, Sight};
@@ -59,8 +61,8 @@ pub(crate) struct Connection {
     attachments: HashMap<SessionId, Attachment>,
     /// Prompts that are not answered yet, by the turn they started.
     prompts: HashMap<TurnId, PendingPrompt>,
-    /// Permission questions that are open at this client, by our request's id.
-    questions: Pending<(SessionId, QuestionId)>,
+    /// What we have asked of this client and it has not answered.
+    asked: Pending<Asked>,
     /// Requests that have not been answered.
     unanswered: usize,
     /// The client sends nothing more; the connection ends when all is answered.
@@ -72,11 +74,14 @@ pub(crate) struct Connection {
 
 enum Phase {
     Fresh,
-    Initialized {
-        client: ClientInfo,
-        #[expect(dead_code, reason = "client files and terminals come with the tools that use them")]
-        abilities: Abilities,
-    },
+    Initialized { client: ClientInfo, abilities: Abilities },
+}
+
+/// A request of ours to the client.
+enum Asked {
+    Permission(SessionId, QuestionId),
+    /// For a tool, which waits at the other end.
+    Help(oneshot::Sender<Answered>),
 }
 
 struct PendingPrompt {
@@ -128,7 +133,7 @@ impl Connection {
             environment,
             attachments: HashMap::new(),
             prompts: HashMap::new(),
-            questions: Pending::default(),
+            asked: Pending::default(),
             unanswered: 0,
             half_closed: false,
             card,
@@ -173,7 +178,7 @@ impl Connection {
                 }
             }
             Incoming::Notice(notice) => self.heed(notice, ctx),
-            Incoming::Reply { id, result } => self.hear(&id, result.as_deref()),
+            Incoming::Reply { id, result } => self.hear(&id, result),
             Incoming::Malformed(error) => self.outbox.push(&rpc::failure(&Id::null(), &error)),
         }
     }
@@ -206,10 +211,18 @@ impl Connection {
         }
     }
 
-    /// A reply to a permission question. One to a question that is settled meanwhile finds nothing and is dropped.
-    fn hear(&mut self, id: &Id, result: Result<&serde_json::value::RawValue, &RpcError>) {
-        let Some((session, question)) = self.questions.take(id) else { return };
-        let decision = match from_acp::permission_answer(result) {
+    /// A reply to a request of ours. One to a question that is settled meanwhile finds nothing and is dropped.
+    fn hear(&mut self, id: &Id, result: Answered) {
+        let (session, question) = match self.asked.take(id) {
+            None => return,
+            Some(Asked::Help(tool)) => {
+                // The tool may have ended meanwhile.
+                let _ = tool.send(result);
+                return;
+            }
+            Some(Asked::Permission(session, question)) => (session, question),
+        };
+        let decision = match from_acp::permission_answer(result.as_deref()) {
             Told::Decided(decision) => decision,
             // The question stays open for the others, and waits if there is none.
             Told::NoAnswer => return,

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use actix::{Actor, ActorContext, Addr, AsyncContext, Context, WeakRecipient};
 use domain::card::{Activity, OpenQuestion, SessionCard};
+use domain::editor::Editor;
 use domain::state::Asked;
 use domain::{Environment, Event, EventKind, SeenFiles, SessionId, SessionState};
 use tokio::sync::watch;
@@ -74,6 +75,8 @@ pub(crate) struct Session {
     /// Of the client that opened the session; a second one does not change it.
     environment: Option<Arc<Environment>>,
     seen: Arc<SeenFiles>,
+    /// The editor that sent the running turn's prompt.
+    editor: Option<Arc<dyn Editor>>,
     turn: Option<Running>,
     /// Prompts that wait in line, and those among them that were cancelled and are recorded as such after this turn.
     waiting: VecDeque<Prompt>,
@@ -116,6 +119,7 @@ impl Session {
             attaches: 0,
             environment: None,
             seen: Arc::default(),
+            editor: None,
             turn: None,
             waiting: VecDeque::new(),
             given_up: Vec::new(),
@@ -241,6 +245,7 @@ impl Actor for Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.ledger.tail.end();
+        self.ports.toolbox.close(&self.state.id);
     }
 }
 

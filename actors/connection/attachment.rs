@@ -10,7 +10,7 @@ use wire::to_acp::{self, Menu};
 use wire::translator::{Attach as View, Viewer};
 use wire::{Id, RpcError, Said, Seen, Translator, method};
 
-use super::Connection;
+use super::{Asked, Connection};
 use crate::cursor::{Cursor, Passed};
 use crate::session::{self, Attached, Presence, Session};
 
@@ -131,7 +131,7 @@ impl Connection {
     pub(super) fn detach(&mut self, session: &SessionId, ctx: &mut Context<Self>) {
         self.cancel_cursor(session, ctx);
         self.attachments.remove(session);
-        self.questions.take_where(|_, (of, _)| of == session);
+        self.asked.take_where(|_, asked| matches!(asked, Asked::Permission(of, _) if of == session));
         self.publish();
     }
 
@@ -185,10 +185,12 @@ impl Connection {
                 // Unique across daemon lives and askings, so that an old answer never meets a new question.
                 let id = Id::from_text(QuestionId::new().as_str());
                 self.outbox.push(&rpc::request(&id, method::SESSION_REQUEST_PERMISSION, &params));
-                self.questions.insert(id, (session.clone(), question));
+                self.asked.insert(id, Asked::Permission(session.clone(), question));
             }
             Said::Settled { question } => {
-                for (id, _) in self.questions.take_where(|_, (_, open)| *open == question) {
+                for (id, _) in
+                    self.asked.take_where(|_, asked| matches!(asked, Asked::Permission(_, open) if *open == question))
+                {
                     let params = serde_json::json!({ "requestId": id });
                     self.outbox.push(&rpc::notification(method::CANCEL_REQUEST, &params));
                 }

@@ -3,9 +3,11 @@
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use actix::{ActorFutureExt, Addr, AsyncContext, Context, WrapFuture};
 use domain::card::{Activity, StatusCard};
+use domain::editor::{Editor, Offers};
 use domain::event::Setting;
 use domain::history::ListQuery;
 use domain::{Approval, EventKind, Mode, ModelId, Origin, SessionId, ThoughtLevel, TurnId};
@@ -16,6 +18,7 @@ use wire::to_acp::{self, AgentFacts, Menu};
 use wire::{Id, RpcError, Seen};
 
 use super::attachment::{Answering, commands};
+use super::helping::ClientEditor;
 use super::{Connection, PendingPrompt, Phase, opening};
 use crate::directory::{Describe, Fate, Leave, Overview};
 use crate::house::House;
@@ -286,7 +289,8 @@ impl Connection {
         // The turn's id is chosen here, so that its end can be told apart before the session has even replied.
         let turn = TurnId::new();
         let origin = Origin { connection: self.id.clone(), bridge: self.bridge.clone(), request: id.raw().to_owned() };
-        let sent = attachment.addr.send(session::Prompt { turn: turn.clone(), origin, content, message });
+        let editor = self.as_editor(&session, ctx);
+        let sent = attachment.addr.send(session::Prompt { turn: turn.clone(), origin, content, message, editor });
         self.prompts.insert(turn.clone(), PendingPrompt { request: id, session });
         ctx.spawn(sent.into_actor(self).map(move |taken, this, ctx| {
             let error = match taken {
@@ -301,6 +305,24 @@ impl Connection {
                 this.answer(&prompt.request, Err::<Value, _>(error), ctx);
             }
         }));
+    }
+
+    /// What the tools of this client's prompts may ask of it.
+    fn as_editor(&self, session: &SessionId, ctx: &Context<Self>) -> Option<Arc<dyn Editor>> {
+        let Phase::Initialized { abilities, .. } = &self.phase else { return None };
+        let offers = Offers {
+            read_files: abilities.read_files,
+            write_files: abilities.write_files,
+            terminal: abilities.terminal,
+        };
+        (offers != Offers::default()).then(|| {
+            Arc::new(ClientEditor {
+                connection: self.id.clone(),
+                session: session.clone(),
+                offers,
+                reach: ctx.address().recipient().downgrade(),
+            }) as Arc<dyn Editor>
+        })
     }
 
     fn close_session(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, MessageResult, WeakAddr, WrapFuture};
+use domain::editor::Editor;
 use domain::event::Setting;
 use domain::history::HistoryError;
 use domain::state::{Asked, OpenCall};
@@ -83,6 +84,8 @@ pub(crate) struct Prompt {
     pub(crate) origin: Origin,
     pub(crate) content: Vec<Content>,
     pub(crate) message: Option<MessageId>,
+    /// Who sent it, as far as it helps the tools.
+    pub(crate) editor: Option<Arc<dyn Editor>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

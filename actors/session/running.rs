@@ -47,7 +47,8 @@ struct Executor {
 
 impl Session {
     pub(super) fn start_turn(&mut self, prompt: Prompt, ctx: &mut Context<Self>) {
-        let Prompt { turn, origin, content, message } = prompt;
+        let Prompt { turn, origin, content, message, editor } = prompt;
+        self.editor = editor;
         self.append(EventKind::TurnStarted { turn: turn.clone(), origin }, ctx);
         let message = message.unwrap_or_default();
         let slash = slash::read(&content);
@@ -107,6 +108,9 @@ impl Session {
         if matches!(running.phase, Phase::Stopping(_)) {
             return;
         }
+        if reason == StopReason::Cancelled {
+            self.ports.toolbox.cancel_turn(&self.state.id, &running.id);
+        }
         running.phase = Phase::Stopping(reason);
         for executor in running.executors.values() {
             tell(&executor.addr, tool_executor::Cancel);
@@ -157,7 +161,7 @@ impl Session {
 
     /// Prompts that were cancelled while they waited have their turn in the log all the same, which answers them.
     fn record_given_up(&mut self, ctx: &mut Context<Self>) {
-        for Prompt { turn, origin, content, message } in std::mem::take(&mut self.given_up) {
+        for Prompt { turn, origin, content, message, .. } in std::mem::take(&mut self.given_up) {
             self.append(EventKind::TurnStarted { turn: turn.clone(), origin }, ctx);
             let aside = slash::read(&content).is_some();
             self.append(EventKind::UserMessage { turn, message: message.unwrap_or_default(), content, aside }, ctx);
@@ -191,6 +195,7 @@ impl Session {
             mode: self.state.mode,
             environment: self.environment(),
             seen: self.seen.clone(),
+            editor: self.editor.clone(),
         });
         let Some(running) = &mut self.turn else { return };
         let (lead, leash) = leash();

@@ -7,6 +7,7 @@ pub mod card;
 pub mod client;
 pub mod content;
 pub mod conversation;
+pub mod editor;
 pub mod event;
 pub mod history;
 pub mod id;

@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 
+use crate::editor::Editor;
 use crate::{Mode, SessionId, TurnId};
 
 /// Handed to the toolbox with every call. The roots are absolute; the first is the working folder.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Site {
     pub session: SessionId,
     /// The turn that the call is part of, and with whose cancellation it ends what it started.
@@ -21,6 +22,8 @@ pub struct Site {
     pub mode: Mode,
     pub environment: Arc<Environment>,
     pub seen: Arc<SeenFiles>,
+    /// The editor that sent the prompt, if it is still there and offers anything.
+    pub editor: Option<Arc<dyn Editor>>,
 }
 
 impl Site {

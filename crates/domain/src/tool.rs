@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Access, Mode, SessionId, Site, TurnId};
+use crate::{Access, ConnectionId, Mode, SessionId, Site, TurnId};
 
 /// The name under which the turn itself keeps the plan; the registry declares it, the turn carries it out.
 pub const UPDATE_PLAN: &str = "update_plan";
@@ -81,6 +81,12 @@ pub enum ToolContent {
         data: String,
         mime: String,
     },
+    /// A terminal of one editor, which only that editor can show, and only while it lives. Others get the text that
+    /// stands beside it.
+    Terminal {
+        id: String,
+        owner: ConnectionId,
+    },
 }
 
 impl ToolContent {
@@ -93,6 +99,7 @@ impl ToolContent {
             Self::Text { text } => text.len(),
             Self::Diff { old, new, .. } => old.as_ref().map_or(0, String::len) + new.len(),
             Self::Image { data, .. } => data.len(),
+            Self::Terminal { id, .. } => id.len(),
         }
     }
 }

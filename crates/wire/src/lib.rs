@@ -12,6 +12,7 @@ pub mod method;
 pub mod rpc;
 mod shallow;
 pub mod to_acp;
+pub mod to_client;
 pub mod translator;
 #[cfg(test)]
 mod witness;

@@ -46,3 +46,10 @@ pub const CANCEL_REQUEST: &str = "$/cancel_request";
 // What we send to a client.
 pub const SESSION_UPDATE: &str = "session/update";
 pub const SESSION_REQUEST_PERMISSION: &str = "session/request_permission";
+pub const FS_READ_TEXT_FILE: &str = "fs/read_text_file";
+pub const FS_WRITE_TEXT_FILE: &str = "fs/write_text_file";
+pub const TERMINAL_CREATE: &str = "terminal/create";
+pub const TERMINAL_OUTPUT: &str = "terminal/output";
+pub const TERMINAL_WAIT_FOR_EXIT: &str = "terminal/wait_for_exit";
+pub const TERMINAL_KILL: &str = "terminal/kill";
+pub const TERMINAL_RELEASE: &str = "terminal/release";

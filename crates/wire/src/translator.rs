@@ -199,7 +199,7 @@ impl Translator {
     }
 
     fn tool_progressed(&self, event: &Event, call: &CallId, content: &[ToolContent]) -> Said {
-        let content = content::tool_content(content);
+        let content = content::tool_content(content, self.live(event));
         self.update_call(event, call, acp::ToolCallStatus::InProgress, Some(content), None)
     }
 
@@ -211,7 +211,7 @@ impl Translator {
             }
         };
         let content = match (outcome.content.is_empty(), outcome.text.is_empty()) {
-            (false, _) => Some(content::tool_content(&outcome.content)),
+            (false, _) => Some(content::tool_content(&outcome.content, self.live(event))),
             (true, false) => Some(vec![content::text_content(&outcome.text)]),
             // Nothing to show leaves what was shown before.
             (true, true) => None,
@@ -311,6 +311,11 @@ impl Translator {
             Said::Update(rpc::notification(method::SESSION_UPDATE, &Params::new(&self.session, update, place)))
         };
         updates.iter().enumerate().map(one).collect()
+    }
+
+    /// The viewer, if the event is not one that happened before it came.
+    fn live(&self, event: &Event) -> Option<&ConnectionId> {
+        (event.number > self.head).then_some(&self.viewer.connection)
     }
 
     fn place(&self, event: &Event) -> Option<(u32, u64)> {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use agent_client_protocol_schema::v1 as acp;
 use domain::tool::{Location, PlanStatus, Priority};
-use domain::{CallId, Content, Payload, PlanEntry, ToolCard, ToolContent, ToolKind};
+use domain::{CallId, ConnectionId, Content, Payload, PlanEntry, ToolCard, ToolContent, ToolKind};
 use serde_json::Value;
 
 /// A path that JSON can hold. One that is not UTF-8 is shown as well as can be, rather than not at all.
@@ -75,23 +75,27 @@ pub(crate) fn pending_call(call: &CallId, card: &ToolCard) -> acp::ToolCallUpdat
         .name(card.tool.clone())
         .kind(kind(card.kind))
         .status(acp::ToolCallStatus::Pending)
-        .content((!card.preview.is_empty()).then(|| tool_content(&card.preview)))
+        .content((!card.preview.is_empty()).then(|| tool_content(&card.preview, None)))
         .locations((!card.locations.is_empty()).then(|| card.locations.iter().map(location).collect::<Vec<_>>()))
         .raw_input((!card.input.is_null()).then(|| card.input.clone()));
     acp::ToolCallUpdate::new(call.to_string(), fields)
 }
 
-pub(crate) fn tool_content(content: &[ToolContent]) -> Vec<acp::ToolCallContent> {
+/// `viewer` is the connection that is told, if it is told live: a terminal is shown to its owner alone and while it lives.
+pub(crate) fn tool_content(content: &[ToolContent], viewer: Option<&ConnectionId>) -> Vec<acp::ToolCallContent> {
     let one = |content: &ToolContent| match content {
-        ToolContent::Text { text } => text_content(text),
-        ToolContent::Diff { path: file, old, new } => {
-            acp::ToolCallContent::Diff(acp::Diff::new(path(file), new).old_text(old.clone()))
+        ToolContent::Terminal { id, owner } => {
+            (viewer == Some(owner)).then(|| acp::ToolCallContent::Terminal(acp::Terminal::new(id.clone())))
         }
-        ToolContent::Image { data, mime } => acp::ToolCallContent::Content(acp::Content::new(
+        ToolContent::Text { text } => Some(text_content(text)),
+        ToolContent::Diff { path: file, old, new } => {
+            Some(acp::ToolCallContent::Diff(acp::Diff::new(path(file), new).old_text(old.clone())))
+        }
+        ToolContent::Image { data, mime } => Some(acp::ToolCallContent::Content(acp::Content::new(
             acp::ContentBlock::Image(acp::ImageContent::new(data, mime)),
-        )),
+        ))),
     };
-    content.iter().map(one).collect()
+    content.iter().filter_map(one).collect()
 }
 
 pub(crate) fn text_content(text: &str) -> acp::ToolCallContent {

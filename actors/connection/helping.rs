@@ -1,0 +1,120 @@
+//! The client as the editor of its own prompts: its files and terminals, asked for over this connection and no other.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use actix::{Context, Handler, Message, WeakRecipient};
+use domain::editor::{Editor, EditorError, Offers, TerminalExit, TerminalId, TerminalOrder, TerminalOutput};
+use domain::{ConnectionId, QuestionId, SessionId};
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use tokio::sync::oneshot;
+use wire::to_client::{self, Answered};
+use wire::{Id, method, rpc};
+
+use super::{Asked, Connection};
+use crate::mail::report;
+
+/// A client that does not answer in this time counts as gone. A command may run for as long as it likes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Sends a request to the client; the answer goes back by the channel, which closes if the connection does.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct AskClient {
+    method: &'static str,
+    params: Value,
+    answer: Option<oneshot::Sender<Answered>>,
+}
+
+impl Handler<AskClient> for Connection {
+    type Result = ();
+
+    fn handle(&mut self, ask: AskClient, _: &mut Context<Self>) {
+        let AskClient { method, params, answer } = ask;
+        let id = Id::from_text(QuestionId::new().as_str());
+        self.outbox.push(&rpc::request(&id, method, &params));
+        if let Some(answer) = answer {
+            self.asked.insert(id, Asked::Help(answer));
+        }
+    }
+}
+
+pub(super) struct ClientEditor {
+    pub(super) connection: ConnectionId,
+    pub(super) session: SessionId,
+    pub(super) offers: Offers,
+    pub(super) reach: WeakRecipient<AskClient>,
+}
+
+impl ClientEditor {
+    fn ask(&self, method: &'static str, params: Value) -> BoxFuture<'static, Result<Answered, EditorError>> {
+        let (tell, told) = oneshot::channel();
+        let sent = report(&self.reach, AskClient { method, params, answer: Some(tell) });
+        Box::pin(async move {
+            if !sent {
+                return Err(EditorError::Gone);
+            }
+            told.await.map_err(|_| EditorError::Gone)
+        })
+    }
+
+    fn ask_briefly<T: 'static>(
+        &self,
+        method: &'static str,
+        params: Value,
+        read: fn(Answered) -> Result<T, EditorError>,
+    ) -> BoxFuture<'static, Result<T, EditorError>> {
+        let answer = self.ask(method, params);
+        Box::pin(async move {
+            let answer = tokio::time::timeout(PATIENCE, answer).await.map_err(|_| EditorError::Gone)??;
+            read(answer)
+        })
+    }
+}
+
+impl Editor for ClientEditor {
+    fn offers(&self) -> Offers {
+        self.offers
+    }
+
+    fn connection(&self) -> ConnectionId {
+        self.connection.clone()
+    }
+
+    fn read_text(&self, path: PathBuf) -> BoxFuture<'static, Result<String, EditorError>> {
+        let params = to_client::read_text(&self.session, path);
+        self.ask_briefly(method::FS_READ_TEXT_FILE, params, to_client::text)
+    }
+
+    fn write_text(&self, path: PathBuf, text: String) -> BoxFuture<'static, Result<(), EditorError>> {
+        let params = to_client::write_text(&self.session, path, text);
+        self.ask_briefly(method::FS_WRITE_TEXT_FILE, params, to_client::done)
+    }
+
+    fn open_terminal(&self, order: TerminalOrder) -> BoxFuture<'static, Result<TerminalId, EditorError>> {
+        let params = to_client::open_terminal(&self.session, order);
+        self.ask_briefly(method::TERMINAL_CREATE, params, to_client::terminal_id)
+    }
+
+    fn terminal_output(&self, terminal: TerminalId) -> BoxFuture<'static, Result<TerminalOutput, EditorError>> {
+        let params = to_client::terminal(&self.session, &terminal);
+        self.ask_briefly(method::TERMINAL_OUTPUT, params, to_client::terminal_output)
+    }
+
+    fn terminal_exit(&self, terminal: TerminalId) -> BoxFuture<'static, Result<TerminalExit, EditorError>> {
+        let params = to_client::terminal(&self.session, &terminal);
+        let answer = self.ask(method::TERMINAL_WAIT_FOR_EXIT, params);
+        Box::pin(async move { to_client::terminal_exit(answer.await?) })
+    }
+
+    fn kill_terminal(&self, terminal: TerminalId) -> BoxFuture<'static, Result<(), EditorError>> {
+        let params = to_client::terminal(&self.session, &terminal);
+        self.ask_briefly(method::TERMINAL_KILL, params, to_client::done)
+    }
+
+    fn release_terminal(&self, terminal: TerminalId) {
+        let params = to_client::terminal(&self.session, &terminal);
+        report(&self.reach, AskClient { method: method::TERMINAL_RELEASE, params, answer: None });
+    }
+}

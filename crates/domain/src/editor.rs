@@ -1,0 +1,76 @@
+//! The port to the editor that sent a prompt: its unsaved files and its terminals, as far as it offers them.
+
+use std::path::PathBuf;
+
+use futures_util::future::BoxFuture;
+
+use crate::ConnectionId;
+
+/// Handed to tools with their site. Every call goes to that one editor and to no other.
+pub trait Editor: Send + Sync + 'static {
+    fn offers(&self) -> Offers;
+
+    /// Where it is connected; a terminal of it can be shown only there.
+    fn connection(&self) -> ConnectionId;
+
+    /// The text of a file as the editor has it, unsaved changes included.
+    fn read_text(&self, path: PathBuf) -> BoxFuture<'static, Result<String, EditorError>>;
+
+    fn write_text(&self, path: PathBuf, text: String) -> BoxFuture<'static, Result<(), EditorError>>;
+
+    /// Starts a command in a terminal of the editor and gives the terminal's id. It must be released in the end.
+    fn open_terminal(&self, order: TerminalOrder) -> BoxFuture<'static, Result<TerminalId, EditorError>>;
+
+    fn terminal_output(&self, terminal: TerminalId) -> BoxFuture<'static, Result<TerminalOutput, EditorError>>;
+
+    /// Resolves when the command has ended, however long that takes.
+    fn terminal_exit(&self, terminal: TerminalId) -> BoxFuture<'static, Result<TerminalExit, EditorError>>;
+
+    fn kill_terminal(&self, terminal: TerminalId) -> BoxFuture<'static, Result<(), EditorError>>;
+
+    /// Sent without waiting for an answer, so that it can be sent from a drop.
+    fn release_terminal(&self, terminal: TerminalId);
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offers {
+    pub read_files: bool,
+    pub write_files: bool,
+    pub terminal: bool,
+}
+
+/// An editor's own name for one of its terminals.
+pub type TerminalId = String;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TerminalOrder {
+    pub command: String,
+    pub args: Vec<String>,
+    pub environment: Vec<(String, String)>,
+    pub cwd: PathBuf,
+    /// The editor keeps this many bytes of output, the newest.
+    pub output_limit: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TerminalOutput {
+    pub text: String,
+    pub truncated: bool,
+    /// Set once the command has ended.
+    pub exit: Option<TerminalExit>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TerminalExit {
+    pub code: Option<u32>,
+    pub signal: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EditorError {
+    /// It hung up, or did not answer in time. For files that means the disk.
+    #[error("the editor is gone")]
+    Gone,
+    #[error("the editor refused: {0}")]
+    Refused(String),
+}

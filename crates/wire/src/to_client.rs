@@ -1,0 +1,77 @@
+//! Our requests to a client's files and terminals, and what it answers.
+
+use agent_client_protocol_schema::v1 as acp;
+use domain::SessionId;
+use domain::editor::{EditorError, TerminalExit, TerminalOrder, TerminalOutput};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use std::path::PathBuf;
+
+use crate::rpc::RpcError;
+use crate::to_acp::value;
+
+pub fn read_text(session: &SessionId, path: PathBuf) -> Value {
+    value(&acp::ReadTextFileRequest::new(session.to_string(), path))
+}
+
+pub fn write_text(session: &SessionId, path: PathBuf, text: String) -> Value {
+    value(&acp::WriteTextFileRequest::new(session.to_string(), path, text))
+}
+
+pub fn open_terminal(session: &SessionId, order: TerminalOrder) -> Value {
+    let variables = order.environment.into_iter().map(|(name, value)| acp::EnvVariable::new(name, value));
+    let request = acp::CreateTerminalRequest::new(session.to_string(), order.command)
+        .args(order.args)
+        .env(variables.collect())
+        .cwd(order.cwd)
+        .output_byte_limit(order.output_limit);
+    value(&request)
+}
+
+/// The parameters of every request about one terminal.
+pub fn terminal(session: &SessionId, terminal: &str) -> Value {
+    value(&acp::TerminalOutputRequest::new(session.to_string(), terminal.to_owned()))
+}
+
+/// What a client answered, or why it did not.
+pub type Answered = Result<Box<RawValue>, RpcError>;
+
+pub fn text(answer: Answered) -> Result<String, EditorError> {
+    read::<acp::ReadTextFileResponse>(answer).map(|answer| answer.content)
+}
+
+/// An answer in which nothing but its coming matters.
+pub fn done(answer: Answered) -> Result<(), EditorError> {
+    answer.map(|_| ()).map_err(refused)
+}
+
+pub fn terminal_id(answer: Answered) -> Result<String, EditorError> {
+    read::<acp::CreateTerminalResponse>(answer).map(|answer| answer.terminal_id.to_string())
+}
+
+pub fn terminal_output(answer: Answered) -> Result<TerminalOutput, EditorError> {
+    read::<acp::TerminalOutputResponse>(answer).map(|answer| TerminalOutput {
+        text: answer.output,
+        truncated: answer.truncated,
+        exit: answer.exit_status.map(exit),
+    })
+}
+
+pub fn terminal_exit(answer: Answered) -> Result<TerminalExit, EditorError> {
+    read::<acp::WaitForTerminalExitResponse>(answer).map(|answer| exit(answer.exit_status))
+}
+
+fn exit(status: acp::TerminalExitStatus) -> TerminalExit {
+    TerminalExit { code: status.exit_code, signal: status.signal }
+}
+
+fn read<T: DeserializeOwned>(answer: Answered) -> Result<T, EditorError> {
+    let answer = answer.map_err(refused)?;
+    serde_json::from_str(answer.get())
+        .map_err(|error| EditorError::Refused(format!("its answer makes no sense: {error}")))
+}
+
+fn refused(error: RpcError) -> EditorError {
+    EditorError::Refused(error.message)
+}
