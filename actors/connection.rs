@@ -105,7 +105,6 @@ impl Connection {
         });
         let settings = &house.ports().settings;
         ctx.add_stream(inflow(reader, settings.frame_limit, outbox.gate(settings.outbox_limit), framing));
-        let environment = settings.environment.clone();
         let card = watch::Sender::new(ConnectionCard {
             id: id.clone(),
             client: ClientInfo::default(),
@@ -130,7 +129,7 @@ impl Connection {
             outbox,
             phase: Phase::Fresh,
             bridge: None,
-            environment,
+            environment: Arc::default(),
             attachments: HashMap::new(),
             prompts: HashMap::new(),
             asked: Pending::default(),
@@ -146,6 +145,11 @@ impl Connection {
             Phase::Initialized { client, .. } if !client.name.is_empty() => client.name.clone(),
             Phase::Initialized { .. } | Phase::Fresh => "unnamed".to_owned(),
         }
+    }
+
+    /// Where this client's keys and programs are found.
+    fn whole_environment(&self) -> Environment {
+        self.environment.over(&self.house.ports().settings.base.get())
     }
 
     /// Answers a request. Every request passes here once.

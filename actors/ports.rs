@@ -7,7 +7,7 @@ use std::time::Duration;
 use domain::history::History;
 use domain::model::Catalogue;
 use domain::tool::Toolbox;
-use domain::{Approval, Environment, Folders, Mode};
+use domain::{Approval, BaseEnvironment, Folders, Mode};
 
 #[derive(Clone)]
 pub struct Ports {
@@ -42,8 +42,8 @@ pub struct Settings {
     pub version: &'static str,
     /// The home that this daemon serves; a client that names another is refused.
     pub home: Option<PathBuf>,
-    /// For clients that bring no environment of their own.
-    pub environment: Arc<Environment>,
+    /// What the environments of clients rest on.
+    pub base: Arc<BaseEnvironment>,
 }
 
 /// What becomes of a prompt that comes while another runs.
@@ -78,7 +78,7 @@ impl Default for Settings {
             cancel_patience: Duration::from_secs(2),
             version: env!("CARGO_PKG_VERSION"),
             home: None,
-            environment: Arc::default(),
+            base: Arc::default(),
         }
     }
 }

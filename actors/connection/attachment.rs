@@ -74,7 +74,7 @@ impl Connection {
         let translator = Translator::new(View {
             session: session.clone(),
             viewer: Viewer { connection: self.id.clone(), bridge: self.bridge.clone(), places: self.bridge.is_some() },
-            menu: Menu { models: self.house.ports().models.list(&self.environment), mode, approval, model, thought },
+            menu: Menu { models: self.house.ports().models.list(&self.whole_environment()), mode, approval, model, thought },
             head,
             own_from: if matches!(answer, Answering::Resume(_)) { next } else { head + 1 },
             open_calls,

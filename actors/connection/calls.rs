@@ -78,7 +78,7 @@ impl Connection {
             return self.answer(&id, Err::<Value, _>(error), ctx);
         }
         let ports = self.house.ports();
-        let model = ports.models.find(&ports.models.default_model(&self.environment));
+        let model = ports.models.find(&ports.models.default_model(&self.whole_environment()));
         let facts = AgentFacts {
             images: model.as_ref().is_some_and(|model| model.info().images),
             audio: model.as_ref().is_some_and(|model| model.info().audio),
@@ -157,7 +157,7 @@ impl Connection {
             extra_roots: new.extra_roots.clone(),
             mode: settings.mode,
             approval: settings.approval,
-            model: house.ports().models.default_model(&self.environment),
+            model: house.ports().models.default_model(&self.whole_environment()),
         };
         let attach = self.attach_as(From::Head, None);
         let open = async move {
@@ -455,6 +455,6 @@ fn status(overview: Overview, house: &House) -> StatusCard {
         sessions: overview.sessions.len(),
         connections: overview.connections.len(),
         store: overview.store,
-        model: ports.models.default_model(&ports.settings.environment),
+        model: ports.models.default_model(&ports.settings.base.get()),
     }
 }

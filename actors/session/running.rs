@@ -99,7 +99,11 @@ impl Session {
     }
 
     pub(super) fn environment(&self) -> Arc<domain::Environment> {
-        self.environment.clone().unwrap_or_else(|| self.ports.settings.environment.clone())
+        let base = self.ports.settings.base.get();
+        match &self.environment {
+            Some(own) => own.over(&base).into(),
+            None => base,
+        }
     }
 
     /// Ends the turn early: the model is dropped at once, the tools are told to end, and when they have the turn ends.

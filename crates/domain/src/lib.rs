@@ -25,7 +25,7 @@ pub use event::{Durability, Event, EventKind, Millis};
 pub use id::{CallId, ConnectionId, MessageId, ModelId, Place, QuestionId, SessionId, TurnId};
 pub use permission::{Access, Choice, Decision, Grant, Question, Verdict};
 pub use preset::{Approval, Mode, ThoughtLevel};
-pub use site::{Environment, Folders, SeenFiles, Site};
+pub use site::{BaseEnvironment, Environment, Folders, SeenFiles, Site};
 pub use state::SessionState;
 pub use tool::{Outcome, PlanEntry, ToolCard, ToolContent, ToolKind};
 pub use turn::{StopReason, TurnFailure, Usage};

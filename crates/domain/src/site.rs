@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use futures_util::future::BoxFuture;
 
@@ -48,6 +48,48 @@ impl Environment {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    /// These variables over those of `base`. `PATH` is merged, with the entries of this one first.
+    #[must_use]
+    pub fn over(&self, base: &Environment) -> Environment {
+        let mut merged = base.0.clone();
+        merged.extend(self.0.clone());
+        if let (Some(first), Some(then)) = (self.get(PATH), base.get(PATH)) {
+            merged.insert(PATH.to_owned(), join_paths(first, then));
+        }
+        Environment(merged)
+    }
+}
+
+const PATH: &str = "PATH";
+
+fn join_paths(first: &str, then: &str) -> String {
+    let mut entries: Vec<&str> = Vec::new();
+    for entry in first.split(':').chain(then.split(':')) {
+        if !entry.is_empty() && !entries.contains(&entry) {
+            entries.push(entry);
+        }
+    }
+    entries.join(":")
+}
+
+/// What every session's environment rests on. It is the daemon's own at first and the login shell's once that has
+/// answered, which nobody waits for.
+#[derive(Debug, Default)]
+pub struct BaseEnvironment(RwLock<Arc<Environment>>);
+
+impl BaseEnvironment {
+    pub fn new(first: Environment) -> Self {
+        Self(RwLock::new(Arc::new(first)))
+    }
+
+    pub fn get(&self) -> Arc<Environment> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn replace(&self, next: Environment) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
+    }
 }
 
 impl FromIterator<(String, String)> for Environment {
@@ -90,4 +132,28 @@ impl SeenFiles {
 pub trait Folders: Send + Sync + 'static {
     /// The folder's real path, or why it cannot be worked in.
     fn resolve(&self, path: PathBuf) -> BoxFuture<'static, Result<PathBuf, String>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(pairs: &[(&str, &str)]) -> Environment {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn an_environment_wins_over_its_base_and_paths_are_joined() {
+        let base = environment(&[("PATH", "/usr/bin:/home/me/bin"), ("LANG", "C"), ("EDITOR", "vi")]);
+        let mine = environment(&[("PATH", "/nix/bin:/usr/bin"), ("EDITOR", "zed")]);
+        let expected = environment(&[("PATH", "/nix/bin:/usr/bin:/home/me/bin"), ("LANG", "C"), ("EDITOR", "zed")]);
+        assert_eq!(mine.over(&base), expected);
+        assert_eq!(environment(&[]).over(&base), base);
+    }
+
+    #[test]
+    fn an_environment_shows_no_values() {
+        let shown = format!("{:?}", environment(&[("OPENAI_API_KEY", "sk-secret")]));
+        assert!(shown.contains("OPENAI_API_KEY") && !shown.contains("secret"), "{shown}");
+    }
 }
