@@ -147,6 +147,13 @@ impl Connection {
         }
     }
 
+    fn abilities(&self) -> Abilities {
+        match &self.phase {
+            Phase::Initialized { abilities, .. } => abilities.clone(),
+            Phase::Fresh => Abilities::default(),
+        }
+    }
+
     /// Where this client's keys and programs are found.
     fn whole_environment(&self) -> Environment {
         self.environment.over(&self.house.ports().settings.base.get())

@@ -39,6 +39,8 @@ pub struct Settings {
     pub idle_after: Duration,
     /// How long a cancelled tool may take to end by itself.
     pub cancel_patience: Duration,
+    /// Send nothing beyond the stable protocol.
+    pub strict: bool,
     pub version: &'static str,
     /// The home that this daemon serves; a client that names another is refused.
     pub home: Option<PathBuf>,
@@ -76,6 +78,7 @@ impl Default for Settings {
             page: 50,
             idle_after: Duration::from_secs(600),
             cancel_patience: Duration::from_secs(2),
+            strict: false,
             version: env!("CARGO_PKG_VERSION"),
             home: None,
             base: Arc::default(),

@@ -71,10 +71,24 @@ impl Connection {
     ) {
         let Attached { presence, tail, next, head, mode, approval, model, thought, open_calls, open_questions, .. } =
             attached;
+        let strict = self.house.ports().settings.strict;
         let translator = Translator::new(View {
             session: session.clone(),
-            viewer: Viewer { connection: self.id.clone(), bridge: self.bridge.clone(), places: self.bridge.is_some() },
-            menu: Menu { models: self.house.ports().models.list(&self.whole_environment()), mode, approval, model, thought },
+            viewer: Viewer {
+                connection: self.id.clone(),
+                bridge: self.bridge.clone(),
+                places: self.bridge.is_some(),
+                abilities: self.abilities(),
+                strict,
+            },
+            menu: Menu {
+                models: self.house.ports().models.list(&self.whole_environment()),
+                mode,
+                approval,
+                model,
+                thought,
+                strict,
+            },
             head,
             own_from: if matches!(answer, Answering::Resume(_)) { next } else { head + 1 },
             open_calls,

@@ -83,6 +83,7 @@ impl Connection {
             images: model.as_ref().is_some_and(|model| model.info().images),
             audio: model.as_ref().is_some_and(|model| model.info().audio),
             version: ports.settings.version,
+            strict: ports.settings.strict,
         };
         let client = initialize.client.unwrap_or_default();
         self.phase = Phase::Initialized { client, abilities: initialize.abilities };
@@ -309,7 +310,7 @@ impl Connection {
 
     /// What the tools of this client's prompts may ask of it.
     fn as_editor(&self, session: &SessionId, ctx: &Context<Self>) -> Option<Arc<dyn Editor>> {
-        let Phase::Initialized { abilities, .. } = &self.phase else { return None };
+        let abilities = self.abilities();
         let offers = Offers {
             read_files: abilities.read_files,
             write_files: abilities.write_files,

@@ -387,7 +387,9 @@ impl Handler<TurnEvent> for Session {
             turn::What::Sealed { message, seal } => {
                 self.append(EventKind::ResponseSealed { message, seal }, ctx);
             }
-            turn::What::Noticed { text } => self.notice(text, ctx),
+            turn::What::Noticed { text } => {
+                self.append(EventKind::Noticed { message: MessageId::new(), text, passing: true }, ctx);
+            }
             turn::What::Barred { call, message, request, reason } => {
                 let refusal = Refusal { kind: ToolKind::Other, title: request.tool.clone(), reason };
                 self.record_refusal(call, message, request, refusal, ctx);

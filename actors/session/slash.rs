@@ -71,17 +71,13 @@ impl Session {
             }
             Slash::Compact => return self.begin_turn(turn, Purpose::Compact, after, ctx),
         };
-        self.notice(said, ctx);
+        self.append(EventKind::Noticed { message: MessageId::new(), text: said, passing: false }, ctx);
         self.open_turn(turn, StopReason::EndTurn, ctx);
     }
 
     fn set(&mut self, setting: Setting, said: String, ctx: &mut Context<Self>) -> String {
         self.append(EventKind::Configured { setting }, ctx);
         said
-    }
-
-    pub(super) fn notice(&mut self, text: String, ctx: &mut Context<Self>) {
-        self.append(EventKind::Noticed { message: MessageId::new(), text }, ctx);
     }
 
     fn models(&self) -> String {

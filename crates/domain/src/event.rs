@@ -128,6 +128,9 @@ pub enum EventKind {
     Noticed {
         message: MessageId,
         text: String,
+        /// Of interest only while it happens, such as a retry; an answer to a command is not.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        passing: bool,
     },
     TurnEnded {
         turn: TurnId,

@@ -107,6 +107,16 @@ pub struct Abilities {
     pub read_files: bool,
     pub write_files: bool,
     pub terminal: bool,
+    /// Shows passing notices.
+    pub notices: bool,
+    /// Shows when older messages are replaced by a summary.
+    pub compaction: bool,
+    /// Opens an address that we ask it to.
+    pub elicits_url: bool,
+    /// Shows a form that we ask it to.
+    pub elicits_form: bool,
+    /// Runs a command of ours in a terminal to log in.
+    pub terminal_login: bool,
 }
 
 #[derive(Debug, PartialEq)]

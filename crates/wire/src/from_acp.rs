@@ -96,10 +96,18 @@ fn initialize(mut params: Params) -> Result<Call, RpcError> {
     });
     let can = params.take("clientCapabilities").unwrap_or_default();
     let yes = |pointer: &str| can.pointer(pointer) == Some(&Value::Bool(true));
+    // Newer capabilities are objects, of which `{}` says yes.
+    let has =
+        |pointer: &str| can.pointer(pointer).is_some_and(|found| found.is_object() || *found == Value::Bool(true));
     let abilities = Abilities {
         read_files: yes("/fs/readTextFile"),
         write_files: yes("/fs/writeTextFile"),
         terminal: yes("/terminal"),
+        notices: has("/session/notices"),
+        compaction: has("/session/compaction"),
+        elicits_url: has("/elicitation/url"),
+        elicits_form: has("/elicitation/form"),
+        terminal_login: has("/auth/terminal"),
     };
     Ok(Call::Initialize(Initialize { version, client, abilities }))
 }

@@ -55,6 +55,8 @@ pub struct AgentFacts {
     pub images: bool,
     pub audio: bool,
     pub version: &'static str,
+    /// Nothing beyond the stable protocol.
+    pub strict: bool,
 }
 
 /// A slash command as it is shown to people.
@@ -74,21 +76,21 @@ pub fn initialized(facts: &AgentFacts) -> Value {
         .load_session(LANDED.load)
         .prompt_capabilities(prompt)
         .mcp_capabilities(acp::McpCapabilities::new().http(LANDED.mcp_http).sse(LANDED.mcp_sse))
-        .session_capabilities(session_capabilities())
+        .session_capabilities(session_capabilities(facts.strict))
         .auth(acp::AgentAuthCapabilities::new().logout(LANDED.logout.then(acp::LogoutCapabilities::new)))
         .meta(ours(json!({ "extensions": method::EXTENSIONS })));
     let agent = acp::Implementation::new("acpd", facts.version).title("acpd".to_owned());
     value(&acp::InitializeResponse::new(ProtocolVersion::V1).agent_capabilities(capabilities).agent_info(agent))
 }
 
-fn session_capabilities() -> acp::SessionCapabilities {
+fn session_capabilities(strict: bool) -> acp::SessionCapabilities {
     let additional = LANDED.additional_directories.then(acp::SessionAdditionalDirectoriesCapabilities::new);
     acp::SessionCapabilities::new()
         .list(LANDED.list.then(acp::SessionListCapabilities::new))
         .resume(LANDED.resume.then(acp::SessionResumeCapabilities::new))
         .close(LANDED.close.then(acp::SessionCloseCapabilities::new))
         .delete(LANDED.delete.then(acp::SessionDeleteCapabilities::new))
-        .fork(LANDED.fork.then(acp::SessionForkCapabilities::new))
+        .fork((LANDED.fork && !strict).then(acp::SessionForkCapabilities::new))
         .additional_directories(additional)
 }
 

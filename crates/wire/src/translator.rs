@@ -19,6 +19,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use self::chunk::{Params, Speaker};
+use crate::call::Abilities;
 use crate::method;
 use crate::rpc::{self, RpcError};
 use crate::to_acp::{self, Menu, content, menu, time};
@@ -32,6 +33,9 @@ pub struct Viewer {
     /// Put `_meta.acpd.at` = [life, number] on updates. Where an event becomes several messages, only the last may
     /// have it: a reader that was cut off among them gets them all again.
     pub places: bool,
+    pub abilities: Abilities,
+    /// Nothing beyond the stable protocol.
+    pub strict: bool,
 }
 
 /// Where a translator starts.
@@ -135,9 +139,10 @@ impl Translator {
     /// What the client is told of the next event.
     pub fn translate(&mut self, event: &Event) -> Vec<Said> {
         match &event.kind {
-            EventKind::AgentText { message, text } | EventKind::Noticed { message, text } => {
+            EventKind::AgentText { message, text } => {
                 vec![self.say(Speaker::Agent, text, message.as_str(), self.place(event))]
             }
+            EventKind::Noticed { message, text, passing } => self.noticed(event, message, text, *passing),
             EventKind::AgentThought { message, text } => {
                 vec![self.say(Speaker::Thought, text, message.as_str(), self.place(event))]
             }
@@ -160,10 +165,7 @@ impl Translator {
                 let usage = acp::UsageUpdate::new(*window_used, *window);
                 vec![self.update(event, &acp::SessionUpdate::UsageUpdate(usage))]
             }
-            EventKind::Compacted { .. } => {
-                let id = format!("compaction-{}", event.number);
-                vec![self.say(Speaker::Agent, "Older messages were replaced by a summary.", &id, self.place(event))]
-            }
+            EventKind::Compacted { summary, .. } => vec![self.compacted(event, summary)],
             EventKind::TurnEnded { turn, origin, reason, usage } => self.turn_ended(turn, origin, reason, usage),
             EventKind::TurnStarted { turn, origin } => {
                 self.own_turn = self.is_own(origin).then(|| turn.clone());
@@ -178,6 +180,26 @@ impl Translator {
             }
             EventKind::Reopened | EventKind::ResponseSealed { .. } => Vec::new(),
         }
+    }
+
+    /// A passing notice is shown where the client has a place for it, and only while it is news; elsewhere it is a message.
+    fn noticed(&self, event: &Event, message: &MessageId, text: &str, passing: bool) -> Vec<Said> {
+        if !(passing && self.viewer.abilities.notices) {
+            return vec![self.say(Speaker::Agent, text, message.as_str(), self.place(event))];
+        }
+        let notice = acp::Notice::new(acp::NoticeSeverity::Info, text);
+        let news = event.number > self.head;
+        news.then(|| self.update(event, &acp::SessionUpdate::Notice(notice))).into_iter().collect()
+    }
+
+    fn compacted(&self, event: &Event, summary: &str) -> Said {
+        let id = format!("compaction-{}", event.number);
+        if !self.viewer.abilities.compaction {
+            return self.say(Speaker::Agent, "Older messages were replaced by a summary.", &id, self.place(event));
+        }
+        let summary = vec![acp::ContentBlock::Text(acp::TextContent::new(summary))];
+        let update = acp::CompactionUpdate::new(id, acp::CompactionStatus::Completed).summary(summary);
+        self.update(event, &acp::SessionUpdate::CompactionUpdate(update))
     }
 
     fn user_message(&mut self, event: &Event, turn: &TurnId, message: &MessageId, content: &[Content]) -> Vec<Said> {
@@ -283,6 +305,9 @@ impl Translator {
             said.push(self.say(Speaker::Agent, &failure.message, turn.as_str(), None));
         }
         let mut answer = to_acp::prompt_answer(reason, usage);
+        if let (Ok(Value::Object(answer)), true) = (&mut answer, self.viewer.strict) {
+            answer.remove("usage");
+        }
         if let (Ok(answer), Some(message)) = (&mut answer, self.asked.take()) {
             answer["_meta"] = json!({ "acpd": { "userMessageId": message } });
         }

@@ -35,10 +35,10 @@ fn any_integer_version_and_any_client_that_is_one_is_taken() {
             json!([1]),
         ],
         &expect![[r#"
-            Initialize(Initialize { version: 1, client: None, abilities: Abilities { read_files: false, write_files: false, terminal: false } })
-            Initialize(Initialize { version: 2, client: Some(ClientInfo { name: "zed", version: "1" }), abilities: Abilities { read_files: true, write_files: false, terminal: true } })
-            Initialize(Initialize { version: -3, client: None, abilities: Abilities { read_files: false, write_files: false, terminal: false } })
-            Initialize(Initialize { version: 9223372036854775807, client: None, abilities: Abilities { read_files: false, write_files: false, terminal: false } })
+            Initialize(Initialize { version: 1, client: None, abilities: Abilities { read_files: false, write_files: false, terminal: false, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false } })
+            Initialize(Initialize { version: 2, client: Some(ClientInfo { name: "zed", version: "1" }), abilities: Abilities { read_files: true, write_files: false, terminal: true, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false } })
+            Initialize(Initialize { version: -3, client: None, abilities: Abilities { read_files: false, write_files: false, terminal: false, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false } })
+            Initialize(Initialize { version: 9223372036854775807, client: None, abilities: Abilities { read_files: false, write_files: false, terminal: false, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false } })
             -32602 {"protocolVersion":"Must be an integer"}
             -32602 {"protocolVersion":"Must be an integer"}
             -32602 {"protocolVersion":"Required"}

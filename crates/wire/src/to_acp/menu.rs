@@ -18,6 +18,8 @@ pub struct Menu {
     pub approval: Approval,
     pub model: ModelId,
     pub thought: ThoughtLevel,
+    /// Nothing beyond the stable protocol.
+    pub strict: bool,
 }
 
 /// The answer to `session/new` and `session/fork`, and without an id the one to `session/load` and `session/resume`.
@@ -28,7 +30,9 @@ pub fn session_opened(id: Option<&SessionId>, menu: &Menu) -> Value {
         }
         None => value(&acp::LoadSessionResponse::new().modes(modes(menu)).config_options(options(menu))),
     };
-    answer["models"] = models(menu);
+    if !menu.strict {
+        answer["models"] = models(menu);
+    }
     answer
 }
 

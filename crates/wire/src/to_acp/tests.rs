@@ -28,6 +28,7 @@ fn menu(models: &[&str], chosen: &str) -> Menu {
         approval: Approval::Ask,
         model: ModelId::from(chosen),
         thought: ThoughtLevel::Medium,
+        strict: false,
     }
 }
 
@@ -37,7 +38,7 @@ fn check(said: &Value, expected: &Expect) {
 
 #[test]
 fn initialize_says_what_is_true_of_this_build() {
-    let said = initialized(&AgentFacts { images: true, audio: false, version: "0.1.0" });
+    let said = initialized(&AgentFacts { images: true, audio: false, version: "0.1.0", strict: false });
     witness::speaks::<acp::InitializeResponse>(&said);
     check(
         &said,

@@ -26,13 +26,20 @@ fn menu_of(model: &str) -> Menu {
         approval: Approval::Ask,
         model: ModelId::from(model),
         thought: Default::default(),
+        strict: false,
     }
 }
 
 fn attach(connection: &str, head: u64) -> Attach {
     Attach {
         session: "s".into(),
-        viewer: Viewer { connection: connection.into(), bridge: None, places: false },
+        viewer: Viewer {
+            connection: connection.into(),
+            bridge: None,
+            places: false,
+            abilities: Abilities::default(),
+            strict: false,
+        },
         menu: menu_of("echo"),
         head,
         own_from: head + 1,
@@ -132,7 +139,7 @@ fn story() -> Vec<Event> {
         EventKind::Planned { call: "p".into(), message: "m".into(), entries: vec![entry] },
         EventKind::Used { usage: Usage::default(), window_used: 9, window: 100 },
         EventKind::Titled { title: "Hello".to_owned() },
-        EventKind::Noticed { message: "n".into(), text: "the key expires soon".to_owned() },
+        EventKind::Noticed { message: "n".into(), text: "the key expires soon".to_owned(), passing: false },
         EventKind::Compacted { summary: "short".to_owned(), kept_from: None },
         ended(StopReason::EndTurn),
         EventKind::Configured { setting: Setting::Mode(Mode::ReadOnly) },
@@ -246,6 +253,41 @@ fn a_question_that_is_open_is_asked_of_whoever_comes_even_if_its_call_was_announ
     "#]],
     );
     check(&tell(&mut Translator::new(attach("other", 1)), &events), &expect![[r#""#]]);
+}
+
+#[test]
+fn a_client_that_knows_notices_and_compaction_gets_them_and_notices_only_while_they_are_news() {
+    let events = log(vec![
+        EventKind::Noticed { message: "n".into(), text: "trying again in 5 s".to_owned(), passing: true },
+        EventKind::Noticed { message: "h".into(), text: "an answer".to_owned(), passing: false },
+        EventKind::Compacted { summary: "short".to_owned(), kept_from: None },
+    ]);
+    let knows = |head| {
+        let mut attach = attach("me", head);
+        attach.viewer.abilities = Abilities { notices: true, compaction: true, ..Abilities::default() };
+        Translator::new(attach)
+    };
+    check(&tell(&mut knows(0), &events), &expect![[r#"
+        {"sessionUpdate":"notice","severity":"info","title":"trying again in 5 s"}
+        {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"an answer"},"messageId":"h"}
+        {"sessionUpdate":"compaction_update","compactionId":"compaction-3","status":"completed","summary":[{"type":"text","text":"short"}]}
+    "#]]);
+    check(&tell(&mut knows(3), &events[..1]), &expect![[r#""#]]);
+    check(&tell(&mut Translator::new(attach("me", 3)), &events), &expect![[r#"
+        {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"trying again in 5 s"},"messageId":"n"}
+        {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"an answer"},"messageId":"h"}
+        {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Older messages were replaced by a summary."},"messageId":"compaction-3"}
+    "#]]);
+}
+
+#[test]
+fn strictly_there_is_no_usage_in_an_answer() {
+    let mut strict = attach("me", 0);
+    strict.viewer.strict = true;
+    let events = log(vec![started("me"), ended(StopReason::EndTurn)]);
+    check(&tell(&mut Translator::new(strict), &events), &expect![[r#"
+        over t {"stopReason":"end_turn"}
+    "#]]);
 }
 
 #[test]
