@@ -1,11 +1,38 @@
-//! Language models behind `domain::model::Model`, one file each, and the shelf that sessions choose from.
+//! Language models behind `domain::model::Model`, one file each, and the catalogues that sessions choose from.
 //!
 //! Knows nothing of ACP, of actix, or of how tools are carried out: a model hears a request and streams an answer.
+//! `Providers` is the catalogue of real life. A request goes from a dialect (`anthropic`, `openai`) through `answer`,
+//! which finds the key (`key`), sends (`service`, `http`), reads (`sse`) and tries again (`retry`, `failure`).
 
+mod account;
+mod answer;
+mod anthropic;
+mod config;
+mod draft;
+mod failure;
+mod http;
+mod key;
+mod known;
+mod media;
+mod openai;
+mod outline;
+mod providers;
 mod rehearsal;
+mod retry;
 mod script;
+mod secret;
+mod service;
 mod shelf;
+mod sse;
 
+pub use account::{AccountError, Accounts, DeviceError, DeviceFlow, DeviceGrant, DevicePoll};
+pub use config::{Kind, LocalConfig, ModelConfig, ModelsConfig, PriceConfig, ProviderConfig};
+pub use http::{Patience, install_crypto};
+pub use key::KeyConfig;
+pub use known::Thinking;
+pub use providers::{ConfigError, Providers};
 pub use rehearsal::Rehearsal;
+pub use retry::RetryPolicy;
 pub use script::{Script, Step};
+pub use secret::Secret;
 pub use shelf::Shelf;

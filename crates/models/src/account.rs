@@ -1,0 +1,153 @@
+//! Keys that people entrusted to acpd: one private file a provider, in one private folder.
+//!
+//! Stores and forgets; finding keys is `key`'s affair, getting one from GitHub is `device`'s.
+
+mod device;
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+pub use self::device::{DeviceError, DeviceFlow, DeviceGrant, DevicePoll};
+use crate::secret::Secret;
+
+/// The folder of stored keys. It is looked at anew each time, because another process may store and forget as well.
+#[derive(Clone, Debug)]
+pub struct Accounts {
+    folder: PathBuf,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum AccountError {
+    #[error("`{0}` is not a provider's name")]
+    Name(String),
+    #[error("the key is empty or has more than one line")]
+    Key,
+    #[error("storing the key for {name} in {folder}")]
+    Store { name: String, folder: PathBuf, source: io::Error },
+    #[error("forgetting the key for {name} in {folder}")]
+    Forget { name: String, folder: PathBuf, source: io::Error },
+}
+
+impl Accounts {
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    /// The file of a provider's key, whether or not it exists.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.key"))
+    }
+
+    /// The providers with a stored key. A folder that cannot be read has none.
+    pub fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".key")?.to_owned()));
+        let mut names: Vec<String> = names.filter(|name| is_name(name)).collect();
+        names.sort();
+        names
+    }
+
+    /// Stores a key in place of an earlier one. Readable by its owner alone from the first byte on, and whole or not
+    /// there at all.
+    ///
+    /// # Errors
+    ///
+    /// If the name or the key cannot be one, or if the folder cannot be written to.
+    pub fn store(&self, name: &str, key: &Secret) -> Result<PathBuf, AccountError> {
+        if !is_name(name) {
+            return Err(AccountError::Name(name.to_owned()));
+        }
+        let text = key.expose().trim();
+        if text.is_empty() || text.contains(char::is_control) {
+            return Err(AccountError::Key);
+        }
+        let path = self.path(name);
+        self.write(&path, text).map_err(|source| {
+            let folder = self.folder.clone();
+            AccountError::Store { name: name.to_owned(), folder, source }
+        })?;
+        Ok(path)
+    }
+
+    /// Forgets a key. False if there was none.
+    ///
+    /// # Errors
+    ///
+    /// If the file is there and cannot be removed.
+    pub fn forget(&self, name: &str) -> Result<bool, AccountError> {
+        if !is_name(name) {
+            return Err(AccountError::Name(name.to_owned()));
+        }
+        match fs::remove_file(self.path(name)) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(source) => Err(AccountError::Forget { name: name.to_owned(), folder: self.folder.clone(), source }),
+        }
+    }
+
+    fn write(&self, path: &Path, text: &str) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        fs::set_permissions(&self.folder, fs::Permissions::from_mode(0o700))?;
+        let draft = path.with_extension(format!("draft-{}", std::process::id()));
+        let _ = fs::remove_file(&draft);
+        let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).and_then(|mut file| {
+            file.write_all(format!("{text}\n").as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&draft, path)
+        });
+        if written.is_err() {
+            let _ = fs::remove_file(&draft);
+        }
+        written
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+    !name.is_empty() && !name.starts_with('.') && name.chars().all(is_letter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_stored_privately_replaced_and_forgotten() {
+        let home = tempfile::tempdir().unwrap();
+        let accounts = Accounts::new(home.path().join("state/accounts"));
+        assert!(accounts.names().is_empty());
+        let path = accounts.store("anthropic", &Secret::new(" k1\n")).unwrap();
+        accounts.store("anthropic", &Secret::new("k2")).unwrap();
+        accounts.store("llama.cpp", &Secret::new("k3")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "k2\n");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+        assert_eq!(accounts.names(), ["anthropic", "llama.cpp"]);
+        assert!(accounts.forget("anthropic").unwrap() && !accounts.forget("anthropic").unwrap());
+        assert_eq!(accounts.names(), ["llama.cpp"]);
+    }
+
+    #[test]
+    fn names_and_keys_that_cannot_be_are_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let accounts = Accounts::new(home.path());
+        for name in ["", "../x", "a/b", ".hidden", "a b"] {
+            assert!(accounts.store(name, &Secret::new("k")).is_err(), "{name}");
+            assert!(accounts.forget(name).is_err(), "{name}");
+        }
+        for key in ["", " \n", "a\nb"] {
+            assert!(accounts.store("p", &Secret::new(key)).is_err(), "{key:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_folder_and_not_the_key() {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join("file"), "").unwrap();
+        let error = Accounts::new(home.path().join("file")).store("p", &Secret::new("hush")).unwrap_err();
+        assert!(error.to_string().starts_with("storing the key for p in "), "{error}");
+        assert!(!format!("{error:?}").contains("hush"));
+    }
+}

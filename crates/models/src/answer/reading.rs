@@ -1,0 +1,130 @@
+//! The answer while it arrives: bytes, events, deltas, and the limits on silence. Knows nothing of retries.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use domain::model::Delta;
+use domain::turn::Usage;
+use reqwest::Response;
+
+use super::{Fold, content_type};
+use crate::failure::Failure;
+use crate::http::Patience;
+use crate::sse::Sse;
+
+/// How long to wait for the last counts after the model said why it stopped, because some servers never end a stream.
+const AFTER_STOP: Duration = Duration::from_secs(5);
+
+/// Bytes of an answer that comes in one piece, at most.
+const LONGEST_WHOLE: usize = 32 << 20;
+
+pub(super) struct Reading<F> {
+    response: Response,
+    framing: Framing,
+    events: VecDeque<String>,
+    fold: F,
+    /// Whether anything but comments has come.
+    heard: bool,
+}
+
+enum Framing {
+    Events(Sse),
+    /// One JSON document: a server that does not stream, or an error under a good status.
+    Whole(Vec<u8>),
+}
+
+pub(super) enum Progress {
+    More,
+    Over,
+}
+
+impl<F: Fold> Reading<F> {
+    pub(super) fn new(response: Response, fold: F) -> Self {
+        let is_whole = content_type(&response).starts_with("application/json");
+        let framing = if is_whole { Framing::Whole(Vec::new()) } else { Framing::Events(Sse::default()) };
+        Self { response, framing, events: VecDeque::new(), fold, heard: false }
+    }
+
+    pub(super) fn spent(&self) -> Usage {
+        self.fold.spent()
+    }
+
+    /// Reads on until there is something to show or the answer is over.
+    pub(super) async fn advance(
+        &mut self,
+        deltas: &mut VecDeque<Delta>,
+        patience: &Patience,
+    ) -> Result<Progress, Failure> {
+        while deltas.is_empty() {
+            let limit = match (self.fold.has_stopped(), self.heard) {
+                (true, _) => patience.idle().min(AFTER_STOP),
+                (false, true) => patience.idle(),
+                (false, false) => patience.first(),
+            };
+            let failure = match tokio::time::timeout(limit, self.response.chunk()).await {
+                Ok(Ok(Some(bytes))) => {
+                    self.push(&bytes)?;
+                    match self.fold_events(deltas) {
+                        Ok(()) if self.fold.is_over() => return Ok(self.finish(deltas)),
+                        Ok(()) => continue,
+                        Err(failure) => failure,
+                    }
+                }
+                Ok(Ok(None)) => {
+                    self.close();
+                    // Half an event at the end is a cut, however it reads; an error that the server names is not.
+                    match self.fold_events(deltas) {
+                        Err(failure) if failure.status.is_some() => failure,
+                        Ok(()) | Err(_) => Failure::cut(),
+                    }
+                }
+                Ok(Err(_)) => Failure::cut(),
+                Err(_) => Failure::stalled(limit),
+            };
+            return if self.fold.has_stopped() { Ok(self.finish(deltas)) } else { Err(failure) };
+        }
+        Ok(Progress::More)
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        match &mut self.framing {
+            Framing::Events(sse) => sse.push(bytes, &mut self.events).map_err(|_| Failure::garbled())?,
+            Framing::Whole(body) if body.len() + bytes.len() > LONGEST_WHOLE => return Err(Failure::garbled()),
+            Framing::Whole(body) => body.extend_from_slice(bytes),
+        }
+        self.heard |= !self.events.is_empty();
+        Ok(())
+    }
+
+    /// The end of the body makes the last event whole.
+    fn close(&mut self) {
+        match &mut self.framing {
+            Framing::Events(sse) => sse.finish(&mut self.events),
+            Framing::Whole(body) => self.events.push_back(String::from_utf8_lossy(&std::mem::take(body)).into_owned()),
+        }
+    }
+
+    fn fold_events(&mut self, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
+        while !self.fold.is_over()
+            && let Some(event) = self.events.pop_front()
+        {
+            self.fold.take(&event, deltas)?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, deltas: &mut VecDeque<Delta>) -> Progress {
+        self.fold.finish(deltas);
+        Progress::Over
+    }
+
+    /// Reads the end of the body in the background, so that the connection can serve the next request.
+    pub(super) fn let_go(mut self) {
+        const PATIENCE: Duration = Duration::from_secs(1);
+        tokio::spawn(async move {
+            let rest = async { while let Ok(Some(_)) = self.response.chunk().await {} };
+            // A server that does not end its stream costs its connection, and nothing else.
+            let _ = tokio::time::timeout(PATIENCE, rest).await;
+        });
+    }
+}

@@ -1,0 +1,195 @@
+//! A request in Anthropic's words. Pure.
+
+use domain::conversation::Part;
+use domain::model::{ModelInfo, ModelRequest};
+use domain::{Content, ThoughtLevel};
+use serde_json::{Map, Value, json};
+
+use crate::draft::as_object;
+use crate::known::{Spec, Thinking};
+use crate::media::{self, Medium};
+use crate::outline::{Entry, current_loop, outline};
+use crate::service::Service;
+
+/// Tokens of an answer where nothing else is known; the API insists on a number.
+const DEFAULT_OUTPUT: u64 = 8_192;
+
+/// The least budget that the API takes.
+const LEAST_BUDGET: u64 = 1_024;
+
+pub(super) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
+    let entries = outline(&request.messages);
+    let mut body = Map::new();
+    body.insert("model".to_owned(), json!(spec.wire));
+    body.insert("max_tokens".to_owned(), json!(spec.output.unwrap_or(DEFAULT_OUTPUT)));
+    body.insert("stream".to_owned(), json!(true));
+    if !request.system.trim().is_empty() {
+        body.insert("system".to_owned(), json!([{ "type": "text", "text": request.system }]));
+    }
+    if !request.tools.is_empty() {
+        let tools = request
+            .tools
+            .iter()
+            .map(|tool| json!({ "name": tool.name, "description": tool.description, "input_schema": tool.schema }));
+        body.insert("tools".to_owned(), tools.collect());
+    }
+    let messages: Vec<Value> =
+        entries.iter().flat_map(|entry| messages(entry, &spec.info, &service.name)).fold(Vec::new(), join);
+    body.insert("messages".to_owned(), Value::Array(messages));
+    let mut body = Value::Object(body);
+    if spec.info.thinks {
+        ask_to_think(&mut body, spec.thinking, request.thought, thinks_so_far(&entries, &service.name));
+    }
+    if service.prompt_caching {
+        mark_for_cache(&mut body);
+    }
+    body
+}
+
+fn messages(entry: &Entry<'_>, info: &ModelInfo, provider: &str) -> Vec<Value> {
+    match entry {
+        Entry::User(content) => {
+            let blocks: Vec<Value> = content.iter().map(|content| block(content, info)).collect();
+            vec![json!({ "role": "user", "content": blocks })]
+        }
+        Entry::Assistant { parts, results } => {
+            let said = json!({ "role": "assistant", "content": response(parts, provider) });
+            let heard = results.iter().map(|result| {
+                json!({ "type": "tool_result", "tool_use_id": result.call, "content": result.text,
+                    "is_error": result.failed })
+            });
+            let heard: Vec<Value> = heard.collect();
+            if heard.is_empty() { vec![said] } else { vec![said, json!({ "role": "user", "content": heard })] }
+        }
+    }
+}
+
+/// Outcomes and the user's next words are one message of the user's: roles must alternate.
+fn join(mut messages: Vec<Value>, mut next: Value) -> Vec<Value> {
+    match messages.last_mut() {
+        Some(last) if last["role"] == next["role"] => {
+            if let (Some(so_far), Some(more)) = (last["content"].as_array_mut(), next["content"].as_array_mut()) {
+                so_far.append(more);
+            }
+        }
+        Some(_) | None => messages.push(next),
+    }
+    messages
+}
+
+fn block(content: &Content, info: &ModelInfo) -> Value {
+    let source = |mime: &str, data: &str| json!({ "type": "base64", "media_type": mime, "data": data });
+    match media::sort(content, info) {
+        Medium::Text(text) => json!({ "type": "text", "text": text }),
+        Medium::Image { mime, data } => json!({ "type": "image", "source": source(mime, data) }),
+        Medium::Pdf { data } => json!({ "type": "document", "source": source("application/pdf", data) }),
+        // This API takes no sound.
+        Medium::Audio { .. } => json!({ "type": "text", "text": content.as_text() }),
+    }
+}
+
+/// The blocks of a response: what was thought and said in its order, then the calls. A thought goes back only with this
+/// provider's signature, because the API refuses any other.
+fn response(parts: &[&Part], provider: &str) -> Vec<Value> {
+    let mut blocks = Vec::new();
+    let mut calls = Vec::new();
+    let mut thought = "";
+    for part in parts {
+        match part {
+            Part::Thought(text) => thought = text,
+            Part::Seal(seal) => blocks.extend(unseal(seal, std::mem::take(&mut thought), provider)),
+            Part::Text(text) => blocks.push(json!({ "type": "text", "text": text })),
+            Part::Call { id, tool, input } => {
+                calls.push(json!({ "type": "tool_use", "id": id, "name": tool, "input": as_object(input) }));
+            }
+        }
+    }
+    blocks.append(&mut calls);
+    blocks
+}
+
+fn unseal(seal: &Value, thought: &str, provider: &str) -> Option<Value> {
+    if seal["provider"] != provider {
+        return None;
+    }
+    if let Some(signature) = seal["signature"].as_str() {
+        return Some(json!({ "type": "thinking", "thinking": thought, "signature": signature }));
+    }
+    let data = seal["redacted_thinking"].as_str()?;
+    Some(json!({ "type": "redacted_thinking", "data": data }))
+}
+
+/// Whether the loop that is under way began with a thought of this provider's; an empty loop has not begun.
+fn thinks_so_far(entries: &[Entry<'_>], provider: &str) -> bool {
+    match current_loop(entries).first() {
+        Some(Entry::Assistant { parts, .. }) => {
+            parts.iter().any(|part| matches!(part, Part::Seal(seal) if unseal(seal, "", provider).is_some()))
+        }
+        Some(Entry::User(_)) | None => true,
+    }
+}
+
+fn ask_to_think(body: &mut Value, thinking: Thinking, level: ThoughtLevel, thinks_so_far: bool) {
+    let (budget, effort) = match level {
+        ThoughtLevel::Off => return,
+        ThoughtLevel::Low => (4_096, "low"),
+        ThoughtLevel::Medium => (12_000, "medium"),
+        ThoughtLevel::High => (24_000, "high"),
+    };
+    match thinking {
+        Thinking::Adaptive => {
+            body["thinking"] = json!({ "type": "adaptive", "display": "summarized" });
+            body["output_config"] = json!({ "effort": effort });
+        }
+        // With a budget, a loop thinks from its start to its end or not at all: after a switch of models in mid-loop
+        // the API would refuse the request.
+        Thinking::Budget if thinks_so_far => {
+            let most = body["max_tokens"].as_u64().unwrap_or(DEFAULT_OUTPUT) / 2;
+            let budget = budget.min(most);
+            if budget >= LEAST_BUDGET {
+                body["thinking"] = json!({ "type": "enabled", "budget_tokens": budget });
+            }
+        }
+        Thinking::Budget => {}
+    }
+}
+
+/// Marks the end of what will be the same next time: the tools, the system text, and the last two turns of the user, so
+/// that each request reads what the one before it wrote. The API takes four marks.
+fn mark_for_cache(body: &mut Value) {
+    let mark = |block: Option<&mut Value>| {
+        if let Some(block) = block {
+            block["cache_control"] = json!({ "type": "ephemeral" });
+        }
+    };
+    for place in ["system", "tools"] {
+        mark(body.get_mut(place).and_then(Value::as_array_mut).and_then(|blocks| blocks.last_mut()));
+    }
+    if let Some(messages) = body["messages"].as_array_mut() {
+        for message in messages.iter_mut().rev().filter(|message| message["role"] == "user").take(2) {
+            mark(message["content"].as_array_mut().and_then(|blocks| blocks.last_mut()));
+        }
+    }
+}
+
+/// Models differ in how they are told to think, and a new name may be guessed wrongly: the other way is tried, or none.
+pub(super) fn concede(body: &mut Value, complaint: &str) -> bool {
+    let complaint = complaint.to_ascii_lowercase();
+    let Some(fields) = body.as_object_mut() else { return false };
+    if complaint.contains("effort") && !complaint.contains("thinking") {
+        return fields.remove("output_config").is_some();
+    }
+    if !complaint.contains("thinking") || !fields.contains_key("thinking") {
+        return false;
+    }
+    let was_budget = fields["thinking"]["type"] == "enabled";
+    fields.remove("thinking");
+    fields.remove("output_config");
+    if was_budget && complaint.contains("adaptive") {
+        fields.insert("thinking".to_owned(), json!({ "type": "adaptive", "display": "summarized" }));
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests;

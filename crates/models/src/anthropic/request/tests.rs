@@ -1,0 +1,264 @@
+//! What goes out in Anthropic's words, for the conversations that sessions really have.
+
+use std::sync::Arc;
+
+use domain::conversation::{CallResult, Message};
+use domain::tool::ToolSpec;
+use domain::{MessageId, Payload};
+use expect_test::{Expect, expect};
+
+use super::*;
+use crate::config::Kind;
+use crate::known;
+
+fn user(content: Vec<Content>) -> Message {
+    Message::User { id: MessageId::new(), content }
+}
+
+fn agent(parts: Vec<Part>) -> Message {
+    Message::Assistant { id: MessageId::new(), parts }
+}
+
+fn call(id: &str, tool: &str, input: Value) -> Part {
+    Part::Call { id: id.into(), tool: tool.to_owned(), input }
+}
+
+fn results(results: &[(&str, &str, bool)]) -> Message {
+    let result = |(call, text, failed): &(&str, &str, bool)| CallResult {
+        call: (*call).into(),
+        text: (*text).to_owned(),
+        failed: *failed,
+    };
+    Message::Results { results: results.iter().map(result).collect() }
+}
+
+fn request(messages: Vec<Message>) -> ModelRequest {
+    ModelRequest {
+        system: "Be brief.".to_owned(),
+        messages: messages.into_iter().map(Arc::new).collect(),
+        tools: vec![ToolSpec {
+            name: "read_file".to_owned(),
+            description: "Reads.".to_owned(),
+            schema: json!({ "type": "object" }),
+            read_only: true,
+        }],
+        thought: ThoughtLevel::Medium,
+        environment: Arc::default(),
+    }
+}
+
+fn built(model: &str, request: &ModelRequest) -> Value {
+    body(&known::spec("p", model), &Service::stub(Kind::Anthropic), request)
+}
+
+fn check(value: &Value, expect: Expect) {
+    expect.assert_eq(&format!("{value:#}"));
+}
+
+#[test]
+fn a_tool_loop_with_thoughts_goes_back_whole() {
+    let request = request(vec![
+        user(vec![Content::text("Look"), Content::text(" ")]),
+        agent(vec![
+            Part::Thought("hm".into()),
+            Part::Seal(json!({ "provider": "p", "signature": "sig" })),
+            Part::Seal(json!({ "provider": "p", "redacted_thinking": "xyz" })),
+            call("1", "read_file", json!({ "path": "a" })),
+            call("2", "read_file", json!("{broken")),
+        ]),
+        results(&[("1", "text of a", false), ("2", "no", true)]),
+        user(vec![Content::text("And now?")]),
+    ]);
+    check(
+        &built("claude-sonnet-4-5", &request),
+        expect![[r#"
+            {
+              "model": "claude-sonnet-4-5",
+              "max_tokens": 32000,
+              "stream": true,
+              "system": [
+                {
+                  "type": "text",
+                  "text": "Be brief.",
+                  "cache_control": {
+                    "type": "ephemeral"
+                  }
+                }
+              ],
+              "tools": [
+                {
+                  "name": "read_file",
+                  "description": "Reads.",
+                  "input_schema": {
+                    "type": "object"
+                  },
+                  "cache_control": {
+                    "type": "ephemeral"
+                  }
+                }
+              ],
+              "messages": [
+                {
+                  "role": "user",
+                  "content": [
+                    {
+                      "type": "text",
+                      "text": "Look",
+                      "cache_control": {
+                        "type": "ephemeral"
+                      }
+                    }
+                  ]
+                },
+                {
+                  "role": "assistant",
+                  "content": [
+                    {
+                      "type": "thinking",
+                      "thinking": "hm",
+                      "signature": "sig"
+                    },
+                    {
+                      "type": "redacted_thinking",
+                      "data": "xyz"
+                    },
+                    {
+                      "type": "tool_use",
+                      "id": "1",
+                      "name": "read_file",
+                      "input": {
+                        "path": "a"
+                      }
+                    },
+                    {
+                      "type": "tool_use",
+                      "id": "2",
+                      "name": "read_file",
+                      "input": {
+                        "_raw": "{broken"
+                      }
+                    }
+                  ]
+                },
+                {
+                  "role": "user",
+                  "content": [
+                    {
+                      "type": "tool_result",
+                      "tool_use_id": "1",
+                      "content": "text of a",
+                      "is_error": false
+                    },
+                    {
+                      "type": "tool_result",
+                      "tool_use_id": "2",
+                      "content": "no",
+                      "is_error": true
+                    },
+                    {
+                      "type": "text",
+                      "text": "And now?",
+                      "cache_control": {
+                        "type": "ephemeral"
+                      }
+                    }
+                  ]
+                }
+              ],
+              "thinking": {
+                "type": "enabled",
+                "budget_tokens": 12000
+              }
+            }"#]],
+    );
+}
+
+#[test]
+fn thoughts_of_others_and_unsigned_thoughts_stay_here() {
+    let request = request(vec![
+        user(vec![Content::text("a")]),
+        agent(vec![
+            Part::Thought("mine".into()),
+            Part::Seal(json!({ "provider": "other", "signature": "sig" })),
+            Part::Text("said".into()),
+        ]),
+        user(vec![Content::text("b")]),
+        agent(vec![Part::Thought("cut".into()), call("1", "read_file", json!({}))]),
+    ]);
+    let body = built("claude-sonnet-4-5", &request);
+    let kinds: Vec<Vec<&str>> = body["messages"].as_array().unwrap().iter().map(kinds).collect();
+    assert_eq!(kinds, [vec!["text"], vec!["text"], vec!["text"], vec!["tool_use"], vec!["tool_result"]]);
+    // This loop began without a thought, so it goes on without.
+    assert_eq!(body.get("thinking"), None);
+    assert_eq!(built("claude-opus-4-6", &request)["thinking"]["type"], "adaptive");
+}
+
+fn kinds(message: &Value) -> Vec<&str> {
+    message["content"].as_array().unwrap().iter().map(|block| block["type"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_thought_level_becomes_a_budget_or_an_effort() {
+    let mut request = request(vec![user(vec![Content::text("a")])]);
+    for (model, level, thinking, effort) in [
+        ("claude-sonnet-4-5", ThoughtLevel::Off, json!(null), json!(null)),
+        ("claude-sonnet-4-5", ThoughtLevel::Low, json!({ "type": "enabled", "budget_tokens": 4096 }), json!(null)),
+        ("claude-sonnet-4-5", ThoughtLevel::High, json!({ "type": "enabled", "budget_tokens": 16000 }), json!(null)),
+        ("claude-3-5-sonnet-latest", ThoughtLevel::High, json!(null), json!(null)),
+        ("claude-opus-4-8", ThoughtLevel::Off, json!(null), json!(null)),
+        (
+            "claude-opus-4-8",
+            ThoughtLevel::High,
+            json!({ "type": "adaptive", "display": "summarized" }),
+            json!({ "effort": "high" }),
+        ),
+    ] {
+        request.thought = level;
+        let body = built(model, &request);
+        assert_eq!((&body["thinking"], &body["output_config"]), (&thinking, &effort), "{model} {level:?}");
+    }
+}
+
+#[test]
+fn pictures_and_documents_are_sent_and_sound_becomes_a_marker() {
+    let request = request(vec![user(vec![
+        Payload::Image { data: "iVBORw0KGgoAA".into(), mime: "image/png".into(), uri: None }.into(),
+        Payload::BlobResource { uri: "f".into(), mime: Some("application/pdf".into()), blob: "AA".into() }.into(),
+        Payload::Audio { data: "AA".into(), mime: "audio/wav".into() }.into(),
+    ])]);
+    let body = built("claude-sonnet-4-5", &request);
+    let blocks = &body["messages"][0]["content"];
+    assert_eq!(kinds(&body["messages"][0]), ["image", "document", "text"]);
+    assert_eq!(blocks[0]["source"], json!({ "type": "base64", "media_type": "image/png", "data": "iVBORw0KGgoAA" }));
+    assert_eq!(blocks[2]["text"], "[audio: audio/wav]");
+}
+
+#[test]
+fn marks_are_at_most_four_and_can_be_left_out() {
+    let mut messages = Vec::new();
+    for turn in 0..10 {
+        messages.push(user(vec![Content::text(format!("q{turn}"))]));
+        messages.push(agent(vec![Part::Text(format!("a{turn}"))]));
+    }
+    let request = request(messages);
+    let marked = built("claude-sonnet-4-5", &request);
+    assert_eq!(marked.to_string().matches("cache_control").count(), 4);
+    let service = Service { prompt_caching: false, ..Service::stub(Kind::Anthropic) };
+    let plain = body(&known::spec("p", "m"), &service, &request);
+    assert!(!plain.to_string().contains("cache_control"));
+}
+
+#[test]
+fn a_model_that_was_guessed_wrongly_is_asked_the_other_way() {
+    let mut body = json!({ "thinking": { "type": "enabled", "budget_tokens": 9 } });
+    let complaint = "\"thinking.type.enabled\" is not supported for this model. Use \"thinking.type.adaptive\" and \
+        \"output_config.effort\" to control thinking behavior.";
+    assert!(concede(&mut body, complaint));
+    assert_eq!(body["thinking"]["type"], "adaptive");
+    assert!(concede(&mut body, "adaptive thinking is not supported on this model"));
+    assert_eq!(body, json!({}));
+    assert!(!concede(&mut body, "adaptive thinking is not supported on this model"));
+    let mut body = json!({ "output_config": { "effort": "low" } });
+    assert!(concede(&mut body, "This model does not support the effort parameter."));
+    assert!(!concede(&mut body, "max_tokens: too large"));
+}

@@ -1,0 +1,188 @@
+//! What the configuration says of providers and models: plain values that serde reads, and nothing that acts on them.
+
+use std::collections::BTreeMap;
+
+use domain::model::Price;
+use serde::Deserialize;
+
+use crate::http::Patience;
+use crate::key::KeyConfig;
+use crate::known::{Facts, Thinking};
+use crate::retry::RetryPolicy;
+use crate::secret::Secret;
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ModelsConfig {
+    /// The model of new sessions, `provider/model` or a built-in one.
+    pub default: Option<String>,
+    pub providers: BTreeMap<String, ProviderConfig>,
+    pub local: LocalConfig,
+    pub retry: RetryPolicy,
+    pub patience: Patience,
+}
+
+/// Servers on this machine that are used without being configured, if they answer.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LocalConfig {
+    pub probe: bool,
+    pub ollama: String,
+    pub llama_cpp: String,
+}
+
+impl Default for LocalConfig {
+    fn default() -> Self {
+        Self { probe: true, ollama: "http://127.0.0.1:11434".to_owned(), llama_cpp: "http://127.0.0.1:8080".to_owned() }
+    }
+}
+
+/// The dialect that a provider speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Anthropic,
+    #[serde(rename = "openai")]
+    OpenAi,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProviderConfig {
+    pub kind: Kind,
+    /// Anthropic's without `/v1`, that of others with it. Left out, it is the maker's own.
+    pub base_url: Option<String>,
+    #[serde(default)]
+    pub key: KeyConfig,
+    /// Sent with every request; they may hold secrets.
+    #[serde(default)]
+    pub headers: BTreeMap<String, Secret>,
+    /// The first is the one that new sessions use.
+    #[serde(default)]
+    pub models: Vec<ModelConfig>,
+    /// Whether to ask the provider which models it has. Left out, it is asked if `models` is empty.
+    pub discover: Option<bool>,
+    /// Whether to ask for token counts in a stream, which a few old servers refuse.
+    #[serde(default = "yes")]
+    pub stream_usage: bool,
+    /// Whether to mark what the provider should cache (Anthropic's dialect only).
+    #[serde(default = "yes")]
+    pub prompt_caching: bool,
+    pub patience: Option<Patience>,
+}
+
+impl ProviderConfig {
+    pub fn new(kind: Kind, base_url: impl Into<String>) -> Self {
+        Self {
+            kind,
+            base_url: Some(base_url.into()),
+            key: KeyConfig::default(),
+            headers: BTreeMap::new(),
+            models: Vec::new(),
+            discover: None,
+            stream_usage: true,
+            prompt_caching: true,
+            patience: None,
+        }
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A model; what is left out is guessed from its name.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ModelConfig {
+    /// The provider's own name for it.
+    pub id: String,
+    pub name: Option<String>,
+    /// Tokens that fit into one request.
+    pub window: Option<u64>,
+    /// Tokens that one answer may have. Anthropic's dialect insists on a number; elsewhere the server decides.
+    pub output: Option<u64>,
+    pub images: Option<bool>,
+    pub audio: Option<bool>,
+    pub thinks: Option<bool>,
+    pub thinking: Option<Thinking>,
+    pub price: Option<PriceConfig>,
+}
+
+/// What a million tokens cost.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PriceConfig {
+    #[serde(default = "dollars")]
+    pub currency: String,
+    pub input: f64,
+    pub output: f64,
+    /// Left out, it is that of `input`.
+    pub cached_read: Option<f64>,
+    pub cached_write: Option<f64>,
+}
+
+fn dollars() -> String {
+    "USD".to_owned()
+}
+
+impl ModelConfig {
+    pub(crate) fn facts(&self) -> Facts {
+        let ModelConfig { id: _, name, window, output, images, audio, thinks, thinking, price } = self;
+        Facts {
+            name: name.clone(),
+            window: *window,
+            output: *output,
+            images: *images,
+            audio: *audio,
+            thinks: *thinks,
+            thinking: *thinking,
+            price: price.as_ref().map(|price| Price {
+                currency: price.currency.clone(),
+                input: price.input,
+                output: price.output,
+                cached_read: price.cached_read.unwrap_or(price.input),
+                cached_write: price.cached_write.unwrap_or(price.input),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_provider_is_read_and_its_headers_are_hidden() {
+        let config: ModelsConfig = serde_json::from_value(json!({
+            "default": "router/some/model",
+            "providers": { "router": {
+                "kind": "openai", "base_url": "https://router.example/v1", "key": { "env": "ROUTER_KEY" },
+                "headers": { "X-Token": "hush" },
+                "models": [{ "id": "some/model", "window": 9, "price": { "input": 1.0, "output": 2.0 } }],
+            }},
+            "patience": { "idle_seconds": 5 },
+        }))
+        .unwrap();
+        assert!(!format!("{config:?}").contains("hush"));
+        assert_eq!(config.patience, Patience { idle_seconds: 5.0, ..Patience::default() });
+        let price = config.providers["router"].models[0].facts().price.unwrap();
+        assert_eq!((price.currency.as_str(), price.cached_read), ("USD", 1.0));
+    }
+
+    #[test]
+    fn an_unknown_setting_is_an_error_that_names_it() {
+        for broken in [
+            json!({ "providers": { "p": { "kind": "openai", "base_uri": "x" } } }),
+            json!({ "providers": { "p": { "kind": "openai", "key": { "environment": "x" } } } }),
+            json!({ "local": { "llamafile": "x" } }),
+            json!({ "retry": { "attempts": 3 } }),
+        ] {
+            let error = serde_json::from_value::<ModelsConfig>(broken).unwrap_err().to_string();
+            assert!(error.contains("unknown field"), "{error}");
+        }
+        assert!(serde_json::from_value::<Kind>(json!("gopher")).is_err());
+    }
+}

@@ -1,0 +1,125 @@
+//! The HTTP client that all providers share, and the limits on waiting.
+//!
+//! Built on first use and off the caller's thread, because reading the system's certificates takes its time. Knows no
+//! provider. Redirects are not followed: a key must not travel to an address that nobody configured.
+
+use std::time::Duration;
+
+use reqwest::{Client, Url};
+use serde::Deserialize;
+use tokio::sync::OnceCell;
+
+/// Limits on waiting for a provider.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Patience {
+    /// One for all providers, because they share their client.
+    pub connect_seconds: f64,
+    /// Until the first event of an answer; models on small machines read long prompts slowly.
+    pub first_seconds: f64,
+    /// Between two pieces of an answer.
+    pub idle_seconds: f64,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { connect_seconds: 15.0, first_seconds: 300.0, idle_seconds: 120.0 }
+    }
+}
+
+impl Patience {
+    pub(crate) fn first(&self) -> Duration {
+        seconds(self.first_seconds)
+    }
+
+    pub(crate) fn idle(&self) -> Duration {
+        seconds(self.idle_seconds)
+    }
+}
+
+/// A setting as a duration; what is no duration means no limit that anybody would notice.
+fn seconds(setting: f64) -> Duration {
+    const A_DAY: Duration = Duration::from_secs(86_400);
+    Duration::try_from_secs_f64(setting).unwrap_or(A_DAY).min(A_DAY)
+}
+
+/// Makes ring the process's provider of cryptography. The program calls it once at start; a second call does nothing.
+pub fn install_crypto() {
+    // An error means that one is installed already, and that one serves as well.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Http {
+    connect: Option<Duration>,
+    outside: OnceCell<Client>,
+    /// For plain HTTP to this very machine: no proxy stands between, and no certificates are read.
+    local: OnceCell<Client>,
+}
+
+impl Http {
+    pub(crate) fn new(patience: &Patience) -> Self {
+        Self { connect: Some(seconds(patience.connect_seconds)), ..Self::default() }
+    }
+
+    pub(crate) async fn client(&self, address: &Url) -> Result<&Client, String> {
+        let is_local = address.scheme() == "http" && is_loopback(address);
+        let cell = if is_local { &self.local } else { &self.outside };
+        let connect = self.connect.unwrap_or(Duration::from_secs(15));
+        cell.get_or_try_init(|| async move {
+            let built = tokio::task::spawn_blocking(move || build(is_local, connect)).await;
+            built.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+        })
+        .await
+    }
+}
+
+fn build(is_local: bool, connect: Duration) -> reqwest::Result<Client> {
+    install_crypto();
+    let builder = Client::builder()
+        .user_agent(concat!("acpd/", env!("CARGO_PKG_VERSION")))
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(connect)
+        .pool_idle_timeout(Duration::from_secs(90))
+        .tcp_nodelay(true);
+    let builder = if is_local { builder.no_proxy().tls_certs_only([]) } else { builder };
+    builder.build()
+}
+
+fn is_loopback(address: &Url) -> bool {
+    let host = address.host_str().unwrap_or_default();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    bare == "localhost" || bare.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_is_told_from_others() {
+        for (address, local) in [
+            ("http://127.0.0.1:11434/v1", true),
+            ("http://localhost:1", true),
+            ("http://[::1]:1", true),
+            ("http://127.0.0.1.example.com", false),
+            ("https://api.anthropic.com", false),
+        ] {
+            assert_eq!(is_loopback(&Url::parse(address).unwrap()), local, "{address}");
+        }
+    }
+
+    #[test]
+    fn a_limit_that_is_no_duration_is_a_long_one() {
+        assert_eq!(seconds(0.25), Duration::from_millis(250));
+        assert_eq!(seconds(f64::INFINITY), Duration::from_secs(86_400));
+        assert_eq!(seconds(-1.0), Duration::from_secs(86_400));
+    }
+
+    #[tokio::test]
+    async fn both_clients_are_built() {
+        let http = Http::default();
+        assert!(http.client(&Url::parse("http://127.0.0.1:1").unwrap()).await.is_ok());
+        assert!(http.client(&Url::parse("https://example.com").unwrap()).await.is_ok());
+    }
+}

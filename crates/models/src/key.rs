@@ -1,0 +1,231 @@
+//! Where a provider's key is found: the session's environment, a command, a systemd credential, a file; in that order.
+//!
+//! It knows nothing of HTTP or of providers. A key leaves this file only as a `Secret` beside the name of its source,
+//! and that name is all that errors and logs ever say.
+
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use domain::Environment;
+use serde::Deserialize;
+use tokio::process::Command;
+use tokio::sync::Mutex;
+
+use crate::secret::Secret;
+
+/// A key is a line; what is longer is the wrong file.
+const LONGEST_KEY: u64 = 64 << 10;
+
+/// How long the output of a key command counts, because such keys may be short-lived.
+const COMMAND_COUNTS_FOR: Duration = Duration::from_secs(3600);
+
+/// Where to look. Each that is set is tried, in this order; what is not there is passed over, what is broken is an error.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct KeyConfig {
+    /// A variable of the session's environment.
+    pub env: Option<String>,
+    /// A command for `sh -c` that prints the key.
+    pub command: Option<String>,
+    /// Seconds that the command may take.
+    pub command_seconds: Option<u64>,
+    /// A name in `$CREDENTIALS_DIRECTORY`.
+    pub credential: Option<String>,
+    /// A file that only its owner may read.
+    pub file: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    pub(crate) secret: Secret,
+    /// The source in words, such as `environment variable OPENAI_API_KEY`.
+    pub(crate) source: String,
+    pub(crate) from_environment: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum KeyError {
+    #[error("the key command `{0}` {1}")]
+    Command(String, String),
+    #[error("the {0} {1}")]
+    File(String, String),
+}
+
+/// The sources of one provider's key, and what its command last said.
+#[derive(Debug)]
+pub(crate) struct Keyring {
+    config: KeyConfig,
+    /// The key that `acpd login` or `authenticate` stored, which is looked at last.
+    stored: Option<PathBuf>,
+    /// `$CREDENTIALS_DIRECTORY` of this process.
+    credentials: Option<PathBuf>,
+    /// One lock around the look-up, so that a command that asks for a password asks once.
+    said: Mutex<Option<(Instant, Secret)>>,
+}
+
+impl Keyring {
+    pub(crate) fn new(config: KeyConfig, stored: Option<PathBuf>) -> Self {
+        let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+        Self { config, stored, credentials, said: Mutex::default() }
+    }
+
+    /// Whether any place to look is known, so that a missing key is an error.
+    pub(crate) fn expects_key(&self) -> bool {
+        let KeyConfig { env, command, command_seconds: _, credential, file } = &self.config;
+        env.is_some() || command.is_some() || credential.is_some() || file.is_some()
+    }
+
+    /// Whether a look-up would find something, without reading or running anything.
+    pub(crate) fn is_likely(&self, environment: &Environment) -> bool {
+        let exists = |path: PathBuf| path.symlink_metadata().is_ok();
+        self.variable(environment).is_some()
+            || self.config.command.is_some()
+            || self.files().any(|(path, _)| exists(path))
+    }
+
+    /// The variable that may hold the key.
+    pub(crate) fn variable_name(&self) -> Option<&str> {
+        self.config.env.as_deref()
+    }
+
+    /// Every place that was looked at, in words.
+    pub(crate) fn places(&self) -> String {
+        let env = self.config.env.as_ref().map(|name| format!("environment variable {name}"));
+        let command = self.config.command.as_ref().map(|command| format!("key command `{}`", program(command)));
+        env.into_iter().chain(command).chain(self.files().map(|(_, source)| source)).collect::<Vec<_>>().join(", ")
+    }
+
+    pub(crate) async fn find(&self, environment: &Environment) -> Result<Option<Key>, KeyError> {
+        if let Some((name, value)) = self.variable(environment) {
+            let source = format!("environment variable {name}");
+            return Ok(Some(Key { secret: Secret::new(value), source, from_environment: true }));
+        }
+        if let Some(command) = &self.config.command {
+            let secret = self.ask_command(command, environment).await?;
+            let source = format!("key command `{}`", program(command));
+            return Ok(Some(Key { secret, source, from_environment: false }));
+        }
+        let files: Vec<(PathBuf, String)> = self.files().collect();
+        let read = move || -> Result<Option<Key>, KeyError> {
+            for (path, source) in files {
+                if let Some(secret) = read_file(&path).map_err(|why| KeyError::File(source.clone(), why))? {
+                    return Ok(Some(Key { secret, source, from_environment: false }));
+                }
+            }
+            Ok(None)
+        };
+        match tokio::task::spawn_blocking(read).await {
+            Ok(found) => found,
+            Err(_) => Err(KeyError::File("key file".to_owned(), "could not be read".to_owned())),
+        }
+    }
+
+    /// Forgets what the command said, after the provider refused it. True if there was something to forget.
+    pub(crate) async fn forget(&self) -> bool {
+        self.said.lock().await.take().is_some()
+    }
+
+    fn variable<'a>(&'a self, environment: &'a Environment) -> Option<(&'a str, &'a str)> {
+        let name = self.config.env.as_deref()?;
+        let value = environment.get(name)?.trim();
+        (!value.is_empty()).then_some((name, value))
+    }
+
+    fn files(&self) -> impl Iterator<Item = (PathBuf, String)> {
+        let plain = |name: &&String| Path::new(name).file_name() == Some(OsStr::new(name));
+        let credential = self.config.credential.as_ref().filter(plain).zip(self.credentials.as_ref());
+        let credential = credential.map(|(name, folder)| (folder.join(name), format!("systemd credential {name}")));
+        let file = self.config.file.as_ref().map(|path| (path.clone(), format!("key file {}", path.display())));
+        let stored = self.stored.as_ref().map(|path| (path.clone(), format!("stored key {}", path.display())));
+        credential.into_iter().chain(file).chain(stored)
+    }
+
+    async fn ask_command(&self, command: &str, environment: &Environment) -> Result<Secret, KeyError> {
+        let mut said = self.said.lock().await;
+        if let Some((at, secret)) = &*said
+            && at.elapsed() < COMMAND_COUNTS_FOR
+        {
+            return Ok(secret.clone());
+        }
+        let deadline = Duration::from_secs(self.config.command_seconds.unwrap_or(30));
+        let secret = run(command, environment, deadline).await;
+        let secret = secret.map_err(|why| KeyError::Command(program(command).to_owned(), why))?;
+        *said = Some((Instant::now(), secret.clone()));
+        Ok(secret)
+    }
+}
+
+/// The first word of a command: its arguments might be secret themselves.
+fn program(command: &str) -> &str {
+    command.split_whitespace().next().unwrap_or_default()
+}
+
+async fn run(command: &str, environment: &Environment, deadline: Duration) -> Result<Secret, String> {
+    let mut shell = Command::new("/bin/sh");
+    shell.arg("-c").arg(command).stdin(Stdio::null()).stderr(Stdio::null()).process_group(0).kill_on_drop(true);
+    if !environment.is_empty() {
+        shell.env_clear().envs(environment.iter());
+    }
+    let child = shell.stdout(Stdio::piped()).spawn().map_err(|error| format!("does not start: {error}"))?;
+    let _group = Group(child.id());
+    let output = tokio::time::timeout(deadline, child.wait_with_output()).await;
+    let output = output.map_err(|_| format!("took longer than {} s", deadline.as_secs()))?;
+    let output = output.map_err(|error| format!("failed: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("failed with {}", output.status));
+    }
+    as_key(&output.stdout)
+}
+
+/// Ends what the shell started, when the look-up is over or dropped.
+struct Group(Option<u32>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let leader = self.0.and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
+        if let Some(leader) = leader {
+            // It has usually ended by itself, and then there is nobody to end.
+            let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
+        }
+    }
+}
+
+/// The key in a file that only its owner may read; None if there is no such file.
+fn read_file(path: &Path) -> Result<Option<Secret>, String> {
+    let open = OpenOptions::new().read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32).open(path);
+    let file: File = match open {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("cannot be read: {error}")),
+    };
+    let facts = file.metadata().map_err(|error| format!("cannot be read: {error}"))?;
+    if !facts.is_file() {
+        return Err("is not a file".to_owned());
+    }
+    if facts.mode() & 0o077 != 0 {
+        let mode = facts.mode() & 0o777;
+        return Err(format!("may be read by others (mode {mode:04o}); make it private with chmod 600"));
+    }
+    let mut text = Vec::new();
+    file.take(LONGEST_KEY + 1).read_to_end(&mut text).map_err(|error| format!("cannot be read: {error}"))?;
+    as_key(&text).map(Some)
+}
+
+fn as_key(text: &[u8]) -> Result<Secret, String> {
+    let text = std::str::from_utf8(text).map_err(|_| "holds no text")?.trim();
+    if text.is_empty() {
+        return Err("is empty".to_owned());
+    }
+    if text.len() as u64 > LONGEST_KEY || text.contains(char::is_control) {
+        return Err("holds more than one line".to_owned());
+    }
+    Ok(Secret::new(text))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! Each source of a key, their order, and what is said when one is broken.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+
+fn environment(pairs: &[(&str, &str)]) -> Environment {
+    let path = std::env::var("PATH").unwrap();
+    let path = [("PATH", path.as_str())];
+    pairs.iter().chain(&path).map(|(name, value)| ((*name).into(), (*value).into())).collect()
+}
+
+fn write(path: &Path, text: &str, mode: u32) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+async fn found(keyring: &Keyring, pairs: &[(&str, &str)]) -> Result<Option<(String, String)>, String> {
+    let key = keyring.find(&environment(pairs)).await.map_err(|error| error.to_string())?;
+    Ok(key.map(|key| (key.secret.expose().to_owned(), key.source)))
+}
+
+#[tokio::test]
+async fn sources_are_asked_in_their_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let stored = folder.path().join("stored");
+    let mut config =
+        KeyConfig { env: Some("KEY".into()), file: Some(folder.path().join("file")), ..KeyConfig::default() };
+    let mut keyring = Keyring::new(config.clone(), Some(stored.clone()));
+    let expect = |key: &str, source: String| Ok(Some((key.to_owned(), source)));
+
+    assert!(keyring.expects_key() && !keyring.is_likely(&environment(&[])));
+    assert_eq!(found(&keyring, &[("KEY", " ")]).await, Ok(None));
+    write(&stored, "k1\n", 0o600);
+    assert!(keyring.is_likely(&environment(&[])));
+    assert_eq!(found(&keyring, &[]).await, expect("k1", format!("stored key {}", stored.display())));
+    write(&folder.path().join("file"), "k2", 0o400);
+    assert_eq!(found(&keyring, &[]).await.unwrap().unwrap().0, "k2");
+    config.credential = Some("cred".into());
+    keyring = Keyring::new(config.clone(), None);
+    keyring.credentials = Some(folder.path().to_owned());
+    assert_eq!(found(&keyring, &[]).await.unwrap().unwrap().0, "k2");
+    write(&folder.path().join("cred"), "k3", 0o400);
+    assert_eq!(found(&keyring, &[]).await, expect("k3", "systemd credential cred".into()));
+    config.command = Some("echo k4 secret-argument | cut -d' ' -f1".into());
+    keyring = Keyring::new(config, None);
+    assert_eq!(found(&keyring, &[]).await, expect("k4", "key command `echo`".into()));
+    assert_eq!(found(&keyring, &[("KEY", "k5 ")]).await, expect("k5", "environment variable KEY".into()));
+    assert!(keyring.places().starts_with("environment variable KEY, key command `echo`, key file "));
+    assert!(!keyring.places().contains("secret-argument"));
+}
+
+#[tokio::test]
+async fn a_file_that_others_may_read_is_refused_with_advice() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("key");
+    write(&path, "top-secret", 0o640);
+    let keyring = Keyring::new(KeyConfig { file: Some(path.clone()), ..KeyConfig::default() }, None);
+    let error = found(&keyring, &[]).await.unwrap_err();
+    assert_eq!(
+        error,
+        format!("the key file {} may be read by others (mode 0640); make it private with chmod 600", path.display())
+    );
+    write(&path, "two\nlines", 0o600);
+    assert!(found(&keyring, &[]).await.unwrap_err().ends_with("holds more than one line"));
+    write(&path, " \n", 0o600);
+    assert!(found(&keyring, &[]).await.unwrap_err().ends_with("is empty"));
+    let keyring = Keyring::new(KeyConfig { file: Some(folder.path().to_owned()), ..KeyConfig::default() }, None);
+    assert!(found(&keyring, &[]).await.unwrap_err().ends_with("is not a file"));
+}
+
+#[tokio::test]
+async fn a_command_runs_once_in_the_sessions_environment_and_again_when_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let command = format!("echo x >> {}; echo \"$PART-key\"", log.display());
+    let keyring = Keyring::new(KeyConfig { command: Some(command), ..KeyConfig::default() }, None);
+    for _ in 0..3 {
+        assert_eq!(found(&keyring, &[("PART", "my")]).await.unwrap().unwrap().0, "my-key");
+    }
+    assert_eq!(fs::read_to_string(&log).unwrap(), "x\n");
+    assert!(keyring.forget().await && !keyring.forget().await);
+    found(&keyring, &[]).await.unwrap();
+    assert_eq!(fs::read_to_string(&log).unwrap(), "x\nx\n");
+}
+
+#[tokio::test]
+async fn a_command_that_fails_or_hangs_is_named_without_its_arguments_and_leaves_nobody_behind() {
+    let failing = KeyConfig { command: Some("false sk-argument".into()), ..KeyConfig::default() };
+    let error = found(&Keyring::new(failing, None), &[]).await.unwrap_err();
+    assert_eq!(error, "the key command `false` failed with exit status: 1");
+
+    let folder = tempfile::tempdir().unwrap();
+    let pid = folder.path().join("pid");
+    let command = format!("sleep 600 & echo $! > {}; wait", pid.display());
+    let hanging = KeyConfig { command: Some(command), command_seconds: Some(0), ..KeyConfig::default() };
+    let keyring = Keyring::new(hanging, None);
+    let looking = found(&keyring, &[]);
+    assert_eq!(looking.await.unwrap_err(), "the key command `sleep` took longer than 0 s");
+
+    let command = format!("sleep 600 & echo $! > {}; wait", pid.display());
+    let keyring = Keyring::new(KeyConfig { command: Some(command), ..KeyConfig::default() }, None);
+    {
+        let environment = environment(&[]);
+        let mut looking = Box::pin(keyring.find(&environment));
+        // The shell has written its child's number when the file is there; only then is the look-up dropped.
+        loop {
+            tokio::select! {
+                biased;
+                found = &mut looking => panic!("{found:?}"),
+                () = tokio::time::sleep(Duration::from_millis(5)) => {}
+            }
+            if fs::read_to_string(&pid).is_ok_and(|text| text.ends_with('\n')) {
+                break;
+            }
+        }
+    }
+    let sleeper = fs::read_to_string(&pid).unwrap().trim().to_owned();
+    let is_alive = || {
+        let stat = fs::read_to_string(format!("/proc/{sleeper}/stat")).unwrap_or_default();
+        !stat.is_empty() && !stat.contains(") Z ")
+    };
+    for _ in 0..400 {
+        if !is_alive() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("the key command's child is still there");
+}
+
+#[test]
+fn a_credential_is_a_name_and_never_a_path() {
+    let config = KeyConfig { credential: Some("../etc/passwd".into()), ..KeyConfig::default() };
+    let mut keyring = Keyring::new(config, None);
+    keyring.credentials = Some("/run/credentials".into());
+    assert_eq!(keyring.files().count(), 0);
+}

@@ -1,0 +1,104 @@
+//! What a prompt holds beside text, sorted by what a model can take. Knows no dialect: those choose the words.
+
+use domain::model::ModelInfo;
+use domain::{Content, Payload};
+
+/// One block of a prompt as a model may get it.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Medium<'a> {
+    /// Text, or the marker of something that this model cannot take.
+    Text(String),
+    Image {
+        mime: &'a str,
+        data: &'a str,
+    },
+    Pdf {
+        data: &'a str,
+    },
+    /// Sound as `wav` or `mp3`.
+    Audio {
+        format: &'static str,
+        data: &'a str,
+    },
+}
+
+pub(crate) fn sort<'a>(content: &'a Content, info: &ModelInfo) -> Medium<'a> {
+    let medium = match &content.payload {
+        Payload::Image { data, mime, .. } if info.images => image(mime, data),
+        Payload::BlobResource { mime: Some(mime), blob, .. } if info.images => {
+            if mime == "application/pdf" {
+                Some(Medium::Pdf { data: blob })
+            } else {
+                image(mime, blob)
+            }
+        }
+        Payload::Audio { data, mime } if info.audio => {
+            audio_format(mime).filter(|_| !data.is_empty()).map(|format| Medium::Audio { format, data })
+        }
+        Payload::Text { .. }
+        | Payload::Link { .. }
+        | Payload::TextResource { .. }
+        | Payload::BlobResource { .. }
+        | Payload::Image { .. }
+        | Payload::Audio { .. } => None,
+    };
+    medium.unwrap_or_else(|| Medium::Text(content.as_text()))
+}
+
+/// The kinds of image that every provider takes. Editors mislabel images, and a wrong label fails the whole request, so
+/// the first bytes have the last word.
+fn image<'a>(mime: &'a str, data: &'a str) -> Option<Medium<'a>> {
+    const SIGNS: [(&str, &str); 4] =
+        [("iVBORw0KGgo", "image/png"), ("/9j/", "image/jpeg"), ("R0lGOD", "image/gif"), ("UklGR", "image/webp")];
+    let seen = SIGNS.iter().find(|(sign, _)| data.starts_with(sign)).map(|(_, mime)| *mime);
+    let mime = seen.or_else(|| SIGNS.iter().map(|(_, known)| *known).find(|known| *known == mime))?;
+    (!data.is_empty()).then_some(Medium::Image { mime, data })
+}
+
+fn audio_format(mime: &str) -> Option<&'static str> {
+    match mime {
+        "audio/wav" | "audio/x-wav" | "audio/wave" | "audio/vnd.wave" => Some("wav"),
+        "audio/mp3" | "audio/mpeg" => Some("mp3"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::known;
+
+    fn info(images: bool, audio: bool) -> ModelInfo {
+        ModelInfo { images, audio, ..known::spec("p", "m").info }
+    }
+
+    #[test]
+    fn what_a_model_cannot_take_becomes_a_marker() {
+        let picture =
+            Content::from(Payload::Image { data: "iVBORw0KGgoAA".into(), mime: "image/jpg".into(), uri: None });
+        assert_eq!(sort(&picture, &info(false, false)), Medium::Text("[image: image/jpg]".into()));
+        assert_eq!(sort(&picture, &info(true, false)), Medium::Image { mime: "image/png", data: "iVBORw0KGgoAA" });
+        let drawing = Content::from(Payload::Image { data: "PHN2Zz4".into(), mime: "image/svg+xml".into(), uri: None });
+        assert_eq!(sort(&drawing, &info(true, false)), Medium::Text("[image: image/svg+xml]".into()));
+        let sound = Content::from(Payload::Audio { data: "UklG".into(), mime: "audio/wav".into() });
+        assert_eq!(sort(&sound, &info(true, false)), Medium::Text("[audio: audio/wav]".into()));
+        assert_eq!(sort(&sound, &info(true, true)), Medium::Audio { format: "wav", data: "UklG" });
+    }
+
+    #[test]
+    fn an_embedded_picture_or_pdf_is_sent_as_one() {
+        let blob = |mime: &str| {
+            Content::from(Payload::BlobResource {
+                uri: "file:///x".into(),
+                mime: Some(mime.into()),
+                blob: "AAAA".into(),
+            })
+        };
+        assert_eq!(sort(&blob("image/gif"), &info(true, false)), Medium::Image { mime: "image/gif", data: "AAAA" });
+        assert_eq!(sort(&blob("application/pdf"), &info(true, false)), Medium::Pdf { data: "AAAA" });
+        assert_eq!(
+            sort(&blob("application/zip"), &info(true, false)),
+            Medium::Text("[resource: application/zip file:///x]".into())
+        );
+    }
+}

@@ -1,0 +1,151 @@
+//! A request in the words of chat completions. Pure.
+
+use domain::conversation::Part;
+use domain::model::{ModelInfo, ModelRequest};
+use domain::{Content, ThoughtLevel};
+use serde_json::{Map, Value, json};
+
+use crate::draft::as_object;
+use crate::known::Spec;
+use crate::media::{self, Medium};
+use crate::outline::{Entry, current_loop, outline};
+use crate::service::Service;
+
+pub(super) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
+    let entries = outline(&request.messages);
+    let mut messages = Vec::new();
+    if !request.system.trim().is_empty() {
+        messages.push(json!({ "role": "system", "content": request.system }));
+    }
+    let past = entries.len() - current_loop(&entries).len();
+    for (at, entry) in entries.iter().enumerate() {
+        match entry {
+            Entry::User(content) => messages.push(json!({ "role": "user", "content": user(content, &spec.info) })),
+            Entry::Assistant { parts, results } => {
+                // Reasoning belongs to the loop that it began in; some servers refuse or ignore that of earlier turns.
+                let provider = (at >= past).then_some(service.name.as_str());
+                messages.push(response(parts, provider));
+                messages.extend(
+                    results
+                        .iter()
+                        .map(|result| json!({ "role": "tool", "tool_call_id": result.call, "content": result.text })),
+                );
+            }
+        }
+    }
+    let mut body = Map::new();
+    body.insert("model".to_owned(), json!(spec.wire));
+    body.insert("stream".to_owned(), json!(true));
+    if service.stream_usage {
+        body.insert("stream_options".to_owned(), json!({ "include_usage": true }));
+    }
+    body.insert("messages".to_owned(), Value::Array(messages));
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(|tool| {
+            let function = json!({ "name": tool.name, "description": tool.description, "parameters": tool.schema });
+            json!({ "type": "function", "function": function })
+        });
+        body.insert("tools".to_owned(), tools.collect());
+    }
+    if spec.info.thinks
+        && let Some(effort) = effort(&spec.wire, request.thought)
+    {
+        body.insert("reasoning_effort".to_owned(), json!(effort));
+    }
+    Value::Object(body)
+}
+
+/// Plain text wherever there is nothing else, because small servers take nothing else.
+fn user(content: &[&Content], info: &ModelInfo) -> Value {
+    let media: Vec<Medium> = content.iter().map(|content| media::sort(content, info)).collect();
+    let texts: Option<Vec<&str>> = media
+        .iter()
+        .map(|medium| match medium {
+            Medium::Text(text) => Some(text.as_str()),
+            Medium::Image { .. } | Medium::Pdf { .. } | Medium::Audio { .. } => None,
+        })
+        .collect();
+    if let Some(texts) = texts {
+        return json!(texts.join("\n\n"));
+    }
+    let parts = media.iter().zip(content).map(|(medium, content)| match medium {
+        Medium::Text(text) => json!({ "type": "text", "text": text }),
+        Medium::Image { mime, data } => {
+            json!({ "type": "image_url", "image_url": { "url": format!("data:{mime};base64,{data}") } })
+        }
+        Medium::Audio { format, data } => {
+            json!({ "type": "input_audio", "input_audio": { "data": data, "format": format } })
+        }
+        // Few servers of this dialect take files.
+        Medium::Pdf { .. } => json!({ "type": "text", "text": content.as_text() }),
+    });
+    parts.collect()
+}
+
+/// A response; with the provider's name its reasoning goes back to the field that it came by.
+fn response(parts: &[&Part], provider: Option<&str>) -> Value {
+    let mut text = String::new();
+    let mut thought = String::new();
+    let mut calls = Vec::new();
+    let mut sealed = Map::new();
+    for part in parts {
+        match part {
+            Part::Text(more) => text.push_str(more),
+            Part::Thought(more) => thought.push_str(more),
+            Part::Seal(seal) => {
+                if let (Some(provider), Value::Object(fields)) = (provider, seal)
+                    && fields.get("provider").is_some_and(|name| name == provider)
+                {
+                    sealed.extend(fields.clone());
+                }
+            }
+            Part::Call { id, tool, input } => {
+                let function = json!({ "name": tool, "arguments": as_object(input).to_string() });
+                calls.push(json!({ "id": id, "type": "function", "function": function }));
+            }
+        }
+    }
+    let content = if text.is_empty() { Value::Null } else { json!(text) };
+    let mut message = json!({ "role": "assistant", "content": content });
+    if let Some(field) = sealed.get("reasoning_field").and_then(Value::as_str)
+        && !thought.is_empty()
+    {
+        message[field] = json!(thought);
+    }
+    if let Some(details) = sealed.remove("reasoning_details") {
+        message["reasoning_details"] = details;
+    }
+    if !calls.is_empty() {
+        message["tool_calls"] = Value::Array(calls);
+    }
+    message
+}
+
+/// What each family calls its least effort differs, and some servers know none: there the field is left out.
+fn effort(model: &str, level: ThoughtLevel) -> Option<&'static str> {
+    let bare = model.rsplit('/').next().unwrap_or(model);
+    match level {
+        ThoughtLevel::Off if bare.starts_with("gpt-5.") || bare.starts_with("gpt-6") => Some("none"),
+        ThoughtLevel::Off if bare.starts_with("gpt-5") => Some("minimal"),
+        ThoughtLevel::Off if ["o1", "o3", "o4", "gpt-oss"].iter().any(|name| bare.starts_with(name)) => Some("low"),
+        ThoughtLevel::Off => None,
+        ThoughtLevel::Low => Some("low"),
+        ThoughtLevel::Medium => Some("medium"),
+        ThoughtLevel::High => Some("high"),
+    }
+}
+
+/// Leaves out what a server of this dialect does not know. OpenAI's newer models take tools here only with the effort
+/// `none`, also if none was named; their complaint says so.
+pub(super) fn concede(body: &mut Value, complaint: &str) -> bool {
+    let Some(fields) = body.as_object_mut() else { return false };
+    if complaint.contains("reasoning_effort") && complaint.contains("'none'") {
+        let before = fields.insert("reasoning_effort".to_owned(), json!("none"));
+        return before != Some(json!("none"));
+    }
+    let optional = ["reasoning_effort", "stream_options"];
+    optional.into_iter().any(|name| complaint.contains(name) && fields.remove(name).is_some())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! What goes out in the words of chat completions, for the conversations that sessions really have.
+
+use std::sync::Arc;
+
+use domain::conversation::{CallResult, Message};
+use domain::tool::ToolSpec;
+use domain::{MessageId, Payload};
+use expect_test::{Expect, expect};
+
+use super::*;
+use crate::config::Kind;
+use crate::known;
+
+fn user(content: Vec<Content>) -> Message {
+    Message::User { id: MessageId::new(), content }
+}
+
+fn agent(parts: Vec<Part>) -> Message {
+    Message::Assistant { id: MessageId::new(), parts }
+}
+
+fn call(id: &str, tool: &str, input: Value) -> Part {
+    Part::Call { id: id.into(), tool: tool.to_owned(), input }
+}
+
+fn result(call: &str, text: &str) -> Message {
+    Message::Results { results: vec![CallResult { call: call.into(), text: text.to_owned(), failed: false }] }
+}
+
+fn request(messages: Vec<Message>) -> ModelRequest {
+    ModelRequest {
+        system: "Be brief.".to_owned(),
+        messages: messages.into_iter().map(Arc::new).collect(),
+        tools: vec![],
+        thought: ThoughtLevel::Medium,
+        environment: Arc::default(),
+    }
+}
+
+fn built(model: &str, request: &ModelRequest) -> Value {
+    body(&known::spec("p", model), &Service::stub(Kind::OpenAi), request)
+}
+
+fn check(value: &Value, expect: Expect) {
+    expect.assert_eq(&format!("{value:#}"));
+}
+
+#[test]
+fn a_tool_loop_goes_back_with_its_reasoning() {
+    let seal = || Part::Seal(json!({ "provider": "p", "reasoning_field": "reasoning_content" }));
+    let mut request = request(vec![
+        user(vec![Content::text("a")]),
+        agent(vec![Part::Thought("old".into()), seal(), Part::Text("said".into())]),
+        user(vec![Content::text("b")]),
+        user(vec![Content::text("c")]),
+        agent(vec![Part::Thought("new".into()), seal(), call("1", "read_file", json!({ "path": "a" }))]),
+        result("1", "text"),
+    ]);
+    request.tools = vec![ToolSpec {
+        name: "read_file".to_owned(),
+        description: "Reads.".to_owned(),
+        schema: json!({ "type": "object" }),
+        read_only: true,
+    }];
+    check(
+        &built("some-model", &request),
+        expect![[r#"
+            {
+              "model": "some-model",
+              "stream": true,
+              "stream_options": {
+                "include_usage": true
+              },
+              "messages": [
+                {
+                  "role": "system",
+                  "content": "Be brief."
+                },
+                {
+                  "role": "user",
+                  "content": "a"
+                },
+                {
+                  "role": "assistant",
+                  "content": "said"
+                },
+                {
+                  "role": "user",
+                  "content": "b\n\nc"
+                },
+                {
+                  "role": "assistant",
+                  "content": null,
+                  "reasoning_content": "new",
+                  "tool_calls": [
+                    {
+                      "id": "1",
+                      "type": "function",
+                      "function": {
+                        "name": "read_file",
+                        "arguments": "{\"path\":\"a\"}"
+                      }
+                    }
+                  ]
+                },
+                {
+                  "role": "tool",
+                  "tool_call_id": "1",
+                  "content": "text"
+                }
+              ],
+              "tools": [
+                {
+                  "type": "function",
+                  "function": {
+                    "name": "read_file",
+                    "description": "Reads.",
+                    "parameters": {
+                      "type": "object"
+                    }
+                  }
+                }
+              ]
+            }"#]],
+    );
+}
+
+#[test]
+fn reasoning_of_another_provider_stays_here_and_details_go_back_as_they_came() {
+    let loop_with = |seal: Value| {
+        request(vec![
+            user(vec![Content::text("a")]),
+            agent(vec![Part::Thought("hm".into()), Part::Seal(seal), call("1", "t", json!("broken"))]),
+        ])
+    };
+    let others = built("m", &loop_with(json!({ "provider": "other", "reasoning_field": "reasoning_content" })));
+    assert_eq!(others["messages"][2].get("reasoning_content"), None);
+    assert_eq!(others["messages"][2]["tool_calls"][0]["function"]["arguments"], r#"{"_raw":"broken"}"#);
+    assert_eq!(others["messages"][3]["role"], "tool");
+    let details = json!([{ "type": "reasoning.text", "text": "hm", "signature": "s" }]);
+    let own = built("m", &loop_with(json!({ "provider": "p", "reasoning_details": details })));
+    assert_eq!(own["messages"][2]["reasoning_details"], details);
+    assert_eq!(own["messages"][2].get("reasoning"), None);
+}
+
+#[test]
+fn pictures_and_sound_are_sent_to_models_that_take_them() {
+    let request = request(vec![user(vec![
+        Content::text("what is this?"),
+        Payload::Image { data: "/9j/AA".into(), mime: "image/jpeg".into(), uri: None }.into(),
+        Payload::Audio { data: "AA".into(), mime: "audio/wav".into() }.into(),
+    ])]);
+    let seen = built("gpt-4o", &request);
+    assert_eq!(seen["messages"][1]["content"][1]["image_url"]["url"], "data:image/jpeg;base64,/9j/AA");
+    assert_eq!(seen["messages"][1]["content"][2]["text"], "[audio: audio/wav]");
+    let heard = built("gpt-4o-audio-preview", &request);
+    assert_eq!(heard["messages"][1]["content"][2]["input_audio"], json!({ "data": "AA", "format": "wav" }));
+    let blind = built("llama3", &request);
+    assert_eq!(blind["messages"][1]["content"], "what is this?\n\n[image: image/jpeg]\n\n[audio: audio/wav]");
+}
+
+#[test]
+fn an_effort_is_named_only_to_models_that_think() {
+    let mut request = request(vec![user(vec![Content::text("a")])]);
+    for (model, level, effort) in [
+        ("gpt-4o", ThoughtLevel::High, json!(null)),
+        ("gpt-5", ThoughtLevel::High, json!("high")),
+        ("gpt-5", ThoughtLevel::Off, json!("minimal")),
+        ("gpt-5.1", ThoughtLevel::Off, json!("none")),
+        ("openai/o3", ThoughtLevel::Off, json!("low")),
+        ("gemini-2.5-pro", ThoughtLevel::Off, json!(null)),
+        ("gemini-2.5-pro", ThoughtLevel::Low, json!("low")),
+    ] {
+        request.thought = level;
+        assert_eq!(built(model, &request)["reasoning_effort"], effort, "{model} {level:?}");
+    }
+}
+
+#[test]
+fn what_a_server_does_not_know_is_left_out() {
+    let mut body = json!({ "reasoning_effort": "high", "stream_options": {} });
+    let complaint = "Function tools with reasoning_effort are not supported for x in /v1/chat/completions. To use \
+        function tools, use /v1/responses or set reasoning_effort to 'none'.";
+    assert!(concede(&mut body, complaint) && !concede(&mut body, complaint));
+    assert_eq!(body["reasoning_effort"], "none");
+    assert!(concede(&mut body, "Unrecognized request argument supplied: reasoning_effort"));
+    assert!(concede(&mut body, "stream_options: extra fields not permitted"));
+    assert_eq!(body, json!({}));
+    assert!(!concede(&mut body, "anything else"));
+}

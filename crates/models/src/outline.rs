@@ -1,0 +1,185 @@
+//! A conversation put in the order that providers insist on, whatever a crash, a cancel or a compaction left behind.
+//!
+//! Pure, and free of any dialect: roles alternate, every call has exactly one outcome right after the response that
+//! made it, nothing is empty, the user speaks first and nobody but the user speaks last.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use domain::conversation::{CallResult, Message, Part};
+use domain::{CallId, Content, Payload};
+
+/// What an outcome says that was never recorded.
+const NO_OUTCOME: &str = "No outcome of this call is recorded; it may or may not have had an effect.";
+
+static OPENING: LazyLock<Content> = LazyLock::new(|| Content::text("(The conversation goes on.)"));
+static GO_ON: LazyLock<Content> = LazyLock::new(|| Content::text("Go on."));
+
+#[derive(Debug)]
+pub(crate) enum Entry<'a> {
+    User(Vec<&'a Content>),
+    Assistant {
+        parts: Vec<&'a Part>,
+        /// One for each call in `parts`, in their order.
+        results: Vec<Answered<'a>>,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct Answered<'a> {
+    pub(crate) call: &'a CallId,
+    pub(crate) text: &'a str,
+    pub(crate) failed: bool,
+}
+
+pub(crate) fn outline(messages: &[Arc<Message>]) -> Vec<Entry<'_>> {
+    let outcomes = outcomes(messages);
+    let mut entries: Vec<Entry> = Vec::new();
+    for message in messages {
+        match &**message {
+            Message::User { content, .. } => add_user(&mut entries, content.iter().filter(|block| !is_blank(block))),
+            Message::Assistant { parts, .. } => add_response(&mut entries, parts, &outcomes),
+            Message::Results { .. } => {}
+        }
+    }
+    if let Some(Entry::Assistant { .. }) = entries.first() {
+        entries.insert(0, Entry::User(vec![&OPENING]));
+    }
+    match entries.last() {
+        // A response at the end would be taken as the beginning of the next one, which newer models refuse.
+        Some(Entry::Assistant { results, .. }) if results.is_empty() => entries.push(Entry::User(vec![&GO_ON])),
+        None => entries.push(Entry::User(vec![&GO_ON])),
+        Some(Entry::User(_) | Entry::Assistant { .. }) => {}
+    }
+    entries
+}
+
+/// The responses since the user last spoke.
+pub(crate) fn current_loop<'e, 'a>(entries: &'e [Entry<'a>]) -> &'e [Entry<'a>] {
+    let start = entries.iter().rposition(|entry| matches!(entry, Entry::User(_))).map_or(0, |at| at + 1);
+    &entries[start..]
+}
+
+fn outcomes(messages: &[Arc<Message>]) -> HashMap<&CallId, &CallResult> {
+    let lists = messages.iter().filter_map(|message| match &**message {
+        Message::Results { results } => Some(results),
+        Message::User { .. } | Message::Assistant { .. } => None,
+    });
+    lists.flatten().map(|result| (&result.call, result)).collect()
+}
+
+fn is_blank(block: &Content) -> bool {
+    matches!(&block.payload, Payload::Text { text } if text.trim().is_empty())
+}
+
+fn add_user<'a>(entries: &mut Vec<Entry<'a>>, content: impl Iterator<Item = &'a Content>) {
+    let mut content = content.peekable();
+    if content.peek().is_none() {
+        return;
+    }
+    if let Some(Entry::User(so_far)) = entries.last_mut() {
+        so_far.extend(content);
+    } else {
+        entries.push(Entry::User(content.collect()));
+    }
+}
+
+fn add_response<'a>(entries: &mut Vec<Entry<'a>>, parts: &'a [Part], outcomes: &HashMap<&CallId, &'a CallResult>) {
+    let parts: Vec<&Part> = parts
+        .iter()
+        .filter(|part| match part {
+            Part::Text(text) => !text.trim().is_empty(),
+            Part::Thought(_) | Part::Seal(_) | Part::Call { .. } => true,
+        })
+        .collect();
+    // Thoughts alone are no message: a provider would refuse them, and they have led to nothing.
+    if !parts.iter().any(|part| matches!(part, Part::Text(_) | Part::Call { .. })) {
+        return;
+    }
+    let calls = parts.iter().filter_map(|part| match part {
+        Part::Call { id, .. } => Some(id),
+        Part::Thought(_) | Part::Seal(_) | Part::Text(_) => None,
+    });
+    let answered = calls.map(|call| match outcomes.get(call) {
+        Some(result) if result.text.is_empty() => Answered { call, text: "(no output)", failed: result.failed },
+        Some(result) => Answered { call, text: &result.text, failed: result.failed },
+        None => Answered { call, text: NO_OUTCOME, failed: true },
+    });
+    let answered: Vec<Answered> = answered.collect();
+    match entries.last_mut() {
+        Some(Entry::Assistant { parts: so_far, results }) if results.is_empty() => {
+            so_far.extend(parts);
+            *results = answered;
+        }
+        Some(Entry::Assistant { .. } | Entry::User(_)) | None => {
+            entries.push(Entry::Assistant { parts, results: answered });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::MessageId;
+    use serde_json::json;
+
+    use super::*;
+
+    fn user(text: &str) -> Arc<Message> {
+        Arc::new(Message::User { id: MessageId::new(), content: vec![Content::text(text)] })
+    }
+
+    fn agent(parts: Vec<Part>) -> Arc<Message> {
+        Arc::new(Message::Assistant { id: MessageId::new(), parts })
+    }
+
+    fn call(id: &str) -> Part {
+        Part::Call { id: id.into(), tool: "read_file".to_owned(), input: json!({}) }
+    }
+
+    fn results(results: &[(&str, &str)]) -> Arc<Message> {
+        let results =
+            results.iter().map(|(call, text)| CallResult { call: (*call).into(), text: (*text).into(), failed: false });
+        Arc::new(Message::Results { results: results.collect() })
+    }
+
+    fn brief(messages: &[Arc<Message>]) -> String {
+        let entries = outline(messages).into_iter().map(|entry| match entry {
+            Entry::User(content) => content.iter().map(|block| block.as_text()).collect::<Vec<_>>().join("+"),
+            Entry::Assistant { parts, results } => {
+                let results: Vec<_> = results.iter().map(|result| format!("{}={}", result.call, result.text)).collect();
+                format!("agent({}){results:?}", parts.len())
+            }
+        });
+        entries.collect::<Vec<_>>().join(" | ")
+    }
+
+    #[test]
+    fn roles_alternate_and_nothing_is_empty() {
+        let said = agent(vec![Part::Text("hi".into())]);
+        let messages = [user("a"), user(" "), user("b"), said.clone(), agent(vec![]), said, user("c")];
+        assert_eq!(brief(&messages), "a+b | agent(2)[] | c");
+    }
+
+    #[test]
+    fn outcomes_follow_their_calls_in_the_calls_order_and_a_missing_one_is_made_up() {
+        let messages = [user("a"), agent(vec![call("1"), call("2"), call("3")]), results(&[("3", ""), ("1", "x")])];
+        assert_eq!(brief(&messages), format!("a | agent(3)[\"1=x\", \"2={NO_OUTCOME}\", \"3=(no output)\"]"));
+    }
+
+    #[test]
+    fn an_outcome_without_its_call_is_left_out_and_the_user_speaks_first_and_last() {
+        let messages = [results(&[("0", "x")]), agent(vec![Part::Text("hi".into())])];
+        assert_eq!(brief(&messages), "(The conversation goes on.) | agent(1)[] | Go on.");
+        assert_eq!(brief(&[]), "Go on.");
+        assert_eq!(brief(&[user("a"), agent(vec![Part::Thought("hm".into())])]), "a");
+    }
+
+    #[test]
+    fn the_current_loop_is_what_follows_the_users_last_words() {
+        let messages = [user("a"), agent(vec![call("1")]), results(&[("1", "x")]), agent(vec![call("2")])];
+        let entries = outline(&messages);
+        assert_eq!(current_loop(&entries).len(), 2);
+        let messages = [user("a"), agent(vec![Part::Text("x".into())]), user("b")];
+        assert_eq!(current_loop(&outline(&messages)).len(), 0);
+    }
+}

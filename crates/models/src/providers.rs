@@ -1,0 +1,149 @@
+//! The catalogue of real life: providers that are configured, those that the session's environment or a stored key
+//! makes usable, servers that answer on this machine, and the built-in models.
+//!
+//! `list`, `find` and `default_model` never wait: what a provider offers is asked in the background (`offer`), kept, and
+//! asked again when somebody looks at it later. Which model answers how is the dialects' affair.
+
+mod listing;
+mod offer;
+mod setup;
+
+use std::sync::Arc;
+
+use domain::model::{Catalogue, Model, ModelError, ModelInfo};
+use domain::{Environment, ModelId};
+
+use self::offer::Offer;
+use crate::account::Accounts;
+use crate::anthropic::Anthropic;
+use crate::config::{Kind, ModelsConfig};
+use crate::known::Spec;
+use crate::openai::OpenAi;
+use crate::secret::Secret;
+use crate::service::Service;
+
+pub struct Providers {
+    /// In the order in which a new session's model is looked for.
+    offers: Vec<Arc<Offer>>,
+    /// Always there, in need of nothing; the first is what a session without any provider uses.
+    built_in: Vec<Arc<dyn Model>>,
+    default: Option<ModelId>,
+}
+
+/// What is wrong with a configuration, with the setting's name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{setting}`: {reason}")]
+pub struct ConfigError {
+    pub setting: String,
+    pub reason: String,
+}
+
+impl Providers {
+    /// # Errors
+    ///
+    /// If the configuration names an address, a header or a default model that cannot be.
+    ///
+    /// # Panics
+    ///
+    /// If there is no built-in model, without which a new session might have none.
+    pub fn new(
+        config: &ModelsConfig,
+        accounts: Option<&Accounts>,
+        built_in: Vec<Arc<dyn Model>>,
+    ) -> Result<Self, ConfigError> {
+        assert!(!built_in.is_empty(), "there must be a built-in model");
+        let offers = setup::offers(config, accounts)?;
+        let providers = Self { offers, built_in, default: config.default.as_deref().map(ModelId::from) };
+        if let Some(default) = &providers.default
+            && providers.find(default).is_none()
+        {
+            let reason = format!("`{default}` is neither a model of a provider nor a built-in one");
+            return Err(ConfigError { setting: "default".to_owned(), reason });
+        }
+        Ok(providers)
+    }
+
+    /// Starts asking providers what they offer, so that the first session finds the answers. Must be called inside a
+    /// runtime; outside of one it does nothing.
+    pub fn warm(&self, environment: &Environment) {
+        self.offers.iter().for_each(|offer| offer.refresh(environment));
+    }
+
+    /// The variables that may hold keys: what `env` authentication looks for, and what tools must not see.
+    pub fn key_variables(&self) -> Vec<String> {
+        let names = self.offers.iter().filter_map(|offer| offer.service.keys.variable_name());
+        let mut names: Vec<String> = names.map(str::to_owned).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// The names of the providers that a key can be stored for.
+    pub fn names(&self) -> Vec<String> {
+        let needy = self.offers.iter().filter(|offer| offer.service.needs_key);
+        needy.map(|offer| offer.service.name.clone()).collect()
+    }
+
+    /// Whether some provider can be used with this environment without asking anybody for a key.
+    pub fn is_authenticated(&self, environment: &Environment) -> bool {
+        self.offers.iter().any(|offer| offer.is_ready(environment))
+    }
+
+    /// Asks the provider for its models with this key, and says how many there are.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such provider, if it cannot be reached, or if it refuses the key.
+    pub async fn check(&self, provider: &str, key: &Secret) -> Result<usize, ModelError> {
+        match self.offer(provider) {
+            Some(offer) => listing::check(&offer.service, &offer.list_path, key).await,
+            None => Err(ModelError {
+                kind: domain::turn::FailureKind::Model,
+                message: format!("there is no provider `{provider}`"),
+                data: serde_json::json!({ "provider": provider, "advice": "see the providers in the configuration" }),
+            }),
+        }
+    }
+
+    fn offer(&self, provider: &str) -> Option<&Arc<Offer>> {
+        self.offers.iter().find(|offer| offer.service.name == provider)
+    }
+}
+
+impl Catalogue for Providers {
+    fn list(&self, environment: &Environment) -> Vec<ModelInfo> {
+        let offered = self.offers.iter().flat_map(|offer| {
+            offer.refresh(environment);
+            offer.models(environment)
+        });
+        let offered = offered.map(|spec| spec.info);
+        offered.chain(self.built_in.iter().map(|model| model.info().clone())).collect()
+    }
+
+    fn find(&self, id: &ModelId) -> Option<Arc<dyn Model>> {
+        if let Some(model) = self.built_in.iter().find(|model| model.info().id == *id) {
+            return Some(model.clone());
+        }
+        let (provider, model) = id.as_str().split_once('/').filter(|(_, model)| !model.is_empty())?;
+        let offer = self.offer(provider)?;
+        // A model that no list names may exist all the same; and one without a key says what is missing when it is asked.
+        Some(build(offer.spec(model), offer.service.clone()))
+    }
+
+    fn default_model(&self, environment: &Environment) -> ModelId {
+        if let Some(default) = &self.default {
+            return default.clone();
+        }
+        self.warm(environment);
+        let ready = self.offers.iter().filter(|offer| offer.is_ready(environment));
+        let chosen = ready.flat_map(|offer| offer.favourite(environment)).next();
+        chosen.map_or_else(|| self.built_in[0].info().id.clone(), |spec| spec.info.id)
+    }
+}
+
+fn build(spec: Spec, service: Arc<Service>) -> Arc<dyn Model> {
+    match service.kind {
+        Kind::Anthropic => Arc::new(Anthropic { spec, service }),
+        Kind::OpenAi => Arc::new(OpenAi { spec, service }),
+    }
+}

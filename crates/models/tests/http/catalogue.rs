@@ -1,0 +1,231 @@
+//! Which models there are, for whom, and which one a new session uses; without ever waiting for anybody.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use acpd_models::{
+    Accounts, KeyConfig, Kind, LocalConfig, ModelConfig, ModelsConfig, ProviderConfig, Providers, Rehearsal, Secret,
+};
+use domain::Environment;
+use domain::model::Catalogue;
+use serde_json::{Value, json};
+
+use crate::dialogue::Answer;
+use crate::server::{Act, Reply, Server};
+use crate::stage::{KEY, ask_with, config, environment, providers, request, user};
+
+fn ids(providers: &Providers, environment: &Environment) -> Vec<String> {
+    providers.list(environment).into_iter().map(|info| info.id.to_string()).collect()
+}
+
+/// Looks again and again until the background has done its work.
+async fn until(condition: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "it never comes true");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn nothing_local() -> ModelsConfig {
+    ModelsConfig { local: LocalConfig { probe: false, ..LocalConfig::default() }, ..ModelsConfig::default() }
+}
+
+fn models(ids: &[&str]) -> Value {
+    json!({ "object": "list", "data": ids.iter().map(|id| json!({ "id": id })).collect::<Vec<_>>() })
+}
+
+#[tokio::test]
+async fn without_a_key_and_without_a_server_there_is_the_rehearsal() {
+    let providers = providers(&nothing_local());
+    let environment = environment(&[("ANTHROPIC_API_KEY", ""), ("HOME", "/home/x")]);
+    assert_eq!(ids(&providers, &environment), ["rehearsal"]);
+    assert_eq!(providers.default_model(&environment), "rehearsal".into());
+    assert!(!providers.is_authenticated(&environment));
+    assert_eq!(providers.key_variables(), ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"]);
+    assert_eq!(providers.names(), ["anthropic", "openai", "github"]);
+}
+
+#[tokio::test]
+async fn a_key_in_the_environment_chooses_its_provider_at_the_address_beside_it() {
+    for (kind, name, variable, address) in [
+        (Kind::Anthropic, "anthropic", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
+        (Kind::OpenAi, "openai", "OPENAI_API_KEY", "OPENAI_BASE_URL"),
+    ] {
+        let server = Server::with(move |seen, _| match seen.method.as_str() {
+            "GET" => Reply::json(200, &models(&["claude-haiku-4-5", "gpt-4.1", "whisper-1"])),
+            _ => Reply::stream(&[&Answer::text("hi").sse(kind)]),
+        })
+        .await;
+        let providers = providers(&nothing_local());
+        let base = if kind == Kind::OpenAi { format!("{}/v1/", server.address) } else { server.address.clone() };
+        let environment = environment(&[(variable, KEY), (address, &base)]);
+        assert!(providers.is_authenticated(&environment));
+
+        // Well-known names serve until the provider has answered, and its own list from then on.
+        let first = providers.default_model(&environment);
+        assert!(first.as_str().starts_with(&format!("{name}/")), "{first}");
+        let listed = [format!("{name}/claude-haiku-4-5"), format!("{name}/gpt-4.1"), "rehearsal".to_owned()];
+        until(|| ids(&providers, &environment) == listed).await;
+        let default = providers.default_model(&environment);
+        assert!(listed.contains(&default.to_string()), "{default}");
+
+        let mut request = request(vec![user("hello")]);
+        request.environment = environment.clone();
+        let model = providers.find(&default).unwrap();
+        assert_eq!(ask_with(&*model, request).await, (Answer::text("hi").deltas(), None));
+        let seen = server.seen();
+        let paths: Vec<&str> = seen.iter().map(|seen| seen.path.as_str()).collect();
+        match kind {
+            Kind::Anthropic => assert_eq!(paths, ["/v1/models?limit=1000", "/v1/messages"]),
+            Kind::OpenAi => assert_eq!(paths, ["/v1/models", "/v1/chat/completions"]),
+        }
+        assert!(
+            seen.iter().all(|seen| [seen.header("x-api-key"), seen.header("authorization")].concat().contains(KEY))
+        );
+        // Another session, without the key, sees none of it.
+        assert_eq!(ids(&providers, &Environment::default()), ["rehearsal"]);
+    }
+}
+
+#[tokio::test]
+async fn a_server_on_this_machine_is_used_while_it_answers() {
+    let ollama = Server::script(vec![Reply::json(200, &models(&["qwen3:8b", "nomic-embed-text"]))]).await;
+    let webpage = Server::script(vec![Reply::new(200, &[("content-type", "text/html")], "<html></html>")]).await;
+    let config = ModelsConfig {
+        local: LocalConfig { probe: true, ollama: ollama.address.clone(), llama_cpp: webpage.address.clone() },
+        ..ModelsConfig::default()
+    };
+    let providers = providers(&config);
+    let none = Environment::default();
+    providers.warm(&none);
+    until(|| providers.default_model(&none) == "ollama/qwen3:8b".into()).await;
+    assert_eq!(ids(&providers, &none), ["ollama/qwen3:8b", "rehearsal"]);
+    // A key in the environment goes before it.
+    let keyed = environment(&[("OPENAI_API_KEY", KEY), ("OPENAI_BASE_URL", &webpage.address)]);
+    assert!(providers.default_model(&keyed).as_str().starts_with("openai/"));
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_is_in_nobodys_way() {
+    let server = Server::script(vec![Reply(vec![Act::UntilClosed])]).await;
+    let mut config = config(Kind::OpenAi, &server.address);
+    config.local = LocalConfig { probe: true, ollama: server.address.clone(), llama_cpp: server.address.clone() };
+    let providers = providers(&config);
+    let environment = environment(&[("FAKE_KEY", KEY)]);
+    let begun = Instant::now();
+    for _ in 0..100 {
+        assert_eq!(ids(&providers, &environment), ["rehearsal"]);
+        assert_eq!(providers.default_model(&environment), "rehearsal".into());
+    }
+    assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
+    until(|| server.seen().len() == 3).await;
+}
+
+#[test]
+fn outside_of_a_runtime_nothing_is_asked_and_nothing_breaks() {
+    let providers = providers(&config(Kind::OpenAi, "http://127.0.0.1:9"));
+    assert_eq!(ids(&providers, &environment(&[("FAKE_KEY", KEY)])), ["rehearsal"]);
+}
+
+#[tokio::test]
+async fn configured_models_are_offered_as_configured_and_others_beside_them_on_demand() {
+    let server = Server::script(vec![Reply::json(200, &models(&["own", "other"]))]).await;
+    let mut config = config(Kind::OpenAi, &server.address);
+    let provider = config.providers.get_mut("fake").unwrap();
+    let own = ModelConfig { id: "own".into(), name: Some("My own".into()), window: Some(4096), ..Default::default() };
+    provider.models = vec![own];
+    let environment = environment(&[("FAKE_KEY", KEY)]);
+    assert_eq!(ids(&providers(&config), &environment), ["fake/own", "rehearsal"]);
+    config.providers.get_mut("fake").unwrap().discover = Some(true);
+    let providers = providers(&config);
+    until(|| ids(&providers, &environment) == ["fake/own", "fake/other", "rehearsal"]).await;
+    let info = providers.find(&"fake/own".into()).unwrap().info().clone();
+    assert_eq!((info.name.as_str(), info.window), ("My own", 4096));
+    assert_eq!(providers.default_model(&environment), "fake/own".into());
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_model_is_found_by_provider_and_name_whether_or_not_a_list_has_it() {
+    let providers = providers(&config(Kind::OpenAi, "http://127.0.0.1:9"));
+    for id in ["rehearsal", "fake/some/deep/name", "anthropic/claude-sonnet-4-5", "openai/gpt-5"] {
+        assert_eq!(providers.find(&id.into()).unwrap().info().id, id.into());
+    }
+    for id in ["", "fake", "fake/", "nobody/x", "ollama/x"] {
+        assert!(providers.find(&id.into()).is_none(), "{id}");
+    }
+}
+
+#[tokio::test]
+async fn a_configured_provider_takes_the_place_of_the_well_known_one() {
+    let server = Server::script(vec![Reply::json(200, &models(&["mine"]))]).await;
+    let mut config = nothing_local();
+    config.providers.insert("openai".into(), ProviderConfig::new(Kind::OpenAi, &server.address));
+    let providers = providers(&config);
+    let none = Environment::default();
+    until(|| ids(&providers, &none) == ["openai/mine", "rehearsal"]).await;
+    assert_eq!(server.seen()[0].header("authorization"), "");
+}
+
+#[test]
+fn a_makers_own_provider_needs_no_list_of_models() {
+    let mut config = nothing_local();
+    let key = KeyConfig { env: Some("WORK_KEY".into()), ..KeyConfig::default() };
+    let work = ProviderConfig { base_url: None, key, ..ProviderConfig::new(Kind::Anthropic, "") };
+    config.providers.insert("work".into(), work);
+    let providers = providers(&config);
+    assert!(providers.default_model(&environment(&[("WORK_KEY", KEY)])).as_str().starts_with("work/claude-"));
+    assert_eq!(providers.default_model(&environment(&[])), "rehearsal".into());
+}
+
+#[test]
+fn a_broken_configuration_is_an_error_that_names_the_setting() {
+    let build = |config: &ModelsConfig| {
+        let built = Providers::new(config, None, vec![Arc::new(Rehearsal::new())]);
+        built.err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    let mut broken = config(Kind::OpenAi, "localhost:1234");
+    assert_eq!(build(&broken), "`providers.fake.base_url`: not an http or https address");
+    broken = config(Kind::OpenAi, "http://x");
+    broken.default = Some("nobody/x".into());
+    assert_eq!(build(&broken), "`default`: `nobody/x` is neither a model of a provider nor a built-in one");
+    broken = config(Kind::OpenAi, "http://x");
+    broken.providers.get_mut("fake").unwrap().headers = [("a b".to_owned(), Secret::new("hush"))].into();
+    assert_eq!(build(&broken), "`providers.fake.headers.a b`: not a header");
+    broken = nothing_local();
+    broken.providers.insert("a/b".into(), ProviderConfig::new(Kind::OpenAi, "http://x"));
+    assert_eq!(build(&broken), "`providers.a/b`: a provider's name has no slash and no space");
+}
+
+#[tokio::test]
+async fn a_key_can_be_checked_before_it_is_stored() {
+    let server = Server::with(|seen, _| match seen.header("x-api-key") {
+        "good" => Reply::json(200, &models(&["claude-a", "claude-b"])),
+        _ => Reply::json(401, &json!({ "error": { "type": "authentication_error", "message": "invalid x-api-key" } })),
+    })
+    .await;
+    let providers = providers(&config(Kind::Anthropic, &server.address));
+    assert_eq!(providers.check("fake", &Secret::new("good")).await, Ok(2));
+    let error = providers.check("fake", &Secret::new("bad-key")).await.unwrap_err();
+    assert_eq!(error.message, "fake: the key was refused (401)");
+    assert!(!format!("{error:?}").contains("bad-key"));
+    assert_eq!(
+        providers.check("nobody", &Secret::new("x")).await.unwrap_err().message,
+        "there is no provider `nobody`"
+    );
+}
+
+#[tokio::test]
+async fn a_stored_key_makes_its_provider_usable() {
+    let home = tempfile::tempdir().unwrap();
+    let accounts = Accounts::new(home.path());
+    let providers = Providers::new(&nothing_local(), Some(&accounts), vec![Arc::new(Rehearsal::new())]).unwrap();
+    let none = Environment::default();
+    // Nothing is asked for here: the test must not reach for the real address.
+    assert!(!providers.is_authenticated(&none));
+    accounts.store("github", &Secret::new("token")).unwrap();
+    assert!(providers.is_authenticated(&none));
+    accounts.forget("github").unwrap();
+    assert!(!providers.is_authenticated(&none));
+}

@@ -1,0 +1,170 @@
+//! The same answers through both dialects, whole, odd, in pieces and cut.
+
+use std::sync::Arc;
+
+use acpd_models::Kind;
+use domain::StopReason;
+use domain::model::{Delta, Model};
+use serde_json::{Value, json};
+
+use crate::dialogue::{Answer, Beat, without_seals};
+use crate::server::{Act, Reply, Server};
+use crate::stage::{BOTH, KEY, ask, ask_with, config, model, model_of, recorded, request, user};
+
+#[tokio::test]
+async fn the_same_conversation_through_both_dialects_gives_the_same_deltas() {
+    let script = [
+        Answer::rich(),
+        Answer::new(vec![Beat::Call("edit_file", json!({ "path": "ä.txt", "old": "a", "new": "b" }))]),
+        Answer::text("Done: one letter is another now."),
+    ];
+    let mut transcripts = Vec::new();
+    for kind in BOTH {
+        let replies = script.iter().map(|answer| Reply::stream(&[&answer.sse(kind)])).collect();
+        let server = Server::script(replies).await;
+        let model = model(kind, &server);
+        let mut messages = vec![user("Change the letter.")];
+        let mut transcript = Vec::new();
+        for answer in &script {
+            let (deltas, error) = ask_with(&*model, request(messages.clone())).await;
+            assert_eq!(error, None);
+            messages.extend(recorded(&deltas, |tool| format!("outcome of {tool}")));
+            let deltas = without_seals(deltas);
+            assert_eq!(deltas, answer.deltas(), "{kind:?}");
+            transcript.extend(deltas);
+        }
+        transcripts.push(transcript);
+        check_requests(kind, &server);
+    }
+    assert_eq!(transcripts[0], transcripts[1]);
+}
+
+/// The last request holds everything before it, in the words of its dialect.
+fn check_requests(kind: Kind, server: &Server) {
+    let seen = server.seen();
+    let last = seen.last().unwrap();
+    let body = last.json();
+    let messages = body["messages"].as_array().unwrap();
+    let roles: Vec<&str> = messages.iter().map(|message| message["role"].as_str().unwrap()).collect();
+    match kind {
+        Kind::Anthropic => {
+            assert_eq!((last.path.as_str(), last.header("x-api-key")), ("/v1/messages", KEY));
+            assert_eq!(last.header("anthropic-version"), "2023-06-01");
+            assert_eq!(roles, ["user", "assistant", "user", "assistant", "user"]);
+            assert_eq!(
+                messages[1]["content"][0],
+                json!({ "type": "thinking", "thinking": "Grübeln über €", "signature": "signed" })
+            );
+            let ids = |message: &Value, name: &str| -> Vec<Value> {
+                let blocks = message["content"].as_array().unwrap().iter();
+                blocks.map(|block| block[name].clone()).filter(|id| !id.is_null()).collect()
+            };
+            assert_eq!(ids(&messages[1], "id"), ids(&messages[2], "tool_use_id"));
+        }
+        Kind::OpenAi => {
+            assert_eq!(
+                (last.path.as_str(), last.header("authorization")),
+                ("/chat/completions", &*format!("Bearer {KEY}"))
+            );
+            assert_eq!(roles, ["system", "user", "assistant", "tool", "tool", "assistant", "tool"]);
+            assert_eq!(messages[2]["reasoning_content"], "Grübeln über €");
+            assert_eq!(messages[2]["tool_calls"][1]["id"], messages[4]["tool_call_id"]);
+        }
+    }
+}
+
+/// A model that tries again at once.
+fn impatient(kind: Kind, server: &Server) -> Arc<dyn Model> {
+    let mut config = config(kind, &server.address);
+    config.retry.first_ms = 0;
+    model_of(&config, "claude-sonnet-4-5")
+}
+
+#[tokio::test]
+async fn where_the_pieces_of_a_stream_are_cut_does_not_matter() {
+    for kind in BOTH {
+        let answer = Answer::small();
+        let bytes = answer.sse(kind);
+        let replies = (0..=bytes.len()).map(|at| Reply::stream(&[&bytes[..at], &bytes[at..]]));
+        let server = Server::script(replies.collect()).await;
+        let model = impatient(kind, &server);
+        for at in 0..=bytes.len() {
+            let (deltas, error) = ask(&*model).await;
+            assert_eq!((without_seals(deltas), error), (answer.deltas(), None), "{kind:?} {at}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_anywhere_is_told_from_a_whole_one() {
+    for kind in BOTH {
+        let answer = Answer::small();
+        let bytes = answer.sse(kind);
+        let expected = answer.deltas().into_iter().filter(|delta| !matches!(delta, Delta::Usage(_)));
+        let expected: Vec<Delta> = expected.collect();
+        // A connection that is simply closed. Unframed, it looks like a proper end to HTTP, so every byte is tried; framed,
+        // HTTP itself tells, and a few will do.
+        for (cut, step) in [(Reply::unframed as fn(&[u8]) -> Reply, 1), (|bytes| Reply::begun(&[bytes]), 13)] {
+            let (server, queue) = Server::queue().await;
+            let model = impatient(kind, &server);
+            for at in (0..bytes.len()).step_by(step) {
+                *queue.lock().unwrap() = [cut(&bytes[..at]), Reply::stream(&[&bytes])].into();
+                let (deltas, error) = ask(&*model).await;
+                let asked = 2 - queue.lock().unwrap().len();
+                // Counts come after the reason of the stop and may be lost with the rest.
+                let said = without_seals(deltas).into_iter().filter(|delta| !matches!(delta, Delta::Usage(_)));
+                let said: Vec<Delta> = said.collect();
+                match error {
+                    // Nothing had been shown and it was asked again, or all that matters had come.
+                    None => assert_eq!(said, expected, "{kind:?} {at}"),
+                    Some(error) => {
+                        assert!(error.message.starts_with("fake: the answer was cut off: "), "{error}");
+                        assert!(!said.is_empty() && expected.starts_with(&said), "{kind:?} {at}");
+                        assert!(!said.iter().any(|delta| matches!(delta, Delta::Call { .. } | Delta::Stopped(_))));
+                        assert_eq!(asked, 1, "{kind:?} {at}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn odd_streams_are_understood() {
+    let text = |text: &str| json!({ "choices": [{ "index": 0, "delta": { "content": text } }] });
+    let stop = json!({ "choices": [{ "delta": {}, "finish_reason": "stop" }] });
+    let expected = [Delta::Text("hi".into()), Delta::Stopped(StopReason::EndTurn)];
+    for (name, stream) in [
+        (
+            "crlf, comments, a byte order mark",
+            format!("\u{feff}: hi\r\n\r\ndata: {}\r\n\r\n: x\r\n\r\ndata: {stop}\r\n\r\n", text("hi")),
+        ),
+        ("no [DONE]", format!("data: {}\n\ndata: {stop}\n\n", text("hi"))),
+        ("no blank line at the end", format!("data: {}\n\ndata: {stop}\n\ndata: [DONE]", text("hi"))),
+        ("no reason to stop", format!("data: {}\n\ndata: [DONE]\n\n", text("hi"))),
+        ("empty choices", format!("data: {{\"choices\":[]}}\n\ndata: {}\n\ndata: {stop}\n\n", text("hi"))),
+        ("events after the end", format!("data: {}\n\ndata: [DONE]\n\ndata: {}\n\n", text("hi"), text("late"))),
+    ] {
+        let server = Server::script(vec![Reply::stream(&[stream.as_bytes()])]).await;
+        assert_eq!(ask(&*model(Kind::OpenAi, &server)).await, (expected.to_vec(), None), "{name}");
+        let server = Server::script(vec![Reply::unframed(stream.as_bytes())]).await;
+        assert_eq!(ask(&*model(Kind::OpenAi, &server)).await, (expected.to_vec(), None), "{name}, unframed");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_stream_is_understood() {
+    let whole = json!({ "choices": [{ "message": { "content": "hi" }, "finish_reason": "stop" }] });
+    let server = Server::script(vec![Reply::json(200, &whole)]).await;
+    let expected = vec![Delta::Text("hi".into()), Delta::Stopped(StopReason::EndTurn)];
+    assert_eq!(ask(&*model(Kind::OpenAi, &server)).await, (expected, None));
+}
+
+#[tokio::test]
+async fn a_stream_that_is_never_closed_ends_with_its_last_event() {
+    for kind in BOTH {
+        let answer = Answer::text("hi");
+        let server = Server::script(vec![Reply::begun(&[&answer.sse(kind)]).then(Act::UntilClosed)]).await;
+        assert_eq!(ask(&*model(kind, &server)).await, (answer.deltas(), None));
+    }
+}

@@ -1,0 +1,89 @@
+//! Where keys come from and where they go, seen from the server.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+
+use acpd_models::{Accounts, KeyConfig, Kind, Providers, Rehearsal, Secret};
+use domain::model::Catalogue;
+use domain::turn::FailureKind;
+
+use crate::dialogue::Answer;
+use crate::server::{Reply, Server};
+use crate::stage::{ask, ask_with, config, environment, model_of, request, user};
+
+#[tokio::test]
+async fn a_commands_key_that_has_run_out_is_fetched_anew_once() {
+    let server = Server::with(|seen, _| match seen.header("authorization") {
+        "Bearer key-2" => Reply::stream(&[&Answer::text("hi").sse(Kind::OpenAi)]),
+        _ => Reply::new(401, &[], "{}"),
+    })
+    .await;
+    let folder = tempfile::tempdir().unwrap();
+    let count = folder.path().join("count");
+    let command = format!("echo x >> {0}; echo key-$(wc -l < {0} | tr -d ' ')", count.display());
+    let mut config = config(Kind::OpenAi, &server.address);
+    let provider = config.providers.get_mut("fake").unwrap();
+    provider.key = KeyConfig { command: Some(command), ..KeyConfig::default() };
+    let model = model_of(&config, "m");
+    let mut request = request(vec![user("hello")]);
+    request.environment = environment(&[("PATH", &std::env::var("PATH").unwrap())]);
+    for _ in 0..2 {
+        assert_eq!(ask_with(&*model, request.clone()).await, (Answer::text("hi").deltas(), None));
+    }
+    assert_eq!((server.seen().len(), fs::read_to_string(&count).unwrap().as_str()), (3, "x\nx\n"));
+}
+
+#[tokio::test]
+async fn a_key_file_that_others_may_read_is_refused_before_anything_is_sent() {
+    let server = Server::script(vec![Reply::stream(&[&Answer::text("hi").sse(Kind::Anthropic)])]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("key");
+    fs::write(&file, "from-file").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let mut config = config(Kind::Anthropic, &server.address);
+    config.providers.get_mut("fake").unwrap().key = KeyConfig { file: Some(file.clone()), ..KeyConfig::default() };
+    let error = ask(&*model_of(&config, "m")).await.1.unwrap();
+    assert_eq!((error.kind, server.seen().len()), (FailureKind::Authentication, 0));
+    assert!(error.message.contains("chmod 600") && !format!("{error:?}").contains("from-file"), "{error}");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(ask(&*model_of(&config, "m")).await, (Answer::text("hi").deltas(), None));
+    assert_eq!(server.seen()[0].header("x-api-key"), "from-file");
+}
+
+#[tokio::test]
+async fn a_stored_key_serves_until_it_is_forgotten() {
+    let server = Server::script(vec![Reply::stream(&[&Answer::text("hi").sse(Kind::OpenAi)])]).await;
+    let home = tempfile::tempdir().unwrap();
+    let accounts = Accounts::new(home.path().join("accounts"));
+    let config = config(Kind::OpenAi, &server.address);
+    let providers = Providers::new(&config, Some(&accounts), vec![Arc::new(Rehearsal::new())]).unwrap();
+    let model = providers.find(&"fake/m".into()).unwrap();
+    let mut request = request(vec![user("hello")]);
+    request.environment = environment(&[]);
+
+    let error = ask_with(&*model, request.clone()).await.1.unwrap();
+    assert_eq!(error.kind, FailureKind::Authentication);
+    assert!(error.message.starts_with("fake: no key was found (looked at: environment variable FAKE_KEY, stored key "));
+    accounts.store("fake", &Secret::new("stored-key")).unwrap();
+    assert_eq!(ask_with(&*model, request.clone()).await, (Answer::text("hi").deltas(), None));
+    assert_eq!(server.seen()[0].header("authorization"), "Bearer stored-key");
+    assert!(accounts.forget("fake").unwrap());
+    assert_eq!(ask_with(&*model, request).await.1.unwrap().kind, FailureKind::Authentication);
+}
+
+#[tokio::test]
+async fn configured_headers_are_sent_and_have_the_last_word() {
+    let echo = Reply::new(400, &[], "no use for Token abc-long-secret");
+    let server = Server::script(vec![Reply::stream(&[&Answer::text("hi").sse(Kind::OpenAi)]), echo]).await;
+    let mut config = config(Kind::OpenAi, &server.address);
+    let provider = config.providers.get_mut("fake").unwrap();
+    provider.headers = [("X-Title", "acpd"), ("Authorization", "Token abc-long-secret")]
+        .map(|(name, value)| (name.to_owned(), Secret::new(value)))
+        .into();
+    ask(&*model_of(&config, "m")).await;
+    let seen = &server.seen()[0];
+    assert_eq!((seen.header("x-title"), seen.header("authorization")), ("acpd", "Token abc-long-secret"));
+    let error = ask(&*model_of(&config, "m")).await.1.unwrap();
+    assert_eq!(error.data["detail"], "no use for Token [key]");
+}

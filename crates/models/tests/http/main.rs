@@ -1,0 +1,14 @@
+//! Models against a real HTTP server on this machine, which speaks both dialects from scripts.
+//!
+//! Everything here goes through the public face of the crate: a configuration, a catalogue, a model, a stream.
+
+#![allow(clippy::unwrap_used, reason = "all of this is test code, outside #[test] functions too")]
+
+mod catalogue;
+mod device;
+mod dialects;
+mod dialogue;
+mod keys;
+mod server;
+mod stage;
+mod trouble;
