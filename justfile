@@ -1,0 +1,42 @@
+# Recipes for https://just.systems. Each is one or two cargo commands; nothing here is needed to build.
+
+# What there is.
+default:
+    @just --list
+
+# The program, optimised.
+build:
+    cargo build --release
+
+# All tests.
+test *args:
+    cargo test --workspace {{args}}
+
+# The layout rules alone.
+tidy:
+    cargo test --package acpd --test tidy
+
+# Format and warnings.
+lint:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings
+
+# Licences, bans and advisories; needs cargo-deny.
+deny:
+    cargo deny check
+
+# What CI runs.
+ci:
+    .ci/run
+
+# Accept what the snapshots say now. Read the diff before you commit it.
+update *args:
+    UPDATE_EXPECT=1 cargo test --workspace {{args}}
+
+# All benches of the workspace.
+bench *args:
+    cargo bench --workspace {{args}}
+
+# The crates' own pages.
+doc *args:
+    cargo doc --workspace --no-deps --document-private-items {{args}}
