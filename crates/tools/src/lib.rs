@@ -1,1 +1,35 @@
-//! x
+//! The tools that a model may call, and the processes they start. Knows files and processes; not models, not ACP, not
+//! actix: a call comes in as a `ToolRequest` and goes out as an `Outcome`.
+//!
+//! `registry` is the way in. File tools reach the disk through `confine` alone, and commands run under `run`.
+
+mod background;
+mod bash;
+mod bash_output;
+mod bash_stop;
+mod change;
+mod confine;
+pub mod descent;
+mod edit_file;
+mod environment;
+mod fingerprint;
+mod glob;
+mod grep;
+pub mod hooks;
+mod input;
+mod job;
+mod list_files;
+mod read_file;
+pub mod registry;
+pub mod rules;
+pub mod run;
+mod stat;
+mod tool;
+mod update_plan;
+mod walk;
+mod web_fetch;
+mod write_file;
+
+pub use descent::descends_from;
+pub use registry::{Registry, Settings};
+pub use web_fetch::{Private, WebSettings};

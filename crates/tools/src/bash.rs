@@ -1,0 +1,266 @@
+//! `bash`: runs a shell command under the helper, with a deadline, live output, and nobody left behind.
+//!
+//! Knows how to plan, watch and word a command; how processes are started and ended is `run`'s.
+
+mod output;
+mod prefix;
+mod watch;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::tool::{Desk, Job, ToolSpec};
+use domain::{Access, Grant, Mode, Outcome, Site, ToolCard, ToolContent, ToolKind};
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::background::{Background, Start};
+use crate::run::{Command, Sandbox, Started};
+use crate::tool::{Call, Refused, Tool, cut};
+use crate::{Settings, confine, environment, input};
+pub(crate) use output::Output;
+pub(crate) use prefix::is_one_command;
+pub(crate) use watch::{Cut, End, Heard, watch};
+
+/// What people see while the command runs.
+pub(crate) const LIVE_LIMIT: usize = 32 * 1024;
+
+/// The kernel takes no argument longer than 128 KB.
+const LONGEST_COMMAND: usize = 100 * 1024;
+
+/// What the sandbox means, for people and for a model whose command failed in it.
+const SANDBOX_RULES: &str = "it may write only inside the session's folders and $TMPDIR, and has no network";
+
+pub(crate) struct Bash;
+
+#[derive(Deserialize)]
+struct Input {
+    #[serde(alias = "cmd", alias = "script", deserialize_with = "input::filled")]
+    command: String,
+    #[serde(default, alias = "timeout", deserialize_with = "input::number")]
+    timeout_ms: Option<u64>,
+    #[serde(default, alias = "run_in_background", deserialize_with = "input::flag")]
+    background: bool,
+}
+
+impl Tool for Bash {
+    fn name(&self) -> &'static str {
+        "bash"
+    }
+
+    fn kind(&self) -> ToolKind {
+        ToolKind::Execute
+    }
+
+    fn verb(&self) -> &'static str {
+        "Run"
+    }
+
+    fn spec(&self, settings: &Settings) -> ToolSpec {
+        let (default, most) = (settings.bash_timeout.as_millis(), settings.bash_timeout_max.as_millis());
+        ToolSpec {
+            name: self.name().to_owned(),
+            description: format!(
+                "Runs a command with bash in the session's working folder and returns its output, standard output \
+                 and standard error in the order written, and its exit status.\n\
+                 - Each call is a new shell: `cd` and variables do not carry over. Use absolute paths, or \
+                 `cd sub && command`.\n\
+                 - There is no terminal and no input: pass flags such as `--yes`, and give `git commit` its `-m`.\n\
+                 - When the command is done, everything that it started with `&` is ended too. For a server, a watcher or \
+                 a long build set `background`: the call returns at once with a handle for bash_output and bash_stop.\n\
+                 - The default timeout is {default} ms and the longest {most} ms. Long output is cut in the middle.\n\
+                 - The user is asked before a command runs, and may allow a simple command such as `cargo test` for \
+                 good; so prefer simple commands over chains. To read, find, search or edit files use the other \
+                 tools, which need no shell."
+            ),
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "command": {"type": "string", "description": "The command, for example `cargo test -p parser`."},
+                    "timeout_ms": {"type": "integer", "description": format!("Milliseconds before the command is ended. Default {default}, at most {most}.")},
+                    "background": {"type": "boolean", "description": "Leave the command running and return at once. It has no timeout unless one is given. Default: false."},
+                    "description": {"type": "string", "description": "What the command does, in five to ten words, for the user."}
+                },
+                "required": ["command"]
+            }),
+            read_only: false,
+        }
+    }
+
+    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+        let input: Input = input::parse(&call.input)?;
+        if input.command.len() > LONGEST_COMMAND {
+            let limit = LONGEST_COMMAND / 1024;
+            return Err(Refused(format!("the command is longer than {limit} KB; write a script file and run that")));
+        }
+        if input.command.contains('\0') {
+            return Err(Refused("the command contains a NUL character".to_owned()));
+        }
+        let given = input.timeout_ms.filter(|milliseconds| *milliseconds > 0).map(Duration::from_millis);
+        let timeout = if input.background {
+            given
+        } else {
+            Some(given.unwrap_or(call.settings.bash_timeout).min(call.settings.bash_timeout_max))
+        };
+        let mut title = title(&input.command);
+        let mut preview = vec![ToolContent::text(&input.command)];
+        if input.background {
+            title.push_str(" (in the background)");
+            preview.push(ToolContent::text("Goes on in the background after the call has returned."));
+        }
+        if call.site.mode == Mode::Sandbox {
+            title.push_str(" (in the sandbox)");
+            preview.push(ToolContent::text(format!("Runs in the sandbox: {SANDBOX_RULES}.")));
+        }
+        let card = ToolCard {
+            tool: self.name().to_owned(),
+            title,
+            kind: self.kind(),
+            locations: Vec::new(),
+            preview,
+            access: Access::Ask { always: prefix::of(&input.command).map(Grant::Command) },
+            input: call.input,
+        };
+        let background = input.background.then_some(call.background);
+        let (site, settings) = (call.site, call.settings);
+        Ok(Box::new(BashJob { card, command: input.command, timeout, background, site, settings }))
+    }
+}
+
+/// The first line that says something; "…" when there is more.
+fn title(command: &str) -> String {
+    let mut lines = command.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or(command);
+    match lines.next() {
+        Some(_) => format!("{} …", cut(first, 100)),
+        None => cut(first, 100),
+    }
+}
+
+struct BashJob {
+    card: ToolCard,
+    command: String,
+    timeout: Option<Duration>,
+    /// Where the command goes on after the call, if it does.
+    background: Option<Arc<Background>>,
+    site: Arc<Site>,
+    settings: Arc<Settings>,
+}
+
+impl Job for BashJob {
+    fn card(&self) -> &ToolCard {
+        &self.card
+    }
+
+    fn run(self: Box<Self>, desk: Arc<dyn Desk>) -> BoxFuture<'static, Outcome> {
+        Box::pin(async move {
+            let started = match self.start().await {
+                Ok(started) => started,
+                Err(reason) => return Outcome::failed(reason),
+            };
+            match self.background {
+                None => attend(started, self.timeout, &self.site, &self.settings, desk.as_ref()).await,
+                Some(background) => {
+                    let start = Start { started, command: self.command, timeout: self.timeout, site: self.site };
+                    leave(&background, start, &self.settings)
+                }
+            }
+        })
+    }
+}
+
+impl BashJob {
+    async fn start(&self) -> Result<Started, String> {
+        let environment = environment::for_tools(&self.site, &self.settings);
+        let command = Command {
+            runner: self.settings.runner.clone(),
+            program: shell(environment.get("PATH").map(String::as_str)),
+            arguments: vec!["-c".to_owned(), self.command.clone()],
+            environment,
+            folder: self.site.cwd.clone(),
+            sandbox: sandbox(&self.site, &self.settings),
+            input: None,
+        };
+        command.start().await.map_err(|error| {
+            if self.site.cwd.is_dir() {
+                format!("starting the command's helper: {error}")
+            } else {
+                format!("entering {}: {error}", self.site.cwd.display())
+            }
+        })
+    }
+}
+
+/// Stays with the command until it ends.
+async fn attend(
+    started: Started,
+    timeout: Option<Duration>,
+    site: &Site,
+    settings: &Settings,
+    desk: &dyn Desk,
+) -> Outcome {
+    let heard = Heard::new(settings.output_limit);
+    let show = || desk.progress(vec![ToolContent::text(heard.lock().live(LIVE_LIMIT))]);
+    let end = watch(started, &heard, timeout, desk.cancelled(), show).await;
+    let output = heard.lock();
+    conclude(&output, &end, site.mode)
+}
+
+/// Leaves the command running.
+fn leave(background: &Arc<Background>, start: Start, settings: &Settings) -> Outcome {
+    match background.keep(start, settings.output_limit) {
+        Ok(handle) => {
+            let text = format!(
+                "Started in the background as `{handle}`. Read its output with bash_output and end it with bash_stop."
+            );
+            Outcome::completed(text).with_raw(json!({"handle": handle}))
+        }
+        Err(reason) => Outcome::failed(reason),
+    }
+}
+
+/// The mode is that of the plan, since this is what people were shown.
+fn sandbox(site: &Site, settings: &Settings) -> Option<Sandbox> {
+    let writable = || confine::outermost(site).map(Path::to_owned).collect();
+    (site.mode == Mode::Sandbox).then(|| Sandbox { writable: writable(), readable: settings.sandbox_reads.clone() })
+}
+
+fn conclude(output: &Output, end: &End, mode: Mode) -> Outcome {
+    let raw = json!({
+        "exitCode": end.exit_code(),
+        "signal": end.signal(),
+        "timedOut": matches!(end.cut, Some(Cut::TimedOut(_))),
+        "truncated": output.is_cut(),
+    });
+    let written = output.text();
+    if end.cut == Some(Cut::Cancelled) {
+        let outcome = Outcome::cancelled().with_raw(raw);
+        return if written.is_empty() { outcome } else { outcome.showing(vec![ToolContent::text(written)]) };
+    }
+    if end.is_success() {
+        let heard = if written.trim().is_empty() { "(no output)".to_owned() } else { written };
+        return Outcome::completed(heard).with_raw(raw);
+    }
+    let mut note = end.describe();
+    if mode == Mode::Sandbox && end.exit_code().is_some() {
+        note.push_str("; the command ran in the sandbox: ");
+        note.push_str(SANDBOX_RULES);
+    }
+    Outcome::failed(with_note(&written, &note)).with_raw(raw)
+}
+
+/// What was written, and on a line of its own what there is to say about it.
+pub(crate) fn with_note(written: &str, note: &str) -> String {
+    let gap = if written.is_empty() || written.ends_with('\n') { "" } else { "\n" };
+    format!("{written}{gap}[{note}]")
+}
+
+/// bash where there is one, in its usual places or on the session's PATH, and sh otherwise.
+pub(crate) fn shell(path: Option<&str>) -> String {
+    let usual = ["/bin", "/usr/bin"].into_iter();
+    let folders = usual.chain(path.unwrap_or_default().split(':').filter(|folder| folder.starts_with('/')));
+    let mut shells = folders.map(|folder| format!("{folder}/bash"));
+    shells.find(|shell| Path::new(shell).is_file()).unwrap_or_else(|| "/bin/sh".to_owned())
+}

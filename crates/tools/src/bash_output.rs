@@ -1,0 +1,131 @@
+//! `bash_output`: what a background command has written since it was last looked at, and whether it still runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::tool::{Desk, Job, ToolSpec};
+use domain::{Access, Outcome, ToolCard, ToolContent, ToolKind};
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::background::Kept;
+use crate::bash::with_note;
+use crate::tool::{Call, Refused, Tool};
+use crate::{Settings, input};
+
+/// How often people are shown what is new while the call waits.
+const LIVE_INTERVAL: Duration = Duration::from_millis(500);
+
+pub(crate) struct BashOutput;
+
+#[derive(Deserialize)]
+struct Input {
+    #[serde(alias = "id", alias = "bash_id", deserialize_with = "input::filled")]
+    handle: String,
+    #[serde(default, alias = "timeout", deserialize_with = "input::number")]
+    wait_ms: Option<u64>,
+}
+
+impl Tool for BashOutput {
+    fn name(&self) -> &'static str {
+        "bash_output"
+    }
+
+    fn kind(&self) -> ToolKind {
+        ToolKind::Execute
+    }
+
+    fn verb(&self) -> &'static str {
+        "Look at"
+    }
+
+    fn spec(&self, settings: &Settings) -> ToolSpec {
+        let most = settings.bash_timeout_max.as_millis();
+        ToolSpec {
+            name: self.name().to_owned(),
+            description: format!(
+                "Returns what a background command has written since the last call, and whether it still runs. With \
+                 `wait_ms` the call returns when the command ends, or after that time at the latest (at most {most} \
+                 ms); without it, at once."
+            ),
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "handle": {"type": "string", "description": "As bash returned it, such as bg1."},
+                    "wait_ms": {"type": "integer", "minimum": 0, "description": "Milliseconds to wait for the command to end. Default 0."}
+                },
+                "required": ["handle"]
+            }),
+            read_only: true,
+        }
+    }
+
+    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+        let input: Input = input::parse(&call.input)?;
+        let kept = call.background.find(&call.site.session, &input.handle)?;
+        let card = ToolCard {
+            tool: self.name().to_owned(),
+            title: format!("Look at {}", kept.label()),
+            kind: self.kind(),
+            locations: Vec::new(),
+            input: call.input,
+            preview: Vec::new(),
+            access: Access::Free,
+        };
+        let wait = Duration::from_millis(input.wait_ms.unwrap_or(0)).min(call.settings.bash_timeout_max);
+        Ok(Box::new(OutputJob { card, kept, wait }))
+    }
+}
+
+struct OutputJob {
+    card: ToolCard,
+    kept: Arc<Kept>,
+    wait: Duration,
+}
+
+impl Job for OutputJob {
+    fn card(&self) -> &ToolCard {
+        &self.card
+    }
+
+    fn run(self: Box<Self>, desk: Arc<dyn Desk>) -> BoxFuture<'static, Outcome> {
+        Box::pin(async move {
+            let kept = &self.kept;
+            let show = async {
+                loop {
+                    tokio::time::sleep(LIVE_INTERVAL).await;
+                    desk.progress(vec![ToolContent::text(kept.live_output())]);
+                }
+            };
+            tokio::select! {
+                () = kept.ended() => {}
+                () = tokio::time::sleep(self.wait) => {}
+                () = show => {}
+                // What was written stays to be read another time.
+                () = desk.cancelled() => return Outcome::cancelled(),
+            }
+            report(kept)
+        })
+    }
+}
+
+/// Reads what is new and says how the command stands.
+pub(crate) fn report(kept: &Kept) -> Outcome {
+    // The end is looked at first: if it is there, so is everything that was written before it.
+    let end = kept.end();
+    let output = kept.take_output();
+    let note = match &end {
+        None => format!("{} is still running", kept.handle),
+        Some(end) => format!("{} has ended: {}", kept.handle, end.describe()),
+    };
+    let written = output.text();
+    let written = if written.is_empty() { "(no new output)".to_owned() } else { written };
+    Outcome::completed(with_note(&written, &note)).with_raw(json!({
+        "handle": kept.handle,
+        "running": end.is_none(),
+        "exitCode": end.as_ref().and_then(|end| end.exit_code()),
+        "signal": end.as_ref().and_then(|end| end.signal()),
+        "truncated": output.is_cut(),
+    }))
+}

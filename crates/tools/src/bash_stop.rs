@@ -1,0 +1,88 @@
+//! `bash_stop`: ends a background command with everything that it started.
+
+use std::sync::Arc;
+
+use domain::tool::{Desk, Job, ToolSpec};
+use domain::{Access, Outcome, ToolCard, ToolKind};
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::background::Kept;
+use crate::tool::{Call, Refused, Tool};
+use crate::{Settings, bash_output, input};
+
+pub(crate) struct BashStop;
+
+#[derive(Deserialize)]
+struct Input {
+    #[serde(alias = "id", alias = "bash_id", deserialize_with = "input::filled")]
+    handle: String,
+}
+
+impl Tool for BashStop {
+    fn name(&self) -> &'static str {
+        "bash_stop"
+    }
+
+    fn kind(&self) -> ToolKind {
+        ToolKind::Execute
+    }
+
+    fn verb(&self) -> &'static str {
+        "Stop"
+    }
+
+    fn spec(&self, _settings: &Settings) -> ToolSpec {
+        ToolSpec {
+            name: self.name().to_owned(),
+            description: "Ends a background command with everything that it started, and returns what it had written \
+                since the last look."
+                .to_owned(),
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "handle": {"type": "string", "description": "As bash returned it, such as bg1."}
+                },
+                "required": ["handle"]
+            }),
+            read_only: false,
+        }
+    }
+
+    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+        let input: Input = input::parse(&call.input)?;
+        let kept = call.background.find(&call.site.session, &input.handle)?;
+        let card = ToolCard {
+            tool: self.name().to_owned(),
+            title: format!("Stop {}", kept.label()),
+            kind: self.kind(),
+            locations: Vec::new(),
+            input: call.input,
+            preview: Vec::new(),
+            // To end what the user allowed to run needs no leave.
+            access: Access::Free,
+        };
+        Ok(Box::new(StopJob { card, kept }))
+    }
+}
+
+struct StopJob {
+    card: ToolCard,
+    kept: Arc<Kept>,
+}
+
+impl Job for StopJob {
+    fn card(&self) -> &ToolCard {
+        &self.card
+    }
+
+    fn run(self: Box<Self>, _desk: Arc<dyn Desk>) -> BoxFuture<'static, Outcome> {
+        Box::pin(async move {
+            self.kept.stop();
+            // Takes 2 seconds at most, so a cancellation waits for it as well.
+            self.kept.ended().await;
+            bash_output::report(&self.kept)
+        })
+    }
+}

@@ -1,0 +1,144 @@
+//! What `write_file` and `edit_file` share: a change to one file that was checked against what the model has seen,
+//! shown as a diff, and is put in place only if the file is still the one that was shown.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::site::Fingerprint;
+use domain::tool::{Job, Location};
+use domain::{Access, Grant, Outcome, Site, ToolCard, ToolContent, ToolKind};
+use serde_json::{Value, json};
+use similar::{ChangeTag, TextDiff};
+
+use crate::confine::{Roots, Spot};
+use crate::fingerprint;
+use crate::job::{BlockingJob, OnCancel};
+use crate::tool::{Refused, count, size};
+
+/// A diff beyond this helps nobody, and is stored with the conversation.
+const LARGEST_DIFF: usize = 1 << 20;
+
+/// How long counting the changed lines may take.
+const COUNTING: Duration = Duration::from_millis(200);
+
+/// A file that may be changed, and what it holds now.
+pub(crate) struct Subject {
+    pub(crate) spot: Spot,
+    /// None for a file that does not exist.
+    pub(crate) old: Option<Vec<u8>>,
+}
+
+impl Subject {
+    /// Finds the file and refuses it unless the model knows what is in it.
+    pub(crate) fn find(path: &str, site: &Site) -> Result<Self, Refused> {
+        let spot = Roots::open(site)?.find(path)?;
+        refuse_git(&spot)?;
+        if spot.is_missing() {
+            return Ok(Self { spot, old: None });
+        }
+        let bytes = spot.read()?;
+        match site.seen.recall(&spot.real) {
+            None => Err(Refused(format!("{} exists and was not read; read it first with read_file", spot.shown))),
+            Some(seen) if seen != fingerprint::of(&bytes) => {
+                Err(Refused(format!("{} changed since it was read; read it again with read_file", spot.shown)))
+            }
+            Some(_) => Ok(Self { spot, old: Some(bytes) }),
+        }
+    }
+}
+
+/// Hooks and configuration in there are commands in disguise, and editing files is not leave to run commands.
+fn refuse_git(spot: &Spot) -> Result<(), Refused> {
+    if spot.real.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git")) {
+        return Err(Refused(format!("{} is git's own; file tools do not change it, use git commands", spot.shown)));
+    }
+    Ok(())
+}
+
+/// A change that is ready to be shown and made.
+pub(crate) struct Change {
+    pub(crate) subject: Subject,
+    pub(crate) new: String,
+    /// How the title begins, such as "Edit".
+    pub(crate) verb: &'static str,
+    /// The line to show, counted from 1.
+    pub(crate) line: Option<u32>,
+    /// What the model hears before the count of lines, such as "Replaced 2 occurrences in".
+    pub(crate) done: String,
+}
+
+impl Change {
+    pub(crate) fn into_job(self, tool: &'static str, path: String, input: Value, site: Arc<Site>) -> Box<dyn Job> {
+        let Self { subject: Subject { spot, old }, new, verb, line, done } = self;
+        let diff = diff(&spot.path, old.as_deref(), &new);
+        let card = ToolCard {
+            tool: tool.to_owned(),
+            title: format!("{verb} {}", spot.shown),
+            kind: ToolKind::Edit,
+            locations: vec![Location { path: spot.path.clone(), line }],
+            input,
+            preview: diff.clone(),
+            access: Access::Ask { always: spot.real.parent().map(|folder| Grant::Folder(folder.to_owned())) },
+        };
+        let (added, removed) = changed_lines(old.as_deref(), &new);
+        let commit = Commit { path, real: spot.real, expected: old.as_deref().map(fingerprint::of), new, site };
+        let work = move |_: &_| match commit.make() {
+            Ok(()) => {
+                let lines = format!("+{added} -{removed} lines");
+                let raw = json!({"path": spot.path, "added": added, "removed": removed});
+                Outcome::completed(format!("{done} ({lines}).")).showing(diff).with_raw(raw)
+            }
+            Err(Refused(reason)) => Outcome::failed(format!("{reason}; nothing was changed")),
+        };
+        Box::new(BlockingJob { card, on_cancel: OnCancel::Finish, work })
+    }
+}
+
+/// The second half of a change, after the question was answered.
+struct Commit {
+    path: String,
+    real: std::path::PathBuf,
+    expected: Option<Fingerprint>,
+    new: String,
+    site: Arc<Site>,
+}
+
+impl Commit {
+    /// Walks the path again: since the plan it may have come to lead elsewhere.
+    fn make(&self) -> Result<(), Refused> {
+        let spot = Roots::open(&self.site)?.find(&self.path)?;
+        refuse_git(&spot)?;
+        if spot.real != self.real {
+            return Err(Refused(format!("{} has become another file while the question was open", spot.shown)));
+        }
+        spot.replace(self.new.as_bytes(), self.expected)?;
+        self.site.seen.note(&spot.real, fingerprint::of(self.new.as_bytes()));
+        Ok(())
+    }
+}
+
+fn diff(path: &Path, old: Option<&[u8]>, new: &str) -> Vec<ToolContent> {
+    if old.map_or(0, <[u8]>::len) + new.len() > LARGEST_DIFF {
+        let was = old.map_or("nothing".to_owned(), |old| size(old.len() as u64));
+        let text = format!("{}: {was} become {}; too large to show", path.display(), size(new.len() as u64));
+        return vec![ToolContent::text(text)];
+    }
+    let old = old.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    vec![ToolContent::Diff { path: path.to_owned(), old, new: new.to_owned() }]
+}
+
+fn changed_lines(old: Option<&[u8]>, new: &str) -> (usize, usize) {
+    let old = String::from_utf8_lossy(old.unwrap_or_default());
+    let diff = TextDiff::configure().timeout(COUNTING).diff_lines(old.as_ref(), new);
+    diff.iter_all_changes().fold((0, 0), |(added, removed), change| match change.tag() {
+        ChangeTag::Insert => (added + 1, removed),
+        ChangeTag::Delete => (added, removed + 1),
+        ChangeTag::Equal => (added, removed),
+    })
+}
+
+/// "1 occurrence", "2 occurrences".
+pub(crate) fn occurrences(number: usize) -> String {
+    count(number, "occurrence")
+}

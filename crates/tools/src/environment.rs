@@ -1,0 +1,167 @@
+//! The environment of what tools start: the session's, without what is ours, the editor's terminal's or a model
+//! provider's, and with settings that keep programs from waiting for a person.
+
+use std::collections::BTreeMap;
+
+use domain::Site;
+
+use crate::Settings;
+
+/// Whole families of names, by how they begin.
+const HIDDEN_PREFIXES: [&str; 7] = ["ACPD_", "KITTY_", "WEZTERM_", "ITERM_", "KONSOLE_", "ALACRITTY_", "ZELLIJ_"];
+
+/// Panes of a terminal that is not the command's, and what systemd told the daemon alone.
+const HIDDEN: [&str; 30] = [
+    "TMUX",
+    "TMUX_PANE",
+    "STY",
+    "WINDOW",
+    "WINDOWID",
+    "ZELLIJ",
+    "TERM_PROGRAM",
+    "TERM_PROGRAM_VERSION",
+    "TERM_SESSION_ID",
+    "LC_TERMINAL",
+    "LC_TERMINAL_VERSION",
+    "VTE_VERSION",
+    "COLORTERM",
+    "COLUMNS",
+    "LINES",
+    "TERMCAP",
+    "WT_SESSION",
+    "NVIM",
+    "CI",
+    "NOTIFY_SOCKET",
+    "CREDENTIALS_DIRECTORY",
+    "INVOCATION_ID",
+    "JOURNAL_STREAM",
+    "MANAGERPID",
+    "LISTEN_FDS",
+    "LISTEN_FDNAMES",
+    "LISTEN_PID",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+    "OLDPWD",
+];
+
+/// Keys of model providers. Tokens that people give to command line tools, such as GITHUB_TOKEN, are not among them:
+/// `gh` is expected to work.
+const PROVIDER_KEYS: [&str; 36] = [
+    "AI_GATEWAY_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "AZURE_API_KEY",
+    "AZURE_OPENAI_API_KEY",
+    "CEREBRAS_API_KEY",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CO_API_KEY",
+    "CODESTRAL_API_KEY",
+    "COHERE_API_KEY",
+    "DASHSCOPE_API_KEY",
+    "DEEPINFRA_API_KEY",
+    "DEEPSEEK_API_KEY",
+    "FIREWORKS_API_KEY",
+    "GEMINI_API_KEY",
+    "GITHUB_COPILOT_TOKEN",
+    "GOOGLE_API_KEY",
+    "GOOGLE_GENERATIVE_AI_API_KEY",
+    "GROQ_API_KEY",
+    "KIMI_API_KEY",
+    "MINIMAX_API_KEY",
+    "MISTRAL_API_KEY",
+    "MOONSHOT_API_KEY",
+    "NVIDIA_API_KEY",
+    "OLLAMA_API_KEY",
+    "OPENAI_API_KEY",
+    "OPENCODE_API_KEY",
+    "OPENROUTER_API_KEY",
+    "PERPLEXITY_API_KEY",
+    "QWEN_API_KEY",
+    "SAMBANOVA_API_KEY",
+    "TOGETHER_API_KEY",
+    "VOYAGE_API_KEY",
+    "XAI_API_KEY",
+    "ZAI_API_KEY",
+    "ZHIPU_API_KEY",
+];
+
+/// Nobody sits at the command's terminal: no pager, no editor, no password prompt, no colours.
+const SET: [(&str, &str); 7] = [
+    ("TERM", "dumb"),
+    ("NO_COLOR", "1"),
+    ("PAGER", "cat"),
+    ("MANPAGER", "cat"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_EDITOR", "true"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+];
+
+/// For a session whose environment has none.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+pub(crate) fn for_tools(site: &Site, settings: &Settings) -> BTreeMap<String, String> {
+    let mut variables: BTreeMap<String, String> = site
+        .environment
+        .iter()
+        .filter(|(name, _)| !is_hidden(name, settings))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    variables.entry("PATH".to_owned()).or_insert_with(|| PATH.to_owned());
+    // A shell keeps this name of its folder if it is a right one, and resolves symlinks otherwise.
+    variables.insert("PWD".to_owned(), site.cwd.to_string_lossy().into_owned());
+    variables.extend(SET.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    variables
+}
+
+fn is_hidden(name: &str, settings: &Settings) -> bool {
+    if settings.hidden_variables.iter().any(|hidden| hidden == name) {
+        return true;
+    }
+    if PROVIDER_KEYS.contains(&name) {
+        return !settings.kept_variables.iter().any(|kept| kept == name);
+    }
+    HIDDEN.contains(&name) || HIDDEN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use domain::{Mode, SessionId, TurnId};
+
+    use super::*;
+
+    #[test]
+    fn keys_and_panes_are_left_out_and_the_rest_is_kept() {
+        let mut settings = Settings::new("/bin/false");
+        settings.hidden_variables.push("MY_SECRET".to_owned());
+        settings.kept_variables.push("MISTRAL_API_KEY".to_owned());
+        let session = [
+            "ACPD_SOCKET",
+            "ANTHROPIC_API_KEY",
+            "CI",
+            "GH_TOKEN",
+            "HOME",
+            "KITTY_PID",
+            "MISTRAL_API_KEY",
+            "MY_SECRET",
+            "TMUX",
+        ];
+        let site = Site {
+            session: SessionId::new(),
+            turn: TurnId::new(),
+            cwd: "/project".into(),
+            extra_roots: Vec::new(),
+            mode: Mode::Full,
+            environment: Arc::new(session.map(|name| (name.to_owned(), "x".to_owned())).into_iter().collect()),
+            seen: Arc::default(),
+            editor: None,
+        };
+        let variables = for_tools(&site, &settings);
+        let names: Vec<_> = variables.keys().map(String::as_str).collect();
+        assert_eq!(
+            names.join(" "),
+            "GH_TOKEN GIT_EDITOR GIT_PAGER GIT_TERMINAL_PROMPT HOME MANPAGER MISTRAL_API_KEY NO_COLOR PAGER PATH PWD TERM"
+        );
+    }
+}

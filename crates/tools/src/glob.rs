@@ -1,0 +1,162 @@
+//! `glob`: files by name.
+
+use std::path::Path;
+
+use domain::tool::{Job, Location, ToolSpec};
+use domain::{Access, Outcome, Site, ToolCard, ToolKind};
+use globset::{GlobBuilder, GlobMatcher};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::confine::{Roots, Spot};
+use crate::job::{BlockingJob, OnCancel, Stop};
+use crate::tool::{Call, Refused, Tool, count};
+use crate::walk::{self, Clock};
+use crate::{Settings, input};
+
+const DEFAULT_LIMIT: usize = 200;
+const MOST: usize = 2000;
+
+pub(crate) struct Glob;
+
+#[derive(Deserialize)]
+struct Input {
+    #[serde(alias = "glob", alias = "query", deserialize_with = "input::filled")]
+    pattern: String,
+    #[serde(default, alias = "directory", alias = "dir", alias = "folder", alias = "file_path")]
+    path: Option<String>,
+    #[serde(default, deserialize_with = "input::flag")]
+    include_ignored: bool,
+    #[serde(default, deserialize_with = "input::number")]
+    limit: Option<u64>,
+}
+
+impl Input {
+    fn folder(&self) -> &str {
+        self.path.as_deref().filter(|path| !path.is_empty()).unwrap_or(".")
+    }
+}
+
+impl Tool for Glob {
+    fn name(&self) -> &'static str {
+        "glob"
+    }
+
+    fn kind(&self) -> ToolKind {
+        ToolKind::Search
+    }
+
+    fn verb(&self) -> &'static str {
+        "Find"
+    }
+
+    fn spec(&self, _settings: &Settings) -> ToolSpec {
+        ToolSpec {
+            name: self.name().to_owned(),
+            description: format!(
+                "Finds files by name, the most recently changed first. `*` matches within one path part, `**` across \
+                 parts, `{{a,b}}` either. A pattern without `/` matches the file name at any depth; one with `/` matches \
+                 the path below `path`. Examples: `*.rs`, `src/**/*.test.ts`, `**/{{package,tsconfig}}.json`. Files \
+                 that .gitignore or .ignore exclude are left out. At most {DEFAULT_LIMIT} paths are returned, relative \
+                 to the working folder."
+            ),
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "pattern": {"type": "string", "description": "The glob pattern, such as **/*.rs"},
+                    "path": {"type": "string", "description": "The folder to search. Default: the working folder."},
+                    "include_ignored": {"type": "boolean", "description": "Also find files that ignore files exclude. Default: false."},
+                    "limit": {"type": "integer", "minimum": 1, "description": format!("Most paths to return. Default {DEFAULT_LIMIT}, at most {MOST}.")}
+                },
+                "required": ["pattern"]
+            }),
+            read_only: true,
+        }
+    }
+
+    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+        let input: Input = input::parse(&call.input)?;
+        let spot = Roots::open(&call.site)?.find(input.folder())?;
+        spot.open_folder()?;
+        let pattern = Pattern::new(&input.pattern, &spot)?;
+        let place = if spot.shown == "." { String::new() } else { format!(" in {}", spot.shown) };
+        let card = ToolCard {
+            tool: self.name().to_owned(),
+            title: format!("Find {}{place}", input.pattern),
+            kind: self.kind(),
+            locations: vec![Location { path: spot.path, line: None }],
+            input: call.input,
+            preview: Vec::new(),
+            access: Access::Free,
+        };
+        let site = call.site;
+        let work = move |stop: &Stop| {
+            find(&input, &pattern, &site, stop).unwrap_or_else(|Refused(reason)| Outcome::failed(reason))
+        };
+        Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Leave, work }))
+    }
+}
+
+/// A glob on a path below the searched folder, or on the file name alone.
+pub(crate) struct Pattern {
+    glob: GlobMatcher,
+    by_name: bool,
+}
+
+impl Pattern {
+    pub(crate) fn new(text: &str, folder: &Spot) -> Result<Self, Refused> {
+        let mut relative = text.trim_start_matches("./");
+        if text.starts_with('/') {
+            // Models like to write the whole path.
+            let inside = [&folder.path, &folder.real].into_iter().find_map(|base| text.strip_prefix(base.to_str()?));
+            relative = inside.and_then(|rest| rest.strip_prefix('/')).ok_or_else(|| {
+                Refused(format!("the pattern {text} is absolute and not below {}", folder.path.display()))
+            })?;
+        }
+        let glob = GlobBuilder::new(relative).literal_separator(true).build();
+        let glob = glob.map_err(|error| Refused(format!("bad pattern: {error}")))?;
+        Ok(Self { glob: glob.compile_matcher(), by_name: !relative.contains('/') && relative == text })
+    }
+
+    pub(crate) fn matches(&self, path: &Path) -> bool {
+        if self.by_name {
+            path.file_name().is_some_and(|name| self.glob.is_match(name))
+        } else {
+            self.glob.is_match(path)
+        }
+    }
+}
+
+fn find(input: &Input, pattern: &Pattern, site: &Site, stop: &Stop) -> Result<Outcome, Refused> {
+    let spot = Roots::open(site)?.find(input.folder())?;
+    let clock = Clock::start(stop);
+    let mut found = Vec::new();
+    let mut complete = true;
+    for path in walk::files(&spot.real, input.include_ignored) {
+        if clock.is_over() {
+            complete = false;
+            break;
+        }
+        if !pattern.matches(&path) {
+            continue;
+        }
+        // Only what is there by descriptor counts, see `walk`.
+        if let Some(stat) = spot.look_below(&path) {
+            found.push(((stat.st_mtime, stat.st_mtime_nsec), path));
+        }
+    }
+    found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    let limit = usize::try_from(input.limit.unwrap_or(DEFAULT_LIMIT as u64)).unwrap_or(MOST).clamp(1, MOST);
+    let base = Path::new(if spot.shown == "." { "" } else { &spot.shown });
+    let mut lines: Vec<_> = found.iter().take(limit).map(|(_, path)| base.join(path).display().to_string()).collect();
+    if found.is_empty() {
+        lines.push(format!("No file matches {}.", input.pattern));
+    } else if found.len() > limit {
+        lines.push(format!("[{} in all, {limit} shown; narrow the pattern]", count(found.len(), "file")));
+    }
+    if !complete {
+        lines.push("[the search took too long and was stopped; search a smaller folder]".to_owned());
+    }
+    Ok(Outcome::completed(lines.join("\n"))
+        .with_raw(json!({"files": found.len(), "truncated": found.len() > limit || !complete})))
+}

@@ -1,0 +1,233 @@
+//! `grep`: text in files, with ripgrep's engine.
+
+mod hits;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use domain::tool::{Job, Location, ToolSpec};
+use domain::{Access, Outcome, Site, ToolCard, ToolKind};
+use grep_matcher::LineTerminator;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::confine::{Denial, Roots, Spot};
+use crate::glob::Pattern;
+use crate::job::{BlockingJob, OnCancel, Stop};
+use crate::tool::{Call, Refused, Tool, cut};
+use crate::walk::{self, Clock, Watched};
+use crate::{Settings, input};
+use hits::Hits;
+
+const DEFAULT_LIMIT: u64 = 200;
+const MOST: u64 = 5000;
+const MOST_CONTEXT: u64 = 20;
+
+pub(crate) struct Grep;
+
+#[derive(Deserialize)]
+struct Input {
+    #[serde(alias = "query", alias = "regex", deserialize_with = "input::filled")]
+    pattern: String,
+    #[serde(default, alias = "directory", alias = "dir", alias = "folder", alias = "file_path")]
+    path: Option<String>,
+    #[serde(default, alias = "include")]
+    glob: Option<String>,
+    #[serde(default, alias = "output_mode")]
+    output: Show,
+    #[serde(default, alias = "-i", alias = "ignore_case", deserialize_with = "input::flag")]
+    case_insensitive: bool,
+    #[serde(default, alias = "fixed_strings", alias = "-F", deserialize_with = "input::flag")]
+    literal: bool,
+    #[serde(default, deserialize_with = "input::flag")]
+    multiline: bool,
+    #[serde(default, alias = "-C", deserialize_with = "input::number")]
+    context: Option<u64>,
+    #[serde(default, alias = "head_limit", alias = "max_results", deserialize_with = "input::number")]
+    limit: Option<u64>,
+    #[serde(default, deserialize_with = "input::flag")]
+    include_ignored: bool,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Show {
+    #[default]
+    #[serde(alias = "lines")]
+    Content,
+    #[serde(alias = "files_with_matches")]
+    Files,
+    #[serde(alias = "counts")]
+    Count,
+}
+
+impl Input {
+    fn place(&self) -> &str {
+        self.path.as_deref().filter(|path| !path.is_empty()).unwrap_or(".")
+    }
+
+    fn matcher(&self) -> Result<RegexMatcher, Refused> {
+        let mut builder = RegexMatcherBuilder::new();
+        builder.case_insensitive(self.case_insensitive).fixed_strings(self.literal).multi_line(true);
+        if self.multiline {
+            builder.dot_matches_new_line(true);
+        } else {
+            // So that `$` matches before \r\n as well; the searcher must agree on it.
+            builder.crlf(true);
+        }
+        builder.build(&self.pattern).map_err(|error| {
+            let hint = if self.literal { "" } else { "; set `literal` to search for the plain text" };
+            Refused(format!("bad pattern: {error}{hint}"))
+        })
+    }
+
+    fn searcher(&self) -> Searcher {
+        let context = usize::try_from(self.context.unwrap_or(0).min(MOST_CONTEXT)).unwrap_or(0);
+        let line_end = if self.multiline { LineTerminator::byte(b'\n') } else { LineTerminator::crlf() };
+        SearcherBuilder::new()
+            .multi_line(self.multiline)
+            .line_terminator(line_end)
+            .before_context(context)
+            .after_context(context)
+            .binary_detection(BinaryDetection::quit(0))
+            // What one line, or one file in multi-line mode, may take in memory.
+            .heap_limit(Some(64 << 20))
+            .build()
+    }
+
+    fn limit(&self) -> usize {
+        usize::try_from(self.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MOST)).unwrap_or(1)
+    }
+}
+
+impl Tool for Grep {
+    fn name(&self) -> &'static str {
+        "grep"
+    }
+
+    fn kind(&self) -> ToolKind {
+        ToolKind::Search
+    }
+
+    fn verb(&self) -> &'static str {
+        "Search for"
+    }
+
+    fn spec(&self, _settings: &Settings) -> ToolSpec {
+        ToolSpec {
+            name: self.name().to_owned(),
+            description: format!(
+                "Searches file contents for a regular expression (Rust syntax, as ripgrep), line by line. Files that \
+                 .gitignore or .ignore exclude, and binary files, are left out.\n\
+                 - The default output is each file's path followed by its matching lines as `number: line`, and \
+                 context lines as `number- line`. `files` lists the paths only, `count` the number of matching lines \
+                 of each file.\n\
+                 - Escape braces and parentheses to find them: `fn main\\(`, `interface\\{{\\}}`; or set `literal`.\n\
+                 - At most {DEFAULT_LIMIT} matches are returned; narrow with `path` and `glob`, for example `*.rs`."
+            ),
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "pattern": {"type": "string", "description": "The regular expression, such as fn\\s+parse_\\w+"},
+                    "path": {"type": "string", "description": "A folder or a file to search. Default: the working folder."},
+                    "glob": {"type": "string", "description": "Search only files that match, such as *.rs or src/**/*.ts"},
+                    "output": {"type": "string", "enum": ["content", "files", "count"], "description": "What to return. Default: content."},
+                    "case_insensitive": {"type": "boolean", "description": "Default: false."},
+                    "literal": {"type": "boolean", "description": "Take the pattern as plain text. Default: false."},
+                    "multiline": {"type": "boolean", "description": "Let a match span lines, and `.` match line breaks. Default: false."},
+                    "context": {"type": "integer", "minimum": 0, "description": format!("Lines to show around each match, at most {MOST_CONTEXT}. Default 0.")},
+                    "limit": {"type": "integer", "minimum": 1, "description": format!("Most matches (or files) to return. Default {DEFAULT_LIMIT}, at most {MOST}.")},
+                    "include_ignored": {"type": "boolean", "description": "Also search files that ignore files exclude. Default: false."}
+                },
+                "required": ["pattern"]
+            }),
+            read_only: true,
+        }
+    }
+
+    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+        let input: Input = input::parse(&call.input)?;
+        let spot = Roots::open(&call.site)?.find(input.place())?;
+        let scope = Scope::of(&spot)?;
+        let filter = input.glob.as_deref().filter(|glob| !glob.is_empty());
+        let filter = filter.map(|glob| Pattern::new(glob, &spot)).transpose()?;
+        let matcher = input.matcher()?;
+        let place = if spot.shown == "." { String::new() } else { format!(" in {}", spot.shown) };
+        let card = ToolCard {
+            tool: self.name().to_owned(),
+            title: format!("Search for `{}`{place}", cut(&input.pattern.replace('\n', "\\n"), 60)),
+            kind: self.kind(),
+            locations: vec![Location { path: spot.path, line: None }],
+            input: call.input,
+            preview: Vec::new(),
+            access: Access::Free,
+        };
+        let (site, output_limit) = (call.site, call.settings.output_limit);
+        let work = move |stop: &Stop| {
+            let search =
+                Search { input: &input, matcher: &matcher, filter: filter.as_ref(), clock: Clock::start(stop) };
+            search.run(scope, &site, output_limit).unwrap_or_else(|Refused(reason)| Outcome::failed(reason))
+        };
+        Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Leave, work }))
+    }
+}
+
+/// Whether one file is searched or all below a folder.
+#[derive(Clone, Copy)]
+enum Scope {
+    File,
+    Folder,
+}
+
+impl Scope {
+    fn of(spot: &Spot) -> Result<Self, Denial> {
+        match spot.open_folder() {
+            Ok(_) => Ok(Self::Folder),
+            Err(Denial::IsAFile { .. }) => spot.open_file().map(|_| Self::File),
+            Err(denial) => Err(denial),
+        }
+    }
+}
+
+struct Search<'a> {
+    input: &'a Input,
+    matcher: &'a RegexMatcher,
+    filter: Option<&'a Pattern>,
+    clock: Clock<'a>,
+}
+
+impl Search<'_> {
+    fn run(&self, scope: Scope, site: &Site, output_limit: usize) -> Result<Outcome, Refused> {
+        let spot = Roots::open(site)?.find(self.input.place())?;
+        let mut searcher = self.input.searcher();
+        let mut hits = Hits::new(self.input.output, self.input.limit(), output_limit);
+        match scope {
+            Scope::File => {
+                let (file, _) = spot.open_file()?;
+                hits.search(&mut searcher, self.matcher, self.watched(file), &spot.shown);
+            }
+            Scope::Folder => self.search_folder(&spot, &mut searcher, &mut hits),
+        }
+        Ok(hits.into_outcome(&self.input.pattern, self.clock.is_over()))
+    }
+
+    fn watched(&self, file: File) -> Watched<'_> {
+        Watched { file, clock: &self.clock }
+    }
+
+    fn search_folder(&self, spot: &Spot, searcher: &mut Searcher, hits: &mut Hits) {
+        let base = if spot.shown == "." { PathBuf::new() } else { PathBuf::from(&spot.shown) };
+        let wanted = |path: &Path| self.filter.is_none_or(|filter| filter.matches(path));
+        for path in walk::files(&spot.real, self.input.include_ignored).filter(|path| wanted(path)) {
+            if self.clock.is_over() || hits.is_full() {
+                return;
+            }
+            // A file that cannot be opened, or is no longer one, has no matches.
+            if let Ok((file, _)) = spot.open_below(&path) {
+                hits.search(searcher, self.matcher, self.watched(file), &base.join(&path).display().to_string());
+            }
+        }
+    }
+}

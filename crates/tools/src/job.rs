@@ -1,0 +1,67 @@
+//! A planned call whose work blocks: it runs on tokio's blocking threads, and is told when nobody waits for it any more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use domain::tool::{Desk, Job};
+use domain::{Outcome, ToolCard};
+use futures_util::future::BoxFuture;
+
+/// Raised when the call was cancelled or its future dropped. Long work looks at it now and then.
+#[derive(Clone, Default)]
+pub(crate) struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    pub(crate) fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+struct RaiseOnDrop(Stop);
+
+impl Drop for RaiseOnDrop {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What a cancellation does to work that is under way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnCancel {
+    /// Nobody waits for it: it changes nothing.
+    Leave,
+    /// It is short and changes files, so its true outcome is waited for.
+    Finish,
+}
+
+pub(crate) struct BlockingJob<F> {
+    pub(crate) card: ToolCard,
+    pub(crate) on_cancel: OnCancel,
+    pub(crate) work: F,
+}
+
+impl<F: FnOnce(&Stop) -> Outcome + Send + 'static> Job for BlockingJob<F> {
+    fn card(&self) -> &ToolCard {
+        &self.card
+    }
+
+    fn run(self: Box<Self>, desk: Arc<dyn Desk>) -> BoxFuture<'static, Outcome> {
+        let Self { on_cancel, work, .. } = *self;
+        Box::pin(async move {
+            let stop = Stop::default();
+            let _raise = RaiseOnDrop(stop.clone());
+            let done = tokio::task::spawn_blocking(move || work(&stop));
+            let cancelled = async {
+                match on_cancel {
+                    OnCancel::Leave => desk.cancelled().await,
+                    OnCancel::Finish => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                outcome = done => outcome
+                    .unwrap_or_else(|_| Outcome::failed("the call failed inside the tool; this is a defect of acpd")),
+                () = cancelled => Outcome::cancelled(),
+            }
+        })
+    }
+}

@@ -1,0 +1,139 @@
+//! `list_files`: one folder, as it is. It hides nothing and respects no ignore files; `glob` does.
+
+use std::fmt::Write as _;
+
+use domain::tool::{Job, Location, ToolSpec};
+use domain::{Access, Outcome, Site, ToolCard, ToolKind};
+use rustix::fs::{AtFlags, Dir, FileType};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::confine::Roots;
+use crate::job::{BlockingJob, OnCancel};
+use crate::tool::{Call, Refused, Tool, size};
+use crate::{Settings, input};
+
+const MOST_ENTRIES: usize = 1000;
+
+/// Where even the reading of names stops.
+const MOST_NAMES: usize = 100_000;
+
+pub(crate) struct ListFiles;
+
+#[derive(Deserialize)]
+struct Input {
+    #[serde(default = "here", alias = "file_path", alias = "directory", alias = "dir", alias = "folder")]
+    path: String,
+}
+
+fn here() -> String {
+    ".".to_owned()
+}
+
+impl Tool for ListFiles {
+    fn name(&self) -> &'static str {
+        "list_files"
+    }
+
+    fn kind(&self) -> ToolKind {
+        ToolKind::Read
+    }
+
+    fn verb(&self) -> &'static str {
+        "List"
+    }
+
+    fn spec(&self, _settings: &Settings) -> ToolSpec {
+        ToolSpec {
+            name: self.name().to_owned(),
+            description: format!(
+                "Lists one folder: subfolders first, with a trailing `/`, then files with their sizes. Hidden and \
+                 ignored entries are included; nothing below the folder is. At most {MOST_ENTRIES} entries are shown. \
+                 To find files by name anywhere use glob."
+            ),
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "path": {"type": "string", "description": "The folder, relative to the working folder or absolute. Default: the working folder."}
+                },
+                "required": []
+            }),
+            read_only: true,
+        }
+    }
+
+    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+        let mut input: Input = input::parse(&call.input)?;
+        if input.path.is_empty() {
+            input.path = here();
+        }
+        let spot = Roots::open(&call.site)?.find(&input.path)?;
+        spot.open_folder()?;
+        let card = ToolCard {
+            tool: self.name().to_owned(),
+            title: format!("List {}", spot.shown),
+            kind: self.kind(),
+            locations: vec![Location { path: spot.path, line: None }],
+            input: call.input,
+            preview: Vec::new(),
+            access: Access::Free,
+        };
+        let site = call.site;
+        let work = move |_: &_| list(&input.path, &site).unwrap_or_else(|Refused(reason)| Outcome::failed(reason));
+        Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Leave, work }))
+    }
+}
+
+struct Entry {
+    is_folder: bool,
+    name: String,
+    note: String,
+}
+
+fn list(path: &str, site: &Site) -> Result<Outcome, Refused> {
+    let spot = Roots::open(site)?.find(path)?;
+    let folder = spot.open_folder()?;
+    let failed = |error: rustix::io::Errno| Refused(format!("listing {}: {}", spot.shown, std::io::Error::from(error)));
+    let mut entries = Vec::new();
+    for entry in Dir::read_from(&folder).map_err(failed)?.take(MOST_NAMES) {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+        // What is gone again by now is not listed.
+        let Ok(stat) = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        let note = match kind {
+            FileType::Directory => "/".to_owned(),
+            FileType::RegularFile => format!("  {}", size(u64::try_from(stat.st_size).unwrap_or(0))),
+            FileType::Symlink => match rustix::fs::readlinkat(&folder, name, Vec::new()) {
+                Ok(target) => format!(" -> {}", target.to_string_lossy()),
+                Err(_) => " -> ?".to_owned(),
+            },
+            FileType::Fifo => "  (named pipe)".to_owned(),
+            FileType::Socket => "  (socket)".to_owned(),
+            FileType::CharacterDevice | FileType::BlockDevice => "  (device)".to_owned(),
+            FileType::Unknown => "  (unknown)".to_owned(),
+        };
+        let name = name.to_string_lossy().replace(['\n', '\r'], "?");
+        entries.push(Entry { is_folder: kind == FileType::Directory, name, note });
+    }
+    entries.sort_by(|a, b| b.is_folder.cmp(&a.is_folder).then_with(|| a.name.cmp(&b.name)));
+    Ok(Outcome::completed(render(&entries)).with_raw(json!({"entries": entries.len()})))
+}
+
+fn render(entries: &[Entry]) -> String {
+    if entries.is_empty() {
+        return "[the folder is empty]".to_owned();
+    }
+    let mut text = String::new();
+    for entry in entries.iter().take(MOST_ENTRIES) {
+        writeln!(text, "{}{}", entry.name, entry.note).expect("writing to a string does not fail");
+    }
+    if entries.len() > MOST_ENTRIES {
+        let left = entries.len() - MOST_ENTRIES;
+        write!(text, "[{left} more not shown]").expect("writing to a string does not fail");
+    }
+    text
+}

@@ -1,0 +1,41 @@
+//! What a file that is not text seems to be, by its first bytes.
+
+/// A NUL byte near the start, as git decides it.
+pub(crate) fn is_binary(bytes: &[u8]) -> bool {
+    bytes[..bytes.len().min(8000)].contains(&0)
+}
+
+/// The images that models take.
+pub(crate) fn image_type(bytes: &[u8]) -> Option<&'static str> {
+    if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
+        Some("image/png")
+    } else if bytes.starts_with(b"\xff\xd8\xff") {
+        Some("image/jpeg")
+    } else if bytes.starts_with(b"GIF87a") || bytes.starts_with(b"GIF89a") {
+        Some("image/gif")
+    } else if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
+        Some("image/webp")
+    } else {
+        None
+    }
+}
+
+pub(crate) fn describe(bytes: &[u8]) -> &'static str {
+    const KINDS: [(&[u8], &str); 13] = [
+        (b"\x7fELF", "an ELF executable or library"),
+        (b"%PDF-", "a PDF document"),
+        (b"PK\x03\x04", "a zip archive (or a document built on one)"),
+        (b"\x1f\x8b", "a gzip archive"),
+        (b"BZh", "a bzip2 archive"),
+        (b"\xfd7zXZ\0", "an xz archive"),
+        (b"\x28\xb5\x2f\xfd", "a zstd archive"),
+        (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+        (b"SQLite format 3\0", "an SQLite database"),
+        (b"\0asm", "a WebAssembly module"),
+        (b"\xff\xfe", "text in UTF-16, or binary"),
+        (b"\xfe\xff", "text in UTF-16, or binary"),
+        (b"MZ", "a Windows executable"),
+    ];
+    let known = KINDS.iter().find(|(magic, _)| bytes.starts_with(magic));
+    known.map_or("a binary file", |(_, what)| what)
+}

@@ -1,0 +1,192 @@
+//! The toolbox: which tools there are, which of them a mode offers, and how a request finds its tool.
+//!
+//! Owns no files and no processes; those are the tools' own business.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::tool::{Job, Refusal, ToolRequest, ToolSpec, Toolbox};
+use domain::{Mode, SessionId, Site, ToolKind, TurnId};
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+
+use crate::WebSettings;
+use crate::background::Background;
+use crate::tool::{Call, Refused, Tool};
+use crate::{
+    bash, bash_output, bash_stop, edit_file, glob, grep, input, list_files, read_file, update_plan, web_fetch,
+    write_file,
+};
+
+/// What the operator decides about tools.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The acpd binary, which is run as `acpd __run`.
+    pub runner: PathBuf,
+    /// How long a command may take when the model does not say.
+    pub bash_timeout: Duration,
+    /// The most that the model may ask for.
+    pub bash_timeout_max: Duration,
+    /// Bytes of text that the model hears of one call.
+    pub output_limit: usize,
+    /// Names kept out of the environment of tools, besides those that always are.
+    pub hidden_variables: Vec<String>,
+    /// Provider keys that tools may see after all.
+    pub kept_variables: Vec<String>,
+    /// What commands in the sandbox may read besides the session's folders; None means everything. A list must name the
+    /// places of programs and their libraries as well.
+    pub sandbox_reads: Option<Vec<PathBuf>>,
+    pub web: WebSettings,
+}
+
+impl Settings {
+    pub fn new(runner: impl Into<PathBuf>) -> Self {
+        Self {
+            runner: runner.into(),
+            bash_timeout: Duration::from_secs(120),
+            bash_timeout_max: Duration::from_secs(600),
+            output_limit: 48 * 1024,
+            hidden_variables: Vec::new(),
+            kept_variables: Vec::new(),
+            sandbox_reads: None,
+            web: WebSettings::default(),
+        }
+    }
+}
+
+/// All tools of all sessions. What belongs to a session comes with its `Site`, but for the commands that it left running.
+pub struct Registry {
+    settings: Arc<Settings>,
+    tools: Vec<Arc<dyn Tool>>,
+    background: Arc<Background>,
+}
+
+impl Registry {
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings: Arc::new(settings),
+            tools: vec![
+                Arc::new(read_file::ReadFile),
+                Arc::new(list_files::ListFiles),
+                Arc::new(glob::Glob),
+                Arc::new(grep::Grep),
+                Arc::new(write_file::WriteFile),
+                Arc::new(edit_file::EditFile),
+                Arc::new(bash::Bash),
+                Arc::new(bash_output::BashOutput),
+                Arc::new(bash_stop::BashStop),
+                Arc::new(web_fetch::WebFetch),
+                Arc::new(update_plan::UpdatePlan),
+            ],
+            background: Arc::default(),
+        }
+    }
+
+    fn find(&self, name: &str, mode: Mode) -> Result<Arc<dyn Tool>, String> {
+        let Some(tool) = self.tools.iter().find(|tool| tool.name() == name) else {
+            let names: Vec<_> = self.offered(mode).map(|tool| tool.name()).collect();
+            return Err(format!("there is no tool `{name}`; the tools are {}", names.join(", ")));
+        };
+        if !allows(mode, tool.kind()) {
+            return Err(format!("the session's mode `{}` leaves out `{name}`; only the user can change it", mode.id()));
+        }
+        Ok(Arc::clone(tool))
+    }
+
+    fn offered(&self, mode: Mode) -> impl Iterator<Item = &Arc<dyn Tool>> {
+        self.tools.iter().filter(move |tool| allows(mode, tool.kind()))
+    }
+}
+
+impl Toolbox for Registry {
+    fn offer(&self, mode: Mode) -> Vec<ToolSpec> {
+        self.offered(mode).map(|tool| tool.spec(&self.settings)).collect()
+    }
+
+    fn plan(&self, request: ToolRequest, site: Arc<Site>) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>> {
+        let ToolRequest { tool: name, input } = request;
+        let found = self.find(&name, site.mode);
+        let (settings, background) = (Arc::clone(&self.settings), Arc::clone(&self.background));
+        Box::pin(async move {
+            let tool = found.map_err(|reason| Refusal { kind: ToolKind::Other, title: name, reason })?;
+            let input = input::unwrap_text(input);
+            let (kind, title) = (tool.kind(), refused_title(tool.as_ref(), &input));
+            // Planning opens files, so it must not run on the thread of an actor.
+            let planned =
+                tokio::task::spawn_blocking(move || tool.plan(Call { input, site, settings, background })).await;
+            let Refused(reason) = match planned {
+                Ok(Ok(job)) => return Ok(job),
+                Ok(Err(refused)) => refused,
+                Err(_) => Refused("planning the call failed inside the tool; this is a defect of acpd".to_owned()),
+            };
+            Err(Refusal { kind, title, reason })
+        })
+    }
+
+    fn cancel_turn(&self, session: &SessionId, turn: &TurnId) {
+        self.background.cancel_turn(session, turn);
+    }
+
+    fn close(&self, session: &SessionId) {
+        self.background.close(session);
+    }
+}
+
+/// Modes choose tools by what they do to the world, so that a new tool falls on the right side by its kind.
+fn allows(mode: Mode, kind: ToolKind) -> bool {
+    match kind {
+        ToolKind::Read | ToolKind::Search | ToolKind::Think => true,
+        ToolKind::Edit => mode != Mode::ReadOnly,
+        ToolKind::Execute => matches!(mode, Mode::Full | Mode::Sandbox),
+        ToolKind::Fetch => mode != Mode::Sandbox,
+        ToolKind::Other => mode == Mode::Full,
+    }
+}
+
+/// A refused call is shown too, and its input may be nonsense: the title takes what it can get.
+fn refused_title(tool: &dyn Tool, input: &Value) -> String {
+    let object =
+        ["path", "file_path", "command", "cmd", "pattern", "url"].iter().find_map(|key| input.get(key)?.as_str());
+    match object.and_then(|text| text.lines().next()) {
+        Some(text) => format!("{} {}", tool.verb(), crate::tool::cut(text, 80)),
+        None => tool.name().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(mode: Mode) -> String {
+        let offer = Registry::new(Settings::new("/bin/false")).offer(mode);
+        offer.into_iter().map(|spec| spec.name).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn each_mode_offers_its_tools() {
+        assert_eq!(
+            names(Mode::Full),
+            "read_file list_files glob grep write_file edit_file bash bash_output bash_stop web_fetch update_plan"
+        );
+        assert_eq!(
+            names(Mode::Sandbox),
+            "read_file list_files glob grep write_file edit_file bash bash_output bash_stop update_plan"
+        );
+        assert_eq!(names(Mode::Safe), "read_file list_files glob grep write_file edit_file web_fetch update_plan");
+        assert_eq!(names(Mode::ReadOnly), "read_file list_files glob grep web_fetch update_plan");
+    }
+
+    #[test]
+    fn every_schema_is_an_object_that_describes_each_property() {
+        for spec in Registry::new(Settings::new("/bin/false")).offer(Mode::Full) {
+            assert_eq!(spec.schema["type"], "object", "{}", spec.name);
+            for (name, property) in spec.schema["properties"].as_object().unwrap() {
+                assert!(property["description"].is_string(), "{}.{name} has no description", spec.name);
+            }
+            for required in spec.schema["required"].as_array().unwrap() {
+                assert!(spec.schema["properties"].get(required.as_str().unwrap()).is_some(), "{}", spec.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! How commands are started and, whatever happens, ended: the daemon's side (`Command`, `Process`) and the helper
+//! `acpd __run` (`main`), which share the order and the report of this file. Knows nothing of tools or sessions.
+//!
+//! ```text
+//! daemon --control socket--> acpd __run --> command --> whatever it starts
+//!        <----- report -----             \-----------> orphans of those, since the helper is their subreaper
+//!        <----------------- output pipe --------------
+//! ```
+//!
+//! The control socket is the helper's standard input. The daemon writes one line, the order; when it shuts its side
+//! down, or dies, the helper ends all its descendants. The order does not travel in the arguments, so that a command
+//! such as `pkill -f name` does not find the helper by the command's own text.
+
+mod helper;
+mod process;
+mod sandbox;
+mod tree;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use helper::main;
+pub use process::{Command, Process, Started};
+pub use sandbox::Sandbox;
+
+/// The hidden subcommand under which the binary calls `main`.
+pub const SUBCOMMAND: &str = "__run";
+
+/// What the helper is to start. Fields that are unknown are ignored, because the binary on disk may be newer than the
+/// daemon that runs.
+#[derive(Debug, Serialize, Deserialize)]
+struct Order {
+    program: String,
+    arguments: Vec<String>,
+    environment: BTreeMap<String, String>,
+    #[serde(default)]
+    sandbox: Option<Sandbox>,
+    #[serde(default)]
+    input: Option<String>,
+}
+
+/// How a command ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    Exited(i32),
+    Signalled(i32),
+    /// It could not be started.
+    Failed(String),
+    /// The helper was killed, so nobody knows. What was left in its session has been killed.
+    Lost,
+}

@@ -1,0 +1,119 @@
+//! The daemon's side of a command: starts the helper, hears the report, and asks for the end.
+//!
+//! Dropping a `Process` closes the control socket, and with that everything that the command started ends.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use rustix::net::Shutdown;
+use rustix::process::{Pid, Signal};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::process::Child;
+
+use super::{Ending, Order, SUBCOMMAND, Sandbox, tree};
+
+/// What to run, and where.
+#[derive(Debug)]
+pub struct Command {
+    /// The acpd binary.
+    pub runner: PathBuf,
+    pub program: String,
+    pub arguments: Vec<String>,
+    /// The whole environment; nothing is inherited from the daemon.
+    pub environment: BTreeMap<String, String>,
+    pub folder: PathBuf,
+    /// None runs it with all the rights of the daemon.
+    pub sandbox: Option<Sandbox>,
+    /// What it reads from its standard input; None is the same as nothing.
+    pub input: Option<String>,
+}
+
+/// A command on its way. The two parts are separate so that both can be waited for at once.
+pub struct Started {
+    pub process: Process,
+    /// What the command and all that it starts write, to standard output and standard error, in order.
+    pub output: pipe::Receiver,
+}
+
+impl Command {
+    /// Must be called within a tokio runtime.
+    pub async fn start(self) -> io::Result<Started> {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+        let (output, input) = io::pipe()?;
+        let helper = tokio::process::Command::new(&self.runner)
+            .arg(SUBCOMMAND)
+            .env_clear()
+            .current_dir(&self.folder)
+            .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
+            .stdout(input.try_clone()?)
+            .stderr(input)
+            .spawn()?;
+        ours.set_nonblocking(true)?;
+        let mut process = Process { helper, control: UnixStream::from_std(ours)?, heard: Vec::new() };
+        let output = pipe::Receiver::from_owned_fd(output.into())?;
+        let order = Order {
+            program: self.program,
+            arguments: self.arguments,
+            environment: self.environment,
+            sandbox: self.sandbox,
+            input: self.input,
+        };
+        let mut line = serde_json::to_vec(&order)?;
+        line.push(b'\n');
+        process.control.write_all(&line).await?;
+        Ok(Started { process, output })
+    }
+}
+
+/// One helper, and through it everything that its command started.
+pub struct Process {
+    helper: Child,
+    control: UnixStream,
+    /// What came of the report so far, kept here so that `ended` can be dropped and called again.
+    heard: Vec<u8>,
+}
+
+impl Process {
+    /// Asks the helper to end everything. Returns at once; `ended` tells when it is done, within 2 seconds.
+    pub fn end(&self) {
+        // A command may have stopped its helper, which then could not hear.
+        self.signal_helper(Signal::CONT);
+        let _ = rustix::net::shutdown(&self.control, Shutdown::Write);
+    }
+
+    /// For a helper that does not do what `end` asked.
+    pub fn kill(&self) {
+        self.signal_helper(Signal::KILL);
+    }
+
+    /// Resolves when the command and everything that it started is gone. May be dropped and called again.
+    pub async fn ended(&mut self) -> Ending {
+        // An error means the same as the end: the helper is gone.
+        while matches!(self.control.read_buf(&mut self.heard).await, Ok(length) if length > 0) {}
+        let ending = serde_json::from_slice(&self.heard).unwrap_or(Ending::Lost);
+        if let (Ending::Lost, Some(leader)) = (&ending, self.helper.id()) {
+            // The helper is dead but not reaped, so its session's number is still its own.
+            let _ = tokio::task::spawn_blocking(move || tree::kill_session(leader)).await;
+        }
+        let _ = self.helper.wait().await;
+        ending
+    }
+
+    fn signal_helper(&self, signal: Signal) {
+        // tokio gives the id only while the helper is not reaped, so it cannot be somebody else's.
+        let pid = self.helper.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        if let Some(pid) = pid {
+            let _ = rustix::process::kill_process(pid, signal);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

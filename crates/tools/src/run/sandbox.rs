@@ -1,0 +1,101 @@
+//! The sandbox of a command: Landlock for files and signals, seccomp for sockets, and a temporary folder of its own.
+//!
+//! Entered by a thread of the helper, never by the daemon. Landlock does not see changes of a file's mode, owner, times
+//! and extended attributes: those are left to the ordinary permissions.
+
+mod filter;
+mod temporary;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated,
+    RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+};
+use serde::{Deserialize, Serialize};
+
+pub(super) use temporary::Temporary;
+
+/// What a command may touch. Travels in the order to the helper.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sandbox {
+    /// Folders that may be written, besides the temporary one. Those that do not exist are left out.
+    pub writable: Vec<PathBuf>,
+    /// Files and folders that may be read and run, besides the writable ones; None means everything.
+    pub readable: Option<Vec<PathBuf>>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SandboxError {
+    #[error(
+        "commands cannot run in sandbox mode here: it needs Landlock as of Linux 6.2, which this kernel lacks or has \
+         switched off; nothing was run, and only the user can change the mode"
+    )]
+    NoLandlock,
+    #[error("setting up the sandbox: {0}; nothing was run")]
+    Landlock(#[from] RulesetError),
+    #[error("setting up the sandbox's system call filter: {0}; nothing was run")]
+    Filter(#[from] seccompiler::Error),
+    #[error("making the sandbox's temporary folder: {0}; nothing was run")]
+    Temporary(#[source] io::Error),
+}
+
+/// Without this no write is kept in: an older kernel lets files outside be truncated.
+const NEEDED: ABI = ABI::V3;
+
+/// What is used where the kernel has it.
+const WANTED: ABI = ABI::V9;
+
+/// Devices that programs take for granted. There is no terminal among them but the command's own, which it has not.
+const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+
+impl Sandbox {
+    /// Binds the calling thread, and what it starts from now on, for good.
+    pub(super) fn enter(&self, temporary: &Path) -> Result<(), SandboxError> {
+        self.restrict_files(temporary)?;
+        Ok(filter::apply()?)
+    }
+
+    fn restrict_files(&self, temporary: &Path) -> Result<(), SandboxError> {
+        let read = AccessFs::from_read(WANTED);
+        let mut ruleset = Ruleset::default()
+            .set_compatibility(CompatLevel::HardRequirement)
+            .handle_access(AccessFs::from_write(NEEDED))
+            .map_err(|_| SandboxError::NoLandlock)?
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(AccessFs::from_write(WANTED))?
+            .scope(Scope::AbstractUnixSocket | Scope::Signal)?;
+        if self.readable.is_some() {
+            ruleset = ruleset.handle_access(read)?;
+        }
+        let reading = if self.readable.is_some() { read } else { BitFlags::EMPTY };
+        // A device file of one's own would lead around everything else, and so would a socket of another program.
+        let outward = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::ResolveUnix;
+        let inside = reading | (AccessFs::from_write(WANTED) & !outward);
+        let device = reading & AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
+
+        let mut created = ruleset.create()?;
+        for folder in self.writable.iter().map(PathBuf::as_path).chain([temporary]) {
+            created = allow(created, folder, inside)?;
+        }
+        for path in self.readable.iter().flatten() {
+            created = allow(created, path, read)?;
+        }
+        for path in DEVICES {
+            created = allow(created, Path::new(path), device)?;
+        }
+        match created.restrict_self()?.ruleset {
+            RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
+            RulesetStatus::NotEnforced => Err(SandboxError::NoLandlock),
+        }
+    }
+}
+
+/// What cannot be opened is left out: to the command that means the same as not allowed.
+fn allow(created: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Result<RulesetCreated, RulesetError> {
+    match PathFd::new(path) {
+        Ok(folder) => created.add_rule(PathBeneath::new(folder, access)),
+        Err(_) => Ok(created),
+    }
+}

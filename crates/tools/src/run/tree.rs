@@ -1,0 +1,98 @@
+//! The descendants of this process, found in /proc, and signals to all of them. Also the members of a session, for when
+//! a helper was killed and can no longer do it.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+
+use rustix::process::{Pid, Signal};
+
+use crate::stat;
+
+/// Sends to every descendant.
+pub(super) fn signal(signal: Signal) {
+    for pid in descendants() {
+        send(pid, signal);
+    }
+}
+
+/// Stops every descendant until none appears that was not stopped. What is stopped cannot fork.
+pub(super) fn freeze() {
+    let mut stopped = HashSet::new();
+    // A tree that still grows after so many rounds is left to the next pass of the caller.
+    for _ in 0..50 {
+        let fresh: Vec<_> = descendants().into_iter().filter(|pid| stopped.insert(*pid)).collect();
+        if fresh.is_empty() {
+            return;
+        }
+        for pid in fresh {
+            send(pid, Signal::STOP);
+        }
+    }
+}
+
+/// Kills every process of a session. The caller must hold the leader's process id, reaped by nobody, so that it
+/// cannot have been given to somebody else.
+pub(super) fn kill_session(leader: u32) {
+    // Those that fork meanwhile are found in the next round.
+    for _ in 0..50 {
+        let members: Vec<_> = stat::everyone()
+            .into_iter()
+            .flatten()
+            .filter(|pid| *pid != leader && stat::of(*pid).is_ok_and(|stat| stat.session == leader && !stat.is_dead))
+            .collect();
+        if members.is_empty() {
+            return;
+        }
+        for pid in members {
+            send(pid, Signal::KILL);
+        }
+    }
+}
+
+fn descendants() -> Vec<u32> {
+    // Kernels without CONFIG_PROC_CHILDREN have no such file, and all of /proc must be read.
+    let parents = if fs::exists("/proc/thread-self/children").unwrap_or(false) { None } else { Some(parents()) };
+    let mut found = Vec::new();
+    let mut seen = HashSet::new();
+    let mut waiting = vec![std::process::id()];
+    while let Some(pid) = waiting.pop() {
+        let children = match &parents {
+            None => children(pid),
+            Some(parents) => parents.get(&pid).cloned().unwrap_or_default(),
+        };
+        for child in children {
+            if seen.insert(child) {
+                found.push(child);
+                waiting.push(child);
+            }
+        }
+    }
+    found
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    // A process that ended meanwhile has no children: they have come to us and show up in the next walk.
+    for task in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+        let text = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        found.extend(text.split_ascii_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+    }
+    found
+}
+
+fn parents() -> HashMap<u32, Vec<u32>> {
+    let mut families: HashMap<u32, Vec<u32>> = HashMap::new();
+    for pid in stat::everyone().into_iter().flatten() {
+        if let Ok(stat) = stat::of(pid) {
+            families.entry(stat.parent).or_default().push(pid);
+        }
+    }
+    families
+}
+
+/// A process that ended meanwhile, or that belongs to somebody else, is no error here: the next walk tells.
+fn send(pid: u32, signal: Signal) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+}

@@ -1,0 +1,71 @@
+//! What a tool is inside this crate, and the few words that all of them share.
+
+use std::sync::Arc;
+
+use domain::tool::{Job, ToolSpec};
+use domain::{Site, ToolKind};
+use serde_json::Value;
+
+use crate::Settings;
+use crate::background::Background;
+
+/// One tool. It is stateless: everything that a call needs is in `Call`.
+pub(crate) trait Tool: Send + Sync + 'static {
+    fn name(&self) -> &'static str;
+
+    fn kind(&self) -> ToolKind;
+
+    /// The first word of a title, such as "Read".
+    fn verb(&self) -> &'static str;
+
+    fn spec(&self, settings: &Settings) -> ToolSpec;
+
+    /// Says what the call would do. May block: the registry runs it off the actors' threads.
+    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused>;
+}
+
+/// One request on its way to becoming a job.
+pub(crate) struct Call {
+    pub(crate) input: Value,
+    pub(crate) site: Arc<Site>,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) background: Arc<Background>,
+}
+
+/// Why a call is not planned, for the model to act on.
+#[derive(Debug)]
+pub(crate) struct Refused(pub(crate) String);
+
+impl From<crate::confine::Denial> for Refused {
+    fn from(denial: crate::confine::Denial) -> Self {
+        Self(denial.to_string())
+    }
+}
+
+/// At most `limit` characters, with an ellipsis if there were more.
+pub(crate) fn cut(text: &str, limit: usize) -> String {
+    match text.char_indices().nth(limit) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// "1 line", "3 lines".
+pub(crate) fn count(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+/// A size as people read it.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KB", "MB", "GB", "TB"];
+    if bytes < 1024 {
+        return format!("{bytes} bytes");
+    }
+    let mut amount = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while amount >= 1024.0 && unit + 1 < UNITS.len() {
+        amount /= 1024.0;
+        unit += 1;
+    }
+    format!("{amount:.1} {}", UNITS[unit])
+}

@@ -1,0 +1,187 @@
+//! One page over HTTP: redirects followed by hand, each checked as if it had been asked for, and bytes up to a limit.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use reqwest::header::{ACCEPT, CONTENT_TYPE, LOCATION};
+use reqwest::{Client, Response, StatusCode, Url, redirect};
+
+use super::WebSettings;
+use super::address::{self, Checked, Forbidden};
+
+const MOST_REDIRECTS: usize = 5;
+
+const ACCEPTED: &str =
+    "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.9, application/json;q=0.9, */*;q=0.5";
+
+/// Why nothing came, for the model to act on.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum GetError {
+    #[error("`{0}` is not a URL: {1}")]
+    NotAUrl(String, String),
+    #[error("web_fetch takes http and https URLs only, not `{0}`")]
+    Scheme(String),
+    #[error("a URL with a user name or a password in it is not fetched")]
+    Credentials,
+    #[error("the URL names no host")]
+    NoHost,
+    #[error(transparent)]
+    Forbidden(#[from] Forbidden),
+    #[error("{from} redirects to {to}: {reason}")]
+    Redirect { from: String, to: String, reason: Box<GetError> },
+    #[error("more than {MOST_REDIRECTS} redirects; the last one led to {0}")]
+    TooManyRedirects(String),
+    #[error("fetching {url}: {reason}")]
+    Failed { url: String, reason: String },
+}
+
+pub(super) struct Page {
+    /// Where it came from in the end.
+    pub(super) url: Url,
+    pub(super) status: StatusCode,
+    /// As the server says it, with parameters.
+    pub(super) kind: Option<String>,
+    pub(super) bytes: Vec<u8>,
+    /// Whether there was more.
+    pub(super) cut: bool,
+}
+
+/// A URL as a model gave it.
+pub(super) fn parse(text: &str, web: &WebSettings) -> Result<Url, GetError> {
+    let text = text.trim();
+    let url = Url::parse(text).map_err(|error| GetError::NotAUrl(text.to_owned(), error.to_string()))?;
+    check(&url, web)?;
+    Ok(url)
+}
+
+/// All that can be said of a URL without resolving its host.
+fn check(url: &Url, web: &WebSettings) -> Result<(), GetError> {
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(GetError::Scheme(url.scheme().to_owned()));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(GetError::Credentials);
+    }
+    let host = url.host_str().filter(|host| !host.is_empty()).ok_or(GetError::NoHost)?;
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    match bare.parse::<IpAddr>() {
+        Ok(address) => Ok(address::check(bare, address, web)?),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Dropping the future drops the request. The caller sets the deadline.
+pub(super) async fn get(mut url: Url, web: Arc<WebSettings>) -> Result<Page, GetError> {
+    let failed = |url: &Url, error: &reqwest::Error| match forbidden(error) {
+        Some(forbidden) => GetError::Forbidden(forbidden),
+        None => GetError::Failed { url: url.to_string(), reason: innermost(error) },
+    };
+    let client = client(Arc::clone(&web)).await.map_err(|error| failed(&url, &error))?;
+    for _ in 0..=MOST_REDIRECTS {
+        let request = client.get(url.clone()).header(ACCEPT, ACCEPTED);
+        let response = request.send().await.map_err(|error| failed(&url, &error))?;
+        match redirect_of(&response, &url) {
+            None => return read(response, web.read_limit).await.map_err(|error| failed(&url, &error)),
+            Some(next) => {
+                check(&next, &web).map_err(|reason| GetError::Redirect {
+                    from: url.to_string(),
+                    to: next.to_string(),
+                    reason: Box::new(reason),
+                })?;
+                url = next;
+            }
+        }
+    }
+    Err(GetError::TooManyRedirects(url.to_string()))
+}
+
+/// Made anew for each fetch: it is bound to nobody's runtime, and keeps no connection and no certificates in memory.
+async fn client(web: Arc<WebSettings>) -> Result<Client, reqwest::Error> {
+    let build = move || {
+        if rustls::crypto::CryptoProvider::get_default().is_none() {
+            // Another thread may have been faster, which is as good.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
+        Client::builder()
+            .user_agent(concat!("acpd/", env!("CARGO_PKG_VERSION")))
+            .redirect(redirect::Policy::none())
+            // A proxy would resolve names by itself, unchecked.
+            .no_proxy()
+            .dns_resolver(Checked(web))
+            .pool_max_idle_per_host(0)
+            .build()
+    };
+    // Reads the system's certificates.
+    tokio::task::spawn_blocking(build).await.expect("building a client does not panic")
+}
+
+fn redirect_of(response: &Response, url: &Url) -> Option<Url> {
+    let to = response.headers().get(LOCATION).filter(|_| response.status().is_redirection())?;
+    url.join(to.to_str().ok()?).ok()
+}
+
+async fn read(mut response: Response, limit: usize) -> Result<Page, reqwest::Error> {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).map(str::to_owned);
+    let (url, status) = (response.url().clone(), response.status());
+    let mut bytes = Vec::new();
+    let mut cut = false;
+    while let Some(chunk) = response.chunk().await? {
+        let room = limit - bytes.len();
+        bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if chunk.len() > room {
+            cut = true;
+            break;
+        }
+    }
+    Ok(Page { url, status, kind, bytes, cut })
+}
+
+/// Our own refusal, where the resolver was what failed.
+fn forbidden(error: &reqwest::Error) -> Option<Forbidden> {
+    causes(error).find_map(|cause| cause.downcast_ref::<Forbidden>().cloned())
+}
+
+/// reqwest says what it was doing first; what went wrong comes last.
+fn innermost(error: &reqwest::Error) -> String {
+    causes(error).last().map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    std::iter::successors(std::error::Error::source(error), |cause| cause.source())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_fetched_is_refused_with_a_reason() {
+        let cases = [
+            ("ftp://a.example/", "web_fetch takes http and https URLs only, not `ftp`"),
+            ("file:///etc/passwd", "web_fetch takes http and https URLs only, not `file`"),
+            ("a.example", "`a.example` is not a URL: relative URL without a base"),
+            ("http://me@a.example/", "a URL with a user name or a password in it is not fetched"),
+            ("http://:secret@a.example/", "a URL with a user name or a password in it is not fetched"),
+        ];
+        for (url, reason) in cases {
+            assert_eq!(parse(url, &WebSettings::default()).unwrap_err().to_string(), reason);
+        }
+        let private = [
+            "http://127.0.0.1/",
+            "http://2130706433/",
+            "http://0x7f.1/",
+            "http://0177.0.0.1/",
+            "http://[::1]/",
+            "http://[::ffff:10.0.0.1]/",
+            "http://169.254.169.254/latest",
+            "http://0/",
+            "http://127.1:8080/",
+            "http://１２７.0.0.1/",
+        ];
+        for url in private {
+            let refused = parse(url, &WebSettings::default());
+            assert!(matches!(refused, Err(GetError::Forbidden(_))), "{url}: {refused:?}");
+        }
+        assert!(parse(" https://a.example/x?y#z ", &WebSettings::default()).is_ok());
+    }
+}

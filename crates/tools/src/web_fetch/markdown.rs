@@ -1,0 +1,115 @@
+//! HTML to Markdown, in a process of its own.
+//!
+//! A page is anybody's text. One of a few hundred kilobytes can be nested so deeply that parsing it takes minutes, or
+//! that walking it overflows the stack, which would end the daemon with all its sessions. So the acpd binary is started
+//! as `acpd __run html`: it reads HTML from its standard input and writes Markdown to its standard output, and whatever
+//! becomes of it is its own affair.
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+
+use htmd::HtmlToMarkdown;
+use htmd::options::{BulletListMarker, Options};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// The argument after `__run`.
+pub(crate) const ARGUMENT: &str = "html";
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Elements that hold nothing to read.
+const SKIPPED: [&str; 9] = ["script", "style", "noscript", "template", "svg", "iframe", "object", "canvas", "head"];
+
+/// Enough for pages that are merely untidy.
+const STACK: usize = 8 << 20;
+
+/// Bytes that the process may take in all; a limit on what a page can cost, not on what it should.
+const MEMORY: u64 = 1 << 30;
+
+/// None when the page could not be converted. Dropping the future ends the process.
+pub(super) async fn convert(html: &str, runner: &Path) -> Option<String> {
+    tokio::time::timeout(PATIENCE, converted(html, runner)).await.ok()?.ok()
+}
+
+async fn converted(html: &str, runner: &Path) -> io::Result<String> {
+    let mut child = tokio::process::Command::new(runner)
+        .args([crate::run::SUBCOMMAND, ARGUMENT])
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()?;
+    let (Some(mut stdin), Some(mut stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err(io::Error::other("no pipes"));
+    };
+    let mut markdown = String::new();
+    let write = async move {
+        // A process that ended early says so by its status.
+        let _ = stdin.write_all(html.as_bytes()).await;
+    };
+    let ((), read) = tokio::join!(write, stdout.read_to_string(&mut markdown));
+    read?;
+    let status = child.wait().await?;
+    if status.success() { Ok(markdown) } else { Err(io::Error::other(status.to_string())) }
+}
+
+/// The other side. Single-purpose, without a runtime.
+pub(crate) fn main() -> ExitCode {
+    let work = || -> io::Result<()> {
+        limit(Resource::As, MEMORY);
+        limit(Resource::Cpu, PATIENCE.as_secs());
+        limit(Resource::Core, 0);
+        let mut html = String::new();
+        io::stdin().read_to_string(&mut html)?;
+        io::stdout().write_all(to_markdown(&html)?.as_bytes())
+    };
+    let done = std::thread::Builder::new().stack_size(STACK).spawn(work).map(std::thread::JoinHandle::join);
+    match done {
+        Ok(Ok(Ok(()))) => ExitCode::SUCCESS,
+        Ok(Ok(Err(_)) | Err(_)) | Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// A limit that cannot be set is not missed: the daemon ends the process after a while anyway.
+fn limit(resource: Resource, most: u64) {
+    let maximum = getrlimit(resource).maximum;
+    let most = maximum.map_or(most, |maximum| maximum.min(most));
+    let _ = setrlimit(resource, Rlimit { current: Some(most), maximum });
+}
+
+fn to_markdown(html: &str) -> io::Result<String> {
+    let options = Options { bullet_list_marker: BulletListMarker::Dash, ul_bullet_spacing: 1, ..Options::default() };
+    let markdown = HtmlToMarkdown::builder().skip_tags(SKIPPED.to_vec()).options(options).build().convert(html)?;
+    Ok(without_gaps(&markdown))
+}
+
+/// Layout leaves many blank lines behind; one says as much.
+fn without_gaps(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut blank = 0;
+    for line in text.lines().map(str::trim_end) {
+        blank = if line.is_empty() { blank + 1 } else { 0 };
+        if blank <= 1 {
+            clean.push_str(line);
+            clean.push('\n');
+        }
+    }
+    clean.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_becomes_markdown_without_scripts() {
+        let html = "<html><head><title>T</title><style>p{}</style></head><body><h1>Hi</h1><script>x()</script>\
+                    <p>A <a href=\"/b\">link</a> and <code>code</code>.</p><div></div><br><br><br><ul><li>one<li>two</ul></body></html>";
+        assert_eq!(to_markdown(html).unwrap(), "# Hi\n\nA [link](/b) and `code`.\n\n- one\n- two");
+    }
+}

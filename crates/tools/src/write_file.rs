@@ -1,0 +1,72 @@
+//! `write_file`: a whole file, new or in place of one that the model has read.
+
+use domain::ToolKind;
+use domain::tool::{Job, ToolSpec};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::change::{Change, Subject};
+use crate::confine::LARGEST_FILE;
+use crate::tool::{Call, Refused, Tool};
+use crate::{Settings, input};
+
+pub(crate) struct WriteFile;
+
+#[derive(Deserialize)]
+struct Input {
+    #[serde(alias = "file_path", alias = "filename", alias = "file", deserialize_with = "input::filled")]
+    path: String,
+    #[serde(alias = "contents", alias = "text", alias = "file_text")]
+    content: String,
+}
+
+impl Tool for WriteFile {
+    fn name(&self) -> &'static str {
+        "write_file"
+    }
+
+    fn kind(&self) -> ToolKind {
+        ToolKind::Edit
+    }
+
+    fn verb(&self) -> &'static str {
+        "Write"
+    }
+
+    fn spec(&self, _settings: &Settings) -> ToolSpec {
+        ToolSpec {
+            name: self.name().to_owned(),
+            description:
+                "Writes a whole file, creating it and its folders if need be. An existing file must have been \
+                read with read_file first, and must not have changed since. To change part of a file use edit_file: \
+                it is shorter and easier to review."
+                    .to_owned(),
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "path": {"type": "string", "description": "Relative to the working folder, or absolute inside the session's folders."},
+                    "content": {"type": "string", "description": "The complete new content."}
+                },
+                "required": ["path", "content"]
+            }),
+            read_only: false,
+        }
+    }
+
+    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+        let Input { path, content } = input::parse(&call.input)?;
+        if content.len() as u64 > LARGEST_FILE {
+            return Err(Refused("`content` is too large for one file".to_owned()));
+        }
+        let subject = Subject::find(&path, &call.site)?;
+        let (verb, done) = match &subject.old {
+            None => ("Create", format!("Created {}", subject.spot.shown)),
+            Some(old) if *old == content.as_bytes() => {
+                return Err(Refused(format!("{} already holds exactly this content", subject.spot.shown)));
+            }
+            Some(_) => ("Write", format!("Wrote {}", subject.spot.shown)),
+        };
+        let change = Change { subject, new: content, verb, line: None, done };
+        Ok(change.into_job(self.name(), path, call.input, call.site))
+    }
+}

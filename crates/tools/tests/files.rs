@@ -1,0 +1,306 @@
+//! The file tools on real files, through the registry.
+
+#![allow(clippy::unwrap_used, reason = "all of this is test code, outside #[test] functions too")]
+
+#[path = "support/desk.rs"]
+mod desk;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use acpd_tools::{Registry, Settings};
+use desk::{TestDesk, call, plan, refusal};
+use domain::tool::OutcomeKind;
+use domain::{Access, Grant, Mode, Site, ToolContent};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+struct Project {
+    folder: TempDir,
+    registry: Registry,
+    site: Arc<Site>,
+}
+
+impl Project {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let folder = TempDir::new().unwrap();
+        for (path, text) in files {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let site = Arc::new(desk::site(folder.path(), &[]));
+        Self { folder, registry: Registry::new(Settings::new("/nonexistent")), site }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.path(path)).unwrap()
+    }
+
+    async fn call(&self, tool: &str, input: Value) -> String {
+        call(&self.registry, &self.site, tool, input).await.text
+    }
+
+    async fn refusal(&self, tool: &str, input: Value) -> String {
+        refusal(&self.registry, &self.site, tool, input).await
+    }
+
+    async fn title(&self, tool: &str, input: Value) -> String {
+        plan(&self.registry, &self.site, tool, input)
+            .await
+            .unwrap_or_else(|r| panic!("{}", r.reason))
+            .card()
+            .title
+            .clone()
+    }
+}
+
+#[tokio::test]
+async fn a_file_is_read_with_line_numbers_and_its_title_names_the_lines() {
+    let project = Project::new(&[("src/main.rs", "one\ntwo\nthree\n")]);
+    assert_eq!(
+        project.call("read_file", json!({"path": "src/main.rs"})).await,
+        "     1\tone\n     2\ttwo\n     3\tthree\n"
+    );
+    let input = json!({"file_path": "src/main.rs", "offset": 2, "limit": 2});
+    assert_eq!(project.title("read_file", input.clone()).await, "Read src/main.rs (lines 2-3)");
+    assert_eq!(project.call("read_file", input).await, "     2\ttwo\n     3\tthree\n");
+    let job = plan(&project.registry, &project.site, "read_file", json!({"path": "src/main.rs", "offset": 3})).await;
+    let card = job.unwrap_or_else(|r| panic!("{}", r.reason)).card().clone();
+    assert_eq!((card.title.as_str(), card.access), ("Read src/main.rs (from line 3)", Access::Free));
+    assert_eq!((card.locations[0].path.clone(), card.locations[0].line), (project.path("src/main.rs"), Some(3)));
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_refused_with_advice() {
+    let project = Project::new(&[("src/main.rs", "x"), ("Readme.md", "x")]);
+    let cases = [
+        (json!({"path": "src"}), "src is a folder, not a regular file"),
+        (json!({"path": "src/main.ts"}), "src/main.ts does not exist; there is main.rs"),
+        (json!({"path": "readme.md"}), "readme.md does not exist; there is Readme.md"),
+        (json!({"path": "nowhere"}), "nowhere does not exist"),
+        (json!({}), "bad input: missing field `path`"),
+        (json!({"path": "a", "offset": []}), "bad input: `offset`: expected a whole number, got []"),
+    ];
+    for (input, reason) in cases {
+        assert_eq!(project.refusal("read_file", input).await, reason);
+    }
+    let outside = project.refusal("read_file", json!({"path": "/etc/passwd"})).await;
+    let roots = project.folder.path().display();
+    assert_eq!(
+        outside,
+        format!("/etc/passwd is outside the session's folders ({roots}); file tools work inside those only")
+    );
+    let unknown = project.refusal("reed_file", json!({})).await;
+    assert!(unknown.starts_with("there is no tool `reed_file`; the tools are read_file, list_files"), "{unknown}");
+}
+
+#[tokio::test]
+async fn images_are_shown_and_other_binaries_described() {
+    let project = Project::new(&[]);
+    fs::write(project.path("dot.png"), b"\x89PNG\r\n\x1a\n\0\0").unwrap();
+    fs::write(project.path("program"), b"\x7fELF\0\0\0").unwrap();
+    let outcome = call(&project.registry, &project.site, "read_file", json!({"path": "dot.png"})).await;
+    assert_eq!(outcome.content, [ToolContent::Image { data: "iVBORw0KGgoAAA==".into(), mime: "image/png".into() }]);
+    let described = project.call("read_file", json!({"path": "program"})).await;
+    assert_eq!(described, "program is an ELF executable or library, 7 bytes; it is not shown");
+}
+
+#[tokio::test]
+async fn a_folder_is_listed_folders_first_and_whole() {
+    let project = Project::new(&[("b.txt", "12345"), ("a/x", ""), (".hidden", ""), (".gitignore", "b.txt")]);
+    std::os::unix::fs::symlink("b.txt", project.path("link")).unwrap();
+    let listed = project.call("list_files", json!({})).await;
+    assert_eq!(listed, "a/\n.gitignore  5 bytes\n.hidden  0 bytes\nb.txt  5 bytes\nlink -> b.txt\n");
+    assert_eq!(project.refusal("list_files", json!({"path": "b.txt"})).await, "b.txt is a file, not a folder");
+}
+
+#[tokio::test]
+async fn a_new_file_is_created_with_its_folders_and_shown_as_a_diff() {
+    let project = Project::new(&[]);
+    let input = json!({"path": "src/deep/new.rs", "content": "fn main() {}\n"});
+    let job = plan(&project.registry, &project.site, "write_file", input.clone()).await;
+    let job = job.unwrap_or_else(|r| panic!("{}", r.reason));
+    let path = project.path("src/deep/new.rs");
+    let diff = vec![ToolContent::Diff { path: path.clone(), old: None, new: "fn main() {}\n".into() }];
+    assert_eq!(job.card().title, "Create src/deep/new.rs");
+    assert_eq!(job.card().preview, diff);
+    let folder = project.folder.path().canonicalize().unwrap().join("src/deep");
+    assert_eq!(job.card().access, Access::Ask { always: Some(Grant::Folder(folder)) });
+    assert!(!path.exists(), "planning must not write");
+
+    let outcome = job.run(TestDesk::new()).await;
+    assert_eq!((outcome.verdict, outcome.content), (OutcomeKind::Completed, diff));
+    assert_eq!(outcome.text, "Created src/deep/new.rs (+1 -0 lines).");
+    assert_eq!(project.text("src/deep/new.rs"), "fn main() {}\n");
+    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file is left");
+
+    // What the model wrote itself it has seen.
+    project.call("write_file", json!({"path": "src/deep/new.rs", "content": "x"})).await;
+    assert_eq!(project.text("src/deep/new.rs"), "x");
+}
+
+#[tokio::test]
+async fn a_file_that_was_not_read_or_changed_since_is_not_written() {
+    let project = Project::new(&[("a.txt", "old\n")]);
+    let write = json!({"path": "a.txt", "content": "new\n"});
+    let edit = json!({"path": "a.txt", "old_text": "old", "new_text": "new"});
+    for (tool, input) in [("write_file", &write), ("edit_file", &edit)] {
+        let reason = project.refusal(tool, input.clone()).await;
+        assert_eq!(reason, "a.txt exists and was not read; read it first with read_file");
+    }
+    project.call("read_file", json!({"path": "a.txt"})).await;
+    fs::write(project.path("a.txt"), "old, by somebody else\n").unwrap();
+    for (tool, input) in [("write_file", &write), ("edit_file", &edit)] {
+        let reason = project.refusal(tool, input.clone()).await;
+        assert_eq!(reason, "a.txt changed since it was read; read it again with read_file");
+    }
+    project.call("read_file", json!({"path": "a.txt"})).await;
+    project.call("edit_file", edit).await;
+    assert_eq!(project.text("a.txt"), "new, by somebody else\n");
+}
+
+#[tokio::test]
+async fn a_file_that_changes_while_the_question_is_open_is_not_written() {
+    let project = Project::new(&[("a.txt", "old\n")]);
+    project.call("read_file", json!({"path": "a.txt"})).await;
+    let job = plan(&project.registry, &project.site, "write_file", json!({"path": "a.txt", "content": "new\n"})).await;
+    fs::write(project.path("a.txt"), "other\n").unwrap();
+    let outcome = job.unwrap_or_else(|r| panic!("{}", r.reason)).run(TestDesk::new()).await;
+    assert_eq!(outcome.verdict, OutcomeKind::Failed);
+    assert_eq!(outcome.text, "a.txt changed since it was read; read it again with read_file; nothing was changed");
+    assert_eq!(project.text("a.txt"), "other\n");
+
+    let job = plan(&project.registry, &project.site, "write_file", json!({"path": "b.txt", "content": "new\n"})).await;
+    fs::write(project.path("b.txt"), "was quicker\n").unwrap();
+    let outcome = job.unwrap_or_else(|r| panic!("{}", r.reason)).run(TestDesk::new()).await;
+    assert_eq!(outcome.verdict, OutcomeKind::Failed);
+    assert_eq!(project.text("b.txt"), "was quicker\n");
+    assert_eq!(fs::read_dir(project.folder.path()).unwrap().count(), 2, "no temporary file is left");
+}
+
+#[tokio::test]
+async fn a_path_that_becomes_a_link_while_the_question_is_open_is_not_written() {
+    let outside = TempDir::new().unwrap();
+    let project = Project::new(&[("src/a.txt", "old\n"), ("other/a.txt", "old\n")]);
+    project.call("read_file", json!({"path": "src/a.txt"})).await;
+    for target in [outside.path().to_owned(), project.path("other")] {
+        let write = json!({"path": "src/a.txt", "content": "new\n"});
+        let job = plan(&project.registry, &project.site, "write_file", write).await;
+        let job = job.unwrap_or_else(|r| panic!("{}", r.reason));
+        fs::rename(project.path("src"), project.path("kept")).unwrap();
+        std::os::unix::fs::symlink(target, project.path("src")).unwrap();
+        assert_eq!(job.run(TestDesk::new()).await.verdict, OutcomeKind::Failed);
+        fs::remove_file(project.path("src")).unwrap();
+        fs::rename(project.path("kept"), project.path("src")).unwrap();
+    }
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+    assert_eq!(project.text("other/a.txt"), "old\n");
+}
+
+#[tokio::test]
+async fn an_edit_keeps_permissions_and_line_endings() {
+    let project = Project::new(&[("run.sh", "#!/bin/sh\r\necho old\r\n")]);
+    fs::set_permissions(project.path("run.sh"), fs::Permissions::from_mode(0o750)).unwrap();
+    project.call("read_file", json!({"path": "run.sh"})).await;
+    let input = json!({"path": "run.sh", "edits": [{"old_text": "echo old\n", "new_text": "echo new\necho more\n"}]});
+    let outcome = call(&project.registry, &project.site, "edit_file", input).await;
+    assert_eq!(outcome.text, "Replaced 1 occurrence in run.sh (+2 -1 lines).");
+    assert_eq!(project.text("run.sh"), "#!/bin/sh\r\necho new\r\necho more\r\n");
+    assert_eq!(fs::metadata(project.path("run.sh")).unwrap().permissions().mode() & 0o7777, 0o750);
+}
+
+#[tokio::test]
+async fn git_s_own_files_are_not_written() {
+    let project = Project::new(&[(".git/config", "x")]);
+    let input = json!({"path": ".git/hooks/pre-commit", "content": "rm -rf /"});
+    let reason = project.refusal("write_file", input).await;
+    assert_eq!(reason, ".git/hooks/pre-commit is git's own; file tools do not change it, use git commands");
+}
+
+#[tokio::test]
+async fn glob_finds_by_name_and_respects_ignore_files() {
+    let files = ["src/a.rs", "src/deep/b.rs", "target/c.rs", "d.txt", ".git/e.rs", ".github/f.rs"];
+    let files: Vec<_> = files.iter().map(|path| (*path, "")).chain([(".gitignore", "target\n")]).collect();
+    let project = Project::new(&files);
+    let found = async |input: Value| {
+        let text = project.call("glob", input).await;
+        let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines.join(" ")
+    };
+    assert_eq!(found(json!({"pattern": "*.rs"})).await, ".github/f.rs src/a.rs src/deep/b.rs");
+    assert_eq!(found(json!({"pattern": "src/*.rs"})).await, "src/a.rs");
+    assert_eq!(found(json!({"pattern": "**/*.rs", "path": "src"})).await, "src/a.rs src/deep/b.rs");
+    assert_eq!(found(json!({"pattern": "./*.txt"})).await, "d.txt");
+    let absolute = project.path("src/**/*.rs");
+    assert_eq!(found(json!({"pattern": absolute})).await, "src/a.rs src/deep/b.rs");
+    assert_eq!(found(json!({"pattern": "c.rs", "include_ignored": true})).await, "target/c.rs");
+    assert_eq!(found(json!({"pattern": "*.py"})).await, "No file matches *.py.");
+    assert!(project.refusal("glob", json!({"pattern": "*", "path": ".."})).await.contains("outside"));
+}
+
+#[tokio::test]
+async fn grep_shows_lines_files_or_counts() {
+    let outside = TempDir::new().unwrap();
+    fs::write(outside.path().join("secret"), "needle").unwrap();
+    let project = Project::new(&[
+        ("a.rs", "one\nneedle two\r\nthree\n"),
+        ("sub/b.rs", "Needle\nneedle\n"),
+        ("c.txt", "needle"),
+        ("ignored.rs", "needle"),
+        (".gitignore", "ignored.rs"),
+    ]);
+    fs::write(project.path("binary.rs"), b"\0needle").unwrap();
+    std::os::unix::fs::symlink(outside.path(), project.path("link")).unwrap();
+    std::os::unix::fs::symlink(outside.path().join("secret"), project.path("link.rs")).unwrap();
+
+    let cases = [
+        (json!({"pattern": "needle"}), "a.rs\n2: needle two\n\nc.txt\n1: needle\n\nsub/b.rs\n2: needle"),
+        (json!({"pattern": "needle", "glob": "*.rs", "output": "files"}), "a.rs\nsub/b.rs"),
+        (json!({"pattern": "NEEDLE", "case_insensitive": true, "output": "count"}), "a.rs: 1\nc.txt: 1\nsub/b.rs: 2"),
+        (json!({"pattern": "two$", "context": 1}), "a.rs\n1- one\n2: needle two\n3- three"),
+        (json!({"pattern": "needle", "path": "sub/b.rs"}), "sub/b.rs\n2: needle"),
+        (json!({"pattern": "one.needle", "multiline": true}), "a.rs\n1: one\n2: needle two"),
+        (json!({"pattern": "a(b", "literal": true}), "No matches for `a(b`."),
+        (
+            json!({"pattern": "needle", "limit": 1}),
+            "a.rs\n2: needle two\n[stopped after 1 matching line in 1 file; narrow the search, or raise `limit`]",
+        ),
+    ];
+    for (input, expected) in cases {
+        assert_eq!(project.call("grep", input.clone()).await, expected, "{input}");
+    }
+    assert!(project.refusal("grep", json!({"pattern": "a(b"})).await.starts_with("bad pattern: "));
+    assert!(project.refusal("grep", json!({"pattern": "x", "path": "link"})).await.contains("outside"));
+}
+
+#[tokio::test]
+async fn a_mode_refuses_the_tools_that_it_leaves_out() {
+    let mut project = Project::new(&[]);
+    let refuse = async |project: &mut Project, mode, tool: &str, input| {
+        let site = Site { mode, ..(*project.site).clone() };
+        project.site = Arc::new(site);
+        project.refusal(tool, input).await
+    };
+    let write = json!({"path": "a", "content": "x"});
+    let bash = json!({"command": "true"});
+    assert_eq!(
+        refuse(&mut project, Mode::ReadOnly, "write_file", write).await,
+        "the session's mode `read-only` leaves out `write_file`; only the user can change it"
+    );
+    assert_eq!(
+        refuse(&mut project, Mode::Safe, "bash", bash).await,
+        "the session's mode `safe` leaves out `bash`; only the user can change it"
+    );
+    assert_eq!(
+        refuse(&mut project, Mode::Full, "update_plan", json!({"entries": []})).await,
+        "the plan is kept by the turn itself and is not run as a tool"
+    );
+}

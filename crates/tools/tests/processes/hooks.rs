@@ -1,0 +1,112 @@
+//! Hooks as real commands: what they are told, and how they refuse.
+
+use acpd_tools::hooks::{Answer, Hooks, Moment};
+use domain::{StopReason, ToolCard, ToolKind};
+use serde_json::Value;
+
+use super::*;
+
+fn hooks(config: Value) -> Hooks {
+    serde_json::from_value(config).unwrap()
+}
+
+fn card() -> ToolCard {
+    ToolCard {
+        tool: "bash".to_owned(),
+        title: "rm x".to_owned(),
+        kind: ToolKind::Execute,
+        locations: Vec::new(),
+        input: json!({"command": "rm x"}),
+        preview: vec![ToolContent::text("rm x")],
+        access: Access::Free,
+    }
+}
+
+impl Bench {
+    async fn before(&self, hook: Value) -> Answer {
+        let settings = Settings::new(std::env::current_exe().unwrap());
+        hooks(json!({"before_tool": [hook]})).run(Moment::BeforeTool { card: &card() }, &self.site, &settings).await
+    }
+}
+
+fn refused(reason: &str) -> Answer {
+    Answer { refusal: Some(reason.to_owned()), failures: Vec::new() }
+}
+
+pub(super) async fn a_hook_hears_what_happens_as_json() {
+    let bench = Bench::new();
+    let settings = Settings::new(std::env::current_exe().unwrap());
+    let hook = |name: &str| json!([{"command": format!("cat > {name}")}]);
+    let hooks = hooks(json!({"before_tool": hook("before"), "after_tool": hook("after"), "turn_end": hook("end")}));
+    let large = Outcome::completed("x".repeat(1 << 20)).with_raw(json!({"exitCode": 0}));
+    let (card, reason) = (card(), StopReason::EndTurn);
+    let moments = [
+        Moment::BeforeTool { card: &card },
+        Moment::AfterTool { card: &card, outcome: &large },
+        Moment::TurnEnd { reason: &reason },
+    ];
+    for moment in moments {
+        assert_eq!(hooks.run(moment, &bench.site, &settings).await, Answer::default());
+    }
+    let told =
+        |name: &str| -> Value { serde_json::from_slice(&fs::read(bench.folder.path().join(name)).unwrap()).unwrap() };
+    let site = &bench.site;
+    let mut expected = json!({
+        "event": "before_tool", "session": site.session, "turn": site.turn, "cwd": site.cwd, "mode": "full",
+        "tool": "bash", "kind": "execute", "title": "rm x", "input": {"command": "rm x"}, "paths": [],
+    });
+    assert_eq!(told("before"), expected);
+    expected["event"] = json!("after_tool");
+    expected["outcome"] = json!({"verdict": "completed", "text": large.text, "raw": {"exitCode": 0}});
+    assert_eq!(told("after"), expected);
+    assert_eq!((&told("end")["event"], &told("end")["reason"]), (&json!("turn_end"), &json!("end_turn")));
+}
+
+pub(super) async fn a_hook_refuses_by_status_or_by_word() {
+    let bench = Bench::new();
+    let cases = [
+        (json!({"command": "true"}), Answer::default()),
+        (json!({"command": "echo all is well"}), Answer::default()),
+        (json!({"command": "echo '{\"decision\": \"allow\"}'"}), Answer::default()),
+        (json!({"command": "echo not today >&2; exit 2"}), refused("not today")),
+        (json!({"command": "exit 2"}), refused("a hook refused and gave no reason")),
+        (json!({"command": "echo x; echo '{\"decision\": \"deny\", \"reason\": \"no rm\"}'"}), refused("no rm")),
+        (json!({"command": "printf '{\\n\"decision\": \"deny\",\\n\"reason\": \"spread\"}'"}), refused("spread")),
+        (json!({"command": "exit 2", "tool": "edit_*"}), Answer::default()),
+        (json!({"command": "echo no; exit 2", "tool": "ba*"}), refused("no")),
+    ];
+    for (hook, expected) in cases {
+        assert_eq!(bench.before(hook.clone()).await, expected, "{hook}");
+    }
+}
+
+pub(super) async fn a_guard_that_fails_has_not_agreed() {
+    let bench = Bench::new();
+    let cases = [
+        (json!({"command": "echo oops; exit 1"}), "the hook `echo oops; exit 1` failed: exit status 1: oops"),
+        (
+            json!({"command": "sleep 600", "timeout_ms": 100}),
+            "the hook `sleep 600` failed: timed out after 100 ms; the command and everything it started was ended",
+        ),
+    ];
+    for (hook, failure) in cases {
+        let answer = bench.before(hook).await;
+        assert_eq!(answer, Answer { refusal: Some(failure.to_owned()), failures: vec![failure.to_owned()] });
+    }
+    // Afterwards there is nothing left to guard.
+    let settings = Settings::new(std::env::current_exe().unwrap());
+    let hooks = hooks(json!({"turn_end": [{"command": "exit 1"}, {"command": "echo tests fail; exit 2"}]}));
+    let answer = hooks.run(Moment::TurnEnd { reason: &StopReason::EndTurn }, &bench.site, &settings).await;
+    let failures = vec!["the hook `exit 1` failed: exit status 1".to_owned()];
+    assert_eq!(answer, Answer { refusal: Some("tests fail".to_owned()), failures });
+}
+
+pub(super) async fn a_broken_hook_configuration_is_an_error() {
+    for config in [
+        json!({"before": []}),
+        json!({"before_tool": [{"comand": "x"}]}),
+        json!({"after_tool": [{"command": "x", "tool": "["}]}),
+    ] {
+        assert!(serde_json::from_value::<Hooks>(config.clone()).is_err(), "{config}");
+    }
+}

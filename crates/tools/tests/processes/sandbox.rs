@@ -1,0 +1,307 @@
+//! Commands in the sandbox: attempts to get out, as tables, and ordinary work that goes on.
+
+use std::net::{TcpListener, UdpSocket};
+use std::os::unix::fs::symlink;
+use std::os::unix::net::{UnixDatagram, UnixListener};
+
+use domain::Mode;
+
+use super::*;
+
+/// A command that cannot work here for another reason would prove nothing, so each is tried without the sandbox first.
+const CONTROL: Mode = Mode::Full;
+
+fn bench_in(mode: Mode) -> Bench {
+    let mut bench = Bench::new();
+    bench.site = Arc::new(Site { mode, ..(*bench.site).clone() });
+    bench
+}
+
+/// A folder beside the session's, with a file in it, in the command's words: `$OUT`, `$OUT/file`.
+struct Outside(TempDir);
+
+impl Outside {
+    fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        fs::write(folder.path().join("file"), "untouched").unwrap();
+        Self(folder)
+    }
+
+    fn fill(&self, command: &str) -> String {
+        command.replace("$OUT", self.0.path().to_str().unwrap())
+    }
+
+    fn is_untouched(&self) -> bool {
+        let names: Vec<_> = fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names == ["file"] && fs::read_to_string(self.0.path().join("file")).unwrap() == "untouched"
+    }
+}
+
+pub(super) async fn nothing_is_written_outside() {
+    let attempts = [
+        "echo x > $OUT/new",
+        "echo x >> $OUT/file",
+        "truncate -s 0 $OUT/file",
+        "rm $OUT/file",
+        "mkdir $OUT/folder",
+        "mkfifo $OUT/pipe",
+        "bash -c 'echo x > $OUT/new'",
+        "setsid --wait sh -c 'echo x > $OUT/new'",
+        "perl -e 'open(F, \">\", \"$OUT/new\") or exit 1'",
+        "perl -e 'truncate(\"$OUT/file\", 0) or exit 1'",
+        "python3 -c 'open(\"$OUT/new\", \"w\")'",
+        "ln -s $OUT link && echo x > link/new",
+        "ln -s $OUT/file link && echo x > link",
+        "echo x > /proc/self/root$OUT/new",
+        "ln $OUT/file hard && echo x >> hard",
+        "mv $OUT/file stolen",
+        "mv -T $OUT stolen",
+        "echo x > inside && mv inside $OUT/new",
+        "echo x > inside && ln inside $OUT/new",
+        "perl -e 'rename(\"$OUT/file\", \"stolen\") or exit 1'",
+        "perl -e 'symlink(\"x\", \"$OUT/new\") or exit 1'",
+        "cd $OUT && echo x > new",
+    ];
+    for attempt in attempts {
+        let outside = Outside::new();
+        let control = bench_in(CONTROL).bash(&outside.fill(attempt)).await;
+        assert_eq!(control.verdict, OutcomeKind::Completed, "control of {attempt}: {}", control.text);
+        let outside = Outside::new();
+        let outcome = bench_in(Mode::Sandbox).bash(&outside.fill(attempt)).await;
+        assert_eq!(outcome.verdict, OutcomeKind::Failed, "{attempt}");
+        assert!(outcome.text.contains("the command ran in the sandbox: it may write only inside"), "{}", outcome.text);
+        assert!(outside.is_untouched(), "{attempt}");
+    }
+}
+
+pub(super) async fn the_helper_the_machine_and_namespaces_give_no_way_out() {
+    // Some of these need rights that the test may not have outside either.
+    let attempts = [
+        "kill -9 $PPID",
+        "readlink /proc/$PPID/fd/0",
+        "echo x > /proc/$PPID/mem",
+        "echo x > /dev/shm/acpd-test",
+        "mknod device b 7 0",
+        "mknod device c 1 3",
+        "mount --bind $OUT .",
+        "unshare -Urm mount --bind $OUT .",
+        "unshare -Ur sh -c 'echo x > $OUT/new'",
+        "echo x > /proc/sys/kernel/hostname",
+    ];
+    for attempt in attempts {
+        let outside = Outside::new();
+        let outcome = bench_in(Mode::Sandbox).bash(&outside.fill(attempt)).await;
+        assert_eq!(outcome.verdict, OutcomeKind::Failed, "{attempt}: {}", outcome.text);
+        assert!(outside.is_untouched(), "{attempt}");
+    }
+}
+
+pub(super) async fn a_folder_swapped_for_a_link_does_not_widen_the_next_call() {
+    for inner_first in [false, true] {
+        let outside = Outside::new();
+        let mut bench = bench_in(Mode::Sandbox);
+        let folder = bench.folder.path().canonicalize().unwrap();
+        fs::create_dir(folder.join("inner")).unwrap();
+        let (cwd, extra) =
+            if inner_first { (folder.join("inner"), folder.clone()) } else { (folder.clone(), folder.join("inner")) };
+        bench.site = Arc::new(Site { cwd, extra_roots: vec![extra], ..(*bench.site).clone() });
+        fs::remove_dir(folder.join("inner")).unwrap();
+        symlink(outside.0.path(), folder.join("inner")).unwrap();
+
+        let command = format!("echo x > {}/inner/new", folder.display());
+        assert_eq!(bench.bash(&command).await.verdict, OutcomeKind::Failed);
+        let input = json!({"path": folder.join("inner/new"), "content": "x"});
+        assert!(plan(&bench.registry, &bench.site, "write_file", input).await.is_err());
+        assert!(outside.is_untouched());
+    }
+}
+
+pub(super) async fn work_inside_goes_on() {
+    let bench = bench_in(Mode::Sandbox);
+    let extra = TempDir::new().unwrap();
+    let site = Site { extra_roots: vec![extra.path().to_owned()], ..(*bench.site).clone() };
+    let bench = Bench { site: Arc::new(site), ..bench };
+    let work = [
+        "echo a > f && mv f g && ln g h && ln -s g s && mkdir -p a/b && cp h a/b/c && truncate -s 0 a/b/c && rm -r a",
+        "echo x > $EXTRA/new && mv $EXTRA/new . && mv new $EXTRA/",
+        "echo x > /dev/null && head -c 4 /dev/urandom > random && head -c 4 /dev/zero > zero",
+        "echo shown > /dev/stderr; echo shown | tee /dev/stdout > /dev/null",
+        "mkfifo pipe && (echo x > pipe &) && cat pipe",
+        "file=$(mktemp) && echo x > $file && mv $file moved",
+        "cat <<< here && diff <(echo a) <(echo a)",
+        "git init -q . && echo x > tracked && git add tracked \
+         && git -c user.name=a -c user.email=a@example.com commit -qm first && git log --oneline && git gc -q",
+        "printf 'int main(){return 0;}' > m.c && gcc m.c -o m && ./m",
+        "perl -e 'use Socket; socketpair(my $a, my $b, AF_UNIX, SOCK_STREAM, PF_UNSPEC) or exit 1; \
+         syswrite($a, \"x\"); sysread($b, my $got, 1) == 1 or exit 1'",
+        "sleep 600 & kill $!; wait $! || true",
+    ];
+    for command in work {
+        let command = command.replace("$EXTRA", extra.path().to_str().unwrap());
+        let outcome = bench.bash(&command).await;
+        assert_eq!(outcome.verdict, OutcomeKind::Completed, "{command}: {}", outcome.text);
+    }
+}
+
+pub(super) async fn the_temporary_folder_is_private_and_goes_with_the_command() {
+    let bench = bench_in(Mode::Sandbox);
+    let command = "[ $TMPDIR = $TMP ] && stat -c %a $TMPDIR && mkdir -p $TMPDIR/a && touch $TMPDIR/a/b && chmod 500 $TMPDIR/a && echo $TMPDIR";
+    let first = bench.bash(command).await.text;
+    let (mode, path) = first.trim().split_once('\n').unwrap();
+    assert_eq!(mode, "700");
+    assert!(path.starts_with("/tmp/acpd-") && !Path::new(path).exists(), "{path}");
+    let outcome = bench.bash("echo $PPID > ../acpd-test-$$ || echo x > $TMPDIR/../acpd-test-$$").await;
+    assert_eq!(outcome.verdict, OutcomeKind::Failed, "what is beside it is outside");
+
+    let usual = TempDir::new().unwrap();
+    let elsewhere = Bench::with_environment(&[("TMPDIR", usual.path().to_str().unwrap())]);
+    let site = Site { mode: Mode::Sandbox, ..(*elsewhere.site).clone() };
+    let elsewhere = Bench { site: Arc::new(site), ..elsewhere };
+    let started = elsewhere.start("touch $TMPDIR/x; echo $$ >> pids; sleep 600; true", 1).await;
+    assert_eq!(fs::read_dir(usual.path()).unwrap().count(), 1);
+    assert_eq!(started.cancel().await.verdict, OutcomeKind::Cancelled);
+    assert_eq!(fs::read_dir(usual.path()).unwrap().count(), 0);
+}
+
+/// Servers of every kind, which must not hear anything.
+struct Servers {
+    folder: TempDir,
+    tcp: TcpListener,
+    udp: UdpSocket,
+    stream: UnixListener,
+    datagram: UnixDatagram,
+}
+
+impl Servers {
+    fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        let servers = Self {
+            tcp: TcpListener::bind("127.0.0.1:0").unwrap(),
+            udp: UdpSocket::bind("127.0.0.1:0").unwrap(),
+            stream: UnixListener::bind(folder.path().join("stream")).unwrap(),
+            datagram: UnixDatagram::bind(folder.path().join("datagram")).unwrap(),
+            folder,
+        };
+        servers.tcp.set_nonblocking(true).unwrap();
+        servers.udp.set_nonblocking(true).unwrap();
+        servers.stream.set_nonblocking(true).unwrap();
+        servers.datagram.set_nonblocking(true).unwrap();
+        servers
+    }
+
+    fn fill(&self, command: &str) -> String {
+        command
+            .replace("$TCP", &self.tcp.local_addr().unwrap().port().to_string())
+            .replace("$UDP", &self.udp.local_addr().unwrap().port().to_string())
+            .replace("$STREAM", self.folder.path().join("stream").to_str().unwrap())
+            .replace("$DATAGRAM", self.folder.path().join("datagram").to_str().unwrap())
+    }
+
+    fn heard(&self) -> bool {
+        let mut buffer = [0; 8];
+        self.tcp.accept().is_ok()
+            || self.udp.recv(&mut buffer).is_ok()
+            || self.stream.accept().is_ok()
+            || self.datagram.recv(&mut buffer).is_ok()
+    }
+}
+
+pub(super) async fn nobody_is_reached_by_a_socket() {
+    let attempts = [
+        "exec 3<>/dev/tcp/127.0.0.1/$TCP",
+        "echo x > /dev/udp/127.0.0.1/$UDP",
+        "bash -c 'exec 3<>/dev/tcp/127.0.0.1/$TCP'",
+        "setsid --wait bash -c 'exec 3<>/dev/tcp/127.0.0.1/$TCP'",
+        "perl -MIO::Socket::INET -e 'IO::Socket::INET->new(\"127.0.0.1:$TCP\") or die $!'",
+        "perl -MIO::Socket::INET -e \
+         'my $s = IO::Socket::INET->new(PeerAddr => \"127.0.0.1:$UDP\", Proto => \"udp\") or die $!; $s->send(\"x\")'",
+        "perl -MIO::Socket::UNIX -e 'IO::Socket::UNIX->new(\"$STREAM\") or die $!'",
+        "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", $TCP))'",
+        "python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b\"x\", (\"127.0.0.1\", $UDP))'",
+        "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"$STREAM\")'",
+        "python3 -c 'import socket; socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b\"x\", \"$DATAGRAM\")'",
+        // A pair of datagram sockets is made without socket(2), and each of the two can be sent elsewhere.
+        "python3 -c 'import socket; socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].sendto(b\"x\", \"$DATAGRAM\")'",
+        "python3 -c 'import socket; socket.socketpair(socket.AF_UNIX, socket.SOCK_RAW)[0].sendto(b\"x\", \"$DATAGRAM\")'",
+        "python3 -c 'import socket; a = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0]; a.connect(\"$DATAGRAM\"); a.send(b\"x\")'",
+    ];
+    for attempt in attempts {
+        let servers = Servers::new();
+        let control = bench_in(CONTROL).bash(&servers.fill(attempt)).await;
+        assert!(control.verdict == OutcomeKind::Completed && servers.heard(), "control of {attempt}: {}", control.text);
+        let servers = Servers::new();
+        let outcome = bench_in(Mode::Sandbox).bash(&servers.fill(attempt)).await;
+        assert_eq!(outcome.verdict, OutcomeKind::Failed, "{attempt}: {}", outcome.text);
+        assert!(outcome.text.contains("not permitted"), "{attempt}: {}", outcome.text);
+        assert!(!servers.heard(), "{attempt}");
+    }
+}
+
+pub(super) async fn raw_system_calls_make_no_socket_either() {
+    // errno 1 is EPERM. The second is x32's socket, the rest are io_uring's.
+    let calls = if cfg!(target_arch = "x86_64") { vec![41, 0x4000_0000 + 41, 425, 426, 427] } else { vec![198, 425] };
+    for call in calls {
+        let command = format!("perl -e 'my $r = syscall({call}, 1, 1, 0); print \"$r \", $! + 0'");
+        assert_eq!(bench_in(Mode::Sandbox).bash(&command).await.text, "-1 1", "{call}");
+    }
+}
+
+pub(super) async fn cancelling_ends_everything_in_the_sandbox_too() {
+    let bench = bench_in(Mode::Sandbox);
+    let command =
+        "echo $$ >> pids; setsid sh -c 'trap \"\" INT TERM; echo $$ >> pids; sleep 600; true' & sleep 600; true";
+    assert_eq!(bench.start(command, 2).await.cancel().await.verdict, OutcomeKind::Cancelled);
+}
+
+pub(super) async fn reads_are_kept_to_what_is_configured() {
+    let outside = Outside::new();
+    let mut settings = Settings::new(std::env::current_exe().unwrap());
+    let places = ["/usr", "/bin", "/lib", "/lib64", "/etc", "/nonexistent"];
+    settings.sandbox_reads = Some(places.map(Into::into).to_vec());
+    let bench = Bench { registry: Arc::new(Registry::new(settings)), ..bench_in(Mode::Sandbox) };
+    let outcome = bench.bash(&outside.fill("cat $OUT/file")).await;
+    assert!(outcome.verdict == OutcomeKind::Failed && !outcome.text.contains("untouched"), "{}", outcome.text);
+    assert_eq!(
+        bench.bash("echo x > f && cat f && echo y > $TMPDIR/f && cat $TMPDIR/f && cat /dev/null").await.text,
+        "x\ny\n"
+    );
+    assert_eq!(bench_in(Mode::Sandbox).bash(&outside.fill("cat $OUT/file")).await.text, "untouched");
+}
+
+pub(super) async fn a_kernel_without_landlock_runs_nothing() {
+    // A runner whose kernel seems to have no Landlock.
+    let folder = TempDir::new().unwrap();
+    let runner = folder.path().join("runner");
+    let me = std::env::current_exe().unwrap();
+    fs::write(&runner, format!("#!/bin/sh\nexec {} {WITHOUT_LANDLOCK}\n", me.display())).unwrap();
+    fs::set_permissions(&runner, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let bench = Bench { registry: Arc::new(Registry::new(Settings::new(runner))), ..bench_in(Mode::Sandbox) };
+    let outcome = bench.bash("touch ran").await;
+    assert_eq!(outcome.verdict, OutcomeKind::Failed);
+    let reason = "[commands cannot run in sandbox mode here: it needs Landlock as of Linux 6.2, which this kernel lacks \
+                  or has switched off; nothing was run, and only the user can change the mode]";
+    assert_eq!(outcome.text, reason);
+    assert!(!bench.folder.path().join("ran").exists());
+}
+
+/// Plays the helper on such a kernel.
+pub(super) fn run_without_landlock() -> ExitCode {
+    use seccompiler::{SeccompAction, SeccompFilter};
+    let calls = [libc::SYS_landlock_create_ruleset, libc::SYS_landlock_add_rule, libc::SYS_landlock_restrict_self];
+    let rules = calls.map(|call| (call, Vec::new())).into_iter().collect();
+    let missing = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+    let arch = std::env::consts::ARCH.try_into().unwrap();
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, missing, arch).unwrap();
+    let program: seccompiler::BpfProgram = filter.try_into().unwrap();
+    seccompiler::apply_filter(&program).unwrap();
+    run::main([])
+}
+
+pub(super) async fn the_question_says_that_it_is_the_sandbox() {
+    let bench = bench_in(Mode::Sandbox);
+    let job = plan(&bench.registry, &bench.site, "bash", json!({"command": "git status"})).await;
+    let card = job.unwrap_or_else(|refusal| panic!("{}", refusal.reason)).card().clone();
+    assert_eq!(card.title, "git status (in the sandbox)");
+    let rules = "Runs in the sandbox: it may write only inside the session's folders and $TMPDIR, and has no network.";
+    assert_eq!(card.preview, [ToolContent::text("git status"), ToolContent::text(rules)]);
+}
