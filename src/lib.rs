@@ -1,1 +1,17 @@
-//! x
+//! The program: composition only. No agent logic.
+//!
+//! `main` parses and dispatches to `commands`; everything else is here so that tests and benches call what main calls.
+
+pub mod assemble;
+pub mod bridge;
+pub mod cli;
+pub mod client;
+pub mod commands;
+pub mod config;
+pub mod daemon;
+pub mod folders;
+pub mod launch;
+pub mod lock;
+pub mod logging;
+pub mod paths;
+pub mod socket;

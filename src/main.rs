@@ -1,1 +1,43 @@
-fn main(){}
+//! Parse, dispatch, exit code.
+
+use std::process::ExitCode;
+
+use acpd::cli::{Cli, Command};
+use acpd::commands::{self, Ending};
+use acpd::paths::Places;
+use clap::Parser;
+
+fn main() -> ExitCode {
+    // First of all, because it runs with every command of the agent: no parser, no runtime, no log.
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == tools::run::SUBCOMMAND) {
+        return tools::run::main(arguments);
+    }
+    // What editors run stays in memory as long as they do, and the parser alone would take a good part of that.
+    if std::env::args_os().skip(1).eq(["acp"]) {
+        return exit_code(Places::find(None).and_then(|places| commands::acp::run(&places)));
+    }
+    exit_code(dispatch(Cli::parse()))
+}
+
+fn dispatch(cli: Cli) -> anyhow::Result<Ending> {
+    let places = Places::find(cli.socket.as_deref())?;
+    match cli.command {
+        Command::Serve(args) => commands::serve::run(&places, &args),
+        Command::Acp(_) => commands::acp::run(&places),
+        Command::Ask(args) => commands::ask::run(&places, &args),
+        Command::Ctl(args) => commands::ctl::run(&places, &args),
+    }
+}
+
+/// 0 for success, 1 for failure, 2 for a wrong command line (clap's own), 130 for what the user stopped.
+fn exit_code(result: anyhow::Result<Ending>) -> ExitCode {
+    match result {
+        Ok(Ending::Done) => ExitCode::SUCCESS,
+        Ok(Ending::Cancelled) => ExitCode::from(130),
+        Err(error) => {
+            eprintln!("acpd: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The command line: clap types whose doc comments are the help. No logic.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// One agent daemon for all your editors.
+///
+/// Editors spawn `acpd acp` and speak the Agent Client Protocol with it; the agent, its sessions and their history live
+/// in one daemon, which is started when it is needed.
+#[derive(Debug, Parser)]
+#[command(name = "acpd", version, propagate_version = true)]
+pub struct Cli {
+    /// The daemon's socket, instead of the usual place.
+    #[arg(long, global = true, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Serve(Serve),
+    Acp(Acp),
+    Ask(Ask),
+    Ctl(Ctl),
+}
+
+/// Run the daemon in the foreground.
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// The configuration file, instead of the usual one.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Set a key of the configuration, as in `--set session.mode=safe`. Can be given several times.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+
+    /// Start the daemon in a session of its own, and leave.
+    #[arg(long, hide = true)]
+    pub detach: bool,
+
+    /// Say on stdout when ready, or why not.
+    #[arg(long, hide = true, conflicts_with = "detach")]
+    pub background: bool,
+}
+
+/// Speak the Agent Client Protocol on stdin and stdout. Editors run this.
+///
+/// Starts the daemon if none answers, and ends when stdin does; the sessions live on in the daemon.
+#[derive(Debug, Args)]
+pub struct Acp {}
+
+/// Ask the agent something in the current folder.
+///
+/// The answer goes to stdout; what the agent does on the way is shown on stderr. Without a text the prompt is read from
+/// stdin, and on a terminal it is a conversation.
+#[derive(Debug, Args)]
+pub struct Ask {
+    /// What to ask. Several words are joined.
+    #[arg(value_name = "TEXT")]
+    pub text: Vec<String>,
+
+    /// Allow everything that the agent asks permission for.
+    #[arg(long)]
+    pub allow: bool,
+}
+
+/// Look at the running daemon and steer it.
+#[derive(Debug, Args)]
+pub struct Ctl {
+    /// Print JSON instead of a table.
+    #[arg(long, global = true)]
+    pub json: bool,
+
+    #[command(subcommand)]
+    pub action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// List the sessions in the daemon's memory: what each does, for whom, and where.
+    Sessions {
+        /// List the stored ones too, newest first.
+        #[arg(long)]
+        all: bool,
+    },
+    /// List the connected clients.
+    Connections,
+    /// Show how the daemon is.
+    Status,
+    /// End the daemon in good order: running turns are cancelled and recorded.
+    Stop,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,165 @@
+//! The calling side of the protocol, for `ask` and `ctl`: one connection, requests and their answers, and whatever the
+//! agent says or asks meanwhile.
+//!
+//! Owned by one task, which also decides what to do with what arrives. Knows the envelope of messages; what is in them
+//! is its owner's business.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::os::unix::net::UnixStream;
+
+use anyhow::{Context, anyhow};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use wire::frame::{Decoder, Framing, encode};
+use wire::rpc::{self, Id, Incoming, RpcError};
+
+pub struct Client {
+    reader: OwnedReadHalf,
+    writer: OwnedWriteHalf,
+    decoder: Decoder,
+    /// What arrived while an answer was waited for, in order.
+    early: VecDeque<Message>,
+    sent: u64,
+}
+
+/// What the agent says.
+#[derive(Debug)]
+pub enum Message {
+    Reply { id: Id, result: Result<Box<RawValue>, RpcError> },
+    Request { id: Id, method: String, params: Value },
+    Notice { method: String, params: Value },
+}
+
+/// A request that the agent answered with an error.
+#[derive(Debug)]
+pub struct Refused {
+    pub method: String,
+    pub error: RpcError,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.method, self.error.message)?;
+        match &self.error.data {
+            Some(Value::Object(data)) => data.iter().try_for_each(|(key, value)| match value {
+                Value::String(text) => write!(f, "\n  {key}: {text}"),
+                other => write!(f, "\n  {key}: {other}"),
+            }),
+            Some(other) => write!(f, "\n  {other}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+#[derive(Deserialize)]
+struct Envelope {
+    #[serde(default)]
+    id: Option<Box<RawValue>>,
+    method: String,
+    #[serde(default)]
+    params: Value,
+}
+
+impl Client {
+    /// Must be called inside a tokio runtime.
+    pub fn over(stream: UnixStream) -> anyhow::Result<Self> {
+        stream.set_nonblocking(true)?;
+        let (reader, writer) = tokio::net::UnixStream::from_std(stream)?.into_split();
+        Ok(Self { reader, writer, decoder: Decoder::new(usize::MAX), early: VecDeque::new(), sent: 0 })
+    }
+
+    /// Sends a request and waits for its answer; anything else that arrives meanwhile is kept for `next`.
+    pub async fn call<R: serde::de::DeserializeOwned>(
+        &mut self,
+        method: &str,
+        params: impl Serialize,
+    ) -> anyhow::Result<R> {
+        let request = self.send(method, params).await?;
+        loop {
+            let message = self.receive().await?.with_context(|| format!("{method}: the daemon hung up"))?;
+            match message {
+                // A daemon that will not talk to us at all says so with the id `null`.
+                Message::Reply { id, result } if id == request || id == Id::null() => {
+                    return decode(method, result);
+                }
+                other => self.early.push_back(other),
+            }
+        }
+    }
+
+    /// Sends a request without waiting.
+    pub async fn send(&mut self, method: &str, params: impl Serialize) -> anyhow::Result<Id> {
+        self.sent += 1;
+        let id = Id::from_text(&self.sent.to_string());
+        self.write(&rpc::request(&id, method, &params)).await?;
+        Ok(id)
+    }
+
+    pub async fn notify(&mut self, method: &str, params: impl Serialize) -> anyhow::Result<()> {
+        self.write(&rpc::notification(method, &params)).await
+    }
+
+    pub async fn answer(&mut self, id: &Id, result: Result<Value, RpcError>) -> anyhow::Result<()> {
+        let message = match result {
+            Ok(result) => rpc::response(id, &result),
+            Err(error) => rpc::failure(id, &error),
+        };
+        self.write(&message).await
+    }
+
+    /// The next message, or None at the end. Nothing is lost if this is dropped while it waits.
+    pub async fn next(&mut self) -> anyhow::Result<Option<Message>> {
+        match self.early.pop_front() {
+            Some(message) => Ok(Some(message)),
+            None => self.receive().await,
+        }
+    }
+
+    async fn receive(&mut self) -> anyhow::Result<Option<Message>> {
+        loop {
+            if let Some(frame) = self.decoder.next() {
+                return read(&frame?).map(Some);
+            }
+            let buffer = self.decoder.buffer();
+            if self.reader.read_buf(buffer).await.context("cannot read from the daemon")? == 0 {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// A connection that is already closed may still hold the reason why, so that is left to the reader to report.
+    async fn write(&mut self, message: &[u8]) -> anyhow::Result<()> {
+        match self.writer.write_all(&encode(Framing::Lines, message)).await {
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            written => written.context("cannot write to the daemon"),
+        }
+    }
+}
+
+/// The answer to a request as the type that it should have.
+pub fn decode<R: serde::de::DeserializeOwned>(
+    method: &str,
+    result: Result<Box<RawValue>, RpcError>,
+) -> anyhow::Result<R> {
+    let result = result.map_err(|error| Refused { method: method.to_owned(), error })?;
+    serde_json::from_str(result.get()).with_context(|| format!("{method}: the daemon's answer has another form"))
+}
+
+fn read(frame: &[u8]) -> anyhow::Result<Message> {
+    if let Ok(Envelope { id, method, params }) = serde_json::from_slice(frame) {
+        return Ok(match id {
+            Some(id) => Message::Request { id: Id::from_raw(&id)?, method, params },
+            None => Message::Notice { method, params },
+        });
+    }
+    match rpc::read(frame) {
+        Incoming::Reply { id, result } => Ok(Message::Reply { id, result }),
+        _ => Err(anyhow!("the daemon said something that is no message")),
+    }
+}

@@ -1,0 +1,61 @@
+//! `acpd serve`: the daemon in the foreground, or detached for the program that needs one.
+//!
+//! Detached, it runs twice: the first leaves the caller's session, starts the second and ends, so that the daemon is
+//! nobody's child; the second is the daemon, and says on stdout that it is ready or why it is not.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::process::{Command, Stdio};
+
+use anyhow::Context;
+use listenfd::ListenFd;
+
+use crate::cli::Serve;
+use crate::commands::Ending;
+use crate::paths::Places;
+use crate::{config, daemon, launch, logging};
+
+pub fn run(places: &Places, args: &Serve) -> anyhow::Result<Ending> {
+    if args.detach {
+        detach(places, args)?;
+        return Ok(Ending::Done);
+    }
+    let served = serve(places, args);
+    if args.background
+        && let Err(error) = &served
+    {
+        // Whoever started us reads this; if it has left, the log has the error too.
+        let _ = writeln!(io::stdout(), "{error:#}");
+    }
+    served.map(|()| Ending::Done)
+}
+
+fn serve(places: &Places, args: &Serve) -> anyhow::Result<()> {
+    // Before any thread starts, since this clears the variables that describe the sockets.
+    let inherited = ListenFd::from_env().take_unix_listener(0).context("cannot use the inherited socket")?;
+    let file = args.config.as_deref().unwrap_or(&places.config);
+    let config = config::load(file, launch::environment(), &args.set)?;
+    logging::start(&config.log.filter)?;
+    daemon::run(places, &config, inherited, || if args.background { say_ready() } else { Ok(()) })
+}
+
+/// Says so and lets go of the pipe, whose reader waits for its end otherwise.
+fn say_ready() -> anyhow::Result<()> {
+    let nothing = File::options().write(true).open("/dev/null").context("cannot open /dev/null")?;
+    let mut stdout = io::stdout().lock();
+    // A starter that has left meanwhile is no reason to leave, too.
+    let _ = stdout.write_all(launch::READY.as_bytes()).and_then(|()| stdout.flush());
+    rustix::stdio::dup2_stdout(nothing).context("cannot let go of stdout")
+}
+
+fn detach(places: &Places, args: &Serve) -> anyhow::Result<()> {
+    rustix::process::setsid().context("cannot leave the session of the terminal")?;
+    let mut daemon = Command::new(launch::own_program()?);
+    daemon.arg("--socket").arg(&places.socket).args(["serve", "--background"]);
+    if let Some(file) = &args.config {
+        daemon.arg("--config").arg(file);
+    }
+    daemon.args(args.set.iter().flat_map(|pair| ["--set", pair]));
+    daemon.stdin(Stdio::null()).spawn().context("cannot run acpd itself")?;
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! The daemon's life: lock, bind or inherit the socket, accept, hear signals, drain, leave.
+//!
+//! Started by `serve`. Owns the locks, the listener and the actix system with its arbiters; who may come in is decided
+//! in `daemon::gate`, and what is said inside is the actors' business.
+
+mod gate;
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use acpd_actors::House;
+use actix::{Arbiter, System};
+use anyhow::{Context, bail};
+use futures_util::StreamExt;
+use history::Store;
+use interprocess::local_socket::traits::tokio::Listener as _;
+use sd_notify::NotifyState;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook_tokio::Signals;
+
+use crate::assemble::{Assembled, assemble};
+use crate::config::Config;
+use crate::launch::beside;
+use crate::lock::{Attempt, Lock};
+use crate::paths::{Places, private_folder};
+use crate::socket::{self, Claim, Listener};
+
+/// How long sessions may take to be put away.
+const DRAIN_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How long a predecessor that no longer listens may take to leave.
+const PREDECESSOR_DEADLINE: Duration = Duration::from_secs(12);
+
+/// Between two looks at a lock.
+const STEP: Duration = Duration::from_millis(10);
+
+/// After a failed accept. The client waits in the kernel's queue meanwhile.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// Serves until a signal or a client says stop. `inherited` is the socket that a service manager has opened for us, and
+/// `ready` is called when clients can connect.
+pub fn run(
+    places: &Places,
+    config: &Config,
+    inherited: Option<UnixListener>,
+    ready: impl FnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    private_folder(places.socket_folder())?;
+    private_folder(&places.state)?;
+    let _locks = take_locks(places, inherited.is_some())?;
+    let system = System::new();
+    let store = system.block_on(async {
+        let (listener, claim) = listen(&places.socket, inherited)?;
+        let Assembled { ports, store } = assemble(places, config);
+        let arbiters: Vec<Arbiter> = (0..cores()).map(|_| Arbiter::new()).collect();
+        let house = House::open(ports, arbiters.iter().map(Arbiter::handle).collect());
+        let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot listen for signals")?;
+        ready()?;
+        tracing::info!(socket = %places.socket.display(), version = env!("CARGO_PKG_VERSION"), "ready");
+        tell_manager(&[NotifyState::Ready]);
+        serve(listener, &house, &mut signals).await;
+        tracing::info!("stopping");
+        tell_manager(&[NotifyState::Stopping]);
+        // From here on a new daemon may be started; it waits for our locks.
+        if let Some(claim) = claim {
+            claim.release();
+        }
+        leave(&house, &mut signals, arbiters).await;
+        anyhow::Ok(store)
+    })?;
+    close(&store);
+    Ok(())
+}
+
+/// One daemon a socket, and one a state folder.
+fn take_locks(places: &Places, inherited: bool) -> anyhow::Result<[Lock; 2]> {
+    let deadline = Instant::now() + PREDECESSOR_DEADLINE;
+    let socket = &places.socket;
+    // An inherited socket answers before anybody serves it, so only one of our own tells that a daemon is there.
+    let is_served = || !inherited && socket::connect(socket).is_ok();
+    let serving = wait_for(&beside(socket, "lock"), deadline, is_served)
+        .with_context(|| format!("a daemon already serves {}", socket.display()))?;
+    let keeping = wait_for(&places.state.join("daemon.lock"), deadline, || false)
+        .with_context(|| format!("a daemon already uses {}", places.state.display()))?;
+    Ok([serving, keeping])
+}
+
+/// Waits for a predecessor to leave, unless `hopeless` says that it will not.
+fn wait_for(path: &Path, deadline: Instant, hopeless: impl Fn() -> bool) -> anyhow::Result<Lock> {
+    loop {
+        match Lock::attempt(path)? {
+            Attempt::Taken(lock) => return Ok(lock),
+            Attempt::Held(_) if Instant::now() < deadline && !hopeless() => thread::sleep(STEP),
+            Attempt::Held(Some(pid)) => bail!("process {pid} holds {}", path.display()),
+            Attempt::Held(None) => bail!("another process holds {}", path.display()),
+        }
+    }
+}
+
+/// The claim is on a socket of our own making; an inherited one is its maker's to remove.
+fn listen(path: &Path, inherited: Option<UnixListener>) -> anyhow::Result<(Listener, Option<Claim>)> {
+    match inherited {
+        Some(listener) => {
+            let listener = Listener::try_from(OwnedFd::from(listener)).context("cannot use the inherited socket")?;
+            Ok((listener, None))
+        }
+        None => socket::bind(path).map(|(listener, claim)| (listener, Some(claim))),
+    }
+}
+
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Lets clients in until it is time to stop.
+async fn serve(listener: Listener, house: &House, signals: &mut Signals) {
+    let watchdog = actix::spawn(feed_watchdog());
+    tokio::select! {
+        () = accept(&listener, house) => {}
+        () = house.stop_requested() => tracing::info!("a client asked the daemon to stop"),
+        signal = stop_signal(signals) => tracing::info!(signal, "heard a signal"),
+    }
+    watchdog.abort();
+}
+
+async fn accept(listener: &Listener, house: &House) {
+    let mut failing = false;
+    loop {
+        match listener.accept().await {
+            Ok(stream) => {
+                failing = false;
+                actix::spawn(gate::admit(stream, house.clone()));
+            }
+            Err(error) => {
+                // With no descriptors left this fails until somebody leaves; one line in the log is enough.
+                if !std::mem::replace(&mut failing, true) {
+                    tracing::warn!(%error, "cannot accept connections for now");
+                }
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn stop_signal(signals: &mut Signals) -> i32 {
+    while let Some(signal) = signals.next().await {
+        match signal {
+            SIGHUP => tracing::info!("ignored a hang-up; the configuration is read at the start only"),
+            other => return other,
+        }
+    }
+    // The stream does not end while its owner lives.
+    std::future::pending().await
+}
+
+/// Puts everything away. A second signal cuts it short: what is then left is repaired when it is opened again.
+async fn leave(house: &House, signals: &mut Signals, arbiters: Vec<Arbiter>) {
+    tokio::select! {
+        () = house.drain(DRAIN_DEADLINE) => {}
+        _ = stop_signal(signals) => tracing::warn!("heard a second signal; leaving at once"),
+    }
+    for arbiter in arbiters {
+        arbiter.stop();
+        if arbiter.join().is_err() {
+            tracing::error!("an arbiter ended in a panic");
+        }
+    }
+}
+
+fn close(store: &Arc<Store>) {
+    store.close();
+    tracing::info!("stopped");
+}
+
+async fn feed_watchdog() {
+    let Some(patience) = sd_notify::watchdog_enabled() else { return };
+    let mut beat = tokio::time::interval(patience / 2);
+    loop {
+        beat.tick().await;
+        tell_manager(&[NotifyState::Watchdog]);
+    }
+}
+
+fn tell_manager(state: &[NotifyState]) {
+    if let Err(error) = sd_notify::notify(state) {
+        tracing::warn!(%error, "cannot notify the service manager");
+    }
+}

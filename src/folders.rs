@@ -1,0 +1,48 @@
+//! The folders of this machine as `domain::Folders`: whether what a client names can be worked in.
+//!
+//! Looks at the disk on tokio's blocking threads and changes nothing.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use domain::Folders;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+pub struct LocalFolders;
+
+impl Folders for LocalFolders {
+    fn resolve(&self, path: PathBuf) -> BoxFuture<'static, Result<PathBuf, String>> {
+        let looked = tokio::task::spawn_blocking(move || look(&path));
+        looked.map(|found| found.unwrap_or_else(|_| Err("looking at the folder failed".to_owned()))).boxed()
+    }
+}
+
+fn look(path: &Path) -> Result<PathBuf, String> {
+    let why = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => format!("{} does not exist", path.display()),
+        _ => format!("{}: {error}", path.display()),
+    };
+    let real = fs::canonicalize(path).map_err(why)?;
+    if !real.is_dir() {
+        return Err(format!("{} is not a folder", path.display()));
+    }
+    Ok(real)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_folder_resolves_to_its_real_path_and_nothing_else_does() {
+        let scratch = tempfile::tempdir().unwrap();
+        let real = fs::canonicalize(scratch.path()).unwrap();
+        std::os::unix::fs::symlink(&real, real.join("link")).unwrap();
+        fs::write(real.join("file"), "").unwrap();
+        assert_eq!(LocalFolders.resolve(real.join("link")).await, Ok(real.clone()));
+        assert!(LocalFolders.resolve(real.join("file")).await.unwrap_err().ends_with("is not a folder"));
+        assert!(LocalFolders.resolve(real.join("gone")).await.unwrap_err().ends_with("does not exist"));
+    }
+}

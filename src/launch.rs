@@ -1,0 +1,161 @@
+//! Reaching the daemon, and starting one if none answers: one only, however many programs try at once.
+//!
+//! Called by the bridge and by `ask`; `ctl` only looks and never starts anything. The steps are: probe, take the start
+//! lock, probe again, start, wait until the daemon says `ready`. The daemon is started detached: in a session of its own
+//! and as nobody's child, so that an editor that ends its children's whole tree does not end the daemon with it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow, bail};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use wire::ext::HelloParams;
+
+use crate::lock::{Attempt, Lock};
+use crate::paths::{Places, private_folder};
+use crate::socket;
+
+/// The word with which a daemon in the background says that it listens.
+pub const READY: &str = "ready\n";
+
+/// How long a daemon may take to listen. It does so before its store is open, so this is for a machine under load.
+const START_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How long to wait while others start it.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+const STEP: Duration = Duration::from_millis(5);
+
+/// The log of the last starts is kept below this size.
+const LOG_LIMIT: u64 = 1 << 20;
+
+/// A connection to the daemon, which is started if need be.
+pub fn reach(places: &Places) -> anyhow::Result<UnixStream> {
+    let patience = Instant::now() + PATIENCE;
+    loop {
+        if let Some(stream) = probe(&places.socket)? {
+            return Ok(stream);
+        }
+        private_folder(places.socket_folder())?;
+        match Lock::attempt(&beside(&places.socket, "start"))? {
+            Attempt::Taken(_lock) => return start_unless_there(places),
+            Attempt::Held(_) if Instant::now() < patience => thread::sleep(STEP),
+            Attempt::Held(holder) => {
+                let holder = holder.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
+                bail!("{holder} has been starting the daemon for too long; end it and try again");
+            }
+        }
+    }
+}
+
+/// How a program introduces itself to the daemon.
+pub fn introduction(places: &Places, bridge: Option<String>) -> HelloParams {
+    HelloParams {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        bridge,
+        environment: environment().collect(),
+        home: Some(places.home.clone()),
+    }
+}
+
+/// The variables of this process. Those that are not Unicode cannot travel as JSON; which of the others a tool gets to
+/// see is decided where tools are started.
+pub fn environment() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}
+
+/// A file that belongs to the socket, such as its lock.
+pub fn beside(socket: &Path, what: &str) -> PathBuf {
+    let mut name = socket.as_os_str().to_owned();
+    name.push(".");
+    name.push(what);
+    name.into()
+}
+
+/// None if nobody listens.
+fn probe(path: &Path) -> anyhow::Result<Option<UnixStream>> {
+    match socket::connect(path) {
+        Ok(stream) => Ok(Some(stream)),
+        Err(error) if socket::nobody_listens(&error) => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot connect to the daemon at {}", path.display())),
+    }
+}
+
+/// The caller holds the start lock.
+fn start_unless_there(places: &Places) -> anyhow::Result<UnixStream> {
+    if let Some(stream) = probe(&places.socket)? {
+        return Ok(stream);
+    }
+    private_folder(&places.state)?;
+    start(places).with_context(|| format!("the daemon did not start; its log is {}", places.daemon_log().display()))?;
+    socket::connect(&places.socket).context("the daemon started but does not answer")
+}
+
+fn start(places: &Places) -> anyhow::Result<()> {
+    let log = open_log(&places.daemon_log())?;
+    let mut starter = Command::new(own_program()?)
+        .arg("--socket")
+        .arg(&places.socket)
+        .args(["serve", "--detach"])
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .context("cannot run acpd itself")?;
+    let stdout = starter.stdout.take().context("the daemon's stdout was not piped")?;
+    // The starter leaves at once; what it started holds the other end of the pipe until it is ready or dead.
+    let said = hear(stdout, Instant::now() + START_DEADLINE);
+    let _ = starter.wait();
+    match said? {
+        said if said == READY => Ok(()),
+        silence if silence.trim().is_empty() => Err(anyhow!("it ended without a word")),
+        reason => Err(anyhow!("{}", reason.trim())),
+    }
+}
+
+/// The installed program, which may be newer than the running one.
+pub fn own_program() -> anyhow::Result<PathBuf> {
+    let path = std::env::current_exe().context("cannot find the path of acpd itself")?;
+    // The kernel marks the path of a program that was replaced on the disk since it started.
+    let replaced = path.to_str().and_then(|path| path.strip_suffix(" (deleted)")).map(PathBuf::from);
+    Ok(replaced.filter(|path| path.exists()).unwrap_or(path))
+}
+
+fn open_log(path: &Path) -> anyhow::Result<File> {
+    if fs::metadata(path).is_ok_and(|found| found.len() > LOG_LIMIT) {
+        // Losing the older half of a log is not worth a word.
+        let _ = fs::rename(path, path.with_extension("log.old"));
+    }
+    let opened = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+    opened.with_context(|| format!("cannot open the log {}", path.display()))
+}
+
+/// Reads until the word, the end, or the deadline.
+fn hear(mut stdout: ChildStdout, deadline: Instant) -> anyhow::Result<String> {
+    let mut said = Vec::new();
+    let mut piece = [0; 4096];
+    while said != READY.as_bytes() {
+        if !readable(&stdout, deadline)? {
+            bail!("it was not ready within {} seconds", START_DEADLINE.as_secs());
+        }
+        match stdout.read(&mut piece)? {
+            0 => break,
+            read => said.extend_from_slice(&piece[..read]),
+        }
+    }
+    Ok(String::from_utf8_lossy(&said).into_owned())
+}
+
+fn readable(stdout: &ChildStdout, deadline: Instant) -> io::Result<bool> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    let timeout =
+        Timespec { tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: left.subsec_nanos().into() };
+    Ok(rustix::event::poll(&mut [PollFd::new(stdout, PollFlags::IN)], Some(&timeout))? > 0)
+}

@@ -1,0 +1,25 @@
+//! The subscriber of the daemon's log: the journal when systemd listens, otherwise stderr.
+//!
+//! Set up once by `serve`, before anything is logged. Never writes to stdout, which belongs to the wire. The other
+//! programs have no log: what they have to say is an error to their user.
+
+use std::io::IsTerminal;
+use std::{env, io};
+
+use anyhow::Context;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// Starts logging what `filter` lets through.
+pub fn start(filter: &str) -> anyhow::Result<()> {
+    let filter: EnvFilter = filter.parse().context("cannot read the log filter")?;
+    let registry = tracing_subscriber::registry().with(filter);
+    if env::var_os("JOURNAL_STREAM").is_some()
+        && let Ok(journal) = tracing_journald::layer()
+    {
+        return Ok(registry.with(journal.with_syslog_identifier("acpd".to_owned())).try_init()?);
+    }
+    let stderr = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
+    Ok(registry.with(stderr).try_init()?)
+}

@@ -1,0 +1,266 @@
+//! Where things are: the socket, the state folder, the configuration file and the home.
+//!
+//! This is the only reader of HOME, the XDG variables and the password database, and every program of acpd asks it, so
+//! that an editor with PATH alone and a terminal with everything find the same daemon. It looks and decides; the only
+//! thing it creates is a private folder, when it is asked to.
+
+use std::ffi::OsString;
+use std::fs::DirBuilder;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs};
+
+use anyhow::{Context, bail, ensure};
+
+/// The answers, all absolute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    pub socket: PathBuf,
+    /// History, logs and locks.
+    pub state: PathBuf,
+    pub config: PathBuf,
+    /// Whose history it is.
+    pub home: PathBuf,
+}
+
+impl Places {
+    /// Looks at the world as it is. `socket` is what `--socket` said.
+    pub fn find(socket: Option<&Path>) -> anyhow::Result<Self> {
+        let uid = rustix::process::getuid().as_raw();
+        let account = move || account_home(uid);
+        let variable = |name: &str| env::var_os(name);
+        let ours = move |folder: &Path| belongs_to(folder, uid);
+        Rules { variable: &variable, uid, account: &account, ours: &ours }.apply(socket)
+    }
+
+    /// Where the log of a daemon that a bridge started goes.
+    pub fn daemon_log(&self) -> PathBuf {
+        self.state.join("daemon.log")
+    }
+
+    pub fn history(&self) -> PathBuf {
+        self.state.join("history")
+    }
+
+    /// The folder that holds the socket and its locks.
+    pub fn socket_folder(&self) -> &Path {
+        self.socket.parent().unwrap_or(Path::new("/"))
+    }
+}
+
+/// The rules, with the world as arguments, so that a test can try every world.
+struct Rules<'a> {
+    variable: &'a dyn Fn(&str) -> Option<OsString>,
+    uid: u32,
+    /// The home that the password database names.
+    account: &'a dyn Fn() -> Option<PathBuf>,
+    /// Whether a folder exists and belongs to this user.
+    ours: &'a dyn Fn(&Path) -> bool,
+}
+
+impl Rules<'_> {
+    fn apply(&self, socket: Option<&Path>) -> anyhow::Result<Places> {
+        let home = self.home()?;
+        let state = self.absolute("XDG_STATE_HOME").unwrap_or_else(|| home.join(".local/state")).join("acpd");
+        let config = self.absolute("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
+        let socket = match socket {
+            Some(named) => std::path::absolute(named).context("cannot resolve the path given with --socket")?,
+            None => self.socket(&home)?,
+        };
+        ensure!(socket.file_name().is_some(), "{} cannot be a socket: it names no file", socket.display());
+        Ok(Places { socket, state, config: config.join("acpd/config.toml"), home })
+    }
+
+    fn home(&self) -> anyhow::Result<PathBuf> {
+        self.absolute("HOME").or_else(self.account).context(
+            "cannot find the home folder: HOME is not set and the password database has no entry for this user",
+        )
+    }
+
+    /// The first that applies: `ACPD_SOCKET`, the runtime folder of the session, the usual runtime folder, the home of
+    /// the password database. A runtime folder that is missing or belongs to somebody else (as after `sudo`) is passed
+    /// over. HOME is not asked unless the database is silent: editors change it or leave it out.
+    fn socket(&self, home: &Path) -> anyhow::Result<PathBuf> {
+        if let Some(named) = (self.variable)("ACPD_SOCKET").filter(|named| !named.is_empty()).map(PathBuf::from) {
+            ensure!(named.is_absolute(), "ACPD_SOCKET must be an absolute path, not {}", named.display());
+            return Ok(named);
+        }
+        let session = self.absolute("XDG_RUNTIME_DIR");
+        let usual = PathBuf::from(format!("/run/user/{}", self.uid));
+        let runtime = session.into_iter().chain([usual]).find(|folder| (self.ours)(folder));
+        Ok(match runtime {
+            Some(folder) => folder.join("acpd/acpd.sock"),
+            None => (self.account)().unwrap_or_else(|| home.to_owned()).join(".local/state/acpd/acpd.sock"),
+        })
+    }
+
+    /// A variable that holds an absolute path. Anything else counts as not set, as the XDG specification asks.
+    fn absolute(&self, name: &str) -> Option<PathBuf> {
+        (self.variable)(name).map(PathBuf::from).filter(|path| path.is_absolute())
+    }
+}
+
+fn belongs_to(folder: &Path, uid: u32) -> bool {
+    fs::metadata(folder).is_ok_and(|found| found.is_dir() && found.uid() == uid)
+}
+
+/// The home of this user in the password database: the file first, then whatever else the system consults (LDAP and
+/// the like), which only `getent` knows.
+fn account_home(uid: u32) -> Option<PathBuf> {
+    let local = fs::read("/etc/passwd").unwrap_or_default();
+    home_in(&local, uid).or_else(|| {
+        let answer = Command::new("getent").args(["passwd", &uid.to_string()]).stdin(Stdio::null()).output().ok()?;
+        home_in(&answer.stdout, uid)
+    })
+}
+
+fn home_in(database: &[u8], uid: u32) -> Option<PathBuf> {
+    let uid = uid.to_string();
+    database.split(|byte| *byte == b'\n').find_map(|line| {
+        let fields: Vec<&[u8]> = line.split(|byte| *byte == b':').collect();
+        let home = Path::new(std::ffi::OsStr::from_bytes(fields.get(5)?));
+        (fields[2] == uid.as_bytes() && home.is_absolute()).then(|| home.to_owned())
+    })
+}
+
+/// Makes sure that a folder exists, is ours and is closed to others.
+///
+/// A folder named `acpd` is our own and is closed if it was open; any other that is open was named by somebody, and is
+/// refused rather than changed.
+pub fn private_folder(folder: &Path) -> anyhow::Result<()> {
+    let doing = || format!("cannot use the folder {}", folder.display());
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).with_context(doing)?;
+    let found = fs::metadata(folder).with_context(doing)?;
+    let uid = rustix::process::getuid().as_raw();
+    if found.uid() != uid {
+        bail!("the folder {} belongs to user {}, not to user {uid}", folder.display(), found.uid());
+    }
+    if found.mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    if folder.file_name().is_some_and(|name| name == "acpd") {
+        return fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).with_context(doing);
+    }
+    let path = folder.display();
+    bail!("the folder {path} is open to other users; close it with: chmod 700 {path}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct World {
+        variables: Vec<(&'static str, &'static str)>,
+        ours: Vec<&'static str>,
+        account: Option<&'static str>,
+    }
+
+    impl World {
+        fn places(&self, flag: Option<&str>) -> anyhow::Result<Places> {
+            let variable =
+                |name: &str| self.variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into());
+            let account = || self.account.map(PathBuf::from);
+            let ours = |folder: &Path| self.ours.iter().any(|known| Path::new(known) == folder);
+            Rules { variable: &variable, uid: 7, account: &account, ours: &ours }.apply(flag.map(Path::new))
+        }
+
+        fn socket(&self, flag: Option<&str>) -> String {
+            self.places(flag).unwrap().socket.display().to_string()
+        }
+    }
+
+    fn rich() -> World {
+        World {
+            variables: vec![("HOME", "/h"), ("ACPD_SOCKET", "/s/x.sock"), ("XDG_RUNTIME_DIR", "/r")],
+            ours: vec!["/r", "/run/user/7"],
+            account: Some("/home/seven"),
+        }
+    }
+
+    #[test]
+    fn each_rule_of_the_socket_gives_way_to_the_one_before_it() {
+        let mut world = rich();
+        assert_eq!(world.socket(Some("/f/y.sock")), "/f/y.sock");
+        assert_eq!(world.socket(None), "/s/x.sock");
+        world.variables.remove(1);
+        assert_eq!(world.socket(None), "/r/acpd/acpd.sock");
+        world.ours.remove(0);
+        assert_eq!(world.socket(None), "/run/user/7/acpd/acpd.sock");
+        world.ours.clear();
+        assert_eq!(world.socket(None), "/home/seven/.local/state/acpd/acpd.sock");
+        world.account = None;
+        assert_eq!(world.socket(None), "/h/.local/state/acpd/acpd.sock");
+    }
+
+    #[test]
+    fn path_alone_is_enough() {
+        let world = World { variables: vec![("PATH", "/bin")], ours: vec![], account: Some("/home/seven") };
+        let expected = Places {
+            socket: "/home/seven/.local/state/acpd/acpd.sock".into(),
+            state: "/home/seven/.local/state/acpd".into(),
+            config: "/home/seven/.config/acpd/config.toml".into(),
+            home: "/home/seven".into(),
+        };
+        assert_eq!(world.places(None).unwrap(), expected);
+    }
+
+    #[test]
+    fn relative_and_empty_variables_count_as_not_set() {
+        let world = World {
+            variables: vec![("HOME", ""), ("ACPD_SOCKET", ""), ("XDG_RUNTIME_DIR", "r"), ("XDG_STATE_HOME", "s")],
+            ours: vec!["r"],
+            account: Some("/home/seven"),
+        };
+        let places = world.places(None).unwrap();
+        assert_eq!(places.socket, Path::new("/home/seven/.local/state/acpd/acpd.sock"));
+        assert_eq!(places.state, Path::new("/home/seven/.local/state/acpd"));
+    }
+
+    #[test]
+    fn a_relative_socket_in_the_environment_is_an_error() {
+        let mut world = rich();
+        world.variables[1] = ("ACPD_SOCKET", "x.sock");
+        assert_eq!(world.places(None).unwrap_err().to_string(), "ACPD_SOCKET must be an absolute path, not x.sock");
+    }
+
+    #[test]
+    fn state_and_configuration_follow_their_variables() {
+        let mut world = rich();
+        world.variables.extend([("XDG_STATE_HOME", "/state"), ("XDG_CONFIG_HOME", "/etc/mine")]);
+        let places = world.places(None).unwrap();
+        assert_eq!(places.state, Path::new("/state/acpd"));
+        assert_eq!(places.config, Path::new("/etc/mine/acpd/config.toml"));
+        assert_eq!(places.home, Path::new("/h"));
+    }
+
+    #[test]
+    fn nobody_without_a_home_gets_far() {
+        let world = World { variables: vec![], ours: vec![], account: None };
+        assert!(world.places(None).unwrap_err().to_string().starts_with("cannot find the home folder"));
+    }
+
+    #[test]
+    fn the_password_database_is_read_by_user_number() {
+        let database = b"root:x:0:0:root:/root:/bin/sh\nbroken\nseven:x:7:7::/home/seven:/bin/sh\n";
+        assert_eq!(home_in(database, 7), Some("/home/seven".into()));
+        assert_eq!(home_in(database, 70), None);
+    }
+
+    #[test]
+    fn a_folder_of_ours_is_closed_and_a_foreign_one_is_refused() {
+        let scratch = tempfile::tempdir().unwrap();
+        let own = scratch.path().join("deep/acpd");
+        private_folder(&own).unwrap();
+        assert_eq!(fs::metadata(&own).unwrap().mode() & 0o777, 0o700);
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();
+        private_folder(&own).unwrap();
+        assert_eq!(fs::metadata(&own).unwrap().mode() & 0o777, 0o700);
+
+        let open = scratch.path().join("open");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(private_folder(&open).unwrap_err().to_string().contains("chmod 700"));
+    }
+}

@@ -1,0 +1,175 @@
+//! The daemon's socket as a file: connecting to it, binding it, and the short name that the kernel wants.
+//!
+//! Used by the daemon and by everything that talks to it. Knows nothing of what is said over it, and never displaces a
+//! socket that somebody listens on.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use interprocess::local_socket::traits::Stream as _;
+use interprocess::local_socket::{GenericFilePath, ListenerOptions, Name, ToFsName};
+use interprocess::os::unix::local_socket::ListenerOptionsExt;
+use interprocess::os::unix::uds_local_socket;
+use rustix::fs::{Mode, OFlags};
+
+pub type Listener = uds_local_socket::tokio::Listener;
+
+/// What fits into `sun_path`, its closing zero aside.
+const LONGEST: usize = 107;
+
+/// Connects to whoever listens at `path`.
+pub fn connect(path: &Path) -> io::Result<UnixStream> {
+    let address = Address::of(path)?;
+    let stream = uds_local_socket::Stream::connect(address.name()?)?;
+    Ok(OwnedFd::from(stream).into())
+}
+
+/// Whether an error of `connect` means that nobody listens, so that a daemon may be started.
+pub fn nobody_listens(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+}
+
+/// Binds the socket with mode 0600. The caller holds the daemon's lock, so that nobody else binds at the same time; a
+/// file that is left from a daemon that died is replaced. Must be called inside a tokio runtime.
+pub fn bind(path: &Path) -> anyhow::Result<(Listener, Claim)> {
+    clear(path)?;
+    let address = Address::of(path)?;
+    // The crate's own removal at drop would delete whatever has the name by then, a successor's socket too.
+    let options = ListenerOptions::new().name(address.name()?).mode(0o600).reclaim_name(false);
+    let listener =
+        options.create_tokio_as::<Listener>().with_context(|| format!("cannot bind the socket {}", path.display()))?;
+    Ok((listener, Claim::on(path)?))
+}
+
+fn clear(path: &Path) -> anyhow::Result<()> {
+    let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
+    if !found.file_type().is_socket() {
+        bail!("{} is in the way: it is not a socket", path.display());
+    }
+    match connect(path) {
+        Ok(_) => bail!("somebody else listens on {}", path.display()),
+        Err(error) if nobody_listens(&error) => {
+            fs::remove_file(path).with_context(|| format!("cannot remove the stale socket {}", path.display()))
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot tell whether {} is in use", path.display())),
+    }
+}
+
+/// The socket's file as we bound it. Releasing it removes the file, unless another has taken the name since.
+pub struct Claim {
+    path: PathBuf,
+    file: Identity,
+}
+
+/// Device, inode and the time of making, since an inode's number is used again as soon as it is free.
+type Identity = (u64, u64, i64, i64);
+
+impl Claim {
+    fn on(path: &Path) -> anyhow::Result<Self> {
+        let file = identity(path).with_context(|| format!("the socket {} vanished", path.display()))?;
+        Ok(Self { path: path.to_owned(), file })
+    }
+
+    pub fn release(self) {
+        if identity(&self.path).is_ok_and(|file| file == self.file) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn identity(path: &Path) -> io::Result<Identity> {
+    fs::symlink_metadata(path).map(|found| (found.dev(), found.ino(), found.mtime(), found.mtime_nsec()))
+}
+
+/// A path in a form that fits into a socket address. One that is too long is named through a descriptor of its folder,
+/// which every program can open for itself, so the place stays the same and no second one has to be agreed upon.
+struct Address {
+    name: OsString,
+    /// Keeps the folder's descriptor open as long as its number is in use.
+    _folder: Option<OwnedFd>,
+}
+
+impl Address {
+    fn of(path: &Path) -> io::Result<Self> {
+        if path.as_os_str().len() <= LONGEST {
+            return Ok(Self { name: path.into(), _folder: None });
+        }
+        let (Some(folder), Some(file)) = (path.parent(), path.file_name()) else {
+            return Err(io::Error::other("the socket's path names no file"));
+        };
+        let folder = rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let mut name = OsString::from(format!("/proc/self/fd/{}/", folder.as_raw_fd()));
+        name.push(file);
+        if name.len() > LONGEST {
+            let text = format!("the socket's file name has {} bytes, which is too long", file.as_bytes().len());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        Ok(Self { name, _folder: Some(folder) })
+    }
+
+    fn name(&self) -> io::Result<Name<'_>> {
+        self.name.as_os_str().to_fs_name::<GenericFilePath>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.sock");
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+
+        let (_first, _claim) = bind(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        let Err(refused) = bind(&path) else { panic!("a live socket was displaced") };
+        assert!(refused.to_string().starts_with("somebody else listens on"));
+        connect(&path).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_file_in_the_way_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.sock");
+        fs::write(&path, "precious").unwrap();
+        assert!(bind(&path).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
+    }
+
+    #[tokio::test]
+    async fn releasing_spares_the_socket_of_a_successor() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.sock");
+        let (first, claim) = bind(&path).unwrap();
+        drop(first);
+        let (_second, second_claim) = bind(&path).unwrap();
+        claim.release();
+        connect(&path).unwrap();
+        second_claim.release();
+        assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn a_path_beyond_the_kernels_limit_works() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("d".repeat(200));
+        fs::create_dir(&deep).unwrap();
+        let path = deep.join("x.sock");
+        let (_listener, claim) = bind(&path).unwrap();
+        connect(&path).unwrap();
+        claim.release();
+        assert!(!path.exists());
+        assert!(connect(&deep.join("n".repeat(150))).unwrap_err().to_string().contains("too long"));
+    }
+}
