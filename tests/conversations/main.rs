@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests may")]
 
+mod attaching;
 mod commands;
 mod crashes;
 mod durability;

@@ -26,10 +26,11 @@ async fn a_bridge_that_was_cut_off_goes_on_after_the_last_update_it_got_and_its_
     let scene = Scene::new(vec![vec![Step::text("One"), Step::Hold, Step::text(" two"), Step::end()]]);
     let mut zed = bridged(&scene, "zed").await;
     let session = zed.new_session().await;
-    zed.prompt(&session, "count").await;
+    let prompt = zed.prompt(&session, "count").await;
     let seen = place(&zed.update("agent_message_chunk").await);
     drop(zed);
     let mut again = bridged(&scene, "zed").await;
+    again.expect(prompt, "session/prompt");
     let resume = again.request("_acpd/resume", json!({ "sessionId": session, "after": seen })).await;
     scene.script.release();
     again.answer(resume).await;
@@ -50,13 +51,14 @@ async fn a_prompt_whose_turn_ended_while_the_bridge_was_away_gets_its_true_answe
     let scene = Scene::new(vec![vec![Step::text("One"), Step::Hold, Step::text(" two"), Step::end()]]);
     let mut zed = bridged(&scene, "zed").await;
     let session = zed.new_session().await;
-    zed.prompt(&session, "count").await;
+    let prompt = zed.prompt(&session, "count").await;
     let seen = place(&zed.update("agent_message_chunk").await);
     drop(zed);
     scene.script.release();
     let mut vim = scene.editor("vim").await;
     vim.silence().await;
     let mut again = bridged(&scene, "zed").await;
+    again.expect(prompt, "session/prompt");
     again.request("_acpd/resume", json!({ "sessionId": session, "after": seen })).await;
     again.silence().await;
     expect![[r##"
@@ -75,11 +77,12 @@ async fn a_question_that_was_open_at_the_cut_is_asked_again() {
     let scene = Scene::new(vec![vec![Step::call("touch", json!({})), Step::end()], hello()]);
     let mut zed = bridged(&scene, "zed").await;
     let session = zed.new_session().await;
-    zed.prompt(&session, "touch").await;
+    let prompt = zed.prompt(&session, "touch").await;
     let seen = place(&zed.update("tool_call").await);
     let old = zed.hear("session/request_permission").await;
     drop(zed);
     let mut again = bridged(&scene, "zed").await;
+    again.expect(prompt, "session/prompt");
     let after = json!([seen[0], 99]);
     again.request("_acpd/resume", json!({ "sessionId": session, "after": after })).await;
     let new = again.hear("session/request_permission").await;

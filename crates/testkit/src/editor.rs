@@ -1,11 +1,17 @@
-//! A scripted editor: writes raw JSON lines and reads what comes back, noting both in the transcript.
+//! A scripted editor: writes raw JSON and reads what comes back, noting both in the transcript.
+//!
+//! It keeps accounts: nothing that comes to it passes unless it is a whole frame, what the schema says, and an answer to
+//! something that was asked and not answered yet.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
 
+use crate::accounts::Accounts;
 use crate::transcript::Transcript;
+use crate::written::{Framing, Written};
 
 /// With a paused clock this costs no time; it is how long nothing must happen to count as silence.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -13,28 +19,52 @@ const SILENCE: Duration = Duration::from_secs(60);
 pub struct Editor {
     name: String,
     writer: Option<WriteHalf<DuplexStream>>,
-    reader: BufReader<ReadHalf<DuplexStream>>,
+    reader: ReadHalf<DuplexStream>,
     transcript: Transcript,
     next_id: u64,
+    written: Written,
+    accounts: Accounts,
+    /// Bytes that came and were not read as a frame yet.
+    coming: Vec<u8>,
 }
 
 impl Editor {
     pub(crate) fn new(name: &str, pipe: DuplexStream, transcript: Transcript) -> Self {
         let (reader, writer) = tokio::io::split(pipe);
-        let reader = BufReader::new(reader);
-        Self { name: name.to_owned(), writer: Some(writer), reader, transcript, next_id: 1 }
+        Self {
+            name: name.to_owned(),
+            writer: Some(writer),
+            reader,
+            transcript,
+            next_id: 1,
+            written: Written::default(),
+            accounts: Accounts::default(),
+            coming: Vec::new(),
+        }
     }
 
     /// Writes bytes as they are.
     pub async fn write(&mut self, bytes: &[u8]) {
+        for frame in self.written.push(bytes) {
+            self.accounts.sent(&frame);
+        }
         // The other side may have hung up already, which the test then reads.
         let _ = self.writer.as_mut().unwrap().write_all(bytes).await;
     }
 
-    /// Writes one message as a line.
+    /// Writes one message, given as text, in the framing that was used so far.
+    pub async fn say(&mut self, message: &str) {
+        self.transcript.message(&format!("{:7}>", self.name), message);
+        match self.written.framing().unwrap_or_default() {
+            Framing::Lines => self.write(format!("{message}\n").as_bytes()).await,
+            Framing::ContentLength => {
+                self.write(format!("Content-Length: {}\r\n\r\n{message}", message.len()).as_bytes()).await;
+            }
+        }
+    }
+
     pub async fn send(&mut self, message: Value) {
-        self.transcript.message(&format!("{:7}>", self.name), &message);
-        self.write(format!("{message}\n").as_bytes()).await;
+        self.say(&message.to_string()).await;
     }
 
     pub async fn notify(&mut self, method: &str, params: Value) {
@@ -93,16 +123,40 @@ impl Editor {
 
     /// The next message; None at the end of file.
     pub async fn next(&mut self) -> Option<Value> {
-        let mut line = String::new();
-        let read = tokio::time::timeout(SILENCE * 60, self.reader.read_line(&mut line)).await;
+        let frame = self.next_frame().await?;
+        let message = &frame[frame.find('{').unwrap()..];
+        Some(serde_json::from_str(message).unwrap())
+    }
+
+    /// The next message with its framing, as it came.
+    pub async fn next_frame(&mut self) -> Option<String> {
+        let read = tokio::time::timeout(SILENCE * 60, self.read_frame()).await;
         let read = read.unwrap_or_else(|_| panic!("{} waits in vain:\n{}", self.name, self.transcript.take()));
-        if read.unwrap() == 0 {
+        let Some((frame, body)) = read else {
             self.transcript.note(format!("{:7}< end of file", self.name));
             return None;
+        };
+        let body = &frame[body];
+        if let Err(why) = self.accounts.heard(body) {
+            panic!("{} heard what is not the protocol: {why}\n{frame}\n{}", self.name, self.transcript.take());
         }
-        let message: Value = serde_json::from_str(&line).expect("every line is a JSON message");
-        self.transcript.message(&format!("{:7}<", self.name), &message);
-        Some(message)
+        self.transcript.message(&format!("{:7}<", self.name), body);
+        Some(frame)
+    }
+
+    /// A whole frame and where in it the message is; None at the end of file. Loses nothing if it is given up.
+    async fn read_frame(&mut self) -> Option<(String, Range<usize>)> {
+        let framing = self.written.framing().unwrap_or_default();
+        loop {
+            if let Some((end, body)) = framing.first_frame(&self.coming) {
+                let frame = self.coming.drain(..end).collect();
+                return Some((String::from_utf8(frame).expect("every byte out is UTF-8"), body));
+            }
+            if self.reader.read_buf(&mut self.coming).await.unwrap() == 0 {
+                assert!(self.coming.is_empty(), "half a frame before the end: {:?}", self.coming);
+                return None;
+            }
+        }
     }
 
     /// Notes what still comes, until nothing more does.
@@ -119,9 +173,27 @@ impl Editor {
     /// Closes the sending side; what is on its way can still be read.
     pub async fn close(&mut self) {
         self.transcript.note(format!("{:7}> end of file", self.name));
+        if let Some(rest) = self.written.finish() {
+            self.accounts.sent(&rest);
+        }
         if let Some(mut writer) = self.writer.take() {
             let _ = writer.shutdown().await;
         }
+    }
+
+    /// Expects an answer to a request that went another way, such as by a connection that was cut.
+    pub fn expect(&mut self, id: u64, method: &str) {
+        self.accounts.owe(&id.to_string(), Some(method.to_owned()));
+    }
+
+    /// What has not been answered: ids as they were written, and methods, empty for what is no request.
+    pub fn unanswered(&self) -> Vec<(String, String)> {
+        self.accounts.unpaid()
+    }
+
+    /// How many errors without an id came beyond those for frames that were sent whole.
+    pub fn strays(&self) -> usize {
+        self.accounts.strays()
     }
 
     pub async fn initialize(&mut self) -> Value {

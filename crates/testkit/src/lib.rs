@@ -1,16 +1,19 @@
 //! For tests only: a stage with a real `Connection` over an in-memory pipe, a scripted model, a scripted editor, a paused
 //! clock, and one transcript of everything that crosses a boundary.
 //!
-//! It does not use the wire crate: the editor writes and reads raw JSON, so that it is an independent witness of what goes
-//! over the wire.
+//! It does not use the wire crate: the editor writes and reads raw JSON, and holds what it reads against the official
+//! schema's types, so that it is an independent witness of what goes over the wire.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up should say so at once")]
 
+mod accounts;
 mod bench;
 mod editor;
 mod memory;
 mod scene;
 mod transcript;
+mod witness;
+mod written;
 
 pub use bench::Bench;
 pub use editor::Editor;

@@ -4,13 +4,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use acpd_actors::{House, Peer, Ports, Settings};
+use actix::ArbiterHandle;
 use domain::conversation::{Message, Part};
+use domain::history::History;
 use domain::model::{Catalogue, Delta, Model, ModelError, ModelInfo, ModelRequest};
 use domain::{Content, Environment, Folders, ModelId};
 use futures_util::future::{BoxFuture, ready};
 use futures_util::stream::BoxStream;
 use models::Script;
 use models::Step;
+use tokio::io::DuplexStream;
 
 use crate::bench::Bench;
 use crate::editor::Editor;
@@ -35,8 +38,23 @@ impl Scene {
 
     pub fn with(answers: Vec<Vec<Step>>, adjust: impl FnOnce(&mut Settings)) -> Scene {
         tokio::time::pause();
-        let transcript = Transcript::default();
         let history = MemoryHistory::default();
+        Self::set(answers, adjust, Arc::new(history.clone()), history, Vec::new())
+    }
+
+    /// A scene in real time, on these threads and with this history; `history` of the scene itself stays empty.
+    pub fn real(answers: Vec<Vec<Step>>, history: Arc<dyn History>, arbiters: Vec<ArbiterHandle>) -> Scene {
+        Self::set(answers, |_| {}, history, MemoryHistory::default(), arbiters)
+    }
+
+    fn set(
+        answers: Vec<Vec<Step>>,
+        adjust: impl FnOnce(&mut Settings),
+        store: Arc<dyn History>,
+        history: MemoryHistory,
+        arbiters: Vec<ArbiterHandle>,
+    ) -> Scene {
+        let transcript = Transcript::default();
         let script = Script::new("script", answers);
         let mut settings = Settings::default();
         adjust(&mut settings);
@@ -45,21 +63,26 @@ impl Scene {
             Ports {
                 models: Arc::new(models),
                 toolbox: Arc::new(Bench { transcript: transcript.clone() }),
-                history: Arc::new(history.clone()),
+                history: store,
                 folders: Arc::new(Stage),
                 settings,
             },
-            Vec::new(),
+            arbiters,
         );
         Scene { house, script, history, transcript }
     }
 
     /// A client that has connected and said nothing yet.
     pub fn client(&self, name: &str) -> Editor {
+        Editor::new(name, self.pipe(), self.transcript.clone())
+    }
+
+    /// A bare connection, for a test that reads and writes by itself.
+    pub fn pipe(&self) -> DuplexStream {
         let (ours, theirs) = tokio::io::duplex(PIPE);
         let (reader, writer) = tokio::io::split(theirs);
         self.house.connect(reader, writer, Peer { transport: "pipe", pid: None });
-        Editor::new(name, ours, self.transcript.clone())
+        ours
     }
 
     /// An editor that has initialized; that part is not in the transcript.

@@ -1,9 +1,11 @@
 //! What was said, by whom, in order. Ids that differ from run to run become `#1`, `#2`, ... in the order in which they appear,
 //! and times become `T`, so that a transcript is the same every time.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 #[derive(Clone, Default)]
 pub struct Transcript(Arc<Mutex<Pages>>);
@@ -21,9 +23,13 @@ impl Transcript {
         pages.lines.push(line);
     }
 
-    /// Notes a JSON-RPC message, shortly.
-    pub fn message(&self, from_to: &str, message: &Value) {
-        self.note(format!("{from_to} {}", brief(message)));
+    /// Notes a JSON-RPC message, shortly. Its id is shown as it was written.
+    pub fn message(&self, from_to: &str, message: &str) {
+        let said = match serde_json::from_str::<BTreeMap<String, &RawValue>>(message) {
+            Ok(fields) => brief(fields.get("id").map(|id| id.get()), &serde_json::from_str(message).unwrap_or_default()),
+            Err(_) => message.to_owned(),
+        };
+        self.note(format!("{from_to} {said}"));
     }
 
     /// All lines since the last call.
@@ -37,14 +43,14 @@ impl Transcript {
     }
 }
 
-fn brief(message: &Value) -> String {
+fn brief(id: Option<&str>, message: &Value) -> String {
     let params = &message["params"];
-    match (message["method"].as_str(), message.get("id")) {
+    match (message["method"].as_str(), id) {
         (Some("session/update"), None) => format!("update {}", without_meta(&params["update"])),
         (Some(method), None) => format!("{method} {params}"),
         (Some(method), Some(id)) => format!("{id} {method} {params}"),
         (None, id) => {
-            let id = id.cloned().unwrap_or_default();
+            let id = id.unwrap_or("null");
             match message.get("error") {
                 Some(error) => format!("{id} error {error}"),
                 None => format!("{id} = {}", shorten(&message["result"])),

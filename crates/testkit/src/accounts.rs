@@ -1,0 +1,186 @@
+//! Who owes whom an answer: every request that an editor sends is a debt, which exactly one response pays, with the same
+//! id to the byte and with what its method promises. A second response, or one that nobody asked for, is a mistake.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::witness;
+
+type Fields = BTreeMap<String, Box<RawValue>>;
+
+#[derive(Default)]
+pub(crate) struct Accounts {
+    debts: Vec<Debt>,
+    /// Sessions that this editor opened or asked to open. It is told of no other.
+    sessions: BTreeSet<String>,
+    /// Ids of the agent's requests.
+    asked: BTreeSet<String>,
+    /// Errors without an id that answer nothing that was whole.
+    strays: usize,
+}
+
+/// What an answer is owed to.
+struct Debt {
+    /// The id as it was written.
+    id: String,
+    /// None if what was sent is no request, so that only an error can answer it.
+    method: Option<String>,
+}
+
+impl Accounts {
+    /// Notes what was sent, as far as it asks for an answer.
+    pub(crate) fn sent(&mut self, frame: &[u8]) {
+        let text = std::str::from_utf8(frame);
+        let fields = text.ok().and_then(|text| serde_json::from_str::<Fields>(text).ok());
+        let Some(fields) = fields else { return self.owe("null", None) };
+        let id = fields.get("id").map(|id| id.get());
+        if id.is_some_and(|id| id.starts_with(['{', '[', 't', 'f'])) {
+            return self.owe("null", None);
+        }
+        let method = fields.get("method").map(|method| serde_json::from_str::<String>(method.get()));
+        let is_reply = fields.contains_key("result") || fields.get("error").is_some_and(|error| error.get() != "null");
+        match (method, id) {
+            (Some(Ok(method)), Some(id)) => {
+                self.note_session(&method, &fields);
+                self.owe(id, Some(method));
+            }
+            (Some(Err(_)), id) => self.owe(id.unwrap_or("null"), None),
+            (None, id) if !is_reply => self.owe(id.unwrap_or("null"), None),
+            (Some(Ok(_)), None) | (None, _) => {}
+        }
+    }
+
+    /// Notes that an answer is expected which this editor itself did not ask for.
+    pub(crate) fn owe(&mut self, id: &str, method: Option<String>) {
+        self.debts.push(Debt { id: id.to_owned(), method });
+    }
+
+    fn note_session(&mut self, method: &str, fields: &Fields) {
+        let params = fields.get("params").and_then(|params| serde_json::from_str::<Value>(params.get()).ok());
+        let session = params.as_ref().and_then(|params| params["sessionId"].as_str());
+        if let ("session/load" | "session/resume" | "_acpd/resume", Some(session)) = (method, session) {
+            self.sessions.insert(session.to_owned());
+        }
+    }
+
+    /// Holds what came against the protocol and against what was asked.
+    pub(crate) fn heard(&mut self, frame: &str) -> Result<(), String> {
+        let fields: Fields = serde_json::from_str(frame).map_err(|error| format!("not a message: {error}"))?;
+        if let Some(odd) = fields.keys().find(|key| !ENVELOPE.contains(&key.as_str())) {
+            return Err(format!("a message has no field `{odd}`"));
+        }
+        if fields.get("jsonrpc").map(|version| version.get()) != Some("\"2.0\"") {
+            return Err("a message says `\"jsonrpc\":\"2.0\"`".to_owned());
+        }
+        let part = |name: &str| fields.get(name).map(|raw| serde_json::from_str::<Value>(raw.get()).unwrap());
+        let method = part("method").map(|method| method.as_str().map(str::to_owned).ok_or("the method is no string"));
+        let id = fields.get("id").map(|id| id.get());
+        match (method.transpose()?, id, part("params"), part("result"), part("error")) {
+            (Some(method), id, Some(params), None, None) => {
+                self.check_session(&params)?;
+                match id {
+                    Some(id) if !self.asked.insert(id.to_owned()) => Err(format!("asked again under the id {id}")),
+                    Some(_) => witness::request(&method, &params),
+                    None => witness::notification(&method, &params),
+                }
+            }
+            (None, Some(id), None, Some(result), None) => self.pay(id, &result),
+            (None, Some(id), None, None, Some(error)) => self.default_on(id, &error),
+            _ => Err("neither a request nor a notification nor a response".to_owned()),
+        }
+    }
+
+    fn check_session(&self, params: &Value) -> Result<(), String> {
+        match params["sessionId"].as_str() {
+            Some(session) if !self.sessions.contains(session) => Err(format!("told of the unknown session {session}")),
+            _ => Ok(()),
+        }
+    }
+
+    fn pay(&mut self, id: &str, result: &Value) -> Result<(), String> {
+        let mut why = format!("nobody waits for an answer to {id}");
+        for at in 0..self.debts.len() {
+            let Debt { id: owed, method: Some(method) } = &self.debts[at] else { continue };
+            if owed != id {
+                continue;
+            }
+            match witness::response(method, result) {
+                Ok(()) => {
+                    self.debts.remove(at);
+                    self.sessions.extend(result["sessionId"].as_str().map(str::to_owned));
+                    return Ok(());
+                }
+                Err(error) => why = error,
+            }
+        }
+        Err(why)
+    }
+
+    fn default_on(&mut self, id: &str, error: &Value) -> Result<(), String> {
+        witness::error(error)?;
+        let same = || self.debts.iter().enumerate().filter(|(_, debt)| debt.id == id).map(|(at, debt)| (at, &debt.method));
+        // What is no request comes first: nothing but an error can answer it.
+        let at = same().find(|(_, method)| method.is_none()).or_else(|| same().next()).map(|(at, _)| at);
+        match at {
+            Some(at) => drop(self.debts.remove(at)),
+            None if id == "null" => self.strays += 1,
+            None => return Err(format!("nobody waits for an answer to {id}")),
+        }
+        Ok(())
+    }
+
+    /// The debts that are left: ids as they were written, and methods, empty for what is no request.
+    pub(crate) fn unpaid(&self) -> Vec<(String, String)> {
+        self.debts.iter().map(|debt| (debt.id.clone(), debt.method.clone().unwrap_or_default())).collect()
+    }
+
+    pub(crate) fn strays(&self) -> usize {
+        self.strays
+    }
+}
+
+const ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_request_is_paid_once_with_its_own_id() {
+        let mut accounts = Accounts::default();
+        accounts.sent(br#"{"id":1.0,"method":"session/set_mode"}"#);
+        assert!(accounts.heard(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#).is_err());
+        assert_eq!(accounts.unpaid(), [("1.0".to_owned(), "session/set_mode".to_owned())]);
+        accounts.heard(r#"{"jsonrpc":"2.0","id":1.0,"result":{}}"#).unwrap();
+        assert!(accounts.heard(r#"{"jsonrpc":"2.0","id":1.0,"result":{}}"#).is_err());
+        assert_eq!(accounts.unpaid(), []);
+    }
+
+    #[test]
+    fn what_is_no_request_is_owed_an_error_and_nothing_else() {
+        let mut accounts = Accounts::default();
+        for frame in [&b"rubbish"[..], b"[]", b"\xff", b"{}", br#"{"id":{},"method":"a"}"#, br#"{"method":1}"#] {
+            accounts.sent(frame);
+        }
+        accounts.sent(br#"{"method":"session/cancel"}"#);
+        accounts.sent(br#"{"id":1,"result":null}"#);
+        assert_eq!(accounts.unpaid().len(), 6);
+        assert!(accounts.heard(r#"{"jsonrpc":"2.0","id":null,"result":{}}"#).is_err());
+        let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}"#;
+        (0..6).for_each(|_| accounts.heard(error).unwrap());
+        assert_eq!((accounts.unpaid().len(), accounts.strays()), (0, 0));
+        accounts.heard(error).unwrap();
+        assert_eq!(accounts.strays(), 1);
+    }
+
+    #[test]
+    fn a_session_is_heard_of_only_by_those_who_opened_it() {
+        let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"plan","entries":[]}}}"#;
+        let mut accounts = Accounts::default();
+        assert!(accounts.heard(update).is_err());
+        accounts.sent(br#"{"id":1,"method":"session/load","params":{"sessionId":"s"}}"#);
+        accounts.heard(update).unwrap();
+    }
+}

@@ -1,0 +1,154 @@
+//! Frames by rules of the testkit's own, so that it can disagree with the agent: what an editor has written is read as
+//! generously as the protocol asks an agent to read, and what the agent writes with no mercy at all.
+
+use std::ops::Range;
+
+/// How a connection is framed, both ways.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Framing {
+    #[default]
+    Lines,
+    ContentLength,
+}
+
+impl Framing {
+    /// Where the first frame of what an agent wrote ends, and where its message is. None if it is not whole yet.
+    pub(crate) fn first_frame(self, bytes: &[u8]) -> Option<(usize, Range<usize>)> {
+        match self {
+            Framing::Lines => {
+                let end = bytes.iter().position(|byte| *byte == b'\n')?;
+                assert!(end > 0 && bytes[end - 1] != b'\r', "a line is a message and its end");
+                Some((end + 1, 0..end))
+            }
+            Framing::ContentLength => {
+                let header = bytes.windows(BLANK.len()).position(|end| end == BLANK)?;
+                let length = std::str::from_utf8(&bytes[..header]).ok().and_then(|header| {
+                    let digits = header.strip_prefix("Content-Length: ")?;
+                    digits.parse::<usize>().ok().filter(|length| length.to_string() == digits)
+                });
+                let start = header + BLANK.len();
+                let end = start + length.expect("one header that says the length, and a blank line");
+                (bytes.len() >= end).then_some((end, start..end))
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Written {
+    bytes: Vec<u8>,
+    framing: Option<Framing>,
+    /// The borders of the messages are lost, and nobody can read on.
+    broken: bool,
+}
+
+/// Ends the headers of a frame.
+const BLANK: &[u8] = b"\r\n\r\n";
+/// Every such header begins so, in whatever case.
+const HEADER: &[u8] = b"content-";
+
+impl Written {
+    /// None as long as the first bytes do not tell.
+    pub(crate) fn framing(&self) -> Option<Framing> {
+        self.framing
+    }
+
+    /// Takes more bytes, and gives the frames that are whole by now.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
+        self.bytes.extend_from_slice(bytes);
+        self.detect();
+        std::iter::from_fn(|| self.next()).collect()
+    }
+
+    /// What is left when nothing more is written: a last line needs no end, a body does.
+    pub(crate) fn finish(&mut self) -> Option<Vec<u8>> {
+        let rest = std::mem::take(&mut self.bytes).trim_ascii().to_vec();
+        (self.framing != Some(Framing::ContentLength) && !rest.is_empty()).then_some(rest)
+    }
+
+    fn detect(&mut self) {
+        if self.framing.is_some() {
+            return;
+        }
+        let start = self.bytes.trim_ascii_start();
+        let seen = &start[..start.len().min(HEADER.len())];
+        if !HEADER[..seen.len()].eq_ignore_ascii_case(seen) {
+            self.framing = Some(Framing::Lines);
+        } else if seen.len() == HEADER.len() {
+            self.framing = Some(Framing::ContentLength);
+        }
+    }
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        match self.framing? {
+            _ if self.broken => None,
+            Framing::Lines => self.next_line(),
+            Framing::ContentLength => self.next_body(),
+        }
+    }
+
+    fn next_line(&mut self) -> Option<Vec<u8>> {
+        loop {
+            let end = self.bytes.iter().position(|byte| *byte == b'\n')?;
+            let line: Vec<u8> = self.bytes.drain(..=end).collect();
+            let line = line.trim_ascii();
+            if !line.is_empty() {
+                return Some(line.to_vec());
+            }
+        }
+    }
+
+    fn next_body(&mut self) -> Option<Vec<u8>> {
+        loop {
+            let blank = self.bytes.len() - self.bytes.trim_ascii_start().len();
+            self.bytes.drain(..blank);
+            let mut length = None;
+            let mut at = 0;
+            loop {
+                let end = at + self.bytes[at..].iter().position(|byte| *byte == b'\n')? + 1;
+                let line = String::from_utf8_lossy(&self.bytes[at..end]).trim().to_ascii_lowercase();
+                at = end;
+                match line.split_once(':') {
+                    _ if line.is_empty() => break,
+                    Some(("content-length", value)) => length = value.trim().parse::<usize>().ok(),
+                    Some(_) => {}
+                    None => length = None,
+                }
+            }
+            let Some(length) = length else {
+                self.broken = true;
+                return None;
+            };
+            if self.bytes.len() < at + length {
+                return None;
+            }
+            let body = self.bytes[at..at + length].to_vec();
+            self.bytes.drain(..at + length);
+            if !body.is_empty() {
+                return Some(body);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_bodies_are_found_wherever_the_bytes_are_cut() {
+        for (bytes, framing) in [
+            (&b"\n {\"a\":1}\r\n\n{}\nrest"[..], Framing::Lines),
+            (b"\r\ncontent-LENGTH: 7\r\nX: y\r\n\r\n{\"a\":1}Content-Length: 2\r\n\r\n{}", Framing::ContentLength),
+        ] {
+            for cut in 0..bytes.len() {
+                let mut written = Written::default();
+                let mut frames = written.push(&bytes[..cut]);
+                frames.extend(written.push(&bytes[cut..]));
+                assert_eq!(frames, [&b"{\"a\":1}"[..], b"{}"], "cut at {cut}");
+                assert_eq!(written.framing(), Some(framing));
+                assert_eq!(written.finish().is_some(), framing == Framing::Lines);
+            }
+        }
+    }
+}

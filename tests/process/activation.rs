@@ -1,0 +1,82 @@
+//! Socket activation: a daemon that is handed its socket serves it and leaves it to its maker.
+
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::harness::{Home, finish, script, until};
+
+/// The tool with which systemd's authors try this; machines without it cannot.
+fn is_installed(tool: &str) -> bool {
+    Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+#[test]
+fn a_daemon_serves_the_socket_that_it_is_handed() {
+    if !is_installed("systemd-socket-activate") {
+        return;
+    }
+    let home = Home::new();
+    fs::create_dir(home.path().join("run/acpd")).unwrap();
+    let socket = home.socket();
+    let mut activate = home.bare("systemd-socket-activate");
+    activate.args(["--listen", socket.to_str().unwrap(), "--setenv=HOME", "--setenv=XDG_RUNTIME_DIR"]);
+    activate.args([env!("CARGO_BIN_EXE_acpd"), "serve"]);
+    activate.env("SYSTEMD_LOG_LEVEL", "debug");
+    // It becomes the daemon when the first client connects, which is the harness looking whether anybody listens.
+    let mut daemon = home.start(activate);
+    let mut bridge = home.bridge();
+    bridge.open(&home.work());
+    let status = home.json(&["ctl", "status", "--json"]);
+    assert_eq!(status["pid"], daemon.id());
+
+    daemon.send(Signal::TERM);
+    assert!(daemon.wait().success());
+    assert!(socket.exists(), "the socket belongs to the service manager");
+    until("nobody to listen", || UnixStream::connect(&socket).is_err().then_some(()));
+}
+
+#[test]
+fn the_units_are_valid() {
+    if !is_installed("systemd-analyze") {
+        return;
+    }
+    let home = Home::new();
+    let units = home.path().join("units");
+    fs::create_dir(&units).unwrap();
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/systemd");
+    for name in ["acpd.socket", "acpd.service"] {
+        let text = fs::read_to_string(format!("{source}/{name}")).unwrap();
+        fs::write(units.join(name), text.replace("%h/.cargo/bin/acpd", env!("CARGO_BIN_EXE_acpd"))).unwrap();
+    }
+    let mut verify = home.bare("systemd-analyze");
+    verify.args(["verify", "--user"]).args([units.join("acpd.service"), units.join("acpd.socket")]);
+    let output = finish(verify);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && !said.contains("acpd."), "{said}");
+}
+
+#[test]
+fn a_handed_socket_does_not_reach_the_commands_of_the_agent() {
+    if !is_installed("systemd-socket-activate") {
+        return;
+    }
+    let home = Home::new();
+    fs::create_dir(home.path().join("run/acpd")).unwrap();
+    let mut activate = home.bare("systemd-socket-activate");
+    activate.args(["--listen", home.socket().to_str().unwrap(), "--setenv=HOME", "--setenv=XDG_RUNTIME_DIR"]);
+    activate.args([env!("CARGO_BIN_EXE_acpd"), "serve"]);
+    let _daemon = home.start(activate);
+    script(&home.work().join("look"), "env > seen; ls -l /proc/self/fd >> seen").unwrap();
+    let mut client = home.connect();
+    let session = client.open(&home.work());
+    let prompt = client.start_prompt(&session, "run the command: ./look");
+    let question = client.question();
+    client.allow(&question);
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], json!("end_turn"));
+    let seen = fs::read_to_string(home.work().join("seen")).unwrap();
+    assert!(!seen.contains("LISTEN_FDS") && !seen.contains("socket:"), "{seen}");
+}

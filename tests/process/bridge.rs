@@ -1,0 +1,207 @@
+//! The bridge: one daemon however many start, the editor's framing, and what the editor hears when something fails.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::harness::{Home, Peer, finish, is_alive, until};
+
+#[test]
+fn eight_bridges_at_once_share_the_one_daemon_that_one_of_them_starts() {
+    let home = Home::new();
+    let mut bridges: Vec<Peer> = (0..8).map(|_| home.bridge()).collect();
+    let waiting: Vec<u64> =
+        bridges.iter_mut().map(|bridge| bridge.request("initialize", json!({ "protocolVersion": 1 }))).collect();
+    for (bridge, id) in bridges.iter_mut().zip(waiting) {
+        assert_eq!(bridge.answer(id)["result"]["protocolVersion"], 1);
+    }
+    let sessions: HashSet<String> = bridges.iter_mut().map(|bridge| bridge.new_session(&home.work())).collect();
+    assert_eq!(sessions.len(), 8);
+
+    let status = home.json(&["ctl", "--json", "status"]);
+    assert_eq!(status["pid"], home.daemon().unwrap());
+    assert_eq!(status["sessions"], 8);
+    assert_eq!(status["connections"], 9);
+    let started = fs::read_to_string(home.state().join("daemon.log")).unwrap();
+    assert_eq!(started.matches("ready").count(), 1, "{started}");
+
+    // Whatever came on any stdout was a protocol message, or the harness would have said so.
+    for mut bridge in bridges {
+        bridge.close_input();
+        assert!(bridge.wait().success());
+        bridge.rest();
+    }
+}
+
+#[test]
+fn the_daemon_is_nobodys_child_and_outlives_the_bridge_that_started_it() {
+    let home = Home::new();
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    let daemon = home.daemon().unwrap();
+    let stat = fs::read_to_string(format!("/proc/{daemon}/stat")).unwrap();
+    let parent = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().to_owned();
+    assert_ne!(parent, bridge.id().to_string());
+    drop(bridge);
+    assert!(is_alive(daemon));
+    let mut other = home.bridge();
+    other.open(&home.work());
+    let live = home.json(&["ctl", "sessions", "--json"]);
+    let known = live["sessions"].as_array().unwrap().iter().any(|known| known["id"] == session.as_str());
+    assert!(known, "{live}");
+}
+
+/// The socket is named and the daemon keeps its state elsewhere, because the home of the password database is a real
+/// one; where things are found with PATH alone is a pure rule, tested in `paths`.
+#[test]
+fn a_bridge_with_nothing_but_path_in_its_environment_works() {
+    let home = Home::new();
+    let mut serve = home.acpd(&["serve"]);
+    serve.env_remove("HOME").env("XDG_STATE_HOME", home.path().join("state"));
+    serve.env("XDG_CONFIG_HOME", home.path().join("config"));
+    let _daemon = home.start(serve);
+
+    let socket = home.socket();
+    let mut bare = home.acpd(&["acp", "--socket", socket.to_str().unwrap()]);
+    bare.env_remove("HOME").env_remove("XDG_RUNTIME_DIR");
+    assert_eq!(bare.get_envs().filter(|(_, value)| value.is_some()).count(), 1);
+    let mut bridge = Peer::spawn(bare);
+    let session = bridge.open(&home.work());
+    assert_eq!(bridge.prompt(&session, "list the files")["result"]["stopReason"], "end_turn");
+}
+
+#[test]
+fn what_was_asked_before_stdin_ended_is_answered() {
+    let home = Home::new();
+    let mut bridge = home.bridge();
+    bridge.request("initialize", json!({ "protocolVersion": 1 }));
+    // The last line has no end.
+    bridge.raw(br#"{"jsonrpc":"2.0","id":"last","method":"session/list","params":{}}"#);
+    bridge.close_input();
+    let answered: Vec<_> = bridge.rest().into_iter().map(|mut message| message["id"].take()).collect();
+    assert_eq!(answered, [json!(1), json!("last")]);
+    assert!(bridge.wait().success());
+}
+
+#[test]
+fn a_turn_that_goes_on_does_not_keep_the_bridge_from_ending() {
+    let home = Home::new();
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    bridge.start_prompt(&session, "run the command: sleep 100");
+    bridge.question();
+    let closed = Instant::now();
+    bridge.close_input();
+    assert!(bridge.wait().success());
+    assert!(closed.elapsed() < Duration::from_secs(5));
+    until("the question to wait for somebody", || {
+        let live = home.json(&["ctl", "sessions", "--json"]);
+        let session = &live["sessions"][0];
+        (session["state"] == "waiting" && session["clients"] == json!([])).then_some(())
+    });
+}
+
+#[test]
+fn an_editor_that_frames_by_length_is_answered_in_kind() {
+    let home = Home::new();
+    let mut bridge = home.acpd(&["acp"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    // The body is spread over lines, which the socket's framing does not allow.
+    let body = "{\n  \"jsonrpc\": \"2.0\",\r\n  \"id\": 1.0,\n  \"method\": \"initialize\",\n  \"params\": {\"protocolVersion\": 1}\n}";
+    let mut stdin = bridge.stdin.take().unwrap();
+    write!(stdin, "Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+    drop(stdin);
+    let mut said = String::new();
+    bridge.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(bridge.wait().unwrap().success());
+    let (header, body) = said.split_once("\r\n\r\n").unwrap();
+    assert_eq!(header, format!("Content-Length: {}", body.len()));
+    assert!(body.contains(r#""id":1.0,"#) && body.contains(r#""protocolVersion":1"#), "{body}");
+}
+
+#[test]
+fn a_start_that_fails_is_told_to_the_editor_and_the_bridge_stays() {
+    let home = Home::new();
+    fs::create_dir_all(home.state().parent().unwrap()).unwrap();
+    fs::write(home.state(), "a file where the state folder should be").unwrap();
+    let mut bridge = home.bridge();
+    for _ in 0..2 {
+        let error = bridge.ask_in_vain("initialize", json!({ "protocolVersion": 1 }));
+        assert_eq!(error["code"], -32603);
+        assert!(error["data"]["reason"].as_str().unwrap().contains(".local/state/acpd"), "{error}");
+        assert!(error["data"]["hint"].is_string(), "{error}");
+    }
+    bridge.notify("session/cancel", json!({ "sessionId": "x" }));
+    bridge.raw(b"rubbish\n");
+    assert_eq!(bridge.next()["id"], json!(null));
+    bridge.close_input();
+    assert!(bridge.wait().success());
+}
+
+#[test]
+fn a_broken_configuration_is_told_to_the_editor_with_its_line() {
+    let home = Home::new();
+    let folder = home.path().join("home/.config/acpd");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("config.toml"), "[session]\nmode = \"loud\"\n").unwrap();
+    let error = home.bridge().ask_in_vain("initialize", json!({ "protocolVersion": 1 }));
+    let reason = error["data"]["reason"].as_str().unwrap();
+    assert!(reason.contains("config.toml:2: session.mode: unknown value `loud`"), "{reason}");
+}
+
+#[test]
+fn a_daemon_of_another_home_is_an_error_and_not_another_history() {
+    let home = Home::new();
+    let _daemon = home.serve();
+    let mut stranger = home.acpd(&["acp"]);
+    stranger.env("HOME", home.path().join("work"));
+    let mut bridge = Peer::spawn(stranger);
+    let error = bridge.ask_in_vain("initialize", json!({ "protocolVersion": 1 }));
+    assert!(error.to_string().contains("home"), "{error}");
+    assert_eq!(home.json(&["ctl", "sessions", "--json"]), json!({ "sessions": [] }));
+}
+
+#[test]
+fn requests_that_wait_when_the_daemon_dies_are_answered_once_and_may_be_tried_again() {
+    let home = Home::new();
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    let prompt = bridge.start_prompt(&session, "run the command: sleep 100");
+    bridge.question();
+    home.kill_daemon();
+    let answer = bridge.answer(prompt);
+    assert_eq!(answer["error"]["code"], -32603);
+    assert_eq!(answer["error"]["data"]["retry"], true);
+    let refused = bridge.ask_in_vain("session/list", json!({}));
+    assert_eq!(refused["data"]["retry"], true);
+    bridge.close_input();
+    assert!(bridge.rest().is_empty());
+    assert!(bridge.wait().success());
+}
+
+#[test]
+fn a_bridge_whose_editor_no_longer_reads_ends() {
+    let home = Home::new();
+    let (editor, bridge_end) = UnixStream::pair().unwrap();
+    let mut command = home.acpd(&["acp"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::from(std::os::fd::OwnedFd::from(bridge_end)));
+    let mut bridge = command.spawn().unwrap();
+    drop(command);
+    drop(editor);
+    let mut stdin = bridge.stdin.take().unwrap();
+    stdin.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{}}\n").unwrap();
+    assert!(until("the bridge to end", || bridge.try_wait().unwrap()).success());
+}
+
+#[test]
+fn help_and_version_do_not_need_a_home() {
+    let home = Home::new();
+    let mut command = home.acpd(&["--help"]);
+    command.env_clear();
+    let help = String::from_utf8(finish(command).stdout).unwrap();
+    assert!(help.contains("acp") && !help.contains("detach"), "{help}");
+}

@@ -1,0 +1,119 @@
+//! `ctl`: what it shows, that it starts nothing, and that the agent's own commands cannot use it.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::harness::{Home, Peer, script, until};
+
+#[test]
+fn without_a_daemon_it_says_so_and_starts_none() {
+    let home = Home::new();
+    let output = home.run(&["ctl", "sessions"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.is_empty());
+    assert!(String::from_utf8(output.stderr).unwrap().starts_with("acpd: no daemon runs at "));
+    assert!(!home.path().join("run/acpd").exists());
+}
+
+#[test]
+fn sessions_are_shown_with_what_they_do_and_for_whom() {
+    let home = Home::new();
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    bridge.start_prompt(&session, "run the command: sleep 100");
+    bridge.question();
+    let live = home.json(&["ctl", "sessions", "--json"]);
+    let card = &live["sessions"][0];
+    assert_eq!(card["state"], "waiting");
+    assert_eq!(card["clients"], json!(["test"]));
+    assert_eq!((&card["model"], &card["mode"]), (&json!("rehearsal"), &json!("full")));
+
+    let table = home.stdout(&["ctl", "sessions"]);
+    let lines: Vec<&str> = table.lines().collect();
+    let titles: Vec<&str> = lines[0].split_whitespace().collect();
+    assert_eq!(titles, ["ID", "STATE", "TURN", "CLIENTS", "MODEL", "MODE", "TITLE", "CWD"]);
+    assert!(lines[1].starts_with(&session) && lines[1].contains("waiting"), "{table}");
+
+    let connections = home.stdout(&["ctl", "connections"]);
+    assert!(connections.contains("test") && connections.contains(&bridge.id().to_string()), "{connections}");
+    assert!(home.stdout(&["ctl", "status"]).contains("store        open"));
+}
+
+#[test]
+fn stored_sessions_are_listed_too_when_asked_for() {
+    let home = Home::new();
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    bridge.prompt(&session, "list the files");
+    assert_eq!(home.stdout(&["ctl", "stop"]), "stopped\n");
+    home.bridge().initialize();
+    assert!(home.stdout(&["ctl", "sessions"]).starts_with("no sessions in memory"));
+    assert!(home.stdout(&["ctl", "sessions", "--all"]).contains(&session));
+    assert_eq!(home.json(&["ctl", "sessions", "--all", "--json"])["sessions"][0]["sessionId"], session.as_str());
+}
+
+#[test]
+fn stop_ends_the_daemon_and_the_next_bridge_starts_another() {
+    let home = Home::new();
+    home.bridge().initialize();
+    let first = home.daemon().unwrap();
+    assert_eq!(home.stdout(&["ctl", "stop"]), "stopped\n");
+    assert_eq!(home.daemon(), None);
+    assert!(!home.socket().exists());
+    home.bridge().initialize();
+    assert_ne!(home.daemon().unwrap(), first);
+}
+
+/// A command must not answer its own permission question, however it tries to look like somebody else.
+#[test]
+fn a_command_that_the_agent_runs_cannot_connect_to_the_daemon() {
+    let home = Home::new();
+    let attempt = format!("{} ctl sessions > \"$1\" 2>&1; echo done >> \"$1\"", env!("CARGO_BIN_EXE_acpd"));
+    script(&home.work().join("attempt"), &attempt).unwrap();
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    for (name, command) in [("plain", "./attempt plain"), ("escaped", "(setsid ./attempt escaped &) ; sleep 100")] {
+        let prompt = bridge.start_prompt(&session, &format!("run the command: {command}"));
+        let question = bridge.question();
+        bridge.allow(&question);
+        let said = until("the attempt to end", || {
+            fs::read_to_string(home.work().join(name)).ok().filter(|said| said.ends_with("done\n"))
+        });
+        assert!(said.contains("the agent's own commands may not connect"), "{said}");
+        bridge.notify("session/cancel", json!({ "sessionId": session }));
+        bridge.answer(prompt);
+    }
+}
+
+#[test]
+fn a_bridge_that_the_agent_runs_is_told_why_it_may_not() {
+    let home = Home::new();
+    script(
+        &home.work().join("attempt"),
+        &format!(
+            "echo '{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{{}}}}' | {} acp > answer",
+            env!("CARGO_BIN_EXE_acpd")
+        ),
+    )
+    .unwrap();
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    let prompt = bridge.start_prompt(&session, "run the command: ./attempt");
+    let question = bridge.question();
+    bridge.allow(&question);
+    bridge.answer(prompt);
+    let answer: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(home.work().join("answer")).unwrap()).unwrap();
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(1), &json!(-32600)));
+    assert!(answer["error"]["data"]["reason"].as_str().unwrap().contains("may not connect"), "{answer}");
+}
+
+#[test]
+fn a_table_goes_whole_into_a_pipe() {
+    let home = Home::new();
+    let mut bridge = Peer::spawn(home.acpd(&["acp"]));
+    bridge.open(&home.work());
+    let table = home.stdout(&["ctl", "sessions"]);
+    assert!(table.contains(home.work().to_str().unwrap()), "{table}");
+}

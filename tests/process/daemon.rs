@@ -1,0 +1,174 @@
+//! The daemon's life: one at a time, its socket, signals, and what it tells a service manager.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::harness::{DEADLINE, Home, Peer, finish};
+
+#[test]
+fn a_second_daemon_says_so_and_leaves_the_first_alone() {
+    let home = Home::new();
+    let first = home.serve();
+    let mut client = home.connect();
+    client.initialize();
+
+    let second = home.run(&["serve"]);
+    assert_eq!(second.status.code(), Some(1));
+    let said = String::from_utf8(second.stderr).unwrap();
+    assert!(said.contains("a daemon already serves") && said.contains(&first.id().to_string()), "{said}");
+
+    client.new_session(&home.work());
+    home.connect().initialize();
+}
+
+#[test]
+fn two_daemons_do_not_share_a_state_folder() {
+    let home = Home::new();
+    let _first = home.serve();
+    let other = home.path().join("other");
+    let started = std::time::Instant::now();
+    let second = home.run(&["serve", "--socket", other.join("acpd/x.sock").to_str().unwrap()]);
+    assert_eq!(second.status.code(), Some(1));
+    let said = String::from_utf8(second.stderr).unwrap();
+    assert!(said.contains("a daemon already uses"), "{said}");
+    assert!(started.elapsed() < DEADLINE);
+}
+
+#[test]
+fn a_stale_socket_is_replaced() {
+    let home = Home::new();
+    fs::create_dir(home.path().join("run/acpd")).unwrap();
+    drop(UnixListener::bind(home.socket()).unwrap());
+    let _daemon = home.serve();
+    home.connect().initialize();
+}
+
+#[test]
+fn a_socket_that_somebody_else_listens_on_is_left_to_them() {
+    let home = Home::new();
+    fs::create_dir(home.path().join("run/acpd")).unwrap();
+    let listener = UnixListener::bind(home.socket()).unwrap();
+    let output = home.run(&["serve"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("somebody else listens"));
+    listener.set_nonblocking(true).unwrap();
+    listener.accept().expect("the probe arrived here");
+    UnixStream::connect(home.socket()).unwrap();
+}
+
+#[test]
+fn the_socket_is_for_its_owner_only() {
+    let home = Home::new();
+    let _daemon = home.serve();
+    let mode = |path| fs::metadata(path).unwrap().mode() & 0o777;
+    assert_eq!(mode(home.path().join("run/acpd")), 0o700);
+    assert_eq!(mode(home.socket()), 0o600);
+    assert_eq!(mode(home.state()), 0o700);
+}
+
+#[test]
+fn a_path_beyond_the_kernels_limit_works_for_all_programs() {
+    let home = Home::new();
+    let socket = home.path().join("d".repeat(120)).join("acpd/acpd.sock");
+    let socket = socket.to_str().unwrap();
+    let mut bridge = Peer::spawn(home.acpd(&["acp", "--socket", socket]));
+    bridge.open(&home.work());
+    let status = home.json(&["ctl", "status", "--json", "--socket", socket]);
+    assert_eq!(status["sessions"], 1);
+    assert_eq!(home.stdout(&["ctl", "stop", "--socket", socket]), "stopped\n");
+}
+
+#[test]
+fn a_signal_ends_it_in_good_order() {
+    for end in [Signal::TERM, Signal::INT] {
+        let home = Home::new();
+        let mut daemon = home.serve();
+        let mut client = home.connect();
+        let session = client.open(&home.work());
+        let prompt = client.start_prompt(&session, "run the command: sleep 100");
+        client.question();
+        daemon.send(end);
+        assert_eq!(client.answer(prompt)["result"]["stopReason"], "cancelled");
+        assert!(daemon.wait().success());
+        assert!(!home.socket().exists());
+
+        let _again = home.serve();
+        let mut client = home.connect();
+        client.initialize();
+        client.ask("session/load", json!({ "sessionId": session, "cwd": home.work(), "mcpServers": [] }));
+        assert!(client.heard.iter().any(|message| message.to_string().contains("sleep 100")));
+    }
+}
+
+#[test]
+fn a_hang_up_changes_nothing() {
+    let home = Home::new();
+    let daemon = home.serve();
+    let mut client = home.connect();
+    client.initialize();
+    daemon.send(Signal::HUP);
+    client.new_session(&home.work());
+    home.connect().initialize();
+}
+
+#[test]
+fn a_service_manager_hears_when_it_is_ready_alive_and_stopping() {
+    let home = Home::new();
+    let path = home.path().join("notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(DEADLINE)).unwrap();
+    let hear = || {
+        let mut message = [0; 200];
+        let length = manager.recv(&mut message).expect("the manager hears something");
+        String::from_utf8_lossy(&message[..length]).trim().to_owned()
+    };
+    let mut serve = home.acpd(&["serve"]);
+    serve.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", Duration::from_millis(50).as_micros().to_string());
+    let mut daemon = home.start(serve);
+    assert_eq!(hear(), "READY=1");
+    assert_eq!(hear(), "WATCHDOG=1");
+    assert_eq!(hear(), "WATCHDOG=1");
+    daemon.send(Signal::TERM);
+    while hear() != "STOPPING=1" {}
+    assert!(daemon.wait().success());
+}
+
+#[test]
+fn a_daemon_without_free_descriptors_serves_again_when_some_come_free() {
+    let home = Home::new();
+    let mut limited = home.bare("sh");
+    limited.args(["-c", "ulimit -n 64; exec \"$0\" serve", env!("CARGO_BIN_EXE_acpd")]);
+    let daemon = home.start(limited);
+    let crowd: Vec<UnixStream> = (0..100).map(|_| UnixStream::connect(home.socket()).unwrap()).collect();
+    let mut late = home.connect();
+    let asked = late.request("initialize", json!({ "protocolVersion": 1 }));
+    assert!(late.is_silent(), "the daemon has descriptors to spare, so this tests nothing");
+    let before = cpu_ticks(daemon.id());
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(cpu_ticks(daemon.id()) - before < 20, "the daemon spins while it cannot accept");
+    drop(crowd);
+    assert_eq!(late.answer(asked)["result"]["protocolVersion"], 1);
+}
+
+/// Hundredths of a second that a process has computed for.
+fn cpu_ticks(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+#[test]
+fn a_folder_that_is_open_to_others_is_refused() {
+    let home = Home::new();
+    let open = home.path().join("open");
+    fs::create_dir(&open).unwrap();
+    fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let output = finish(home.acpd(&["serve", "--socket", open.join("x.sock").to_str().unwrap()]));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("chmod 700"));
+}

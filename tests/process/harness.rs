@@ -1,0 +1,222 @@
+//! What a test needs to start the real program in a home of its own and to talk to it line by line.
+
+mod peer;
+
+use std::fs;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+use tempfile::TempDir;
+
+pub use peer::Peer;
+
+/// How long anything may take. Generous, because tests share the machine.
+pub const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Waits for a condition, and gives what it gives.
+#[track_caller]
+pub fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        if let Some(found) = condition() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether a process runs; one that is dead but not yet collected does not.
+pub fn is_alive(pid: u32) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+    !matches!(state, Some('Z' | 'X') | None)
+}
+
+pub fn signal(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    let _ = rustix::process::kill_process(pid, signal);
+}
+
+/// A user's world in a temporary folder. Dropping it ends the daemon that serves it.
+pub struct Home {
+    folder: TempDir,
+}
+
+impl Home {
+    pub fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("acpd-").tempdir().unwrap();
+        for name in ["home", "run", "work"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        Self { folder }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The folder in which everything is started.
+    pub fn work(&self) -> PathBuf {
+        self.path().join("work")
+    }
+
+    pub fn state(&self) -> PathBuf {
+        self.path().join("home/.local/state/acpd")
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.path().join("run/acpd/acpd.sock")
+    }
+
+    /// The program with nothing in its environment but what is named here.
+    pub fn acpd(&self, args: &[&str]) -> Command {
+        let mut command = self.bare(env!("CARGO_BIN_EXE_acpd"));
+        command.args(args);
+        command
+    }
+
+    /// Another program in the same surroundings.
+    pub fn bare(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.path().join("home"))
+            .env("XDG_RUNTIME_DIR", self.path().join("run"))
+            .current_dir(self.work())
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub fn run(&self, args: &[&str]) -> Output {
+        finish(self.acpd(args))
+    }
+
+    /// Runs to the end and gives its stdout; it must succeed.
+    #[track_caller]
+    pub fn stdout(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert!(output.status.success(), "acpd {args:?} failed: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[track_caller]
+    pub fn json(&self, args: &[&str]) -> serde_json::Value {
+        serde_json::from_str(&self.stdout(args)).unwrap()
+    }
+
+    pub fn bridge(&self) -> Peer {
+        Peer::spawn(self.acpd(&["acp"]))
+    }
+
+    /// A client on the socket itself, without a bridge.
+    pub fn connect(&self) -> Peer {
+        Peer::over(UnixStream::connect(self.socket()).unwrap())
+    }
+
+    /// A daemon in the foreground, ready for clients.
+    pub fn serve(&self) -> Daemon {
+        self.start(self.acpd(&["serve"]))
+    }
+
+    /// A daemon started in some other way. Its log goes to a file.
+    pub fn start(&self, mut command: Command) -> Daemon {
+        let log = fs::File::options().create(true).append(true).open(self.path().join("log")).unwrap();
+        let mut daemon = Daemon(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
+        until("the daemon to listen", || {
+            assert_eq!(daemon.0.try_wait().unwrap(), None, "the daemon ended: {}", self.log());
+            UnixStream::connect(self.socket()).ok()
+        });
+        daemon
+    }
+
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.path().join("log")).unwrap_or_default()
+    }
+
+    /// The daemon that serves this home, whoever started it.
+    pub fn daemon(&self) -> Option<u32> {
+        let lock = fs::read_to_string(self.path().join("run/acpd/acpd.sock.lock")).ok()?;
+        let pid = lock.trim().parse().ok()?;
+        // A process id is only trusted if the process says that it is ours.
+        let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let mark = self.path().as_os_str().as_encoded_bytes();
+        let marked = |text: &[u8]| text.windows(mark.len()).any(|window| window == mark);
+        ((marked(&command) || marked(&environment)) && is_alive(pid)).then_some(pid)
+    }
+
+    #[track_caller]
+    pub fn kill_daemon(&self) {
+        let pid = self.daemon().expect("a daemon runs");
+        signal(pid, Signal::KILL);
+        until("the daemon to be gone", || (!is_alive(pid)).then_some(()));
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if let Some(pid) = self.daemon() {
+            signal(pid, Signal::KILL);
+            let deadline = Instant::now() + DEADLINE;
+            while is_alive(pid) && Instant::now() < deadline {
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+}
+
+/// A daemon that is a child of the test.
+pub struct Daemon(Child);
+
+impl Daemon {
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub fn send(&self, what: Signal) {
+        signal(self.id(), what);
+    }
+
+    #[track_caller]
+    pub fn wait(&mut self) -> ExitStatus {
+        until("the daemon to end", || self.0.try_wait().unwrap())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs a command to its end, or ends it at the deadline.
+#[track_caller]
+pub fn finish(mut command: Command) -> Output {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = child.id();
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || sender.send(child.wait_with_output()));
+    match receiver.recv_timeout(DEADLINE) {
+        Ok(output) => output.unwrap(),
+        Err(_) => {
+            signal(pid, Signal::KILL);
+            panic!("{command:?} did not end");
+        }
+    }
+}
+
+/// Writes a script that can be run.
+pub fn script(path: &Path, text: &str) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::write(path, format!("#!/bin/sh\n{text}\n"))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+}

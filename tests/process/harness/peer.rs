@@ -1,0 +1,232 @@
+//! The other end of a conversation: an editor at a bridge, or a client on the socket. Writes raw JSON and reads whole
+//! lines, each of which must be a protocol message.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{DEADLINE, until};
+
+/// Where the peer writes to. Dropping a socket does not end it here, since the reader has it too.
+enum Input {
+    Pipe(ChildStdin),
+    Socket(UnixStream),
+}
+
+pub struct Peer {
+    input: Option<Input>,
+    lines: Receiver<Result<Value, String>>,
+    child: Option<Child>,
+    sent: u64,
+    /// Notifications and requests that came while something else was waited for.
+    pub heard: Vec<Value>,
+}
+
+impl Peer {
+    pub fn spawn(mut command: Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Self::new(Some(child), Input::Pipe(input), output)
+    }
+
+    pub fn over(stream: UnixStream) -> Self {
+        Self::new(None, Input::Socket(stream.try_clone().unwrap()), stream)
+    }
+
+    fn new(child: Option<Child>, input: Input, output: impl Read + Send + 'static) -> Self {
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines() {
+                let Ok(line) = line else { return };
+                if sender.send(message(&line)).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { input: Some(input), lines, child, sent: 0, heard: Vec::new() }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.as_ref().expect("a process").id()
+    }
+
+    /// Bytes as they are. A peer that has gone is no failure of the writer's.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        let _ = match self.input.as_mut().expect("the input is open") {
+            Input::Pipe(pipe) => pipe.write_all(bytes),
+            Input::Socket(socket) => socket.write_all(bytes),
+        };
+    }
+
+    pub fn say(&mut self, message: &Value) {
+        self.raw(format!("{message}\n").as_bytes());
+    }
+
+    pub fn notify(&mut self, method: &str, params: Value) {
+        self.say(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+    }
+
+    /// Sends a request and gives its id.
+    pub fn request(&mut self, method: &str, params: Value) -> u64 {
+        self.sent += 1;
+        self.say(&json!({ "jsonrpc": "2.0", "id": self.sent, "method": method, "params": params }));
+        self.sent
+    }
+
+    /// The answer to a request, whole.
+    #[track_caller]
+    pub fn answer(&mut self, id: u64) -> Value {
+        loop {
+            let message = self.next();
+            if message["id"] == id && message.get("method").is_none() {
+                return message;
+            }
+            self.heard.push(message);
+        }
+    }
+
+    #[track_caller]
+    pub fn ask(&mut self, method: &str, params: Value) -> Value {
+        let id = self.request(method, params);
+        let mut answer = self.answer(id);
+        assert_eq!(answer.get("error"), None, "{method} failed");
+        answer["result"].take()
+    }
+
+    #[track_caller]
+    pub fn ask_in_vain(&mut self, method: &str, params: Value) -> Value {
+        let id = self.request(method, params);
+        let mut answer = self.answer(id);
+        assert_eq!(answer.get("result"), None, "{method} succeeded");
+        answer["error"].take()
+    }
+
+    /// The next message.
+    #[track_caller]
+    pub fn next(&mut self) -> Value {
+        match self.lines.recv_timeout(DEADLINE) {
+            Ok(Ok(message)) => message,
+            Ok(Err(line)) => panic!("not a protocol message: {line}"),
+            Err(RecvTimeoutError::Timeout) => panic!("waited in vain for a message; heard {:#?}", self.heard),
+            Err(RecvTimeoutError::Disconnected) => panic!("the other side hung up; heard {:#?}", self.heard),
+        }
+    }
+
+    /// The next message for which `wanted` holds; the others are kept.
+    #[track_caller]
+    pub fn wait_for(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let message = self.next();
+            if wanted(&message) {
+                return message;
+            }
+            self.heard.push(message);
+        }
+    }
+
+    /// Everything up to the end of the output.
+    #[track_caller]
+    pub fn rest(&mut self) -> Vec<Value> {
+        let mut rest = Vec::new();
+        loop {
+            match self.lines.recv_timeout(DEADLINE) {
+                Ok(Ok(message)) => rest.push(message),
+                Ok(Err(line)) => panic!("not a protocol message: {line}"),
+                Err(RecvTimeoutError::Timeout) => panic!("the output does not end"),
+                Err(RecvTimeoutError::Disconnected) => return rest,
+            }
+        }
+    }
+
+    /// True if nothing comes for a moment.
+    pub fn is_silent(&mut self) -> bool {
+        self.lines.recv_timeout(Duration::from_millis(200)).is_err()
+    }
+
+    pub fn close_input(&mut self) {
+        if let Some(Input::Socket(socket)) = self.input.take() {
+            let _ = socket.shutdown(Shutdown::Write);
+        }
+    }
+
+    #[track_caller]
+    pub fn wait(&mut self) -> ExitStatus {
+        let child = self.child.as_mut().expect("a process");
+        until("the process to end", || child.try_wait().unwrap())
+    }
+
+    #[track_caller]
+    pub fn initialize(&mut self) -> Value {
+        self.ask("initialize", json!({ "protocolVersion": 1, "clientInfo": { "name": "test", "version": "1" } }))
+    }
+
+    #[track_caller]
+    pub fn new_session(&mut self, cwd: &Path) -> String {
+        let opened = self.ask("session/new", json!({ "cwd": cwd, "mcpServers": [] }));
+        opened["sessionId"].as_str().unwrap().to_owned()
+    }
+
+    /// Initializes and opens a session.
+    #[track_caller]
+    pub fn open(&mut self, cwd: &Path) -> String {
+        self.initialize();
+        self.new_session(cwd)
+    }
+
+    pub fn start_prompt(&mut self, session: &str, text: &str) -> u64 {
+        let prompt = json!([{ "type": "text", "text": text }]);
+        self.request("session/prompt", json!({ "sessionId": session, "prompt": prompt }))
+    }
+
+    /// Runs a turn to its end and gives the answer.
+    #[track_caller]
+    pub fn prompt(&mut self, session: &str, text: &str) -> Value {
+        let id = self.start_prompt(session, text);
+        self.answer(id)
+    }
+
+    /// Waits for a permission question and gives its id.
+    #[track_caller]
+    pub fn question(&mut self) -> Value {
+        let mut question = self.wait_for(|message| message["method"] == "session/request_permission");
+        question["id"].take()
+    }
+
+    pub fn allow(&mut self, question: &Value) {
+        let outcome = json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } });
+        self.say(&json!({ "jsonrpc": "2.0", "id": question, "result": outcome }));
+    }
+
+    /// All text that the agent said in what was heard so far.
+    pub fn agent_text(&self) -> String {
+        let updates = self.heard.iter().map(|message| &message["params"]["update"]);
+        let chunks = updates.filter(|update| update["sessionUpdate"] == "agent_message_chunk");
+        chunks.filter_map(|update| update["content"]["text"].as_str()).collect()
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        if let Some(Input::Socket(socket)) = self.input.take() {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn message(line: &str) -> Result<Value, String> {
+    match serde_json::from_str::<Value>(line) {
+        Ok(message) if message["jsonrpc"] == "2.0" => Ok(message),
+        _ => Err(line.to_owned()),
+    }
+}

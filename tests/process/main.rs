@@ -1,0 +1,15 @@
+//! The real binary: sockets, bridges, signals and crashes. What needs no process is tested in `conversations`.
+//!
+//! Every test has a home of its own, ends what it started by process id, and waits for conditions with a deadline.
+
+mod harness;
+
+mod activation;
+mod ask;
+mod bad_input;
+mod bridge;
+mod crash;
+mod ctl;
+mod daemon;
+mod sdk;
+mod trouble;
