@@ -3,6 +3,7 @@
 //! Started by the `House` for each accepted pair of reader and writer; ends with its client. It attaches to sessions, whose
 //! events its cursors bring in order, and it answers each request exactly once. Sessions outlive it.
 
+mod account;
 mod attachment;
 mod calls;
 mod helping;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::account::Accounts;
 use domain::history::History;
 use domain::model::Catalogue;
 use domain::tool::Toolbox;
@@ -15,6 +16,7 @@ pub struct Ports {
     pub toolbox: Arc<dyn Toolbox>,
     pub history: Arc<dyn History>,
     pub folders: Arc<dyn Folders>,
+    pub accounts: Arc<dyn Accounts>,
     pub settings: Settings,
 }
 

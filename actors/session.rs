@@ -22,7 +22,7 @@ use tokio::sync::watch;
 
 pub(crate) use commands::{
     Answer, AnswerOpen, Attach, Attached, Cancel, Configure, From, Latest, Presence, Prompt, PutAway, Recorded,
-    Refused, Rename, Resubmit, Withdraw,
+    Refused, Rename, Resubmit, Tell, Withdraw,
 };
 pub(crate) use slash::COMMANDS;
 

@@ -6,22 +6,29 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::Duration;
 use std::{fs, io};
 
+use acpd_actors::{Unattended, WhenBusy};
 use anyhow::Context;
 use config::builder::DefaultState;
 use config::{ConfigBuilder, ConfigError, FileFormat};
 use domain::{Approval, Mode};
+use models::ModelsConfig;
 use serde::{Deserialize, Deserializer, de};
 
 const DEFAULTS: &str = include_str!("defaults.toml");
 const PREFIX: &str = "ACPD";
 const SEPARATOR: &str = "__";
 
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     pub session: Session,
+    pub protocol: Protocol,
+    #[serde(default)]
+    pub models: ModelsConfig,
+    pub login: Login,
     pub limits: Limits,
     pub history: History,
     pub log: Log,
@@ -35,6 +42,31 @@ pub struct Session {
     #[serde(deserialize_with = "approval")]
     pub approval: Approval,
     pub max_requests: u32,
+    #[serde(deserialize_with = "when_busy")]
+    pub when_busy: WhenBusy,
+    #[serde(deserialize_with = "unattended")]
+    pub unattended: Unattended,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Protocol {
+    pub strict: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Login {
+    pub github: GithubLogin,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GithubLogin {
+    pub client_id: String,
+    pub device_url: String,
+    pub token_url: String,
+    pub scope: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -62,6 +94,28 @@ fn mode<'de, D: Deserializer<'de>>(value: D) -> Result<Mode, D::Error> {
 
 fn approval<'de, D: Deserializer<'de>>(value: D) -> Result<Approval, D::Error> {
     one_of(value, Approval::from_id, Approval::ALL.map(Approval::id))
+}
+
+fn when_busy<'de, D: Deserializer<'de>>(value: D) -> Result<WhenBusy, D::Error> {
+    let known = |given: &str| match given {
+        "refuse" => Some(WhenBusy::Refuse),
+        "queue" => Some(WhenBusy::Queue),
+        _ => None,
+    };
+    one_of(value, known, ["refuse", "queue"])
+}
+
+/// `wait`, `deny`, or a number of seconds such as `90s`.
+fn unattended<'de, D: Deserializer<'de>>(value: D) -> Result<Unattended, D::Error> {
+    let known = |given: &str| match given {
+        "wait" => Some(Unattended::Wait),
+        "deny" => Some(Unattended::Deny),
+        limit => {
+            let seconds = limit.strip_suffix('s').and_then(|number| number.parse().ok());
+            seconds.map(|seconds| Unattended::DenyAfter(Duration::from_secs(seconds)))
+        }
+    };
+    one_of(value, known, ["wait", "deny", "a time such as 90s"])
 }
 
 fn one_of<'de, D: Deserializer<'de>, T, const N: usize>(
@@ -252,7 +306,16 @@ mod tests {
     #[test]
     fn no_file_means_the_defaults() {
         let config = load(Path::new("/nowhere/config.toml"), [], &[]).unwrap();
-        assert_eq!(config.session, Session { mode: Mode::Full, approval: Approval::Ask, max_requests: 100 });
+        assert_eq!(
+            config.session,
+            Session {
+                mode: Mode::Full,
+                approval: Approval::Ask,
+                max_requests: 100,
+                when_busy: WhenBusy::Refuse,
+                unattended: Unattended::Wait
+            }
+        );
         assert_eq!(config.limits, Limits { frame: 64 << 20, outbox: 8 << 20 });
     }
 
@@ -261,7 +324,16 @@ mod tests {
         let text = "[session]\nmode = \"safe\"\napproval = \"never\"\nmax_requests = 3\n";
         let environment = [("ACPD__SESSION__APPROVAL", "accept-edits"), ("ACPD__SESSION__MAX_REQUESTS", "4")];
         let config = load_text(text, &environment, &["session.max_requests=5"]).unwrap();
-        assert_eq!(config.session, Session { mode: Mode::Safe, approval: Approval::AcceptEdits, max_requests: 5 });
+        assert_eq!(
+            config.session,
+            Session {
+                mode: Mode::Safe,
+                approval: Approval::AcceptEdits,
+                max_requests: 5,
+                when_busy: WhenBusy::Refuse,
+                unattended: Unattended::Wait
+            }
+        );
     }
 
     #[test]
@@ -282,12 +354,12 @@ mod tests {
             ("[session\n", &[], &[]),
         ]);
         expect![[r#"
-            DIR/config.toml:3: session.mdoe: unknown key, expected one of `mode`, `approval`, `max_requests`
+            DIR/config.toml:3: session.mdoe: unknown key, expected one of `mode`, `approval`, `max_requests`, `when_busy`, `unattended`
             DIR/config.toml:2: session.mode: unknown value `fulll`, expected full, read-only, safe, sandbox
             DIR/config.toml:3: limits.frame: expected an integer, found string "much"
             DIR/config.toml:2: limits.frame: must be at least 4096, is 1
             DIR/config.toml:1: limits.frame: expected an unsigned 64 bit or less integer, found 64-bit integer `-1`
-            DIR/config.toml:1: sesion: unknown key, expected one of `session`, `limits`, `history`, `log`
+            DIR/config.toml:1: sesion: unknown key, expected one of `session`, `protocol`, `models`, `login`, `limits`, `history`, `log`
             DIR/config.toml:2: log.filter: error parsing level filter: expected one of "off", "error", "warn", "info", "debug", "trace", or a number 0-5
             DIR/config.toml: TOML parse error at line 1, column 9
               |
@@ -305,7 +377,7 @@ mod tests {
             ("", &[], &["session.mode"]),
         ]);
         expect![[r#"
-            ACPD__SESSION__MDOE: session.mdoe: unknown key, expected one of `mode`, `approval`, `max_requests`
+            ACPD__SESSION__MDOE: session.mdoe: unknown key, expected one of `mode`, `approval`, `max_requests`, `when_busy`, `unattended`
             ACPD__LIMITS__FRAME: limits.frame: expected an integer, found string "x"
             --set: session.mode: unknown value `x`, expected full, read-only, safe, sandbox
             --set session.mode: not of the form KEY=VALUE"#]]

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use acpd_actors::House;
 use actix::{Arbiter, System};
 use anyhow::{Context, bail};
+use domain::BaseEnvironment;
 use futures_util::StreamExt;
 use history::Store;
 use interprocess::local_socket::traits::tokio::Listener as _;
@@ -26,6 +27,7 @@ use crate::assemble::{Assembled, assemble};
 use crate::config::Config;
 use crate::launch::beside;
 use crate::lock::{Attempt, Lock};
+use crate::login_shell;
 use crate::paths::{Places, private_folder};
 use crate::socket::{self, Claim, Listener};
 
@@ -55,11 +57,12 @@ pub fn run(
     let system = System::new();
     let store = system.block_on(async {
         let (listener, claim) = listen(&places.socket, inherited)?;
-        let Assembled { ports, store } = assemble(places, config);
+        let Assembled { ports, store, base } = assemble(places, config)?;
         let arbiters: Vec<Arbiter> = (0..cores()).map(|_| Arbiter::new()).collect();
         let house = House::open(ports, arbiters.iter().map(Arbiter::handle).collect());
         let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot listen for signals")?;
         ready()?;
+        actix::spawn(ask_login_shell(places.clone(), base));
         tracing::info!(socket = %places.socket.display(), version = env!("CARGO_PKG_VERSION"), "ready");
         tell_manager(&[NotifyState::Ready]);
         serve(listener, &house, &mut signals).await;
@@ -74,6 +77,14 @@ pub fn run(
     })?;
     close(&store);
     Ok(())
+}
+
+/// The login shell's variables, over the daemon's own, become what sessions rest on.
+async fn ask_login_shell(places: Places, base: Arc<BaseEnvironment>) {
+    match login_shell::environment(&places).await {
+        Some(answered) => base.replace(answered.over(&base.get())),
+        None => tracing::warn!("the login shell did not say its environment; tools do without it"),
+    }
 }
 
 /// One daemon a socket, and one a state folder.

@@ -2,6 +2,7 @@
 //!
 //! `main` parses and dispatches to `commands`; everything else is here so that tests and benches call what main calls.
 
+pub mod accounts;
 pub mod assemble;
 pub mod bridge;
 pub mod cli;
@@ -13,5 +14,6 @@ pub mod folders;
 pub mod launch;
 pub mod lock;
 pub mod logging;
+pub mod login_shell;
 pub mod paths;
 pub mod socket;

@@ -10,22 +10,23 @@ use domain::Environment;
 use tokio::process::Command;
 use uuid::Uuid;
 
-use crate::paths::Places;
+use crate::paths::{Account, Places};
 
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// None if the shell fails, says nothing usable, or takes too long.
 pub async fn environment(places: &Places) -> Option<Environment> {
-    let marker = Uuid::new_v4_text();
+    let account = Account::own()?;
+    let marker = Uuid::now_v7().to_string();
     let script = format!("printf '%s' {marker}; env -0; printf '%s' {marker}");
-    let mut command = Command::new(&places.shell);
+    let mut command = Command::new(&account.shell);
     command
         .args(["-ilc", &script])
         .env_clear()
         .env("HOME", &places.home)
-        .env("USER", &places.user)
-        .env("LOGNAME", &places.user)
-        .env("SHELL", &places.shell)
+        .env("USER", &account.name)
+        .env("LOGNAME", &account.name)
+        .env("SHELL", &account.shell)
         .env("TERM", "dumb")
         .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
         .current_dir(&places.home)
@@ -46,4 +47,23 @@ fn read(output: &str, marker: &str) -> Option<Environment> {
     // What the shell sets for itself says nothing about its user.
     let variables = variables.filter(|(name, _)| !["_", "SHLVL", "PWD", "OLDPWD", "TERM"].contains(name));
     Some(variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_stands_between_the_markers_counts() {
+        let said = "welcome!\nMARKPATH=/bin\0EDITOR=vi\nm\0SHLVL=2\0nonsense\0MARKbye";
+        let read = read(said, "MARK").unwrap();
+        let read: Vec<_> = read.iter().collect();
+        assert_eq!(read, [("EDITOR", "vi\nm"), ("PATH", "/bin")]);
+    }
+
+    #[test]
+    fn a_shell_that_says_only_half_of_it_said_nothing() {
+        assert_eq!(read("MARKPATH=/bin\0", "MARK"), None);
+        assert_eq!(read("", "MARK"), None);
+    }
 }

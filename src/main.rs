@@ -13,10 +13,6 @@ fn main() -> ExitCode {
     if arguments.next().is_some_and(|first| first == tools::run::SUBCOMMAND) {
         return tools::run::main(arguments);
     }
-    // What editors run stays in memory as long as they do, and the parser alone would take a good part of that.
-    if std::env::args_os().skip(1).eq(["acp"]) {
-        return exit_code(Places::find(None).and_then(|places| commands::acp::run(&places)));
-    }
     exit_code(dispatch(Cli::parse()))
 }
 

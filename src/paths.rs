@@ -29,7 +29,7 @@ impl Places {
     /// Looks at the world as it is. `socket` is what `--socket` said.
     pub fn find(socket: Option<&Path>) -> anyhow::Result<Self> {
         let uid = rustix::process::getuid().as_raw();
-        let account = move || account_home(uid);
+        let account = move || account_of(uid).map(|account| account.home);
         let variable = |name: &str| env::var_os(name);
         let ours = move |folder: &Path| belongs_to(folder, uid);
         Rules { variable: &variable, uid, account: &account, ours: &ours }.apply(socket)
@@ -106,22 +106,42 @@ fn belongs_to(folder: &Path, uid: u32) -> bool {
     fs::metadata(folder).is_ok_and(|found| found.is_dir() && found.uid() == uid)
 }
 
-/// The home of this user in the password database: the file first, then whatever else the system consults (LDAP and
-/// the like), which only `getent` knows.
-fn account_home(uid: u32) -> Option<PathBuf> {
+/// What the password database says of a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    pub name: OsString,
+    pub home: PathBuf,
+    pub shell: PathBuf,
+}
+
+impl Account {
+    /// That of whoever runs this process.
+    pub fn own() -> Option<Self> {
+        account_of(rustix::process::getuid().as_raw())
+    }
+}
+
+/// The file first, then whatever else the system consults (LDAP and the like), which only `getent` knows.
+fn account_of(uid: u32) -> Option<Account> {
     let local = fs::read("/etc/passwd").unwrap_or_default();
-    home_in(&local, uid).or_else(|| {
+    account_in(&local, uid).or_else(|| {
         let answer = Command::new("getent").args(["passwd", &uid.to_string()]).stdin(Stdio::null()).output().ok()?;
-        home_in(&answer.stdout, uid)
+        account_in(&answer.stdout, uid)
     })
 }
 
-fn home_in(database: &[u8], uid: u32) -> Option<PathBuf> {
+fn account_in(database: &[u8], uid: u32) -> Option<Account> {
     let uid = uid.to_string();
+    let text = std::ffi::OsStr::from_bytes;
     database.split(|byte| *byte == b'\n').find_map(|line| {
         let fields: Vec<&[u8]> = line.split(|byte| *byte == b':').collect();
-        let home = Path::new(std::ffi::OsStr::from_bytes(fields.get(5)?));
-        (fields[2] == uid.as_bytes() && home.is_absolute()).then(|| home.to_owned())
+        let home = Path::new(text(fields.get(5)?));
+        let shell = fields.get(6).filter(|shell| !shell.is_empty()).map_or("/bin/sh".as_ref(), |shell| text(shell));
+        (fields[2] == uid.as_bytes() && home.is_absolute()).then(|| Account {
+            name: text(fields[0]).to_owned(),
+            home: home.to_owned(),
+            shell: shell.into(),
+        })
     })
 }
 
@@ -244,8 +264,8 @@ mod tests {
     #[test]
     fn the_password_database_is_read_by_user_number() {
         let database = b"root:x:0:0:root:/root:/bin/sh\nbroken\nseven:x:7:7::/home/seven:/bin/sh\n";
-        assert_eq!(home_in(database, 7), Some("/home/seven".into()));
-        assert_eq!(home_in(database, 70), None);
+        assert_eq!(account_in(database, 7).map(|account| account.home), Some("/home/seven".into()));
+        assert_eq!(account_in(database, 70).map(|account| account.home), None);
     }
 
     #[test]

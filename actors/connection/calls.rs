@@ -64,11 +64,8 @@ impl Connection {
             Call::CloseSession { session } => self.close_session(id, session, ctx),
             Call::DeleteSession { session } => self.delete_session(id, session, ctx),
             Call::Configure(configure) => self.configure(id, configure, ctx),
-            Call::Authenticate { method } => {
-                let error = RpcError::invalid_params("methodId", &format!("unknown method `{method}`"));
-                self.answer(&id, Err::<Value, _>(error), ctx);
-            }
-            Call::Logout => self.answer(&id, Ok(json!({})), ctx),
+            Call::Authenticate { method } => self.authenticate(id, &method, ctx),
+            Call::Logout => self.log_out(id, ctx),
         }
     }
 
@@ -84,6 +81,8 @@ impl Connection {
             audio: model.as_ref().is_some_and(|model| model.info().audio),
             version: ports.settings.version,
             strict: ports.settings.strict,
+            key_variables: ports.accounts.variables(),
+            terminal_login: initialize.abilities.terminal_login,
         };
         let client = initialize.client.unwrap_or_default();
         self.phase = Phase::Initialized { client, abilities: initialize.abilities };

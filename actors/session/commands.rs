@@ -111,6 +111,11 @@ pub(crate) struct Withdraw(pub(crate) TurnId);
 #[rtype(result = "Recorded")]
 pub(crate) struct Rename(pub(crate) String);
 
+/// Tells whoever is attached something.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Tell(pub(crate) String);
+
 /// What has been recorded so far.
 #[derive(Message)]
 #[rtype(result = "Recorded")]
@@ -300,6 +305,14 @@ impl Handler<AnswerOpen> for Session {
         let [question] = open.as_slice() else { return Err(open.len()) };
         self.settle_question(Answer { question: question.clone(), decision, by }, ctx);
         Ok(self.recorded())
+    }
+}
+
+impl Handler<Tell> for Session {
+    type Result = ();
+
+    fn handle(&mut self, Tell(text): Tell, ctx: &mut Context<Self>) {
+        self.append(EventKind::Noticed { message: MessageId::new(), text, passing: true }, ctx);
     }
 }
 

@@ -3,6 +3,7 @@
 //! Everything here is a plain value, a pure function or a trait. No I/O, no actix, no ACP: an editor's protocol is
 //! translated in `wire`, a provider's in `models`, and a disk's in `history`.
 
+pub mod account;
 pub mod card;
 pub mod client;
 pub mod content;

@@ -19,6 +19,7 @@ pub(crate) struct Accounts {
     asked: BTreeSet<String>,
     /// Errors without an id that answer nothing that was whole.
     strays: usize,
+    heard: usize,
 }
 
 /// What an answer is owed to.
@@ -67,6 +68,7 @@ impl Accounts {
 
     /// Holds what came against the protocol and against what was asked.
     pub(crate) fn heard(&mut self, frame: &str) -> Result<(), String> {
+        self.heard += 1;
         let fields: Fields = serde_json::from_str(frame).map_err(|error| format!("not a message: {error}"))?;
         if let Some(odd) = fields.keys().find(|key| !ENVELOPE.contains(&key.as_str())) {
             return Err(format!("a message has no field `{odd}`"));
@@ -138,6 +140,10 @@ impl Accounts {
 
     pub(crate) fn strays(&self) -> usize {
         self.strays
+    }
+
+    pub(crate) fn heard_so_far(&self) -> usize {
+        self.heard
     }
 }
 

@@ -191,6 +191,11 @@ impl Editor {
         self.accounts.unpaid()
     }
 
+    /// How many messages have come.
+    pub fn heard(&self) -> usize {
+        self.accounts.heard_so_far()
+    }
+
     /// How many errors without an id came beyond those for frames that were sent whole.
     pub fn strays(&self) -> usize {
         self.accounts.strays()

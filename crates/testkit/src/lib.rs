@@ -12,6 +12,7 @@ mod editor;
 mod memory;
 mod scene;
 mod transcript;
+mod wallet;
 mod witness;
 mod written;
 
@@ -22,3 +23,4 @@ pub use models::Script;
 pub use models::Step;
 pub use scene::Scene;
 pub use transcript::Transcript;
+pub use wallet::Wallet;

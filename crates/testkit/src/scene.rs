@@ -19,6 +19,7 @@ use crate::bench::Bench;
 use crate::editor::Editor;
 use crate::memory::MemoryHistory;
 use crate::transcript::Transcript;
+use crate::wallet::Wallet;
 
 /// Bytes that a pipe holds before its writer waits.
 const PIPE: usize = 64 << 10;
@@ -28,6 +29,7 @@ pub struct Scene {
     pub script: Script,
     pub history: MemoryHistory,
     pub transcript: Transcript,
+    pub wallet: Wallet,
 }
 
 impl Scene {
@@ -55,6 +57,7 @@ impl Scene {
         arbiters: Vec<ArbiterHandle>,
     ) -> Scene {
         let transcript = Transcript::default();
+        let wallet = Wallet::default();
         let script = Script::new("script", answers);
         let mut settings = Settings::default();
         adjust(&mut settings);
@@ -65,11 +68,12 @@ impl Scene {
                 toolbox: Arc::new(Bench { transcript: transcript.clone() }),
                 history: store,
                 folders: Arc::new(Stage),
+                accounts: Arc::new(wallet.clone()),
                 settings,
             },
             arbiters,
         );
-        Scene { house, script, history, transcript }
+        Scene { house, script, history, transcript, wallet }
     }
 
     /// A client that has connected and said nothing yet.

@@ -70,12 +70,22 @@ fn shorten(result: &Value) -> Value {
     result
 }
 
+/// An update without what is for machines; of the options only what is chosen.
 fn without_meta(update: &Value) -> Value {
     let mut update = update.clone();
     if let Some(fields) = update.as_object_mut() {
         fields.remove("_meta");
     }
+    if let Some(Value::Array(options)) = update.get_mut("configOptions") {
+        for option in options {
+            *option = Value::from(format!("{}={}", show(&option["id"]), show(&option["currentValue"])));
+        }
+    }
     update
+}
+
+fn show(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 impl Pages {

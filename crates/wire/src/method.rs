@@ -46,6 +46,8 @@ pub const CANCEL_REQUEST: &str = "$/cancel_request";
 // What we send to a client.
 pub const SESSION_UPDATE: &str = "session/update";
 pub const SESSION_REQUEST_PERMISSION: &str = "session/request_permission";
+pub const ELICITATION_CREATE: &str = "elicitation/create";
+pub const ELICITATION_COMPLETE: &str = "elicitation/complete";
 pub const FS_READ_TEXT_FILE: &str = "fs/read_text_file";
 pub const FS_WRITE_TEXT_FILE: &str = "fs/write_text_file";
 pub const TERMINAL_CREATE: &str = "terminal/create";

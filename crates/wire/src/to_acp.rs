@@ -3,6 +3,7 @@
 //! Strict in what it says: all of it goes through the schema crate's types, but for `models`, which that crate does not
 //! know (docs/protocol.md). What happens in a session is told by `translator`, not here.
 
+mod auth;
 pub(crate) mod content;
 pub(crate) mod menu;
 pub(crate) mod time;
@@ -19,6 +20,7 @@ use serde_json::{Map, Value, json};
 use crate::method;
 use crate::rpc::{self, RpcError};
 
+pub use auth::{ENV_METHOD, GITHUB_METHOD, TERMINAL_METHOD, elicit_url};
 pub use menu::{Menu, config_options, session_opened};
 
 /// What this build can do. A change that lands a feature switches it on here.
@@ -45,7 +47,7 @@ const LANDED: Landed = Landed {
     additional_directories: true,
     mcp_http: false,
     mcp_sse: false,
-    logout: false,
+    logout: true,
 };
 
 /// What `initialize` says of the agent, beyond what is fixed.
@@ -55,6 +57,10 @@ pub struct AgentFacts {
     pub images: bool,
     pub audio: bool,
     pub version: &'static str,
+    /// The variables that may hold a key.
+    pub key_variables: Vec<String>,
+    /// Whether the client runs a command of ours in a terminal to log in.
+    pub terminal_login: bool,
     /// Nothing beyond the stable protocol.
     pub strict: bool,
 }
@@ -80,7 +86,7 @@ pub fn initialized(facts: &AgentFacts) -> Value {
         .auth(acp::AgentAuthCapabilities::new().logout(LANDED.logout.then(acp::LogoutCapabilities::new)))
         .meta(ours(json!({ "extensions": method::EXTENSIONS })));
     let agent = acp::Implementation::new("acpd", facts.version).title("acpd".to_owned());
-    value(&acp::InitializeResponse::new(ProtocolVersion::V1).agent_capabilities(capabilities).agent_info(agent))
+    value(&acp::InitializeResponse::new(ProtocolVersion::V1).agent_capabilities(capabilities).agent_info(agent).auth_methods(auth::methods(facts)))
 }
 
 fn session_capabilities(strict: bool) -> acp::SessionCapabilities {

@@ -38,7 +38,7 @@ fn check(said: &Value, expected: &Expect) {
 
 #[test]
 fn initialize_says_what_is_true_of_this_build() {
-    let said = initialized(&AgentFacts { images: true, audio: false, version: "0.1.0", strict: false });
+    let said = initialized(&AgentFacts { images: true, audio: false, version: "0.1.0", strict: false, key_variables: vec!["A_KEY".to_owned()], terminal_login: true });
     witness::speaks::<acp::InitializeResponse>(&said);
     check(
         &said,
@@ -64,7 +64,9 @@ fn initialize_says_what_is_true_of_this_build() {
                   "resume": {},
                   "close": {}
                 },
-                "auth": {},
+                "auth": {
+                  "logout": {}
+                },
                 "_meta": {
                   "acpd": {
                     "extensions": [
@@ -85,7 +87,34 @@ fn initialize_says_what_is_true_of_this_build() {
                   }
                 }
               },
-              "authMethods": [],
+              "authMethods": [
+                {
+                  "id": "env",
+                  "name": "A key in the environment",
+                  "description": "One of A_KEY",
+                  "_meta": {
+                    "acpd": {
+                      "variables": [
+                        "A_KEY"
+                      ]
+                    }
+                  }
+                },
+                {
+                  "id": "github",
+                  "name": "Log in at GitHub",
+                  "description": "For the models that GitHub offers; opens a page in the browser"
+                },
+                {
+                  "type": "terminal",
+                  "id": "terminal",
+                  "name": "Store a key",
+                  "description": "Asks for a provider and its key in a terminal",
+                  "args": [
+                    "--login"
+                  ]
+                }
+              ],
               "agentInfo": {
                 "name": "acpd",
                 "title": "acpd",

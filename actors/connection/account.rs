@@ -1,0 +1,101 @@
+//! `authenticate` and `logout`: a look at the environment, or a login that a person finishes in a browser.
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use domain::account::Login;
+use domain::MessageId;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use wire::to_acp::{self, ENV_METHOD, GITHUB_METHOD};
+use wire::{Id, RpcError, method, rpc};
+
+use super::{Asked, Connection};
+use crate::mail::tell;
+use crate::session;
+
+impl Connection {
+    pub(super) fn authenticate(&mut self, id: Id, chosen: &str, ctx: &mut Context<Self>) {
+        match chosen {
+            ENV_METHOD => self.check_environment(&id, ctx),
+            GITHUB_METHOD => self.log_in(id, ctx),
+            other => {
+                let why = format!("`{other}` is no method that `authenticate` takes");
+                self.answer(&id, Err::<Value, _>(RpcError::invalid_params("methodId", &why)), ctx);
+            }
+        }
+    }
+
+    fn check_environment(&mut self, id: &Id, ctx: &mut Context<Self>) {
+        let accounts = &self.house.ports().accounts;
+        let result = if accounts.is_authenticated(&self.whole_environment()) {
+            Ok(json!({}))
+        } else {
+            Err(RpcError::authentication_required(json!({
+                "missing": accounts.variables(),
+                "advice": "set one of these variables in the environment that your editor is started from",
+            })))
+        };
+        self.answer(id, result, ctx);
+    }
+
+    fn log_in(&mut self, id: Id, ctx: &mut Context<Self>) {
+        let begin = self.house.ports().accounts.begin_login();
+        ctx.spawn(begin.into_actor(self).map(move |begun, this, ctx| match begun {
+            Ok(login) => this.show_login(id, login, ctx),
+            Err(why) => this.answer(&id, Err::<Value, _>(login_failed(&why)), ctx),
+        }));
+    }
+
+    /// Shows address and code where the client can: as an elicitation, in an open session, or in the answer.
+    fn show_login(&mut self, id: Id, login: Login, ctx: &mut Context<Self>) {
+        let Login { address, code, done } = login;
+        if self.abilities().elicits_url {
+            let elicitation = MessageId::new();
+            let message = format!("Type the code {code} at the address that opens.");
+            let params = to_acp::elicit_url(&id, elicitation.as_str(), &address, &message);
+            let request = Id::from_text(MessageId::new().as_str());
+            self.outbox.push(&rpc::request(&request, method::ELICITATION_CREATE, &params));
+            // The client's word on the elicitation changes nothing: only the login itself tells how it ended.
+            self.asked.insert(request, Asked::Help(oneshot::channel().0));
+            return self.finish_login(id, Some(elicitation), done, ctx);
+        }
+        if let Some(attachment) = self.attachments.values().find(|attachment| !attachment.ended) {
+            let text = format!("To log in, open {address} and type the code {code}.");
+            tell(&attachment.addr, session::Tell(text));
+            return self.finish_login(id, None, done, ctx);
+        }
+        let data = json!({ "address": address, "code": code, "advice": "open the address, type the code, then try again" });
+        self.answer(&id, Err::<Value, _>(RpcError::authentication_required(data)), ctx);
+        actix::spawn(async move {
+            if let Err(error) = done.await {
+                tracing::warn!(error, "a login was not finished");
+            }
+        });
+    }
+
+    fn finish_login(
+        &mut self,
+        id: Id,
+        elicitation: Option<MessageId>,
+        done: futures_util::future::BoxFuture<'static, Result<(), String>>,
+        ctx: &mut Context<Self>,
+    ) {
+        ctx.spawn(done.into_actor(self).map(move |done, this, ctx| {
+            if let Some(elicitation) = elicitation {
+                let params = json!({ "elicitationId": elicitation });
+                this.outbox.push(&rpc::notification(method::ELICITATION_COMPLETE, &params));
+            }
+            let result = done.map(|()| json!({})).map_err(|why| login_failed(&why));
+            this.answer(&id, result, ctx);
+        }));
+    }
+
+    pub(super) fn log_out(&mut self, id: Id, ctx: &mut Context<Self>) {
+        let forget = self.house.ports().accounts.forget();
+        let work = async move { forget.await.map(|()| json!({})).map_err(RpcError::internal) };
+        self.answer_later(id, work, ctx);
+    }
+}
+
+fn login_failed(why: &str) -> RpcError {
+    RpcError::authentication_required(json!({ "reason": why, "advice": "try again, or set a key in the environment" }))
+}

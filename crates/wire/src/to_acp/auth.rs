@@ -1,0 +1,40 @@
+//! How a client can get us a key: what we offer in `initialize`, and the page that we ask it to open.
+
+use agent_client_protocol_schema::v1 as acp;
+use serde_json::{Value, json};
+
+use super::{AgentFacts, ours, value};
+use crate::rpc::Id;
+
+/// Looks for a key in the environment.
+pub const ENV_METHOD: &str = "env";
+/// Logs in at GitHub in a browser.
+pub const GITHUB_METHOD: &str = "github";
+/// Stores a key by `acpd login`, which the client runs in a terminal.
+pub const TERMINAL_METHOD: &str = "terminal";
+
+pub(super) fn methods(facts: &AgentFacts) -> Vec<acp::AuthMethod> {
+    let env = acp::AuthMethodAgent::new(ENV_METHOD, "A key in the environment")
+        .description(format!("One of {}", facts.key_variables.join(", ")))
+        .meta(ours(json!({ "variables": facts.key_variables })));
+    let github = acp::AuthMethodAgent::new(GITHUB_METHOD, "Log in at GitHub")
+        .description("For the models that GitHub offers; opens a page in the browser".to_owned());
+    let mut methods = vec![acp::AuthMethod::Agent(env), acp::AuthMethod::Agent(github)];
+    if facts.terminal_login {
+        let terminal = acp::AuthMethodTerminal::new(TERMINAL_METHOD, "Store a key")
+            .description("Asks for a provider and its key in a terminal".to_owned())
+            .args(vec!["--login".to_owned()]);
+        methods.push(acp::AuthMethod::Terminal(terminal));
+    }
+    methods
+}
+
+/// Asks the client to open an address while its request `id` is being worked on.
+pub fn elicit_url(id: &Id, elicitation: &str, address: &str, message: &str) -> Value {
+    // The schema crate refuses ids such as `1.0`, which a client may use, so the id is put in by hand.
+    let scope = acp::ElicitationScope::Request(acp::ElicitationRequestScope::new(0));
+    let mode = acp::ElicitationUrlMode::new(scope, elicitation.to_owned(), address.to_owned());
+    let mut params = value(&acp::CreateElicitationRequest::new(mode, message));
+    params["requestId"] = serde_json::from_str(id.raw()).unwrap_or_default();
+    params
+}

@@ -1,0 +1,70 @@
+//! The accounts behind `authenticate` and `logout`: keys in the environment and in the state folder, and GitHub's login.
+//!
+//! Made by `assemble`. A token goes from the login straight into its file; nobody else gets to see it.
+
+use std::sync::Arc;
+
+use domain::Environment;
+use domain::account::{Accounts, Login};
+use futures_util::future::BoxFuture;
+use models::{DeviceFlow, Providers};
+
+use crate::config::GithubLogin;
+
+/// Under this name the token of a login is stored, which is the name of the provider that uses it.
+const GITHUB: &str = "github";
+
+pub struct Keys {
+    pub providers: Arc<Providers>,
+    pub stored: Arc<models::Accounts>,
+    pub github: GithubLogin,
+}
+
+impl Keys {
+    /// None as long as nobody has configured an application to log in to.
+    fn flow(&self) -> Option<DeviceFlow> {
+        let GithubLogin { client_id, device_url, token_url, scope } = &self.github;
+        (!client_id.is_empty()).then(|| DeviceFlow::new(device_url, token_url, client_id, scope))
+    }
+}
+
+impl Accounts for Keys {
+    fn variables(&self) -> Vec<String> {
+        self.providers.key_variables()
+    }
+
+    fn is_authenticated(&self, environment: &Environment) -> bool {
+        self.providers.is_authenticated(environment)
+    }
+
+    fn begin_login(&self) -> BoxFuture<'static, Result<Login, String>> {
+        let Some(flow) = self.flow() else {
+            let why = "no GitHub application is configured; set `login.github.client_id` in the configuration";
+            return Box::pin(async move { Err(why.to_owned()) });
+        };
+        let stored = self.stored.clone();
+        Box::pin(async move {
+            let grant = flow.start().await.map_err(|error| error.to_string())?;
+            let (address, code) = (grant.verification_uri.clone(), grant.user_code.clone());
+            let done = async move {
+                let token = flow.complete(&grant).await.map_err(|error| error.to_string())?;
+                keep(stored, move |stored| stored.store(GITHUB, &token).map(|_| ())).await
+            };
+            Ok(Login { address, code, done: Box::pin(done) })
+        })
+    }
+
+    fn forget(&self) -> BoxFuture<'static, Result<(), String>> {
+        let stored = self.stored.clone();
+        Box::pin(keep(stored, |stored| stored.names().iter().try_for_each(|name| stored.forget(name).map(|_| ()))))
+    }
+}
+
+/// Writes to the disk where that holds up nobody.
+async fn keep(
+    stored: Arc<models::Accounts>,
+    change: impl FnOnce(&models::Accounts) -> Result<(), models::AccountError> + Send + 'static,
+) -> Result<(), String> {
+    let written = tokio::task::spawn_blocking(move || change(&stored)).await;
+    written.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+}
