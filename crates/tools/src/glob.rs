@@ -131,10 +131,8 @@ fn find(input: &Input, pattern: &Pattern, site: &Site, stop: &Stop) -> Result<Ou
     let spot = Roots::open(site)?.find(input.folder())?;
     let clock = Clock::start(stop);
     let mut found = Vec::new();
-    let mut complete = true;
-    for path in walk::files(&spot.real, input.include_ignored) {
+    for path in walk::files(&spot.real, input.include_ignored, &clock) {
         if clock.is_over() {
-            complete = false;
             break;
         }
         if !pattern.matches(&path) {
@@ -145,6 +143,7 @@ fn find(input: &Input, pattern: &Pattern, site: &Site, stop: &Stop) -> Result<Ou
             found.push(((stat.st_mtime, stat.st_mtime_nsec), path));
         }
     }
+    let complete = !clock.is_over();
     found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     let limit = usize::try_from(input.limit.unwrap_or(DEFAULT_LIMIT as u64)).unwrap_or(MOST).clamp(1, MOST);
     let base = Path::new(if spot.shown == "." { "" } else { &spot.shown });

@@ -3,7 +3,9 @@
 mod hits;
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::panic::resume_unwind;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use domain::tool::{Job, Location, ToolSpec};
 use domain::{Access, Outcome, Site, ToolCard, ToolKind};
@@ -19,11 +21,19 @@ use crate::job::{BlockingJob, OnCancel, Stop};
 use crate::tool::{Call, Refused, Tool, cut};
 use crate::walk::{self, Clock, Watched};
 use crate::{Settings, input};
-use hits::Hits;
+use hits::{Found, Hits};
 
 const DEFAULT_LIMIT: u64 = 200;
 const MOST: u64 = 5000;
 const MOST_CONTEXT: u64 = 20;
+
+/// Files that are searched before anybody looks whether enough was found: few at first, so that a frequent word costs
+/// little, and more each time.
+const FIRST_BATCH: usize = 64;
+const LAST_BATCH: usize = 4096;
+
+/// Below this a thread costs more than it saves.
+const FILES_PER_THREAD: usize = 16;
 
 pub(crate) struct Grep;
 
@@ -201,33 +211,70 @@ struct Search<'a> {
 impl Search<'_> {
     fn run(&self, scope: Scope, site: &Site, output_limit: usize) -> Result<Outcome, Refused> {
         let spot = Roots::open(site)?.find(self.input.place())?;
-        let mut searcher = self.input.searcher();
         let mut hits = Hits::new(self.input.output, self.input.limit(), output_limit);
         match scope {
             Scope::File => {
                 let (file, _) = spot.open_file()?;
-                hits.search(&mut searcher, self.matcher, self.watched(file), &spot.shown);
+                hits.add(self.search_file(&mut self.input.searcher(), file, &hits), &spot.shown);
             }
-            Scope::Folder => self.search_folder(&spot, &mut searcher, &mut hits),
+            Scope::Folder => self.search_folder(&spot, &mut hits),
         }
         Ok(hits.into_outcome(&self.input.pattern, self.clock.is_over()))
     }
 
-    fn watched(&self, file: File) -> Watched<'_> {
-        Watched { file, clock: &self.clock }
-    }
-
-    fn search_folder(&self, spot: &Spot, searcher: &mut Searcher, hits: &mut Hits) {
+    /// Batch after batch, each by several threads, so that the result is the same every time and a search that has
+    /// found enough ends early.
+    fn search_folder(&self, spot: &Spot, hits: &mut Hits) {
         let base = if spot.shown == "." { PathBuf::new() } else { PathBuf::from(&spot.shown) };
-        let wanted = |path: &Path| self.filter.is_none_or(|filter| filter.matches(path));
-        for path in walk::files(&spot.real, self.input.include_ignored).filter(|path| wanted(path)) {
-            if self.clock.is_over() || hits.is_full() {
-                return;
-            }
-            // A file that cannot be opened, or is no longer one, has no matches.
-            if let Ok((file, _)) = spot.open_below(&path) {
-                hits.search(searcher, self.matcher, self.watched(file), &base.join(&path).display().to_string());
+        let wanted = |path: &PathBuf| self.filter.is_none_or(|filter| filter.matches(path));
+        let mut paths = walk::files(&spot.real, self.input.include_ignored, &self.clock);
+        paths.retain(wanted);
+        let (mut rest, mut size) = (paths.as_slice(), FIRST_BATCH);
+        while !rest.is_empty() && !hits.is_full() && !self.clock.is_over() {
+            let (batch, later) = rest.split_at(size.min(rest.len()));
+            (rest, size) = (later, (size * 4).min(LAST_BATCH));
+            for (index, found) in self.search_batch(batch, spot, hits) {
+                if hits.is_full() {
+                    return;
+                }
+                hits.add(found, &base.join(&batch[index]).display().to_string());
             }
         }
     }
+
+    /// What was found, in the order of the paths.
+    fn search_batch(&self, batch: &[PathBuf], spot: &Spot, hits: &Hits) -> Vec<(usize, Found)> {
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut searcher = self.input.searcher();
+            let mut all = Vec::new();
+            while let Some((index, path)) = take(&next, batch) {
+                // A file that cannot be opened, or is no longer one, has no matches.
+                let Ok((file, _)) = spot.open_below(path) else { continue };
+                let found = self.search_file(&mut searcher, file, hits);
+                if found.matches > 0 {
+                    all.push((index, found));
+                }
+            }
+            all
+        };
+        let threads = walk::threads().min(batch.len().div_ceil(FILES_PER_THREAD));
+        let mut all = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let mut all = work();
+            all.extend(others.into_iter().flat_map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic))));
+            all
+        });
+        all.sort_unstable_by_key(|(index, _)| *index);
+        all
+    }
+
+    fn search_file(&self, searcher: &mut Searcher, file: File, hits: &Hits) -> Found {
+        hits.search(searcher, self.matcher, Watched { file, clock: &self.clock })
+    }
+}
+
+fn take<'a>(next: &AtomicUsize, batch: &'a [PathBuf]) -> Option<(usize, &'a PathBuf)> {
+    let index = next.fetch_add(1, Ordering::Relaxed);
+    batch.get(index).map(|path| (index, path))
 }

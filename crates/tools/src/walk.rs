@@ -6,9 +6,10 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ignore::WalkBuilder;
+use ignore::{WalkBuilder, WalkState};
 
 use crate::job::Stop;
 
@@ -46,21 +47,38 @@ impl Read for Watched<'_> {
     }
 }
 
-/// Paths relative to `folder`, sorted.
-pub(crate) fn files(folder: &Path, include_ignored: bool) -> impl Iterator<Item = PathBuf> {
+/// Paths relative to `folder`, sorted. Stops early when the clock says so.
+pub(crate) fn files(folder: &Path, include_ignored: bool, clock: &Clock<'_>) -> Vec<PathBuf> {
     let walk = WalkBuilder::new(folder)
         .standard_filters(!include_ignored)
         .hidden(false)
         .require_git(false)
         .follow_links(false)
         .filter_entry(|entry| entry.file_name() != ".git")
-        .sort_by_file_name(Ord::cmp)
-        .build();
-    let folder = folder.to_owned();
-    walk.filter_map(move |entry| {
-        // A folder that cannot be read, or is gone, is as good as empty.
-        let entry = entry.ok()?;
-        let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
-        is_file.then(|| entry.path().strip_prefix(&folder).ok().map(Path::to_owned)).flatten()
-    })
+        .threads(threads())
+        .build_parallel();
+    let found = Mutex::new(Vec::new());
+    walk.run(|| {
+        Box::new(|entry| {
+            if clock.is_over() {
+                return WalkState::Quit;
+            }
+            // A folder that cannot be read, or is gone, is as good as empty.
+            if let Ok(entry) = entry
+                && entry.file_type().is_some_and(|kind| kind.is_file())
+                && let Ok(path) = entry.path().strip_prefix(folder)
+            {
+                found.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_owned());
+            }
+            WalkState::Continue
+        })
+    });
+    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.sort_unstable();
+    found
+}
+
+/// How many threads a search uses. More than this help little, and there may be several searches at once.
+pub(crate) fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(8)
 }

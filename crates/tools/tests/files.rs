@@ -282,6 +282,23 @@ async fn grep_shows_lines_files_or_counts() {
 }
 
 #[tokio::test]
+async fn grep_over_many_files_gives_the_first_matches_in_order_every_time() {
+    let project = Project::new(&[]);
+    for number in 0..1000 {
+        let text = if number % 2 == 0 { "needle\nneedle\n" } else { "hay\n" };
+        fs::write(project.folder.path().join(format!("{number:04}")), text).unwrap();
+    }
+    let files: Vec<_> = (0..700).step_by(2).map(|number| format!("{number:04}")).collect();
+    let note = "[stopped after 350 matching lines in 350 files; narrow the search, or raise `limit`]";
+    let expected = format!("{}\n{note}", files.join("\n"));
+    let input = json!({"pattern": "needle", "output": "files", "limit": 350});
+    assert_eq!(project.call("grep", input).await, expected);
+    let text = project.call("grep", json!({"pattern": "needle", "limit": 401})).await;
+    let note = "[stopped after 401 matching lines in 201 files; narrow the search, or raise `limit`]";
+    assert!(text.ends_with(&format!("0398\n1: needle\n2: needle\n\n0400\n1: needle\n{note}")), "{text}");
+}
+
+#[tokio::test]
 async fn a_mode_refuses_the_tools_that_it_leaves_out() {
     let mut project = Project::new(&[]);
     let refuse = async |project: &mut Project, mode, tool: &str, input| {

@@ -32,29 +32,63 @@ impl Hits {
         self.full
     }
 
-    pub(super) fn search(&mut self, searcher: &mut Searcher, matcher: &RegexMatcher, file: impl Read, shown: &str) {
-        let mut sink = FileSink { hits: self, shown, found: 0, lines: String::new() };
+    /// What a file has, up to what there is still room for. Adds nothing yet, so that several files can be searched at
+    /// once.
+    pub(super) fn search(&self, searcher: &mut Searcher, matcher: &RegexMatcher, file: impl Read) -> Found {
+        let most = self.limit.saturating_sub(self.matches);
+        let mut sink = FileSink { show: self.show, most, room: self.room(), found: Found::default() };
         // A file that cannot be read to its end has the matches found so far.
         let _ = searcher.search_reader(matcher, file, &mut sink);
-        let FileSink { found, lines, .. } = sink;
-        if found == 0 {
+        sink.found
+    }
+
+    /// Adds what was found in a file, up to the limit.
+    pub(super) fn add(&mut self, found: Found, shown: &str) {
+        if found.matches == 0 {
             return;
         }
         self.files += 1;
         match self.show {
-            Show::Content => {
-                let gap = if self.text.is_empty() { "" } else { "\n" };
-                write!(self.text, "{gap}{shown}\n{lines}")
+            Show::Content => self.add_lines(&found, shown),
+            Show::Files => {
+                self.matches += found.matches;
+                self.add_line(format_args!("{shown}"));
             }
-            Show::Files => writeln!(self.text, "{shown}"),
-            Show::Count => writeln!(self.text, "{shown}: {found}"),
+            Show::Count => {
+                self.matches += found.matches;
+                self.add_line(format_args!("{shown}: {}", found.matches));
+            }
         }
-        .expect("writing to a string does not fail");
         let over = match self.show {
             Show::Content => self.matches >= self.limit,
             Show::Files | Show::Count => self.files >= self.limit,
         };
-        self.full |= over || self.text.len() >= self.output_limit;
+        self.full |= over || self.room() == 0;
+    }
+
+    fn add_lines(&mut self, found: &Found, shown: &str) {
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+        self.add_line(format_args!("{shown}"));
+        for line in &found.lines {
+            self.text.push_str(&line.text);
+            if line.is_match {
+                self.matches += 1;
+                if self.matches >= self.limit || self.room() == 0 {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn add_line(&mut self, line: std::fmt::Arguments<'_>) {
+        writeln!(self.text, "{line}").expect("writing to a string does not fail");
+    }
+
+    /// Bytes that may still be written.
+    fn room(&self) -> usize {
+        self.output_limit.saturating_sub(self.text.len())
     }
 
     pub(super) fn into_outcome(self, pattern: &str, out_of_time: bool) -> Outcome {
@@ -76,41 +110,50 @@ impl Hits {
     }
 }
 
+/// What was found in one file.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) matches: usize,
+    lines: Vec<Line>,
+}
+
+/// A match, which may span lines, or a line of context.
+struct Line {
+    text: String,
+    is_match: bool,
+}
+
 /// Takes the matches of one file.
-struct FileSink<'a> {
-    hits: &'a mut Hits,
-    shown: &'a str,
-    found: usize,
-    lines: String,
+struct FileSink {
+    show: Show,
+    most: usize,
+    /// Bytes that may still be written.
+    room: usize,
+    found: Found,
 }
 
-impl FileSink<'_> {
-    fn write_lines(&mut self, bytes: &[u8], first: u64, mark: char) {
-        let text = String::from_utf8_lossy(bytes);
-        for (number, line) in (first..).zip(text.lines()) {
+impl FileSink {
+    fn write(&mut self, bytes: &[u8], first: Option<u64>, is_match: bool) {
+        let mark = if is_match { ':' } else { '-' };
+        let mut text = String::new();
+        for (number, line) in (first.unwrap_or(0)..).zip(String::from_utf8_lossy(bytes).lines()) {
             let line = cut(line.trim_end_matches('\r'), LONGEST_LINE);
-            writeln!(self.lines, "{number}{mark} {line}").expect("writing to a string does not fail");
+            writeln!(text, "{number}{mark} {line}").expect("writing to a string does not fail");
         }
-    }
-
-    fn has_room(&self) -> bool {
-        let written = self.hits.text.len() + self.shown.len() + self.lines.len();
-        self.hits.matches < self.hits.limit && written < self.hits.output_limit
+        self.room = self.room.saturating_sub(text.len());
+        self.found.lines.push(Line { text, is_match });
     }
 }
 
-impl Sink for FileSink<'_> {
+impl Sink for FileSink {
     type Error = io::Error;
 
     fn matched(&mut self, _searcher: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
-        self.found += 1;
-        self.hits.matches += 1;
-        match self.hits.show {
+        self.found.matches += 1;
+        match self.show {
             Show::Content => {
-                self.write_lines(found.bytes(), found.line_number().unwrap_or(0), ':');
-                let room = self.has_room();
-                self.hits.full |= !room;
-                Ok(room)
+                self.write(found.bytes(), found.line_number(), true);
+                Ok(self.found.matches < self.most && self.room > 0)
             }
             Show::Files => Ok(false),
             Show::Count => Ok(true),
@@ -118,15 +161,15 @@ impl Sink for FileSink<'_> {
     }
 
     fn context(&mut self, _searcher: &Searcher, context: &SinkContext<'_>) -> Result<bool, io::Error> {
-        if self.hits.show == Show::Content {
-            self.write_lines(context.bytes(), context.line_number().unwrap_or(0), '-');
+        if self.show == Show::Content {
+            self.write(context.bytes(), context.line_number(), false);
         }
         Ok(true)
     }
 
     fn context_break(&mut self, _searcher: &Searcher) -> Result<bool, io::Error> {
-        if self.hits.show == Show::Content {
-            self.lines.push_str("--\n");
+        if self.show == Show::Content {
+            self.found.lines.push(Line { text: "--\n".to_owned(), is_match: false });
         }
         Ok(true)
     }
