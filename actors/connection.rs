@@ -60,6 +60,8 @@ pub(crate) struct Connection {
     bridge: Option<String>,
     environment: Arc<Environment>,
     attachments: HashMap<SessionId, Attachment>,
+    /// Sessions that are being opened.
+    opening: usize,
     /// Prompts that are not answered yet, by the turn they started.
     prompts: HashMap<TurnId, PendingPrompt>,
     /// What we have asked of this client and it has not answered.
@@ -132,6 +134,7 @@ impl Connection {
             bridge: None,
             environment: Arc::default(),
             attachments: HashMap::new(),
+            opening: 0,
             prompts: HashMap::new(),
             asked: Pending::default(),
             unanswered: 0,
@@ -216,10 +219,16 @@ impl Connection {
             }
             return;
         }
-        let loading = self.attachments.iter().find(|(_, attachment)| attachment.is_loading_for(request));
-        if let Some(session) = loading.map(|(session, _)| session.clone()) {
-            self.detach(&session, ctx);
-            self.answer(request, Err::<Value, _>(RpcError::cancelled()), ctx);
+        let load = self.attachments.iter_mut().find_map(|(session, attachment)| {
+            let load = attachment.withdraw_load(request)?;
+            Some((load, session.clone(), attachment.is_awaited()))
+        });
+        if let Some((load, session, awaited)) = load {
+            // Others may wait for what the cursor brings.
+            if !awaited && self.prompts.values().all(|prompt| prompt.session != session) {
+                self.detach(&session, ctx);
+            }
+            self.answer(&load, Err::<Value, _>(RpcError::cancelled()), ctx);
         }
     }
 

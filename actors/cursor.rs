@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use domain::history::{History, HistoryError};
-use domain::{Event, EventKind, SessionId};
+use domain::{Event, SessionId};
 use futures_util::Stream;
 use futures_util::stream;
 
@@ -21,7 +21,7 @@ const JOINED: usize = 32 << 10;
 pub(crate) enum Passed {
     Events {
         events: Vec<Arc<Event>>,
-        /// Set if they are the end of a turn that could not be stored as it should have been.
+        /// Set if it is one event that could not be stored as it should have been.
         unsaved: Option<HistoryError>,
     },
     /// The session left memory; nothing more comes.
@@ -69,16 +69,20 @@ impl Cursor {
         }
     }
 
-    /// Yields an end of a turn alone, once it is safe; what comes before it is not held up by that.
+    /// Yields what is as safe as it must be before anything rests on it. A reader never sees a call, a decision or the end
+    /// of a turn that a crash could take back; text, of which it could, is not held up.
     async fn pass(&mut self, mut events: Vec<Arc<Event>>) -> Passed {
+        let safe = {
+            let progress = self.tail.watch();
+            let progress = progress.borrow();
+            events.iter().take_while(|event| progress.is_safe(event)).count()
+        };
         let mut unsaved = None;
-        match events.iter().position(|event| matches!(event.kind, EventKind::TurnEnded { .. })) {
-            Some(0) => {
-                events.truncate(1);
-                unsaved = self.tail.until_synced(events[0].number).await.err();
-            }
-            Some(at) => events.truncate(at),
-            None => {}
+        if safe > 0 {
+            events.truncate(safe);
+        } else {
+            events.truncate(1);
+            unsaved = self.tail.until_safe(&events[0]).await.err();
         }
         if let Some(last) = events.last() {
             self.next = last.number + 1;

@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use domain::Event;
 use domain::history::{HistoryError, Settled};
+use domain::{Durability, Event};
 use tokio::sync::watch;
 
 /// Committed events stay in memory up to this many bytes, so that readers who keep up never touch the store.
@@ -43,6 +43,16 @@ pub(crate) struct Progress {
     /// The session has left memory; nothing more is appended.
     pub(crate) ended: bool,
     full: bool,
+}
+
+impl Progress {
+    pub(crate) fn is_safe(&self, event: &Event) -> bool {
+        match event.kind.durability() {
+            Durability::Soon => true,
+            Durability::Written => self.written >= event.number,
+            Durability::Synced => self.synced >= event.number,
+        }
+    }
 }
 
 /// What a reader finds at a number.
@@ -156,6 +166,11 @@ impl Tail {
 
     pub(crate) async fn until_synced(&self, number: u64) -> Result<(), HistoryError> {
         self.until(|progress| progress.synced >= number).await
+    }
+
+    /// Resolves when an event is as safe as its kind demands.
+    pub(crate) async fn until_safe(&self, event: &Event) -> Result<(), HistoryError> {
+        self.until(|progress| progress.is_safe(event)).await
     }
 
     async fn until(&self, reached: impl Fn(&Progress) -> bool) -> Result<(), HistoryError> {

@@ -1,17 +1,23 @@
 //! The bridge: an editor's stdin and stdout on one side, the daemon's socket on the other.
 //!
 //! Run by `acpd acp`, one for each editor. Two plain threads copy, one each way, so that neither side can hold up the
-//! other; the only thing they share is the table of requests that wait for an answer. It passes messages on and reads
-//! no more of them than `wire::glance` shows. In every failure stdout carries protocol messages only: what goes wrong
-//! is told to the editor as the answer to its requests.
+//! other; what they share is the link to the daemon and a memory of what is open. The bridge passes messages on and reads
+//! no more of them than `wire::glance` shows. In every failure stdout carries protocol messages only: what goes wrong is
+//! told to the editor as the answer to its requests.
+//!
+//! If the daemon goes away, the bridge stays: it brings a daemon back, says again who its editor is, resumes its sessions
+//! after the last event that the editor got, and what was pending is answered, by the daemon's log where that knows the
+//! answer.
 //!
 //! It ends when stdin does. Requests that were sent by then are given a moment to be answered, for people and programs
 //! that pipe a few lines in; the connection is not half-closed meanwhile, since the daemon detaches at end of file and
 //! would owe nothing any more. A turn that takes longer goes on in the daemon without us.
 
 mod desk;
+mod line;
 mod link;
-mod table;
+mod memory;
+mod recovery;
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -20,14 +26,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use bytes::{Bytes, BytesMut};
-use serde_json::json;
 use wire::frame::{Decoder, Framing, encode};
-use wire::glance::glance;
 use wire::rpc::{self, Id, RpcError};
 
 use self::desk::Desk;
-use self::link::{Inbox, Link};
-use self::table::{Entered, Table};
+use self::line::{Line, Way};
+use self::link::Inbox;
+use self::memory::{Verdict, owed_answer};
 use crate::paths::Places;
 
 /// How long after the end of stdin answers are still waited for.
@@ -43,25 +48,25 @@ const KEPT_BUFFER: usize = 256 << 10;
 
 /// Copies until stdin ends. An error is the operator's: the editor has been told by then what concerns it.
 pub fn run(places: &Places) -> anyhow::Result<()> {
-    let desk = Desk::new()?;
-    let (link, inbox) = match Link::open(places) {
-        Ok((link, inbox)) => (Ok(link), Some(inbox)),
-        Err(error) => (Err(error), None),
-    };
-    let bridge = Arc::new(Bridge { table: Table::new(link), desk });
-    if let Some(inbox) = inbox {
-        let bridge = bridge.clone();
-        let copy = move || bridge.copy_to_editor(inbox);
-        thread::Builder::new().name("to editor".to_owned()).spawn(copy).context("cannot start a thread")?;
-    }
+    let bridge = Arc::new(Bridge { line: Line::default(), desk: Desk::new()?, places: places.clone(), name: name() });
+    let copier = bridge.clone();
+    let copy = move || copier.copy_to_editor();
+    thread::Builder::new().name("to editor".to_owned()).spawn(copy).context("cannot start a thread")?;
     let ended = bridge.copy_to_daemon();
-    bridge.table.wait_until_empty(Instant::now() + LINGER);
+    bridge.line.wait_until_quiet(Instant::now() + LINGER);
     ended
 }
 
+/// Stays the same over all connections of this bridge, so that the daemon knows it again.
+fn name() -> String {
+    uuid::Uuid::now_v7().to_string()
+}
+
 struct Bridge {
-    table: Table,
+    line: Line,
     desk: Desk,
+    places: Places,
+    name: String,
 }
 
 impl Bridge {
@@ -95,76 +100,63 @@ impl Bridge {
 
     /// One message of the editor: to the daemon, or answered here if there is none.
     fn pass_on(&self, frame: &Bytes) {
-        let owed = owed_answer(frame);
-        match (self.table.enter(owed.as_ref()), owed) {
-            (Entered::Send(link), _) => link.send(&encode(Framing::Lines, frame)),
-            (Entered::Refuse(error), Some(id)) => self.desk.say(rpc::failure(&id, &error)),
-            (Entered::Refuse(_), None) => {}
-        }
-    }
-
-    fn copy_to_editor(&self, mut inbox: Inbox) {
-        let ended = loop {
-            match inbox.receive() {
-                Ok(frames) if frames.is_empty() => break None,
-                Ok(frames) => {
-                    self.desk.deliver(&frames);
-                    frames.iter().for_each(|frame| self.note_reply(frame));
+        match self.line.from_editor(frame) {
+            Way::Send(link) => link.send(&encode(Framing::Lines, frame)),
+            Way::Nowhere => {}
+            Way::Refuse(error) => {
+                if let Some(id) = owed_answer(frame) {
+                    self.desk.say(rpc::failure(&id, &error));
                 }
-                Err(error) => break Some(error.to_string()),
             }
-        };
-        let reason = ended.unwrap_or_else(|| "it closed the connection".to_owned());
-        let error = RpcError::internal("The daemon went away before it answered").with_data(json!({
-            "retry": true,
-            "reason": reason,
-            "hint": "start the agent again in your editor; the conversation is kept",
-        }));
-        for id in self.table.disconnect(error.clone()) {
-            self.desk.say(rpc::failure(&id, &error));
-            self.table.answered(&id);
         }
     }
 
-    fn note_reply(&self, frame: &Bytes) {
-        let Some(seen) = glance(frame).filter(|seen| seen.is_reply) else { return };
-        if let Some(id) = seen.id.and_then(|id| Id::from_raw(id).ok()) {
-            self.table.answered(&id);
+    /// Reads from the daemon, and brings it back whenever it has gone.
+    fn copy_to_editor(&self) {
+        loop {
+            if let Some(inbox) = self.connect() {
+                self.copy(inbox);
+                self.after_cut();
+            }
         }
     }
-}
 
-/// The id under which the daemon will answer this message, if it will: a request under its own, and what is no message,
-/// or has an id that is none, under `null`.
-fn owed_answer(frame: &[u8]) -> Option<Id> {
-    let Some(seen) = glance(frame) else { return Some(Id::null()) };
-    match (seen.method, seen.id) {
-        (Some(_), Some(id)) => Some(Id::from_raw(id).unwrap_or_else(|_| Id::null())),
-        (Some(_), None) => None,
-        (None, _) if seen.is_reply => None,
-        (None, _) => Some(Id::null()),
+    fn copy(&self, mut inbox: Inbox) {
+        loop {
+            match inbox.receive(self.line.deadline()) {
+                Ok(Some(frames)) if frames.is_empty() => return,
+                Ok(Some(frames)) => self.deliver(frames),
+                Ok(None) => self.refuse(self.line.give_up_resuming(), &recovery::too_late()),
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn deliver(&self, mut frames: Vec<Bytes>) {
+        let mut lost = Vec::new();
+        frames.retain(|frame| match self.line.our_answer(frame) {
+            Some(ids) => {
+                lost.extend(ids);
+                false
+            }
+            None => self.line.from_daemon(frame) == Verdict::Pass,
+        });
+        if !frames.is_empty() {
+            self.desk.deliver(&frames);
+        }
+        self.refuse(lost, &recovery::not_recorded());
+        self.line.note_delivery();
+    }
+
+    fn refuse(&self, ids: Vec<Id>, error: &RpcError) {
+        for id in ids {
+            self.desk.say(rpc::failure(&id, error));
+        }
     }
 }
 
 fn drop_big_buffer(buffer: &mut BytesMut) {
     if buffer.is_empty() && buffer.capacity() > KEPT_BUFFER {
         *buffer = BytesMut::new();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_answer_is_owed_to_requests_and_to_what_is_no_message() {
-        let owed = |text: &str| owed_answer(text.as_bytes()).map(|id| id.raw().to_owned());
-        assert_eq!(owed(r#"{"id":1.0,"method":"m"}"#).as_deref(), Some("1.0"));
-        assert_eq!(owed(r#"{"id":{},"method":"m"}"#).as_deref(), Some("null"));
-        assert_eq!(owed(r#"{"method":"m"}"#), None);
-        assert_eq!(owed(r#"{"id":1,"result":{}}"#), None);
-        assert_eq!(owed(r#"{"id":1}"#).as_deref(), Some("null"));
-        assert_eq!(owed("[]").as_deref(), Some("null"));
-        assert_eq!(owed(r#"{"id":1,"met"#).as_deref(), Some("null"));
     }
 }

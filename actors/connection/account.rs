@@ -1,8 +1,8 @@
 //! `authenticate` and `logout`: a look at the environment, or a login that a person finishes in a browser.
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
-use domain::account::Login;
 use domain::MessageId;
+use domain::account::Login;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use wire::to_acp::{self, ENV_METHOD, GITHUB_METHOD};
@@ -63,7 +63,8 @@ impl Connection {
             tell(&attachment.addr, session::Tell(text));
             return self.finish_login(id, None, done, ctx);
         }
-        let data = json!({ "address": address, "code": code, "advice": "open the address, type the code, then try again" });
+        let data =
+            json!({ "address": address, "code": code, "advice": "open the address, type the code, then try again" });
         self.answer(&id, Err::<Value, _>(RpcError::authentication_required(data)), ctx);
         actix::spawn(async move {
             if let Err(error) = done.await {

@@ -4,7 +4,7 @@ use actix::{Addr, AsyncContext, Context, SpawnHandle};
 use domain::history::HistoryError;
 use domain::{Event, Origin, Place, QuestionId, SessionId};
 use futures_util::StreamExt;
-use serde_json::Value;
+use serde_json::{Value, json};
 use wire::rpc;
 use wire::to_acp::{self, Menu};
 use wire::translator::{Attach as View, Viewer};
@@ -25,16 +25,26 @@ pub(super) struct Attachment {
     pub(super) translator: Translator,
     /// The last event that the cursor passed.
     pub(super) seen: Place,
+    /// The last event when it was attached, which the answer names for a bridge.
+    head: Place,
+    places: bool,
     /// The session left memory; the next prompt brings it back.
     pub(super) ended: bool,
-    /// A load that is answered when the cursor passes this number.
-    loading: Option<(u64, Id)>,
-    /// Prompts that the client's bridge sent by an earlier connection, and that ended after this, are answered here.
-    resumed_after: Option<u64>,
-    /// A close that is answered when the cursor has brought the session's end.
-    pub(super) closing: Option<Id>,
+    /// Loads that are answered when the cursor passes these numbers.
+    loading: Vec<(u64, Id)>,
+    resume: Option<Resume>,
+    /// Closes that are answered when the cursor has brought the session's end.
+    pub(super) closing: Vec<Id>,
     cursor: SpawnHandle,
     _presence: Presence,
+}
+
+/// How a bridge goes on that had another connection before.
+struct Resume {
+    /// Prompts that it sent by then, and that ended after this, are answered here.
+    after: u64,
+    /// Those of its requests that will be, as it wrote their ids. It need not wait for others.
+    pending: Vec<String>,
 }
 
 /// When the request that opens a session is answered.
@@ -48,8 +58,24 @@ pub(super) enum Answering {
 }
 
 impl Attachment {
-    pub(super) fn is_loading_for(&self, request: &Id) -> bool {
-        self.loading.as_ref().is_some_and(|(_, id)| id == request)
+    /// The answer to the request that opened the session.
+    pub(super) fn opened(&self, id: Option<&SessionId>) -> Value {
+        let mut opened = to_acp::session_opened(id, self.translator.menu());
+        if self.places {
+            opened["_meta"] = json!({ "acpd": { "at": [self.head.life, self.head.number] } });
+        }
+        opened
+    }
+
+    /// Takes back a load; gives its id as it was written.
+    pub(super) fn withdraw_load(&mut self, request: &Id) -> Option<Id> {
+        let at = self.loading.iter().position(|(_, id)| id == request)?;
+        Some(self.loading.remove(at).1)
+    }
+
+    /// Whether a request waits for what the cursor brings.
+    pub(super) fn is_awaited(&self) -> bool {
+        !self.loading.is_empty() || !self.closing.is_empty()
     }
 }
 
@@ -69,8 +95,21 @@ impl Connection {
         answer: Answering,
         ctx: &mut Context<Self>,
     ) {
-        let Attached { presence, tail, next, head, mode, approval, model, thought, open_calls, open_questions, .. } =
-            attached;
+        let Attached {
+            presence,
+            tail,
+            next,
+            head,
+            life,
+            mode,
+            approval,
+            model,
+            thought,
+            open_calls,
+            open_questions,
+            prompted,
+            ..
+        } = attached;
         let strict = self.house.ports().settings.strict;
         let translator = Translator::new(View {
             session: session.clone(),
@@ -94,15 +133,24 @@ impl Connection {
             open_calls,
             open_questions,
         });
-        let resumed_after = matches!(answer, Answering::Resume(_)).then_some(next - 1);
-        let loading = match answer {
-            Answering::Now => None,
-            Answering::Load(id) | Answering::Resume(id) if next <= head => Some((head, id)),
-            Answering::Load(id) | Answering::Resume(id) => {
-                self.answer(&id, Ok(to_acp::session_opened(None, translator.menu())), ctx);
-                None
-            }
-        };
+        self.cancel_cursor(session, ctx);
+        let before = self.attachments.remove(session);
+        // What an earlier attach has brought is answered already.
+        let brought = before.as_ref().filter(|before| before.resume.is_some()).map_or(0, |before| before.seen.number);
+        let resume = matches!(answer, Answering::Resume(_)).then(|| Resume {
+            after: brought.max(next - 1),
+            pending: prompted
+                .into_iter()
+                .filter(|origin| self.bridge.is_some() && origin.bridge == self.bridge)
+                .map(|origin| origin.request)
+                .collect(),
+        });
+        // Loads that still wait are answered with this replay, and what was to be closed has been.
+        let (mut loading, closed) = before.map(|before| (before.loading, before.closing)).unwrap_or_default();
+        match answer {
+            Answering::Now => {}
+            Answering::Load(id) | Answering::Resume(id) => loading.push((head, id)),
+        }
         let cursor = Cursor {
             session: session.clone(),
             tail,
@@ -110,7 +158,6 @@ impl Connection {
             gate: self.outbox.gate(self.house.ports().settings.outbox_limit),
             next,
         };
-        self.cancel_cursor(session, ctx);
         let name = session.clone();
         let cursor = ctx.add_stream(cursor.stream().map(move |passed| Sight { session: name.clone(), passed }));
         self.attachments.insert(
@@ -118,23 +165,30 @@ impl Connection {
             Attachment {
                 addr,
                 translator,
-                seen: Place { life: 0, number: next.saturating_sub(1) },
+                seen: Place { life, number: next.saturating_sub(1) },
+                head: Place { life, number: head },
+                places: self.bridge.is_some(),
                 ended: false,
                 loading,
-                resumed_after,
-                closing: None,
+                resume,
+                closing: Vec::new(),
                 cursor,
                 _presence: presence,
             },
         );
         self.publish();
+        for request in closed {
+            self.answer(&request, Ok(json!({})), ctx);
+        }
+        // With nothing to replay the cursor is past the head already.
+        self.answer_load(session, next - 1, ctx);
     }
 
     /// The client will read no more updates: its sessions live on without it, and what it waited for in them is not
     /// answered. Short requests on their way still are.
     pub(super) fn detach_all(&mut self, ctx: &mut Context<Self>) {
         let streams = self.attachments.values();
-        let waiting = streams.filter(|attachment| attachment.loading.is_some() || attachment.closing.is_some()).count();
+        let waiting: usize = streams.map(|attachment| attachment.loading.len() + attachment.closing.len()).sum();
         self.unanswered = self.unanswered.saturating_sub(waiting + self.prompts.len());
         self.prompts.clear();
         let sessions: Vec<SessionId> = self.attachments.keys().cloned().collect();
@@ -177,6 +231,19 @@ impl Connection {
         self.answer_load(session, event.number, ctx);
     }
 
+    /// Whether this client is at that session already, with a cursor that goes on.
+    pub(super) fn follows(&self, session: &SessionId, addr: &Addr<Session>) -> bool {
+        self.attachments.get(session).is_some_and(|attachment| !attachment.ended && attachment.addr == *addr)
+    }
+
+    /// Answers a client that resumes what it follows: nothing is brought twice, and nothing is left out.
+    pub(super) fn resume_again(&mut self, session: &SessionId, id: &Id, ctx: &mut Context<Self>) {
+        let Some(attachment) = self.attachments.get(session) else { return };
+        let opened = attachment.opened(None);
+        self.outbox.push(&commands(session));
+        self.answer(id, Ok(opened), ctx);
+    }
+
     /// Tells a client that starts in the middle what is open.
     pub(super) fn catch_up(&mut self, session: &SessionId, seen: Seen, next: u64, ctx: &mut Context<Self>) {
         let Some(attachment) = self.attachments.get(session) else { return };
@@ -205,7 +272,7 @@ impl Connection {
                 for (id, _) in
                     self.asked.take_where(|_, asked| matches!(asked, Asked::Permission(_, open) if *open == question))
                 {
-                    let params = serde_json::json!({ "requestId": id });
+                    let params = json!({ "requestId": id });
                     self.outbox.push(&rpc::notification(method::CANCEL_REQUEST, &params));
                 }
             }
@@ -228,35 +295,41 @@ impl Connection {
     /// The prompt that this client's bridge sent before it reconnected, if that is what started the turn.
     fn inherited(&self, session: &SessionId, number: u64, origin: Option<Origin>) -> Option<Id> {
         let origin = origin?;
-        let after = self.attachments.get(session)?.resumed_after?;
-        let mine = self.bridge.is_some() && origin.bridge == self.bridge && number > after;
+        let after = self.attachments.get(session)?.resume.as_ref()?.after;
+        let earlier = self.bridge.is_some() && origin.bridge == self.bridge && origin.connection != self.id;
+        let mine = earlier && number > after;
         mine.then(|| Id::from_raw_text(&origin.request))?
     }
 
     fn answer_load(&mut self, session: &SessionId, passed: u64, ctx: &mut Context<Self>) {
         let Some(attachment) = self.attachments.get_mut(session) else { return };
-        if let Some((_, id)) = attachment.loading.take_if(|(head, _)| passed >= *head) {
-            let opened = to_acp::session_opened(None, attachment.translator.menu());
-            if attachment.resumed_after.is_none() {
-                self.outbox.push(&commands(session));
-            }
-            self.answer(&id, Ok(opened), ctx);
+        let passed: Vec<_> = attachment.loading.extract_if(.., |(head, _)| passed >= *head).collect();
+        if passed.is_empty() {
+            return;
+        }
+        let mut opened = attachment.opened(None);
+        match &attachment.resume {
+            Some(resume) => opened["pending"] = json!(resume.pending),
+            None => self.outbox.push(&commands(session)),
+        }
+        for (_, id) in passed {
+            self.answer(&id, Ok(&opened), ctx);
         }
     }
 
     /// The session left memory. What waits for it here is answered: with its true end if the cursor brought it, else with
     /// `error`.
-    fn ended(&mut self, session: &SessionId, error: RpcError, ctx: &mut Context<Self>) {
+    pub(super) fn ended(&mut self, session: &SessionId, error: RpcError, ctx: &mut Context<Self>) {
         let Some(attachment) = self.attachments.get_mut(session) else { return };
         attachment.ended = true;
-        let load = attachment.loading.take().map(|(_, id)| id);
-        let close = attachment.closing.take();
+        let loads = std::mem::take(&mut attachment.loading).into_iter().map(|(_, id)| id);
+        let closes = std::mem::take(&mut attachment.closing);
         let lost: Vec<_> =
             self.prompts.extract_if(|_, prompt| prompt.session == *session).map(|(_, prompt)| prompt.request).collect();
-        for request in lost.into_iter().chain(load) {
+        for request in lost.into_iter().chain(loads) {
             self.answer(&request, Err::<Value, _>(error.clone()), ctx);
         }
-        if let Some(request) = close {
+        for request in closes {
             self.finish_close(session, &request, ctx);
         }
     }

@@ -135,7 +135,7 @@ impl Connection {
 
     fn may_open_another(&self, session: &SessionId) -> Result<(), RpcError> {
         let limit = self.house.ports().settings.sessions_per_connection;
-        if self.attachments.len() < limit || self.attachments.contains_key(session) {
+        if self.attachments.len() + self.opening < limit || self.attachments.contains_key(session) {
             return Ok(());
         }
         Err(RpcError::invalid_request(format!("{limit} sessions are open on this connection; close one first")))
@@ -196,7 +196,7 @@ impl Connection {
     fn greet(&mut self, id: Id, session: SessionId, addr: Addr<Session>, attached: Attached, ctx: &mut Context<Self>) {
         self.attach(&session, addr, attached, Answering::Now, ctx);
         if let Some(attachment) = self.attachments.get(&session) {
-            let opened = to_acp::session_opened(Some(&session), attachment.translator.menu());
+            let opened = attachment.opened(Some(&session));
             self.answer(&id, Ok(opened), ctx);
             self.outbox.push(&commands(&session));
         }
@@ -221,7 +221,10 @@ impl Connection {
             let next = attached.next;
             match from {
                 From::Start => this.attach(&session, addr, attached, Answering::Load(id), ctx),
+                From::Head if this.follows(&session, &addr) => this.resume_again(&session, &id, ctx),
                 From::Head => {
+                    // Nobody will see the end of what this client followed before.
+                    this.ended(&session, RpcError::internal("the session was closed and opened again"), ctx);
                     this.attach(&session, addr, attached, Answering::Load(id), ctx);
                     this.catch_up(&session, Seen::Nothing, next, ctx);
                 }
@@ -240,9 +243,13 @@ impl Connection {
         ctx: &mut Context<Self>,
         then: impl FnOnce(&mut Self, Id, Opened, &mut Context<Self>) + 'static,
     ) {
-        ctx.spawn(open.into_actor(self).map(move |opened, this, ctx| match opened {
-            Ok(opened) => then(this, id, opened, ctx),
-            Err(error) => this.answer(&id, Err::<Value, _>(error), ctx),
+        self.opening += 1;
+        ctx.spawn(open.into_actor(self).map(move |opened, this, ctx| {
+            this.opening -= 1;
+            match opened {
+                Ok(opened) => then(this, id, opened, ctx),
+                Err(error) => this.answer(&id, Err::<Value, _>(error), ctx),
+            }
         }));
     }
 
@@ -276,7 +283,9 @@ impl Connection {
             attach_written(session, addr, attach).await
         };
         self.open_then(id, reopen, ctx, |this, id, (session, addr, attached), ctx| {
-            this.attach(&session, addr, attached, Answering::Now, ctx);
+            if !this.follows(&session, &addr) {
+                this.attach(&session, addr, attached, Answering::Now, ctx);
+            }
             this.send_prompt(id, prompt, ctx);
         });
     }
@@ -331,7 +340,7 @@ impl Connection {
         }
         self.leave(session, Fate::Keep, ctx, move |this, session, left, ctx| match left {
             Ok(()) => match this.attachments.get_mut(&session) {
-                Some(attachment) if !attachment.ended => attachment.closing = Some(id),
+                Some(attachment) if !attachment.ended => attachment.closing.push(id),
                 Some(_) | None => this.finish_close(&session, &id, ctx),
             },
             Err(error) => this.answer(&id, Err::<Value, _>(error), ctx),
@@ -347,7 +356,7 @@ impl Connection {
     fn delete_session(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
         self.leave(session, Fate::Delete, ctx, move |this, session, left, ctx| match left {
             Ok(()) => match this.attachments.get_mut(&session) {
-                Some(attachment) if !attachment.ended => attachment.closing = Some(id),
+                Some(attachment) if !attachment.ended => attachment.closing.push(id),
                 Some(_) | None => this.finish_close(&session, &id, ctx),
             },
             Err(error) => this.answer(&id, Err::<Value, _>(error), ctx),
@@ -432,8 +441,13 @@ fn setting(configure: &call::Configure, menu: &Menu) -> Result<Setting, RpcError
         }
         other => return Err(RpcError::invalid_params("configId", &format!("unknown option `{other}`"))),
     };
+    let field = match (configure.answer, configure.option.as_str()) {
+        (ConfigureAnswer::Empty, "mode") => "modeId",
+        (ConfigureAnswer::Empty, "model") => "modelId",
+        (ConfigureAnswer::Empty | ConfigureAnswer::Options, _) => "value",
+    };
     setting.ok_or_else(|| {
-        RpcError::invalid_params("value", &format!("unknown value `{value}` for the option `{}`", configure.option))
+        RpcError::invalid_params(field, &format!("unknown value `{value}` for the option `{}`", configure.option))
     })
 }
 

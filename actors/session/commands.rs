@@ -49,11 +49,14 @@ pub(crate) struct Attached {
     pub(crate) next: u64,
     /// The last event that had happened.
     pub(crate) head: u64,
+    pub(crate) life: u32,
     pub(crate) cwd: PathBuf,
     pub(crate) mode: Mode,
     pub(crate) approval: Approval,
     pub(crate) model: ModelId,
     pub(crate) thought: ThoughtLevel,
+    /// Who prompted the running turn and those that wait.
+    pub(crate) prompted: Vec<Origin>,
     pub(crate) open_calls: Vec<(CallId, OpenCall)>,
     pub(crate) open_questions: Vec<Asked>,
 }
@@ -172,6 +175,11 @@ pub(crate) struct Resubmit;
 const WAITING: usize = 16;
 
 impl Session {
+    fn prompted(&self) -> Vec<Origin> {
+        let running = self.state.turn.iter().map(|turn| turn.origin.clone());
+        running.chain(self.waiting.iter().chain(&self.given_up).map(|prompt| prompt.origin.clone())).collect()
+    }
+
     fn recorded(&self) -> Recorded {
         Recorded { tail: self.ledger.tail.clone(), number: self.state.head.number }
     }
@@ -212,11 +220,13 @@ impl Handler<Attach> for Session {
                 From::After(place) => self.state.next_after(place),
             },
             head,
+            life: self.state.head.life,
             cwd: self.state.cwd.clone(),
             mode: self.state.mode,
             approval: self.state.approval,
             model: self.state.model.clone(),
             thought: self.state.thought,
+            prompted: self.prompted(),
             open_calls: self.state.calls.iter().map(|(id, open)| (id.clone(), open.clone())).collect(),
             open_questions: self.state.questions.clone(),
         })

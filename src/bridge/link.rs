@@ -6,7 +6,7 @@
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde_json::json;
@@ -33,14 +33,14 @@ pub(super) struct Inbox {
 }
 
 impl Link {
-    /// Reaches or starts the daemon and introduces this bridge. The error is for the editor.
-    pub(super) fn open(places: &Places) -> Result<(Link, Inbox), RpcError> {
-        let stream = launch::reach(places).map_err(|error| unreachable_daemon(&format!("{error:#}")))?;
+    /// Reaches or starts the daemon and introduces this bridge.
+    pub(super) fn open(places: &Places, bridge: &str) -> Result<(Link, Inbox), NoDaemon> {
+        let stream = launch::reach(places).map_err(|error| NoDaemon::Failed(format!("{error:#}")))?;
         let link = Link::over(stream);
         // The daemon is the one peer that may send as much as it likes.
         let (stream, decoder) = (link.0.clone(), Decoder::new(usize::MAX));
         let mut inbox = Inbox { stream, decoder, piece: vec![0; READ_SIZE] };
-        link.send(&hello(places));
+        link.send(&hello(places, bridge));
         inbox.hear_hello()?;
         Ok((link, inbox))
     }
@@ -56,8 +56,11 @@ impl Link {
 }
 
 impl Inbox {
-    /// The next messages, at least one; none at the end.
-    pub(super) fn receive(&mut self) -> io::Result<Vec<Bytes>> {
+    /// The next messages, at least one; none at the end, and None when the deadline has passed.
+    pub(super) fn receive(&mut self, deadline: Option<Instant>) -> io::Result<Option<Vec<Bytes>>> {
+        // A timeout of zero would mean to wait for ever.
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        self.stream.set_read_timeout(left.map(|left| left.max(Duration::from_millis(1))))?;
         let mut frames = Vec::new();
         loop {
             while let Some(frame) = self.decoder.next() {
@@ -65,33 +68,57 @@ impl Inbox {
             }
             drop_big_buffer(self.decoder.buffer());
             if !frames.is_empty() {
-                return Ok(frames);
+                return Ok(Some(frames));
             }
             match (&*self.stream).read(&mut self.piece) {
-                Ok(0) => return Ok(frames),
+                Ok(0) => return Ok(Some(frames)),
                 Ok(read) => self.decoder.push(&self.piece[..read]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 Err(error) => return Err(error),
             }
         }
     }
 
-    fn hear_hello(&mut self) -> Result<(), RpcError> {
-        let broken = |error: io::Error| unreachable_daemon(&format!("no answer to the hello: {error}"));
-        self.stream.set_read_timeout(Some(HELLO_DEADLINE)).map_err(broken)?;
-        let frames = self.receive().map_err(broken)?;
-        self.stream.set_read_timeout(None).map_err(broken)?;
+    fn hear_hello(&mut self) -> Result<(), NoDaemon> {
+        let failed = |reason: &str| NoDaemon::Failed(reason.to_owned());
+        let heard = self.receive(Some(Instant::now() + HELLO_DEADLINE));
+        let frames = heard.map_err(|error| NoDaemon::Passing(format!("no answer to the hello: {error}")))?;
+        let frames = frames.ok_or_else(|| failed("no answer to the hello in time"))?;
         match frames.first().map(|frame| rpc::read(frame)) {
-            Some(Incoming::Reply { result, .. }) => result.map(|_| ()),
-            Some(_) => Err(unreachable_daemon("the hello got something else than an answer")),
-            None => Err(unreachable_daemon("the connection was closed")),
+            Some(Incoming::Reply { result, .. }) => result.map(|_| ()).map_err(NoDaemon::Refused),
+            Some(_) => Err(failed("the hello got something else than an answer")),
+            // A daemon that stops closes its connections; the next one may be on its way.
+            None => Err(NoDaemon::Passing("the connection was closed".to_owned())),
         }
     }
 }
 
-fn hello(places: &Places) -> Bytes {
-    let bridge = uuid::Uuid::now_v7().to_string();
-    let params = launch::introduction(places, Some(bridge));
+/// Why there is no link.
+pub(super) enum NoDaemon {
+    /// It may be otherwise in a moment.
+    Passing(String),
+    Failed(String),
+    /// There is a daemon, and it will not have us.
+    Refused(RpcError),
+}
+
+impl NoDaemon {
+    pub(super) fn is_passing(&self) -> bool {
+        matches!(self, NoDaemon::Passing(_))
+    }
+
+    /// For the editor.
+    pub(super) fn into_rpc(self) -> RpcError {
+        match self {
+            NoDaemon::Passing(reason) | NoDaemon::Failed(reason) => unreachable_daemon(&reason),
+            NoDaemon::Refused(error) => error,
+        }
+    }
+}
+
+fn hello(places: &Places, bridge: &str) -> Bytes {
+    let params = launch::introduction(places, Some(bridge.to_owned()));
     encode(Framing::Lines, &rpc::request(&Id::from_text("hello"), method::HELLO, &params))
 }
 

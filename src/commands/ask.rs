@@ -8,6 +8,7 @@ mod screen;
 mod terminal;
 
 use std::io::{self, IsTerminal, Read};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use futures_util::StreamExt;
@@ -22,17 +23,21 @@ use self::question::Question;
 use self::screen::Screen;
 use self::terminal::Terminal;
 use crate::cli::Ask;
-use crate::client::{Client, Message, decode};
+use crate::client::{Client, Message, Refused, decode};
 use crate::commands::Ending;
 use crate::launch;
 use crate::paths::Places;
 
+/// How long to look for a daemon that stays.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+const STEP: Duration = Duration::from_millis(10);
+
 pub fn run(places: &Places, args: &Ask) -> anyhow::Result<Ending> {
     let source = Source::choose(&args.text)?;
-    let stream = launch::reach(places)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let mut conversation = Conversation::open(places, Client::over(stream)?, args.allow).await?;
+        let mut conversation = Conversation::open(introduce(places).await?, args.allow).await?;
         match source {
             Source::Once(text) => conversation.turn(&text).await,
             Source::Terminal => conversation.talk().await,
@@ -63,6 +68,20 @@ impl Source {
     }
 }
 
+/// Reaches the daemon and says who we are. One that is just leaving hangs up without an answer; another is reached in
+/// a moment.
+async fn introduce(places: &Places) -> anyhow::Result<Client> {
+    let patience = Instant::now() + PATIENCE;
+    loop {
+        let mut client = Client::over(launch::reach(places)?)?;
+        match client.call::<Value>(method::HELLO, launch::introduction(places, None)).await {
+            Ok(_) => return Ok(client),
+            Err(error) if error.is::<Refused>() || Instant::now() > patience => return Err(error),
+            Err(_) => tokio::time::sleep(STEP).await,
+        }
+    }
+}
+
 struct Conversation {
     client: Client,
     session: String,
@@ -86,10 +105,9 @@ struct Stopped {
 }
 
 impl Conversation {
-    async fn open(places: &Places, mut client: Client, allow: bool) -> anyhow::Result<Self> {
+    async fn open(mut client: Client, allow: bool) -> anyhow::Result<Self> {
         let cwd = std::env::current_dir().context("cannot find the current folder")?;
         let me = json!({ "name": "acpd ask", "version": env!("CARGO_PKG_VERSION") });
-        let _: Value = client.call(method::HELLO, launch::introduction(places, None)).await?;
         let params = json!({ "protocolVersion": 1, "clientCapabilities": {}, "clientInfo": me });
         let _: Value = client.call(method::INITIALIZE, params).await?;
         let opened: Opened = client.call(method::SESSION_NEW, json!({ "cwd": cwd, "mcpServers": [] })).await?;
@@ -117,7 +135,7 @@ impl Conversation {
                 // A turn that failed or was cancelled is told, and the conversation goes on.
                 Some(line) => match self.turn(&line).await {
                     Ok(_) => {}
-                    Err(error) if error.is::<crate::client::Refused>() => self.screen.remark(&error.to_string())?,
+                    Err(error) if error.is::<Refused>() => self.screen.remark(&error.to_string())?,
                     Err(error) => return Err(error),
                 },
             }

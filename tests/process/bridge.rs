@@ -166,24 +166,6 @@ fn a_daemon_of_another_home_is_an_error_and_not_another_history() {
 }
 
 #[test]
-fn requests_that_wait_when_the_daemon_dies_are_answered_once_and_may_be_tried_again() {
-    let home = Home::new();
-    let mut bridge = home.bridge();
-    let session = bridge.open(&home.work());
-    let prompt = bridge.start_prompt(&session, "run the command: sleep 100");
-    bridge.question();
-    home.kill_daemon();
-    let answer = bridge.answer(prompt);
-    assert_eq!(answer["error"]["code"], -32603);
-    assert_eq!(answer["error"]["data"]["retry"], true);
-    let refused = bridge.ask_in_vain("session/list", json!({}));
-    assert_eq!(refused["data"]["retry"], true);
-    bridge.close_input();
-    assert!(bridge.rest().is_empty());
-    assert!(bridge.wait().success());
-}
-
-#[test]
 fn a_bridge_whose_editor_no_longer_reads_ends() {
     let home = Home::new();
     let (editor, bridge_end) = UnixStream::pair().unwrap();

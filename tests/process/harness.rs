@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
-pub use peer::Peer;
+pub(crate) use peer::Peer;
 
 /// How long anything may take. Generous, because tests share the machine.
-pub const DEADLINE: Duration = Duration::from_secs(30);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Waits for a condition, and gives what it gives.
 #[track_caller]
-pub fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + DEADLINE;
     loop {
         if let Some(found) = condition() {
@@ -32,25 +32,30 @@ pub fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Whether a process runs; one that is dead but not yet collected does not.
-pub fn is_alive(pid: u32) -> bool {
+/// Whether a process runs. One that is dead but not yet collected does not; one whose other threads still die does, since
+/// its files are open until the last of them is gone.
+pub(crate) fn is_alive(pid: u32) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
-    !matches!(state, Some('Z' | 'X') | None)
+    match state {
+        Some('Z') => fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|threads| threads.count() > 1),
+        Some('X') | None => false,
+        Some(_) => true,
+    }
 }
 
-pub fn signal(pid: u32, signal: Signal) {
+pub(crate) fn signal(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     let _ = rustix::process::kill_process(pid, signal);
 }
 
 /// A user's world in a temporary folder. Dropping it ends the daemon that serves it.
-pub struct Home {
+pub(crate) struct Home {
     folder: TempDir,
 }
 
 impl Home {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("acpd-").tempdir().unwrap();
         for name in ["home", "run", "work"] {
             fs::create_dir(folder.path().join(name)).unwrap();
@@ -58,32 +63,32 @@ impl Home {
         Self { folder }
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
     /// The folder in which everything is started.
-    pub fn work(&self) -> PathBuf {
+    pub(crate) fn work(&self) -> PathBuf {
         self.path().join("work")
     }
 
-    pub fn state(&self) -> PathBuf {
+    pub(crate) fn state(&self) -> PathBuf {
         self.path().join("home/.local/state/acpd")
     }
 
-    pub fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.path().join("run/acpd/acpd.sock")
     }
 
     /// The program with nothing in its environment but what is named here.
-    pub fn acpd(&self, args: &[&str]) -> Command {
+    pub(crate) fn acpd(&self, args: &[&str]) -> Command {
         let mut command = self.bare(env!("CARGO_BIN_EXE_acpd"));
         command.args(args);
         command
     }
 
     /// Another program in the same surroundings.
-    pub fn bare(&self, program: &str) -> Command {
+    pub(crate) fn bare(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command
             .env_clear()
@@ -95,39 +100,39 @@ impl Home {
         command
     }
 
-    pub fn run(&self, args: &[&str]) -> Output {
+    pub(crate) fn run(&self, args: &[&str]) -> Output {
         finish(self.acpd(args))
     }
 
     /// Runs to the end and gives its stdout; it must succeed.
     #[track_caller]
-    pub fn stdout(&self, args: &[&str]) -> String {
+    pub(crate) fn stdout(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert!(output.status.success(), "acpd {args:?} failed: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
     #[track_caller]
-    pub fn json(&self, args: &[&str]) -> serde_json::Value {
+    pub(crate) fn json(&self, args: &[&str]) -> serde_json::Value {
         serde_json::from_str(&self.stdout(args)).unwrap()
     }
 
-    pub fn bridge(&self) -> Peer {
+    pub(crate) fn bridge(&self) -> Peer {
         Peer::spawn(self.acpd(&["acp"]))
     }
 
     /// A client on the socket itself, without a bridge.
-    pub fn connect(&self) -> Peer {
+    pub(crate) fn connect(&self) -> Peer {
         Peer::over(UnixStream::connect(self.socket()).unwrap())
     }
 
     /// A daemon in the foreground, ready for clients.
-    pub fn serve(&self) -> Daemon {
+    pub(crate) fn serve(&self) -> Daemon {
         self.start(self.acpd(&["serve"]))
     }
 
     /// A daemon started in some other way. Its log goes to a file.
-    pub fn start(&self, mut command: Command) -> Daemon {
+    pub(crate) fn start(&self, mut command: Command) -> Daemon {
         let log = fs::File::options().create(true).append(true).open(self.path().join("log")).unwrap();
         let mut daemon = Daemon(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
         until("the daemon to listen", || {
@@ -137,12 +142,12 @@ impl Home {
         daemon
     }
 
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.path().join("log")).unwrap_or_default()
     }
 
     /// The daemon that serves this home, whoever started it.
-    pub fn daemon(&self) -> Option<u32> {
+    pub(crate) fn daemon(&self) -> Option<u32> {
         let lock = fs::read_to_string(self.path().join("run/acpd/acpd.sock.lock")).ok()?;
         let pid = lock.trim().parse().ok()?;
         // A process id is only trusted if the process says that it is ours.
@@ -154,7 +159,7 @@ impl Home {
     }
 
     #[track_caller]
-    pub fn kill_daemon(&self) {
+    pub(crate) fn kill_daemon(&self) {
         let pid = self.daemon().expect("a daemon runs");
         signal(pid, Signal::KILL);
         until("the daemon to be gone", || (!is_alive(pid)).then_some(()));
@@ -174,19 +179,19 @@ impl Drop for Home {
 }
 
 /// A daemon that is a child of the test.
-pub struct Daemon(Child);
+pub(crate) struct Daemon(Child);
 
 impl Daemon {
-    pub fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.0.id()
     }
 
-    pub fn send(&self, what: Signal) {
+    pub(crate) fn send(&self, what: Signal) {
         signal(self.id(), what);
     }
 
     #[track_caller]
-    pub fn wait(&mut self) -> ExitStatus {
+    pub(crate) fn wait(&mut self) -> ExitStatus {
         until("the daemon to end", || self.0.try_wait().unwrap())
     }
 }
@@ -200,7 +205,7 @@ impl Drop for Daemon {
 
 /// Runs a command to its end, or ends it at the deadline.
 #[track_caller]
-pub fn finish(mut command: Command) -> Output {
+pub(crate) fn finish(mut command: Command) -> Output {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let pid = child.id();
     let (sender, receiver) = mpsc::channel();
@@ -215,7 +220,7 @@ pub fn finish(mut command: Command) -> Output {
 }
 
 /// Writes a script that can be run.
-pub fn script(path: &Path, text: &str) -> io::Result<()> {
+pub(crate) fn script(path: &Path, text: &str) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     fs::write(path, format!("#!/bin/sh\n{text}\n"))?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))

@@ -2,6 +2,8 @@
 //!
 //! Every test has a home of its own, ends what it started by process id, and waits for conditions with a deadline.
 
+#![allow(clippy::unwrap_used, reason = "tests may")]
+
 mod harness;
 
 mod activation;
@@ -11,5 +13,6 @@ mod bridge;
 mod crash;
 mod ctl;
 mod daemon;
+mod recovery;
 mod sdk;
 mod trouble;

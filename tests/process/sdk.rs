@@ -40,7 +40,10 @@ fn the_official_sdk_drives_a_turn_with_a_permission() {
         )
         .on_receive_request(
             async move |asked: RequestPermissionRequest, responder, _| {
-                questions.lock().unwrap().push(format!("asked about {}", asked.tool_call.fields.title.unwrap_or_default()));
+                questions
+                    .lock()
+                    .unwrap()
+                    .push(format!("asked about {}", asked.tool_call.fields.title.unwrap_or_default()));
                 let allow = asked.options.iter().find(|option| option.kind == PermissionOptionKind::AllowOnce).unwrap();
                 let chosen = SelectedPermissionOutcome::new(allow.option_id.clone());
                 responder.respond(RequestPermissionResponse::new(RequestPermissionOutcome::Selected(chosen)))
@@ -62,8 +65,17 @@ fn the_official_sdk_drives_a_turn_with_a_permission() {
     let heard = heard.lock().unwrap();
     ended.unwrap_or_else(|_| panic!("the turn did not end: {heard:#?}")).unwrap();
     assert_eq!(fs::read_to_string(home.work().join("hello.txt")).unwrap().trim_end(), "Hello");
-    let at = |what: &str| heard.iter().position(|line| line.contains(what)).unwrap_or_else(|| panic!("no {what}: {heard:#?}"));
-    let order = [at("commands"), at("call Pending"), at("asked about"), at("call InProgress"), at("call Completed"), at("says")];
+    let at = |what: &str| {
+        heard.iter().position(|line| line.contains(what)).unwrap_or_else(|| panic!("no {what}: {heard:#?}"))
+    };
+    let order = [
+        at("commands"),
+        at("call Pending"),
+        at("asked about"),
+        at("call InProgress"),
+        at("call Completed"),
+        at("says"),
+    ];
     assert!(order.is_sorted(), "{heard:#?}");
 }
 

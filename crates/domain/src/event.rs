@@ -204,10 +204,10 @@ impl EventKind {
             | Self::Used { .. }
             | Self::Titled { .. }
             | Self::Noticed { .. }
-            | Self::ToolCalled { .. }
             | Self::PermissionAsked { .. } => Durability::Soon,
             Self::Created { .. }
             | Self::Reopened
+            | Self::ToolCalled { .. }
             | Self::PermissionAnswered { .. }
             | Self::Configured { .. }
             | Self::Compacted { .. } => Durability::Written,

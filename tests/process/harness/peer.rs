@@ -20,23 +20,23 @@ enum Input {
     Socket(UnixStream),
 }
 
-pub struct Peer {
+pub(crate) struct Peer {
     input: Option<Input>,
     lines: Receiver<Result<Value, String>>,
     child: Option<Child>,
     sent: u64,
     /// Notifications and requests that came while something else was waited for.
-    pub heard: Vec<Value>,
+    pub(crate) heard: Vec<Value>,
 }
 
 impl Peer {
-    pub fn spawn(mut command: Command) -> Self {
+    pub(crate) fn spawn(mut command: Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         Self::new(Some(child), Input::Pipe(input), output)
     }
 
-    pub fn over(stream: UnixStream) -> Self {
+    pub(crate) fn over(stream: UnixStream) -> Self {
         Self::new(None, Input::Socket(stream.try_clone().unwrap()), stream)
     }
 
@@ -53,28 +53,28 @@ impl Peer {
         Self { input: Some(input), lines, child, sent: 0, heard: Vec::new() }
     }
 
-    pub fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.child.as_ref().expect("a process").id()
     }
 
     /// Bytes as they are. A peer that has gone is no failure of the writer's.
-    pub fn raw(&mut self, bytes: &[u8]) {
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
         let _ = match self.input.as_mut().expect("the input is open") {
             Input::Pipe(pipe) => pipe.write_all(bytes),
             Input::Socket(socket) => socket.write_all(bytes),
         };
     }
 
-    pub fn say(&mut self, message: &Value) {
+    pub(crate) fn say(&mut self, message: &Value) {
         self.raw(format!("{message}\n").as_bytes());
     }
 
-    pub fn notify(&mut self, method: &str, params: Value) {
+    pub(crate) fn notify(&mut self, method: &str, params: Value) {
         self.say(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
     }
 
     /// Sends a request and gives its id.
-    pub fn request(&mut self, method: &str, params: Value) -> u64 {
+    pub(crate) fn request(&mut self, method: &str, params: Value) -> u64 {
         self.sent += 1;
         self.say(&json!({ "jsonrpc": "2.0", "id": self.sent, "method": method, "params": params }));
         self.sent
@@ -82,7 +82,7 @@ impl Peer {
 
     /// The answer to a request, whole.
     #[track_caller]
-    pub fn answer(&mut self, id: u64) -> Value {
+    pub(crate) fn answer(&mut self, id: u64) -> Value {
         loop {
             let message = self.next();
             if message["id"] == id && message.get("method").is_none() {
@@ -93,7 +93,7 @@ impl Peer {
     }
 
     #[track_caller]
-    pub fn ask(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn ask(&mut self, method: &str, params: Value) -> Value {
         let id = self.request(method, params);
         let mut answer = self.answer(id);
         assert_eq!(answer.get("error"), None, "{method} failed");
@@ -101,7 +101,7 @@ impl Peer {
     }
 
     #[track_caller]
-    pub fn ask_in_vain(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn ask_in_vain(&mut self, method: &str, params: Value) -> Value {
         let id = self.request(method, params);
         let mut answer = self.answer(id);
         assert_eq!(answer.get("result"), None, "{method} succeeded");
@@ -110,7 +110,7 @@ impl Peer {
 
     /// The next message.
     #[track_caller]
-    pub fn next(&mut self) -> Value {
+    pub(crate) fn next(&mut self) -> Value {
         match self.lines.recv_timeout(DEADLINE) {
             Ok(Ok(message)) => message,
             Ok(Err(line)) => panic!("not a protocol message: {line}"),
@@ -121,7 +121,7 @@ impl Peer {
 
     /// The next message for which `wanted` holds; the others are kept.
     #[track_caller]
-    pub fn wait_for(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn wait_for(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
         loop {
             let message = self.next();
             if wanted(&message) {
@@ -133,7 +133,7 @@ impl Peer {
 
     /// Everything up to the end of the output.
     #[track_caller]
-    pub fn rest(&mut self) -> Vec<Value> {
+    pub(crate) fn rest(&mut self) -> Vec<Value> {
         let mut rest = Vec::new();
         loop {
             match self.lines.recv_timeout(DEADLINE) {
@@ -146,66 +146,66 @@ impl Peer {
     }
 
     /// True if nothing comes for a moment.
-    pub fn is_silent(&mut self) -> bool {
+    pub(crate) fn is_silent(&mut self) -> bool {
         self.lines.recv_timeout(Duration::from_millis(200)).is_err()
     }
 
-    pub fn close_input(&mut self) {
+    pub(crate) fn close_input(&mut self) {
         if let Some(Input::Socket(socket)) = self.input.take() {
             let _ = socket.shutdown(Shutdown::Write);
         }
     }
 
     #[track_caller]
-    pub fn wait(&mut self) -> ExitStatus {
+    pub(crate) fn wait(&mut self) -> ExitStatus {
         let child = self.child.as_mut().expect("a process");
         until("the process to end", || child.try_wait().unwrap())
     }
 
     #[track_caller]
-    pub fn initialize(&mut self) -> Value {
+    pub(crate) fn initialize(&mut self) -> Value {
         self.ask("initialize", json!({ "protocolVersion": 1, "clientInfo": { "name": "test", "version": "1" } }))
     }
 
     #[track_caller]
-    pub fn new_session(&mut self, cwd: &Path) -> String {
+    pub(crate) fn new_session(&mut self, cwd: &Path) -> String {
         let opened = self.ask("session/new", json!({ "cwd": cwd, "mcpServers": [] }));
         opened["sessionId"].as_str().unwrap().to_owned()
     }
 
     /// Initializes and opens a session.
     #[track_caller]
-    pub fn open(&mut self, cwd: &Path) -> String {
+    pub(crate) fn open(&mut self, cwd: &Path) -> String {
         self.initialize();
         self.new_session(cwd)
     }
 
-    pub fn start_prompt(&mut self, session: &str, text: &str) -> u64 {
+    pub(crate) fn start_prompt(&mut self, session: &str, text: &str) -> u64 {
         let prompt = json!([{ "type": "text", "text": text }]);
         self.request("session/prompt", json!({ "sessionId": session, "prompt": prompt }))
     }
 
     /// Runs a turn to its end and gives the answer.
     #[track_caller]
-    pub fn prompt(&mut self, session: &str, text: &str) -> Value {
+    pub(crate) fn prompt(&mut self, session: &str, text: &str) -> Value {
         let id = self.start_prompt(session, text);
         self.answer(id)
     }
 
     /// Waits for a permission question and gives its id.
     #[track_caller]
-    pub fn question(&mut self) -> Value {
+    pub(crate) fn question(&mut self) -> Value {
         let mut question = self.wait_for(|message| message["method"] == "session/request_permission");
         question["id"].take()
     }
 
-    pub fn allow(&mut self, question: &Value) {
+    pub(crate) fn allow(&mut self, question: &Value) {
         let outcome = json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } });
         self.say(&json!({ "jsonrpc": "2.0", "id": question, "result": outcome }));
     }
 
     /// All text that the agent said in what was heard so far.
-    pub fn agent_text(&self) -> String {
+    pub(crate) fn agent_text(&self) -> String {
         let updates = self.heard.iter().map(|message| &message["params"]["update"]);
         let chunks = updates.filter(|update| update["sessionUpdate"] == "agent_message_chunk");
         chunks.filter_map(|update| update["content"]["text"].as_str()).collect()

@@ -1,0 +1,122 @@
+//! The bridge stays: the daemon is killed, stopped or cut off under it, and the editor hardly notices.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::harness::{Home, Peer, is_alive, until};
+
+/// Asks something small and checks that the conversation goes on.
+#[track_caller]
+fn goes_on(bridge: &mut Peer, session: &str) {
+    let answer = bridge.prompt(session, "list the files");
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+}
+
+#[test]
+fn a_prompt_that_was_running_when_the_daemon_was_killed_is_answered_within_2_s_and_the_next_one_works() {
+    let home = Home::new();
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    goes_on(&mut bridge, &session);
+    let first = home.daemon().unwrap();
+    let prompt = bridge.start_prompt(&session, "run the command: sleep 1000");
+    let question = bridge.question();
+    bridge.allow(&question);
+    bridge.wait_for(|message| message["params"]["update"]["status"] == "in_progress");
+    home.kill_daemon();
+    let killed = Instant::now();
+    let answer = bridge.answer(prompt);
+    assert!(killed.elapsed() < Duration::from_secs(2), "{:?}", killed.elapsed());
+    assert_eq!(answer["error"]["data"]["retry"], true, "{answer}");
+    assert_ne!(home.daemon().unwrap(), first);
+    // The call that was open is closed before its prompt is answered.
+    assert!(bridge.heard.iter().any(|message| message["params"]["update"]["status"] == "failed"));
+    goes_on(&mut bridge, &session);
+}
+
+#[test]
+fn a_question_of_a_dead_daemon_is_withdrawn_and_a_late_answer_to_it_answers_nothing() {
+    let home = Home::new();
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    let prompt = bridge.start_prompt(&session, "write a.txt with hello");
+    let question = bridge.question();
+    home.kill_daemon();
+    let withdrawn = bridge.wait_for(|message| message["method"] == "$/cancel_request");
+    assert_eq!(withdrawn["params"]["requestId"], question);
+    assert_eq!(bridge.answer(prompt)["error"]["data"]["retry"], true);
+    bridge.allow(&question);
+    let again = bridge.start_prompt(&session, "write b.txt with hello");
+    let new = bridge.question();
+    assert_ne!(new, question);
+    assert!(!home.work().join("a.txt").exists() && !home.work().join("b.txt").exists());
+    bridge.allow(&new);
+    assert_eq!(bridge.answer(again)["result"]["stopReason"], "end_turn");
+    assert!(!home.work().join("a.txt").exists() && home.work().join("b.txt").exists());
+    // Nothing is answered twice.
+    bridge.close_input();
+    assert!(bridge.rest().is_empty());
+    assert!(bridge.wait().success());
+}
+
+#[test]
+fn an_idle_bridge_finds_its_session_again_after_a_kill_and_nothing_is_told_twice() {
+    let home = Home::new();
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    for _ in 0..3 {
+        goes_on(&mut bridge, &session);
+        let before = home.daemon().unwrap();
+        bridge.heard.clear();
+        home.kill_daemon();
+        until("the bridge to bring a daemon back", || home.daemon().filter(|pid| *pid != before && is_alive(*pid)));
+        let sessions = bridge.ask("session/list", json!({}));
+        assert_eq!(sessions["sessions"][0]["sessionId"], session.as_str());
+        assert!(bridge.heard.is_empty(), "{:#?}", bridge.heard);
+    }
+    goes_on(&mut bridge, &session);
+}
+
+#[test]
+fn several_sessions_of_one_bridge_all_come_back() {
+    let home = Home::new();
+    let mut bridge = home.bridge();
+    bridge.initialize();
+    let sessions: Vec<String> = (0..5).map(|_| bridge.new_session(&home.work())).collect();
+    for session in &sessions {
+        goes_on(&mut bridge, session);
+    }
+    home.kill_daemon();
+    for session in &sessions {
+        goes_on(&mut bridge, session);
+    }
+}
+
+#[test]
+fn a_daemon_that_is_told_to_stop_is_brought_back_when_the_editor_needs_it() {
+    let home = Home::new();
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    goes_on(&mut bridge, &session);
+    home.run(&["ctl", "stop"]);
+    goes_on(&mut bridge, &session);
+}
+
+#[test]
+fn a_bridge_that_could_not_start_a_daemon_works_once_it_can() {
+    let home = Home::new();
+    // A file where the state folder should be.
+    std::fs::create_dir_all(home.state().parent().unwrap()).unwrap();
+    std::fs::write(home.state(), "in the way").unwrap();
+    let mut bridge = home.bridge();
+    let error = bridge.ask_in_vain("initialize", json!({ "protocolVersion": 1 }));
+    assert_eq!(error["code"], -32603, "{error}");
+    std::fs::remove_file(home.state()).unwrap();
+    until("the bridge to recover", || {
+        let id = bridge.request("initialize", json!({ "protocolVersion": 1 }));
+        bridge.answer(id).get("result").cloned()
+    });
+    let session = bridge.new_session(&home.work());
+    goes_on(&mut bridge, &session);
+}
