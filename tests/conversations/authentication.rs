@@ -36,7 +36,22 @@ async fn a_key_in_the_environment_authenticates_and_a_missing_one_is_named() {
     zed.call("authenticate", json!({ "methodId": "nonsense" })).await;
     zed.call("authenticate", json!({})).await;
     zed.call("logout", json!({})).await;
-    expect![[r#""#]].assert_eq(&scene.transcript.take());
+    expect![[r#"
+        zed    > 2 authenticate {"methodId":"env"}
+        zed    < 2 error {"code":-32000,"message":"Authentication required","data":{"missing":["SCRIPT_KEY"],"advice":"set one of these variables in the environment that your editor is started from"}}
+        zed    > 3 _acpd/hello {"version":"0","environment":{"SCRIPT_KEY":"secret"}}
+        zed    < 3 = {"version":"0.1.0","pid":1429}
+        zed    > 4 authenticate {"authMethodId":"env"}
+        zed    < 4 = {}
+        zed    > 5 authenticate {"methodId":"terminal"}
+        zed    < 5 error {"code":-32602,"message":"Invalid params","data":{"methodId":"`terminal` is no method that `authenticate` takes"}}
+        zed    > 6 authenticate {"methodId":"nonsense"}
+        zed    < 6 error {"code":-32602,"message":"Invalid params","data":{"methodId":"`nonsense` is no method that `authenticate` takes"}}
+        zed    > 7 authenticate {}
+        zed    < 7 error {"code":-32602,"message":"Invalid params","data":{"methodId":"Required"}}
+        zed    > 8 logout {}
+        zed    < 8 = {}
+    "#]].assert_eq(&scene.transcript.take());
 }
 
 #[actix::test]
@@ -49,7 +64,14 @@ async fn a_login_opens_a_page_where_the_client_can_and_ends_with_it() {
     zed.silence().await;
     scene.wallet.finish_login(Ok(()));
     zed.answer(login).await;
-    expect![[r#""#]].assert_eq(&scene.transcript.take());
+    expect![[r##"
+        zed    > 2 authenticate {"methodId":"github"}
+        zed    < "#1" elicitation/create {"mode":"url","requestId":2,"elicitationId":"#2","url":"https://login.example/device","message":"Type the code ABCD-1234 at the address that opens."}
+        zed    > "#1" = {"action":"accept"}
+        zed    < silence
+        zed    < elicitation/complete {"elicitationId":"#2"}
+        zed    < 2 = {}
+    "##]].assert_eq(&scene.transcript.take());
 }
 
 #[actix::test]
@@ -60,7 +82,11 @@ async fn without_pages_a_login_is_told_in_an_open_session() {
     zed.update("agent_message_chunk").await;
     scene.wallet.finish_login(Err("the code expired".to_owned()));
     zed.answer(login).await;
-    expect![[r#""#]].assert_eq(&scene.transcript.take());
+    expect![[r##"
+        zed    > 3 authenticate {"methodId":"github"}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"To log in, open https://login.example/device and type the code ABCD-1234."},"messageId":"#2"}
+        zed    < 3 error {"code":-32000,"message":"Authentication required","data":{"reason":"the code expired","advice":"try again, or set a key in the environment"}}
+    "##]].assert_eq(&scene.transcript.take());
 }
 
 #[actix::test]
@@ -69,5 +95,8 @@ async fn with_neither_the_answer_says_where_to_log_in() {
     let mut zed = client_that_can(&scene, json!({})).await;
     zed.call("authenticate", json!({ "methodId": "github" })).await;
     scene.wallet.finish_login(Ok(()));
-    expect![[r#""#]].assert_eq(&scene.transcript.take());
+    expect![[r#"
+        zed    > 2 authenticate {"methodId":"github"}
+        zed    < 2 error {"code":-32000,"message":"Authentication required","data":{"address":"https://login.example/device","code":"ABCD-1234","advice":"open the address, type the code, then try again"}}
+    "#]].assert_eq(&scene.transcript.take());
 }

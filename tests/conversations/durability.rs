@@ -57,12 +57,12 @@ async fn a_tool_does_not_start_before_its_call_is_synced_nor_the_model_hear_of_i
         zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"look"}]}
         model  < user: look
         zed    < silence
-        zed    < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"read","status":"pending","title":"look {}","name":"look","rawInput":{}}
-        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"in_progress"}
         zed    < silence
         the disk syncs
         tool   : look {} runs
         model  < user: look | agent: [look] | results: look done
+        zed    < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"read","status":"pending","title":"look {}","name":"look","rawInput":{}}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"in_progress"}
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"look done"}}],"rawOutput":{"text":"look done"}}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Seen."},"messageId":"#3"}
         zed    < update {"sessionUpdate":"session_info_update","title":"look","updatedAt":"T"}

@@ -2,12 +2,20 @@
 
 #![allow(clippy::unwrap_used, reason = "tests may")]
 
+mod anything;
 mod attaching;
+mod authentication;
+mod blocks;
 mod commands;
 mod crashes;
+mod dialects;
 mod durability;
 mod errors;
+mod helping;
+mod opening;
+mod params;
 mod permissions;
 mod sessions;
 mod sharing;
 mod turns;
+mod wires;

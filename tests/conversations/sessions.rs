@@ -15,7 +15,7 @@ async fn initialize_says_what_is_true() {
     zed.initialize().await;
     expect![[r#"
         zed    > 1 initialize {"protocolVersion":1,"clientInfo":{"name":"zed","version":"1"}}
-        zed    < 1 = {"protocolVersion":1,"agentCapabilities":{"loadSession":true,"promptCapabilities":{"image":true,"audio":true,"embeddedContext":true},"mcpCapabilities":{"http":false,"sse":false},"sessionCapabilities":{"list":{},"delete":{},"additionalDirectories":{},"fork":{},"resume":{},"close":{}},"auth":{},"_meta":{"acpd":{"extensions":["_acpd/hello","_acpd/sessions","_acpd/connections","_acpd/status","_acpd/stop","_acpd/resume","_acpd/cancel","_acpd/answer","_acpd/close","_acpd/delete","_acpd/rename","_acpd/export","_acpd/import"]}}},"authMethods":[],"agentInfo":{"name":"acpd","title":"acpd","version":"0.1.0"}}
+        zed    < 1 = {"protocolVersion":1,"agentCapabilities":{"loadSession":true,"promptCapabilities":{"image":true,"audio":true,"embeddedContext":true},"mcpCapabilities":{"http":false,"sse":false},"sessionCapabilities":{"list":{},"delete":{},"additionalDirectories":{},"fork":{},"resume":{},"close":{}},"auth":{"logout":{}},"_meta":{"acpd":{"extensions":["_acpd/hello","_acpd/sessions","_acpd/connections","_acpd/status","_acpd/stop","_acpd/resume","_acpd/cancel","_acpd/answer","_acpd/close","_acpd/delete","_acpd/rename","_acpd/export","_acpd/import"]}}},"authMethods":[{"id":"env","name":"A key in the environment","description":"One of SCRIPT_KEY","_meta":{"acpd":{"variables":["SCRIPT_KEY"]}}},{"id":"github","name":"Log in at GitHub","description":"For the models that GitHub offers; opens a page in the browser"}],"agentInfo":{"name":"acpd","title":"acpd","version":"0.1.0"}}
     "#]].assert_eq(&scene.transcript.take());
 }
 

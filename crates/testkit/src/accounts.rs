@@ -22,12 +22,15 @@ pub(crate) struct Accounts {
     heard: usize,
 }
 
-/// What an answer is owed to.
+/// The answers that are owed under one id.
 struct Debt {
     /// The id as it was written.
     id: String,
-    /// None if what was sent is no request, so that only an error can answer it.
-    method: Option<String>,
+    /// What was asked since the last time when nothing was owed. A client that uses an id for several requests at a time
+    /// cannot tell which of them an answer is for; then it must fit one of them. None is what is no request, to which
+    /// only an error can be the answer.
+    methods: Vec<Option<String>>,
+    owed: usize,
 }
 
 impl Accounts {
@@ -55,7 +58,21 @@ impl Accounts {
 
     /// Notes that an answer is expected which this editor itself did not ask for.
     pub(crate) fn owe(&mut self, id: &str, method: Option<String>) {
-        self.debts.push(Debt { id: id.to_owned(), method });
+        match self.debts.iter_mut().find(|debt| debt.id == id) {
+            Some(debt) => {
+                debt.methods.push(method);
+                debt.owed += 1;
+            }
+            None => self.debts.push(Debt { id: id.to_owned(), methods: vec![method], owed: 1 }),
+        }
+    }
+
+    /// Takes one answer off what is owed under an id.
+    fn settle(&mut self, at: usize) {
+        self.debts[at].owed -= 1;
+        if self.debts[at].owed == 0 {
+            self.debts.remove(at);
+        }
     }
 
     fn note_session(&mut self, method: &str, fields: &Fields) {
@@ -103,15 +120,12 @@ impl Accounts {
 
     fn pay(&mut self, id: &str, result: &Value) -> Result<(), String> {
         let mut why = format!("nobody waits for an answer to {id}");
-        for at in 0..self.debts.len() {
-            let Debt { id: owed, method: Some(method) } = &self.debts[at] else { continue };
-            if owed != id {
-                continue;
-            }
+        let Some(at) = self.debts.iter().position(|debt| debt.id == id) else { return Err(why) };
+        for method in self.debts[at].methods.iter().flatten() {
             match witness::response(method, result) {
                 Ok(()) => {
-                    self.debts.remove(at);
                     self.sessions.extend(result["sessionId"].as_str().map(str::to_owned));
+                    self.settle(at);
                     return Ok(());
                 }
                 Err(error) => why = error,
@@ -122,20 +136,22 @@ impl Accounts {
 
     fn default_on(&mut self, id: &str, error: &Value) -> Result<(), String> {
         witness::error(error)?;
-        let same = || self.debts.iter().enumerate().filter(|(_, debt)| debt.id == id).map(|(at, debt)| (at, &debt.method));
-        // What is no request comes first: nothing but an error can answer it.
-        let at = same().find(|(_, method)| method.is_none()).or_else(|| same().next()).map(|(at, _)| at);
-        match at {
-            Some(at) => drop(self.debts.remove(at)),
+        match self.debts.iter().position(|debt| debt.id == id) {
+            Some(at) => self.settle(at),
             None if id == "null" => self.strays += 1,
             None => return Err(format!("nobody waits for an answer to {id}")),
         }
         Ok(())
     }
 
-    /// The debts that are left: ids as they were written, and methods, empty for what is no request.
+    /// The answers that are owed: ids as they were written, and methods, empty for what is no request.
     pub(crate) fn unpaid(&self) -> Vec<(String, String)> {
-        self.debts.iter().map(|debt| (debt.id.clone(), debt.method.clone().unwrap_or_default())).collect()
+        let each = |debt: &Debt| {
+            let methods = debt.methods[debt.methods.len() - debt.owed..].to_vec();
+            let id = debt.id.clone();
+            methods.into_iter().map(move |method| (id.clone(), method.unwrap_or_default()))
+        };
+        self.debts.iter().flat_map(each).collect()
     }
 
     pub(crate) fn strays(&self) -> usize {

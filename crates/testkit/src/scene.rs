@@ -8,6 +8,7 @@ use actix::ArbiterHandle;
 use domain::conversation::{Message, Part};
 use domain::history::History;
 use domain::model::{Catalogue, Delta, Model, ModelError, ModelInfo, ModelRequest};
+use domain::tool::Toolbox;
 use domain::{Content, Environment, Folders, ModelId};
 use futures_util::future::{BoxFuture, ready};
 use futures_util::stream::BoxStream;
@@ -41,7 +42,15 @@ impl Scene {
     pub fn with(answers: Vec<Vec<Step>>, adjust: impl FnOnce(&mut Settings)) -> Scene {
         tokio::time::pause();
         let history = MemoryHistory::default();
+        let adjust = |ports: &mut Ports| adjust(&mut ports.settings);
         Self::set(answers, adjust, Arc::new(history.clone()), history, Vec::new())
+    }
+
+    /// A scene with these tools in place of the bench.
+    pub fn equipped(answers: Vec<Vec<Step>>, tools: Arc<dyn Toolbox>) -> Scene {
+        tokio::time::pause();
+        let history = MemoryHistory::default();
+        Self::set(answers, |ports| ports.toolbox = tools, Arc::new(history.clone()), history, Vec::new())
     }
 
     /// A scene in real time, on these threads and with this history; `history` of the scene itself stays empty.
@@ -51,7 +60,7 @@ impl Scene {
 
     fn set(
         answers: Vec<Vec<Step>>,
-        adjust: impl FnOnce(&mut Settings),
+        adjust: impl FnOnce(&mut Ports),
         store: Arc<dyn History>,
         history: MemoryHistory,
         arbiters: Vec<ArbiterHandle>,
@@ -59,31 +68,37 @@ impl Scene {
         let transcript = Transcript::default();
         let wallet = Wallet::default();
         let script = Script::new("script", answers);
-        let mut settings = Settings::default();
-        adjust(&mut settings);
         let models = Cast { script: script.clone(), transcript: transcript.clone() };
-        let house = House::open(
-            Ports {
-                models: Arc::new(models),
-                toolbox: Arc::new(Bench { transcript: transcript.clone() }),
-                history: store,
-                folders: Arc::new(Stage),
-                accounts: Arc::new(wallet.clone()),
-                settings,
-            },
-            arbiters,
-        );
+        let mut ports = Ports {
+            models: Arc::new(models),
+            toolbox: Arc::new(Bench { transcript: transcript.clone() }),
+            history: store,
+            folders: Arc::new(Stage),
+            accounts: Arc::new(wallet.clone()),
+            settings: Settings::default(),
+        };
+        adjust(&mut ports);
+        let house = House::open(ports, arbiters);
         Scene { house, script, history, transcript, wallet }
     }
 
     /// A client that has connected and said nothing yet.
     pub fn client(&self, name: &str) -> Editor {
-        Editor::new(name, self.pipe(), self.transcript.clone())
+        self.client_over(PIPE, name)
+    }
+
+    /// The same over a pipe that holds this many bytes, so that a client that does not read is soon felt.
+    pub fn client_over(&self, bytes: usize, name: &str) -> Editor {
+        Editor::new(name, self.pipe_of(bytes), self.transcript.clone())
     }
 
     /// A bare connection, for a test that reads and writes by itself.
     pub fn pipe(&self) -> DuplexStream {
-        let (ours, theirs) = tokio::io::duplex(PIPE);
+        self.pipe_of(PIPE)
+    }
+
+    fn pipe_of(&self, bytes: usize) -> DuplexStream {
+        let (ours, theirs) = tokio::io::duplex(bytes);
         let (reader, writer) = tokio::io::split(theirs);
         self.house.connect(reader, writer, Peer { transport: "pipe", pid: None });
         ours
@@ -110,7 +125,8 @@ impl Scene {
     }
 }
 
-/// Folders that exist on this stage: `/work`, what is below it, and `/linked`, which is `/work` by another name.
+/// Folders that exist on this stage: `/work`, what is below it, `/linked`, which is `/work` by another name, and real ones
+/// that a test has made for itself.
 struct Stage;
 
 impl Folders for Stage {
@@ -118,6 +134,7 @@ impl Folders for Stage {
         let real = match path.to_str() {
             Some("/linked") => Ok(PathBuf::from("/work")),
             Some(text) if text == "/work" || text.starts_with("/work/") => Ok(path),
+            Some(_) if path.starts_with(std::env::temp_dir()) && path.is_dir() => Ok(path),
             _ => Err(format!("{} is not a folder", path.display())),
         };
         Box::pin(ready(real))

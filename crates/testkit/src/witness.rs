@@ -44,7 +44,7 @@ pub(crate) fn response(method: &str, result: &Value) -> Verdict {
         "authenticate" => speaks::<acp::AuthenticateResponse>(result),
         "logout" => speaks::<acp::LogoutResponse>(result),
         "session/new" => opened::<acp::NewSessionResponse>(result),
-        "session/load" | "_acpd/resume" => opened::<acp::LoadSessionResponse>(result),
+        "session/load" => opened::<acp::LoadSessionResponse>(result),
         "session/resume" => opened::<acp::ResumeSessionResponse>(result),
         "session/fork" => opened::<acp::ForkSessionResponse>(result),
         "session/list" | "sessions/list" => speaks::<acp::ListSessionsResponse>(result),

@@ -4,12 +4,14 @@
 
 mod output;
 mod prefix;
+mod terminal;
 mod watch;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::editor::{Editor, TerminalOrder};
 use domain::tool::{Desk, Job, ToolSpec};
 use domain::{Access, Grant, Mode, Outcome, Site, ToolCard, ToolContent, ToolKind};
 use futures_util::future::BoxFuture;
@@ -156,6 +158,11 @@ impl Job for BashJob {
 
     fn run(self: Box<Self>, desk: Arc<dyn Desk>) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
+            if let Some(editor) = self.host()
+                && let Some(outcome) = terminal::run(editor, self.order(), self.limit(), desk.as_ref()).await
+            {
+                return outcome;
+            }
             let started = match self.start().await {
                 Ok(started) => started,
                 Err(reason) => return Outcome::failed(reason),
@@ -172,6 +179,26 @@ impl Job for BashJob {
 }
 
 impl BashJob {
+    /// The editor in whose terminal the command runs. The sandbox is ours alone, and so is what outlives the call.
+    fn host(&self) -> Option<Arc<dyn Editor>> {
+        let ours = self.background.is_some() || self.site.mode == Mode::Sandbox;
+        self.site.editor.clone().filter(|editor| !ours && editor.offers().terminal)
+    }
+
+    fn order(&self) -> TerminalOrder {
+        TerminalOrder {
+            command: shell(self.site.environment.get("PATH")),
+            args: vec!["-c".to_owned(), self.command.clone()],
+            environment: environment::for_terminal(&self.site, &self.settings),
+            cwd: self.site.cwd.clone(),
+            output_limit: self.settings.output_limit as u64,
+        }
+    }
+
+    fn limit(&self) -> Duration {
+        self.timeout.unwrap_or(self.settings.bash_timeout)
+    }
+
     async fn start(&self) -> Result<Started, String> {
         let environment = environment::for_tools(&self.site, &self.settings);
         let command = Command {

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
 use crate::confine::{Roots, Spot};
+use crate::document::{self, Document};
 use crate::fingerprint;
 use crate::job::{BlockingJob, OnCancel};
 use crate::tool::{Refused, count, size};
@@ -37,7 +38,13 @@ impl Subject {
         if spot.is_missing() {
             return Ok(Self { spot, old: None });
         }
-        let bytes = spot.read()?;
+        let Document { bytes, unsaved } = document::read(&spot, site)?;
+        if unsaved && !document::is_written_by_editor(site) {
+            let shown = &spot.shown;
+            return Err(Refused(format!(
+                "{shown} has unsaved changes in the editor; the user must save or discard them"
+            )));
+        }
         match site.seen.recall(&spot.real) {
             None => Err(Refused(format!("{} exists and was not read; read it first with read_file", spot.shown))),
             Some(seen) if seen != fingerprint::of(&bytes) => {
@@ -112,7 +119,7 @@ impl Commit {
         if spot.real != self.real {
             return Err(Refused(format!("{} has become another file while the question was open", spot.shown)));
         }
-        spot.replace(self.new.as_bytes(), self.expected)?;
+        document::replace(&spot, &self.site, &self.new, self.expected)?;
         self.site.seen.note(&spot.real, fingerprint::of(self.new.as_bytes()));
         Ok(())
     }

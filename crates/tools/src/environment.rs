@@ -113,14 +113,23 @@ pub(crate) fn for_tools(site: &Site, settings: &Settings) -> BTreeMap<String, St
     variables
 }
 
+/// What is set in an editor's own terminal, over what the editor has there. It cannot be told to leave a variable out, so
+/// keys are set to nothing.
+pub(crate) fn for_terminal(site: &Site, settings: &Settings) -> Vec<(String, String)> {
+    let keys = site.environment.iter().map(|(name, _)| name).filter(|name| is_key(name, settings));
+    let keys = keys.map(|name| (name.to_owned(), String::new()));
+    // The terminal is a real one, whatever it calls itself.
+    let set = SET.iter().filter(|(name, _)| *name != "TERM");
+    keys.chain(set.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))).collect()
+}
+
 fn is_hidden(name: &str, settings: &Settings) -> bool {
-    if settings.hidden_variables.iter().any(|hidden| hidden == name) {
-        return true;
-    }
-    if PROVIDER_KEYS.contains(&name) {
-        return !settings.kept_variables.iter().any(|kept| kept == name);
-    }
-    HIDDEN.contains(&name) || HIDDEN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    is_key(name, settings) || HIDDEN.contains(&name) || HIDDEN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn is_key(name: &str, settings: &Settings) -> bool {
+    let known = PROVIDER_KEYS.contains(&name) && !settings.kept_variables.iter().any(|kept| kept == name);
+    known || settings.hidden_variables.iter().any(|hidden| hidden == name)
 }
 
 #[cfg(test)]

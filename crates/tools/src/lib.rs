@@ -10,6 +10,7 @@ mod bash_stop;
 mod change;
 mod confine;
 pub mod descent;
+mod document;
 mod edit_file;
 mod environment;
 mod fingerprint;

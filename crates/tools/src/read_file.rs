@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::confine::Roots;
+use crate::document::{self, Document};
 use crate::job::{BlockingJob, OnCancel};
 use crate::tool::{Call, Refused, Tool, count, size};
 use crate::{Settings, fingerprint, input};
@@ -113,7 +114,7 @@ fn range(input: &Input) -> String {
 
 fn read(input: &Input, site: &Site, output_limit: usize) -> Result<Outcome, Refused> {
     let spot = Roots::open(site)?.find(&input.path)?;
-    let bytes = spot.read()?;
+    let Document { bytes, unsaved } = document::read(&spot, site)?;
     let length = bytes.len();
     if let Some(mime) = binary::image_type(&bytes) {
         return Ok(image(&spot.shown, mime, &bytes));
@@ -133,7 +134,8 @@ fn read(input: &Input, site: &Site, output_limit: usize) -> Result<Outcome, Refu
             "\n[the file is not valid UTF-8; bad bytes are shown as \u{fffd} and edit_file cannot change it]",
         );
     }
-    Ok(Outcome::completed(heard).with_raw(json!({"bytes": length, "lines": page.total, "truncated": page.cut})))
+    Ok(Outcome::completed(heard)
+        .with_raw(json!({"bytes": length, "lines": page.total, "truncated": page.cut, "unsaved": unsaved})))
 }
 
 fn image(shown: &str, mime: &'static str, bytes: &[u8]) -> Outcome {

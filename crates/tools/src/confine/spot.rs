@@ -129,6 +129,11 @@ impl Spot {
         Ok(())
     }
 
+    /// The folders on the way to a file that is to be created.
+    pub(crate) fn make_folders(&self) -> Result<(), Denial> {
+        self.folder_for_writing().map(|_| ())
+    }
+
     fn folder_for_writing(&self) -> Result<(Arc<OwnedFd>, OsString), Denial> {
         let names = match &self.target {
             Target::Folder => return Err(Denial::NotAFile { path: self.shown.clone(), what: "a folder" }),

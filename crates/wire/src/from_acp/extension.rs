@@ -31,7 +31,10 @@ pub(super) fn rename(params: &mut Params) -> Result<Steer, RpcError> {
 }
 
 pub(super) fn export(mut params: Params) -> Result<Call, RpcError> {
-    let from = params.take("from").and_then(|from| from.as_u64()).unwrap_or(1);
+    let from = match params.take("from") {
+        None => 1,
+        Some(from) => from.as_u64().ok_or_else(|| RpcError::invalid_params("from", "Must be a number"))?,
+    };
     Ok(Call::Export { session: params.session()?, from })
 }
 

@@ -83,10 +83,15 @@ pub(crate) fn pending_call(call: &CallId, card: &ToolCard) -> acp::ToolCallUpdat
 
 /// `viewer` is the connection that is told, if it is told live: a terminal is shown to its owner alone and while it lives.
 pub(crate) fn tool_content(content: &[ToolContent], viewer: Option<&ConnectionId>) -> Vec<acp::ToolCallContent> {
+    let is_theirs =
+        |content: &ToolContent| matches!(content, ToolContent::Terminal { owner, .. } if viewer == Some(owner));
+    let sees_terminal = content.iter().any(is_theirs);
     let one = |content: &ToolContent| match content {
-        ToolContent::Terminal { id, owner } => {
-            (viewer == Some(owner)).then(|| acp::ToolCallContent::Terminal(acp::Terminal::new(id.clone())))
+        ToolContent::Terminal { id, .. } => {
+            is_theirs(content).then(|| acp::ToolCallContent::Terminal(acp::Terminal::new(id.clone())))
         }
+        // It is what the terminal shows already.
+        ToolContent::Text { .. } if sees_terminal => None,
         ToolContent::Text { text } => Some(text_content(text)),
         ToolContent::Diff { path: file, old, new } => {
             Some(acp::ToolCallContent::Diff(acp::Diff::new(path(file), new).old_text(old.clone())))

@@ -1,0 +1,164 @@
+//! One command in a terminal of the editor that sent the prompt: started there, watched until its end, read back, and
+//! released in every case.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::editor::{Editor, EditorError, TerminalExit, TerminalId, TerminalOrder};
+use domain::tool::Desk;
+use domain::{Outcome, ToolContent};
+use serde_json::{Value, json};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
+
+use super::{LIVE_LIMIT, Output, with_note};
+
+/// How often the output is read for those who cannot see the terminal itself.
+const LIVE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// For ending a command and reading its last words. A cancelled call has 2 seconds in all.
+const LAST_WORDS: Duration = Duration::from_millis(800);
+
+const GONE: &str = "the editor in whose terminal the command ran is gone; whether the command has ended is not known";
+
+/// A terminal that is released when nobody holds it any more, which also ends what still runs in it.
+struct Terminal {
+    editor: Arc<dyn Editor>,
+    id: TerminalId,
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.editor.release_terminal(self.id.clone());
+    }
+}
+
+/// How the watch over a command ended.
+enum End {
+    Exited(TerminalExit),
+    Cancelled,
+    TimedOut,
+    Lost(EditorError),
+}
+
+/// None if the editor refused to open a terminal, and so nothing was run.
+pub(super) async fn run(
+    editor: Arc<dyn Editor>,
+    order: TerminalOrder,
+    limit: Duration,
+    desk: &dyn Desk,
+) -> Option<Outcome> {
+    let bytes = usize::try_from(order.output_limit).unwrap_or(usize::MAX);
+    let command = order.args.last().cloned().unwrap_or_default();
+    let terminal = tokio::select! {
+        opened = open(editor, order) => match opened {
+            Ok(terminal) => terminal,
+            Err(EditorError::Refused(reason)) => {
+                tracing::debug!(reason, "the editor opened no terminal");
+                return None;
+            }
+            Err(EditorError::Gone) => return Some(Outcome::failed(GONE)),
+        },
+        () = desk.cancelled() => return Some(Outcome::cancelled()),
+    };
+    desk.progress(vec![terminal.shown(), ToolContent::text(command)]);
+    let end = terminal.watch(bytes, limit, desk).await;
+    if matches!(end, End::Cancelled | End::TimedOut) {
+        let _ = timeout(LAST_WORDS, terminal.editor.kill_terminal(terminal.id.clone())).await;
+    }
+    let (written, cut) = match &end {
+        End::Lost(EditorError::Gone) => (Output::new(bytes), false),
+        End::Exited(_) => terminal.read(bytes).await.unwrap_or_else(|| (Output::new(bytes), false)),
+        End::Cancelled | End::TimedOut | End::Lost(EditorError::Refused(_)) => {
+            let read = timeout(LAST_WORDS, terminal.read(bytes)).await;
+            read.ok().flatten().unwrap_or_else(|| (Output::new(bytes), false))
+        }
+    };
+    Some(terminal.conclude(&written.text(), cut || written.is_cut(), &end, limit))
+}
+
+/// A task of its own: if nobody waits for the terminal any more when it is there, it is released at once.
+async fn open(editor: Arc<dyn Editor>, order: TerminalOrder) -> Result<Terminal, EditorError> {
+    let opening = tokio::spawn(async move {
+        let id = editor.open_terminal(order).await?;
+        Ok(Terminal { editor, id })
+    });
+    opening.await.unwrap_or(Err(EditorError::Gone))
+}
+
+impl Terminal {
+    async fn watch(&self, bytes: usize, limit: Duration, desk: &dyn Desk) -> End {
+        tokio::select! {
+            exit = self.editor.terminal_exit(self.id.clone()) => match exit {
+                Ok(exit) => End::Exited(exit),
+                Err(error) => End::Lost(error),
+            },
+            () = desk.cancelled() => End::Cancelled,
+            () = sleep(limit) => End::TimedOut,
+            never = self.show(bytes, desk) => match never {},
+        }
+    }
+
+    /// Shows what is new, now and then.
+    async fn show(&self, bytes: usize, desk: &dyn Desk) -> Infallible {
+        let mut ticks = interval_at(Instant::now() + LIVE_INTERVAL, LIVE_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut before = String::new();
+        loop {
+            ticks.tick().await;
+            let Some((output, _)) = self.read(bytes).await else { continue };
+            let now = output.live(LIVE_LIMIT);
+            if now != before {
+                desk.progress(vec![self.shown(), ToolContent::text(&now)]);
+                before = now;
+            }
+        }
+    }
+
+    /// What the command has written, and whether the editor has left some of it out.
+    async fn read(&self, bytes: usize) -> Option<(Output, bool)> {
+        let read = self.editor.terminal_output(self.id.clone()).await.ok()?;
+        let mut output = Output::new(bytes);
+        output.push(read.text.as_bytes());
+        Some((output, read.truncated))
+    }
+
+    fn shown(&self) -> ToolContent {
+        ToolContent::Terminal { id: self.id.clone(), owner: self.editor.connection() }
+    }
+
+    fn conclude(&self, written: &str, cut: bool, end: &End, limit: Duration) -> Outcome {
+        let (code, signal) = match end {
+            End::Exited(exit) => (exit.code, exit.signal.as_deref()),
+            End::Cancelled | End::TimedOut | End::Lost(_) => (None, None),
+        };
+        let note = match (end, code, signal) {
+            (End::Exited(_), Some(0), _) => None,
+            (End::Exited(_), _, Some(signal)) => Some(format!("ended by signal {signal}")),
+            (End::Exited(_), Some(code), None) => Some(format!("exit status {code}")),
+            (End::Exited(_), None, None) => Some("the editor did not say how the command ended".to_owned()),
+            (End::Cancelled, ..) => Some("stopped".to_owned()),
+            (End::TimedOut, ..) => Some(format!("timed out after {} ms; the command was ended", limit.as_millis())),
+            (End::Lost(EditorError::Gone), ..) => Some(GONE.to_owned()),
+            (End::Lost(EditorError::Refused(reason)), ..) => Some(format!("the editor lost the command: {reason}")),
+        };
+        let written = if cut { format!("[earlier output cut]\n{written}") } else { written.to_owned() };
+        let text = match &note {
+            None if written.trim().is_empty() => "(no output)".to_owned(),
+            None => written,
+            Some(note) => with_note(&written, note),
+        };
+        let outcome = match (end, &note) {
+            (End::Cancelled, _) => Outcome::cancelled(),
+            (End::Exited(_), None) => Outcome::completed(&text),
+            (End::Exited(_) | End::TimedOut | End::Lost(_), _) => Outcome::failed(&text),
+        };
+        let raw: Value = json!({
+            "exitCode": code,
+            "signal": signal,
+            "timedOut": matches!(end, End::TimedOut),
+            "truncated": cut,
+        });
+        outcome.showing(vec![self.shown(), ToolContent::text(text)]).with_raw(raw)
+    }
+}

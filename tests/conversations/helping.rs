@@ -1,0 +1,312 @@
+//! The editor that sent a prompt lends its unsaved files and its terminals to the real tools.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use expect_test::expect;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testkit::{Editor, Scene, Step};
+use tools::Registry;
+
+/// A real folder, the real tools, and an editor with a session in it that offers what the test says.
+struct Helped {
+    folder: TempDir,
+    scene: Scene,
+    zed: Editor,
+    session: String,
+}
+
+impl Helped {
+    async fn new(offers: Value, files: &[(&str, &str)], answers: Vec<Vec<Step>>) -> Self {
+        let folder = TempDir::new().unwrap();
+        for (name, text) in files {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        let scene = Scene::equipped(answers, Arc::new(Registry::new(tools::Settings::new("/nonexistent"))));
+        let mut zed = scene.client("zed");
+        zed.call("initialize", json!({ "protocolVersion": 1, "clientCapabilities": offers })).await;
+        let opened = zed.call("session/new", json!({ "cwd": folder.path(), "mcpServers": [] })).await;
+        zed.update("available_commands_update").await;
+        let session = opened["result"]["sessionId"].as_str().unwrap().to_owned();
+        zed.call(
+            "session/set_config_option",
+            json!({ "sessionId": session, "configId": "approval", "value": "never" }),
+        )
+        .await;
+        scene.transcript.take();
+        Self { folder, scene, zed, session }
+    }
+
+    /// A refusal of something that the agent asked.
+    async fn refuse(&mut self, request: &Value, message: &str) {
+        let error = json!({ "code": -32603, "message": message });
+        self.zed.send(json!({ "jsonrpc": "2.0", "id": request["id"], "error": error })).await;
+    }
+
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.folder.path().join(name)).unwrap()
+    }
+
+    fn transcript(&self) -> String {
+        self.scene.transcript.take().replace(&self.folder.path().display().to_string(), "DIR")
+    }
+}
+
+fn files() -> Value {
+    json!({ "fs": { "readTextFile": true, "writeTextFile": true } })
+}
+
+fn terminals() -> Value {
+    json!({ "terminal": true })
+}
+
+fn read_and_edit() -> Vec<Vec<Step>> {
+    let edit = json!({ "path": "a.txt", "old_text": "unsaved", "new_text": "changed" });
+    vec![
+        vec![Step::call("read_file", json!({ "path": "a.txt" })), Step::end()],
+        vec![Step::call("edit_file", edit), Step::end()],
+        vec![Step::text("Done."), Step::end()],
+    ]
+}
+
+#[actix::test]
+async fn unsaved_text_is_read_and_changed_through_the_editor() {
+    let mut at = Helped::new(files(), &[("a.txt", "saved\n")], read_and_edit()).await;
+    let prompt = at.zed.prompt(&at.session, "change it").await;
+    // For reading it, for showing the change, and right before the change is made.
+    for _ in 0..3 {
+        let asked = at.zed.hear("fs/read_text_file").await;
+        at.zed.reply(&asked, json!({ "content": "unsaved\n" })).await;
+    }
+    let asked = at.zed.hear("fs/write_text_file").await;
+    at.zed.reply(&asked, json!({})).await;
+    at.zed.answer(prompt).await;
+    assert_eq!(at.text("a.txt"), "saved\n", "the editor has it, and saves it when it likes");
+    // Questions to the editor do not wait for its updates, so the two are looked at apart.
+    let transcript = at.transcript();
+    let asked: Vec<&str> =
+        transcript.lines().filter_map(|line| line.split_once(" fs/")).map(|(_, asked)| asked).collect();
+    expect![[r##"
+        zed    < "#3" fs/read_text_file {"sessionId":"#1","path":"DIR/a.txt"}
+        zed    < "#4" fs/read_text_file {"sessionId":"#1","path":"DIR/a.txt"}
+        zed    < "#6" fs/read_text_file {"sessionId":"#1","path":"DIR/a.txt"}
+        zed    < "#7" fs/write_text_file {"sessionId":"#1","path":"DIR/a.txt","content":"changed\n"}"##]]
+    .assert_eq(&asked.join("\n"));
+    assert!(transcript.contains(r#""oldText":"unsaved\n","newText":"changed\n""#), "{transcript}");
+    assert!(transcript.contains("results: Replaced 1 occurrence in a.txt (+1 -1 lines)."), "{transcript}");
+}
+
+#[actix::test]
+async fn text_that_the_person_changed_since_it_was_read_is_not_overwritten() {
+    let mut at = Helped::new(files(), &[("a.txt", "saved\n")], read_and_edit()).await;
+    let prompt = at.zed.prompt(&at.session, "change it").await;
+    for text in ["unsaved\n", "unsaved, and more\n"] {
+        let asked = at.zed.hear("fs/read_text_file").await;
+        at.zed.reply(&asked, json!({ "content": text })).await;
+    }
+    at.zed.answer(prompt).await;
+    let transcript = at.transcript();
+    assert!(transcript.contains("a.txt changed since it was read; read it again with read_file"), "{transcript}");
+    assert!(!transcript.contains("fs/write_text_file"), "{transcript}");
+}
+
+#[actix::test]
+async fn an_editor_that_refuses_or_is_silent_means_the_disk_for_reading() {
+    let read = || vec![Step::call("read_file", json!({ "path": "a.txt" })), Step::end()];
+    let answers = vec![read(), read(), vec![Step::text("Done."), Step::end()]];
+    let mut at = Helped::new(files(), &[("a.txt", "saved\n")], answers).await;
+    let prompt = at.zed.prompt(&at.session, "read it").await;
+    let asked = at.zed.hear("fs/read_text_file").await;
+    at.refuse(&asked, "the file is not open").await;
+    at.zed.hear("fs/read_text_file").await;
+    // The clock does not go on by itself while a thread waits.
+    tokio::time::advance(Duration::from_secs(11)).await;
+    at.zed.answer(prompt).await;
+    let transcript = at.transcript();
+    let twice = "results:      1\tsaved\n | agent: [read_file] | results:      1\tsaved\n";
+    assert!(transcript.contains(twice), "{transcript}");
+}
+
+#[actix::test]
+async fn an_editor_that_refuses_to_write_fails_the_call_and_nothing_is_written() {
+    let write = json!({ "path": "new/b.txt", "content": "b\n" });
+    let answers = vec![vec![Step::call("write_file", write), Step::end()], vec![Step::text("Oh."), Step::end()]];
+    let mut at = Helped::new(files(), &[], answers).await;
+    let prompt = at.zed.prompt(&at.session, "write it").await;
+    let asked = at.zed.hear("fs/write_text_file").await;
+    at.refuse(&asked, "read-only buffer").await;
+    at.zed.answer(prompt).await;
+    assert!(!at.folder.path().join("new/b.txt").exists());
+    let transcript = at.transcript();
+    let said = "results: the editor did not write new/b.txt: read-only buffer; nothing was changed";
+    assert!(transcript.contains(said), "{transcript}");
+}
+
+#[actix::test]
+async fn the_editor_is_not_asked_about_files_outside_the_roots() {
+    let answers = vec![
+        vec![Step::call("read_file", json!({ "path": "/etc/passwd" })), Step::end()],
+        vec![Step::call("write_file", json!({ "path": "/etc/motd", "content": "x" })), Step::end()],
+        vec![Step::text("Oh."), Step::end()],
+    ];
+    let mut at = Helped::new(files(), &[], answers).await;
+    let prompt = at.zed.prompt(&at.session, "look around").await;
+    at.zed.answer(prompt).await;
+    assert!(!at.transcript().contains("fs/"), "the editor was asked");
+}
+
+#[actix::test]
+async fn unsaved_text_that_cannot_be_written_back_is_left_alone() {
+    let offers = json!({ "fs": { "readTextFile": true } });
+    let mut at = Helped::new(offers, &[("a.txt", "saved\n")], read_and_edit()).await;
+    let prompt = at.zed.prompt(&at.session, "change it").await;
+    for _ in 0..2 {
+        let asked = at.zed.hear("fs/read_text_file").await;
+        at.zed.reply(&asked, json!({ "content": "unsaved\n" })).await;
+    }
+    at.zed.answer(prompt).await;
+    let transcript = at.transcript();
+    assert!(
+        transcript.contains("a.txt has unsaved changes in the editor; the user must save or discard"),
+        "{transcript}"
+    );
+    assert_eq!(at.text("a.txt"), "saved\n");
+}
+
+fn run(command: &str, timeout: u64) -> Vec<Vec<Step>> {
+    let call = Step::call("bash", json!({ "command": command, "timeout_ms": timeout }));
+    vec![vec![call, Step::end()], vec![Step::text("Done."), Step::end()]]
+}
+
+#[actix::test]
+async fn a_command_runs_in_the_editors_terminal_and_others_get_its_text() {
+    let mut at = Helped::new(terminals(), &[], run("make", 60_000)).await;
+    let mut vim = at.scene.editor("vim").await;
+    let load = json!({ "sessionId": at.session, "cwd": at.folder.path(), "mcpServers": [] });
+    vim.call("session/load", load).await;
+    at.scene.transcript.take();
+    let prompt = at.zed.prompt(&at.session, "build it").await;
+    let asked = at.zed.hear("terminal/create").await;
+    at.zed.reply(&asked, json!({ "terminalId": "t1" })).await;
+    let exit = at.zed.hear("terminal/wait_for_exit").await;
+    let asked = at.zed.hear("terminal/output").await;
+    at.zed.reply(&asked, json!({ "output": "building\r\n", "truncated": false })).await;
+    at.zed.update("tool_call_update").await;
+    at.zed.reply(&exit, json!({ "exitCode": 2, "signal": null })).await;
+    let asked = at.zed.hear("terminal/output").await;
+    at.zed.reply(&asked, json!({ "output": "building\r\nbroken\r\n", "truncated": false })).await;
+    at.zed.hear("terminal/release").await;
+    at.zed.answer(prompt).await;
+    vim.silence().await;
+    expect![[r##"
+        zed    > 4 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"build it"}]}
+        model  < user: build it
+        zed    < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"execute","status":"pending","title":"make","name":"bash","content":[{"type":"content","content":{"type":"text","text":"make"}}],"rawInput":{"command":"make","timeout_ms":60000}}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"in_progress"}
+        zed    < "#3" terminal/create {"sessionId":"#1","command":"/bin/bash","args":["-c","make"],"env":[{"name":"NO_COLOR","value":"1"},{"name":"PAGER","value":"cat"},{"name":"MANPAGER","value":"cat"},{"name":"GIT_PAGER","value":"cat"},{"name":"GIT_EDITOR","value":"true"},{"name":"GIT_TERMINAL_PROMPT","value":"0"}],"cwd":"DIR","outputByteLimit":49152}
+        zed    > "#3" = {"terminalId":"t1"}
+        zed    < "#4" terminal/wait_for_exit {"sessionId":"#1","terminalId":"t1"}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"in_progress","content":[{"type":"terminal","terminalId":"t1"}]}
+        zed    < "#5" terminal/output {"sessionId":"#1","terminalId":"t1"}
+        zed    > "#5" = {"output":"building\r\n","truncated":false}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"in_progress","content":[{"type":"terminal","terminalId":"t1"}]}
+        zed    > "#4" = {"exitCode":2,"signal":null}
+        zed    < "#6" terminal/output {"sessionId":"#1","terminalId":"t1"}
+        zed    > "#6" = {"output":"building\r\nbroken\r\n","truncated":false}
+        model  < user: build it | agent: [bash] | results: building
+        broken
+        [exit status 2]
+        zed    < "#7" terminal/release {"sessionId":"#1","terminalId":"t1"}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"failed","content":[{"type":"terminal","terminalId":"t1"}],"rawOutput":{"exitCode":2,"signal":null,"timedOut":false,"truncated":false}}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done."},"messageId":"#8"}
+        zed    < update {"sessionUpdate":"session_info_update","title":"build it","updatedAt":"T"}
+        zed    < 4 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#9"}}}
+        vim    < update {"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"build it"},"messageId":"#9"}
+        vim    < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"execute","status":"pending","title":"make","name":"bash","content":[{"type":"content","content":{"type":"text","text":"make"}}],"rawInput":{"command":"make","timeout_ms":60000}}
+        vim    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"in_progress"}
+        vim    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"in_progress","content":[{"type":"content","content":{"type":"text","text":"make"}}]}
+        vim    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"in_progress","content":[{"type":"content","content":{"type":"text","text":"building\n"}}]}
+        vim    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"failed","content":[{"type":"content","content":{"type":"text","text":"building\nbroken\n[exit status 2]"}}],"rawOutput":{"exitCode":2,"signal":null,"timedOut":false,"truncated":false}}
+        vim    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done."},"messageId":"#8"}
+        vim    < update {"sessionUpdate":"session_info_update","title":"build it","updatedAt":"T"}
+        vim    < silence
+    "##]].assert_eq(&at.transcript());
+}
+
+#[actix::test]
+async fn cancelling_kills_the_command_in_the_terminal_and_releases_it() {
+    let mut at = Helped::new(terminals(), &[], run("sleep 600", 600_000)).await;
+    let prompt = at.zed.prompt(&at.session, "wait").await;
+    let asked = at.zed.hear("terminal/create").await;
+    at.zed.reply(&asked, json!({ "terminalId": "t1" })).await;
+    at.zed.hear("terminal/wait_for_exit").await;
+    at.zed.notify("session/cancel", json!({ "sessionId": at.session })).await;
+    let asked = at.zed.hear("terminal/kill").await;
+    at.zed.reply(&asked, json!({})).await;
+    let asked = at.zed.hear("terminal/output").await;
+    at.zed.reply(&asked, json!({ "output": "", "truncated": false })).await;
+    at.zed.hear("terminal/release").await;
+    let answer = at.zed.answer(prompt).await;
+    assert_eq!(answer["result"]["stopReason"], "cancelled");
+}
+
+#[actix::test]
+async fn a_terminal_that_opens_after_the_cancel_is_released_too() {
+    let mut at = Helped::new(terminals(), &[], run("sleep 600", 600_000)).await;
+    let prompt = at.zed.prompt(&at.session, "wait").await;
+    let asked = at.zed.hear("terminal/create").await;
+    at.zed.notify("session/cancel", json!({ "sessionId": at.session })).await;
+    at.zed.answer(prompt).await;
+    at.zed.reply(&asked, json!({ "terminalId": "t1" })).await;
+    let released = at.zed.hear("terminal/release").await;
+    assert_eq!(released["params"]["terminalId"], "t1");
+}
+
+#[actix::test]
+async fn a_command_that_takes_too_long_is_killed_in_the_terminal() {
+    let mut at = Helped::new(terminals(), &[], run("sleep 600", 500)).await;
+    let prompt = at.zed.prompt(&at.session, "wait").await;
+    let asked = at.zed.hear("terminal/create").await;
+    at.zed.reply(&asked, json!({ "terminalId": "t1" })).await;
+    let asked = at.zed.hear("terminal/kill").await;
+    at.zed.reply(&asked, json!({})).await;
+    let asked = at.zed.hear("terminal/output").await;
+    at.zed.reply(&asked, json!({ "output": "zzz\n", "truncated": false })).await;
+    at.zed.hear("terminal/release").await;
+    at.zed.answer(prompt).await;
+    let transcript = at.transcript();
+    assert!(transcript.contains("results: zzz\n[timed out after 500 ms; the command was ended]"), "{transcript}");
+}
+
+#[actix::test]
+async fn if_the_editor_goes_the_call_in_its_terminal_fails_and_says_so() {
+    let mut at = Helped::new(terminals(), &[], run("make", 60_000)).await;
+    let mut vim = at.scene.editor("vim").await;
+    let load = json!({ "sessionId": at.session, "cwd": at.folder.path(), "mcpServers": [] });
+    vim.call("session/load", load).await;
+    at.zed.prompt(&at.session, "build it").await;
+    let asked = at.zed.hear("terminal/create").await;
+    at.zed.reply(&asked, json!({ "terminalId": "t1" })).await;
+    at.zed.hear("terminal/wait_for_exit").await;
+    at.zed.close().await;
+    vim.update("agent_message_chunk").await;
+    let transcript = at.transcript();
+    assert!(transcript.contains("results: [the editor in whose terminal the command ran is gone;"), "{transcript}");
+}
+
+#[actix::test]
+async fn the_sandbox_and_the_background_use_no_terminal_of_the_editor() {
+    let call = Step::call("bash", json!({ "command": "true", "background": true }));
+    let mut answers = vec![vec![call, Step::end()]];
+    answers.extend(run("true", 1000));
+    answers[1].insert(0, Step::Hold);
+    let mut at = Helped::new(terminals(), &[], answers).await;
+    let prompt = at.zed.prompt(&at.session, "go").await;
+    at.scene.script.until_held(1).await;
+    at.zed.call("session/set_mode", json!({ "sessionId": at.session, "modeId": "sandbox" })).await;
+    at.scene.script.release();
+    at.zed.answer(prompt).await;
+    assert!(!at.transcript().contains("terminal/create"));
+}

@@ -1,0 +1,250 @@
+//! Loads that are withdrawn or come twice, closes that come twice, and lists of many pages.
+
+use expect_test::expect;
+use serde_json::{Value, json};
+use testkit::{Scene, Step};
+
+fn hello() -> Vec<Step> {
+    vec![Step::text("Hello"), Step::end()]
+}
+
+/// A session with far more in it than a client that does not read can be sent.
+async fn long_session(scene: &Scene) -> String {
+    let mut answer: Vec<Step> = Vec::new();
+    for piece in 0..200 {
+        answer.push(Step::text(format!("{piece:<4000}")));
+        answer.push(Step::thought("hm"));
+    }
+    answer.push(Step::end());
+    scene.script.push(answer);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let prompt = zed.prompt(&session, "talk").await;
+    zed.answer(prompt).await;
+    scene.transcript.take();
+    session
+}
+
+#[actix::test]
+async fn a_load_that_is_withdrawn_ends_and_leaves_the_session_unopened() {
+    let scene = Scene::with(vec![], |settings| settings.outbox_limit = 4000);
+    let session = long_session(&scene).await;
+    let mut vim = scene.client_over(1000, "vim");
+    vim.initialize().await;
+    let load = vim.request("session/load", json!({ "sessionId": session })).await;
+    vim.update("user_message_chunk").await;
+    vim.notify("$/cancel_request", json!({ "requestId": load })).await;
+    scene.transcript.take();
+    vim.answer(load).await;
+    let told = scene.transcript.take();
+    assert!(told.lines().count() < 300, "the replay went on");
+    vim.silence().await;
+    vim.prompt(&session, "more").await;
+    vim.silence().await;
+    let answered = told.lines().last().unwrap_or_default();
+    expect![[r##"
+        vim    < 2 error {"code":-32800,"message":"Request cancelled"}
+        vim    < silence
+        vim    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"more"}]}
+        vim    < 3 error {"code":-32602,"message":"Invalid params","data":{"session_id":"Session not found"}}
+        vim    < silence
+    "##]].assert_eq(&format!("{answered}\n{}", scene.transcript.take()));
+}
+
+#[actix::test]
+async fn a_withdrawn_load_does_not_take_a_prompts_answer_with_it() {
+    let scene = Scene::with(vec![], |settings| settings.outbox_limit = 4000);
+    let session = long_session(&scene).await;
+    scene.script.push(vec![Step::Hold, Step::text("Done"), Step::end()]);
+    let mut vim = scene.client_over(1000, "vim");
+    vim.initialize().await;
+    vim.call("session/resume", json!({ "sessionId": session })).await;
+    let prompt = vim.prompt(&session, "more").await;
+    scene.script.until_held(1).await;
+    let load = vim.request("session/load", json!({ "sessionId": session })).await;
+    vim.update("user_message_chunk").await;
+    vim.notify("$/cancel_request", json!({ "requestId": load })).await;
+    scene.script.release();
+    assert_eq!(vim.answer(load).await["error"]["code"], -32800);
+    assert_eq!(vim.answer(prompt).await["result"]["stopReason"], "end_turn");
+}
+
+#[actix::test]
+async fn two_loads_at_once_are_both_answered_after_a_whole_replay() {
+    let scene = Scene::new(vec![hello()]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let prompt = zed.prompt(&session, "hi").await;
+    zed.answer(prompt).await;
+    let mut vim = scene.editor("vim").await;
+    scene.transcript.take();
+    for method in ["session/load", "session/load", "session/resume"] {
+        vim.request(method, json!({ "sessionId": session })).await;
+    }
+    vim.silence().await;
+    let told = scene.transcript.take();
+    let told: Vec<&str> = told.lines().filter(|line| !line.contains("available_commands_update")).collect();
+    expect![[r##"
+        vim    > 2 session/load {"sessionId":"#1"}
+        vim    > 3 session/load {"sessionId":"#1"}
+        vim    > 4 session/resume {"sessionId":"#1"}
+        vim    < 4 = {"modes":"...","configOptions":"...","models":"..."}
+        vim    < update {"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"hi"},"messageId":"#3"}
+        vim    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#2"}
+        vim    < update {"sessionUpdate":"session_info_update","title":"hi","updatedAt":"T"}
+        vim    < 2 = {"modes":"...","configOptions":"...","models":"..."}
+        vim    < 3 = {"modes":"...","configOptions":"...","models":"..."}
+        vim    < silence"##]].assert_eq(&told.join("\n"));
+}
+
+#[actix::test]
+async fn two_loads_of_a_slow_client_are_both_answered() {
+    let scene = Scene::with(vec![], |settings| settings.outbox_limit = 4000);
+    let session = long_session(&scene).await;
+    let mut vim = scene.client_over(1000, "vim");
+    vim.initialize().await;
+    for method in ["session/load", "session/load", "session/resume", "session/load"] {
+        vim.request(method, json!({ "sessionId": session })).await;
+    }
+    vim.silence().await;
+    assert_eq!(vim.unanswered(), []);
+}
+
+#[actix::test]
+async fn whoever_closes_or_deletes_twice_is_answered_twice() {
+    let scene = Scene::new(vec![vec![Step::text("One"), Step::Hold], hello()]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    zed.prompt(&session, "count").await;
+    zed.update("agent_message_chunk").await;
+    for method in ["session/close", "session/close", "session/delete", "session/close"] {
+        zed.request(method, json!({ "sessionId": session })).await;
+    }
+    zed.silence().await;
+    expect![[r##"
+        zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"count"}]}
+        model  < user: count
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"One"},"messageId":"#2"}
+        zed    > 4 session/close {"sessionId":"#1"}
+        zed    > 5 session/close {"sessionId":"#1"}
+        zed    > 6 session/delete {"sessionId":"#1"}
+        zed    > 7 session/close {"sessionId":"#1"}
+        zed    < update {"sessionUpdate":"session_info_update","title":"count","updatedAt":"T"}
+        zed    < 3 = {"stopReason":"cancelled","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
+        zed    < 7 = {}
+        zed    < 6 = {}
+        zed    < 5 = {}
+        zed    < 4 = {}
+        zed    < silence
+    "##]].assert_eq(&scene.transcript.take());
+}
+
+#[actix::test]
+async fn a_prompt_and_a_close_and_a_load_in_one_breath_are_each_answered() {
+    let scene = Scene::new(vec![hello(), hello(), hello()]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    for _ in 0..2 {
+        let block = json!([{ "type": "text", "text": "hi" }]);
+        zed.request("session/prompt", json!({ "sessionId": session, "prompt": block })).await;
+        zed.request("session/close", json!({ "sessionId": session })).await;
+        zed.request("session/load", json!({ "sessionId": session })).await;
+        zed.request("session/resume", json!({ "sessionId": session })).await;
+    }
+    zed.silence().await;
+    assert_eq!(zed.unanswered(), []);
+}
+
+#[actix::test]
+async fn a_session_may_be_opened_in_its_folder_by_another_name() {
+    let scene = Scene::new(vec![hello()]);
+    let mut zed = scene.editor("zed").await;
+    let opened = zed.call("session/new", json!({ "cwd": "/linked" })).await;
+    let session = opened["result"]["sessionId"].clone();
+    scene.transcript.take();
+    for method in ["session/load", "session/resume", "session/fork"] {
+        for cwd in [json!("/work"), json!("/linked"), Value::Null, json!("/work/sub"), json!("/nowhere"), json!("work")] {
+            zed.call(method, json!({ "sessionId": session, "cwd": cwd })).await;
+        }
+    }
+    let told = scene.transcript.take();
+    let told: Vec<&str> = told.lines().filter(|line| !line.contains("< update")).collect();
+    expect![[r##"
+        zed    > 3 session/load {"sessionId":"#1","cwd":"/work"}
+        zed    < 3 = {"modes":"...","configOptions":"...","models":"..."}
+        zed    > 4 session/load {"sessionId":"#1","cwd":"/linked"}
+        zed    < 4 = {"modes":"...","configOptions":"...","models":"..."}
+        zed    > 5 session/load {"sessionId":"#1","cwd":null}
+        zed    < 5 = {"modes":"...","configOptions":"...","models":"..."}
+        zed    > 6 session/load {"sessionId":"#1","cwd":"/work/sub"}
+        zed    < 6 error {"code":-32602,"message":"Invalid params","data":{"cwd":"the session works in /linked"}}
+        zed    > 7 session/load {"sessionId":"#1","cwd":"/nowhere"}
+        zed    < 7 error {"code":-32602,"message":"Invalid params","data":{"cwd":"/nowhere is not a folder"}}
+        zed    > 8 session/load {"sessionId":"#1","cwd":"work"}
+        zed    < 8 error {"code":-32602,"message":"Invalid params","data":{"cwd":"Must be an absolute path"}}
+        zed    > 9 session/resume {"sessionId":"#1","cwd":"/work"}
+        zed    < 9 = {"modes":"...","configOptions":"...","models":"..."}
+        zed    > 10 session/resume {"sessionId":"#1","cwd":"/linked"}
+        zed    < 10 = {"modes":"...","configOptions":"...","models":"..."}
+        zed    > 11 session/resume {"sessionId":"#1","cwd":null}
+        zed    < 11 = {"modes":"...","configOptions":"...","models":"..."}
+        zed    > 12 session/resume {"sessionId":"#1","cwd":"/work/sub"}
+        zed    < 12 error {"code":-32602,"message":"Invalid params","data":{"cwd":"the session works in /linked"}}
+        zed    > 13 session/resume {"sessionId":"#1","cwd":"/nowhere"}
+        zed    < 13 error {"code":-32602,"message":"Invalid params","data":{"cwd":"/nowhere is not a folder"}}
+        zed    > 14 session/resume {"sessionId":"#1","cwd":"work"}
+        zed    < 14 error {"code":-32602,"message":"Invalid params","data":{"cwd":"Must be an absolute path"}}
+        zed    > 15 session/fork {"sessionId":"#1","cwd":"/work"}
+        zed    < 15 = {"sessionId":"#2","modes":"...","configOptions":"...","models":"..."}
+        zed    > 16 session/fork {"sessionId":"#1","cwd":"/linked"}
+        zed    < 16 = {"sessionId":"#3","modes":"...","configOptions":"...","models":"..."}
+        zed    > 17 session/fork {"sessionId":"#1","cwd":null}
+        zed    < 17 = {"sessionId":"#4","modes":"...","configOptions":"...","models":"..."}
+        zed    > 18 session/fork {"sessionId":"#1","cwd":"/work/sub"}
+        zed    < 18 = {"sessionId":"#5","modes":"...","configOptions":"...","models":"..."}
+        zed    > 19 session/fork {"sessionId":"#1","cwd":"/nowhere"}
+        zed    < 19 error {"code":-32602,"message":"Invalid params","data":{"cwd":"/nowhere is not a folder"}}
+        zed    > 20 session/fork {"sessionId":"#1","cwd":"work"}
+        zed    < 20 error {"code":-32602,"message":"Invalid params","data":{"cwd":"Must be an absolute path"}}"##]].assert_eq(&told.join("\n"));
+}
+
+#[actix::test]
+async fn a_list_is_read_page_by_page_newest_first() {
+    let scene = Scene::with(vec![], |settings| settings.page = 2);
+    let mut zed = scene.editor("zed").await;
+    for (title, cwd) in [("one", "/work"), ("two", "/work"), ("three", "/work/sub"), ("four", "/work"), ("five", "/work")] {
+        scene.script.push(hello());
+        let opened = zed.call("session/new", json!({ "cwd": cwd, "additionalDirectories": ["/work/more"] })).await;
+        let prompt = zed.prompt(opened["result"]["sessionId"].as_str().unwrap(), title).await;
+        zed.answer(prompt).await;
+    }
+    let mut told = String::new();
+    for cwd in [Value::Null, json!("/work"), json!("/work/sub"), json!("/nowhere")] {
+        told += &format!("{cwd}:");
+        let mut cursor = Value::Null;
+        loop {
+            let page = zed.call("session/list", json!({ "cwd": cwd, "cursor": cursor })).await;
+            let sessions = page["result"]["sessions"].as_array().unwrap();
+            let titles: Vec<&str> = sessions.iter().map(|session| session["title"].as_str().unwrap()).collect();
+            told += &format!(" {titles:?}");
+            cursor = page["result"]["nextCursor"].clone();
+            if cursor.is_null() {
+                break;
+            }
+        }
+        told += "\n";
+    }
+    scene.transcript.take();
+    for cursor in [json!("nonsense"), json!(7)] {
+        zed.call("sessions/list", json!({ "cursor": cursor })).await;
+    }
+    zed.call("sessions/list", json!({ "cwd": "/work/sub" })).await;
+    expect![[r##"
+        null: ["five", "four"] ["three", "two"] ["one"]
+        "/work": ["five", "four"] ["two", "one"]
+        "/work/sub": ["three"]
+        "/nowhere": []
+        zed    > 19 sessions/list {"cursor":"nonsense"}
+        zed    < 19 error {"code":-32602,"message":"Invalid params","data":{"cursor":"unknown cursor"}}
+        zed    > 20 sessions/list {"cursor":7}
+        zed    < 20 error {"code":-32602,"message":"Invalid params","data":{"cursor":"Must be a string"}}
+        zed    > 21 sessions/list {"cwd":"/work/sub"}
+        zed    < 21 = {"sessions":[{"sessionId":"#7","cwd":"/work/sub","additionalDirectories":["/work/more"],"title":"three","updatedAt":"T","_meta":{"acpd":{"createdAt":"T","state":"idle","messageCount":1}}}]}
+    "##]].assert_eq(&format!("{told}{}", scene.transcript.take()));
+}
