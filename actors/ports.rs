@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::account::Accounts;
+use domain::briefing::Briefing;
 use domain::history::History;
 use domain::model::Catalogue;
 use domain::tool::Toolbox;
@@ -17,6 +18,7 @@ pub struct Ports {
     pub history: Arc<dyn History>,
     pub folders: Arc<dyn Folders>,
     pub accounts: Arc<dyn Accounts>,
+    pub briefing: Arc<dyn Briefing>,
     pub settings: Settings,
 }
 

@@ -4,7 +4,6 @@
 //! turn or a tool does comes here as an event first. It dies when it is put away, or with the directory. It knows nothing
 //! of ACP, and of clients only their names.
 
-mod briefing;
 mod commands;
 mod record;
 mod running;
@@ -17,12 +16,12 @@ use actix::{Actor, ActorContext, Addr, AsyncContext, Context, WeakRecipient};
 use domain::card::{Activity, OpenQuestion, SessionCard};
 use domain::editor::Editor;
 use domain::state::Asked;
-use domain::{Environment, Event, EventKind, SeenFiles, SessionId, SessionState};
+use domain::{Environment, Event, EventKind, Grant, SeenFiles, SessionId, SessionState};
 use tokio::sync::watch;
 
 pub(crate) use commands::{
-    Answer, AnswerOpen, Attach, Attached, Cancel, Configure, From, Latest, Presence, Prompt, PutAway, Recorded,
-    Refused, Rename, Resubmit, Tell, Withdraw,
+    Answer, AnswerOpen, Attach, Attached, Cancel, Configure, DescribePermissions, From, Latest, Presence, Prompt,
+    PutAway, Recorded, Refused, Rename, Resubmit, Tell, Withdraw,
 };
 pub(crate) use slash::COMMANDS;
 
@@ -215,6 +214,7 @@ pub(crate) fn describe(state: &SessionState, activity: Activity, clients: Vec<St
                 id: question.id.clone(),
                 call: question.call.clone(),
                 title: state.calls.get(&question.call).map(|open| open.card.title.clone()).unwrap_or_default(),
+                always: question.always.as_ref().map(Grant::label),
             })
             .collect(),
     }

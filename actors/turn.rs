@@ -13,6 +13,7 @@ use domain::tool::{ToolRequest, ToolSpec, UPDATE_PLAN};
 use domain::turn::FailureKind;
 use domain::{CallId, Environment, MessageId, PlanEntry, StopReason, ThoughtLevel, TurnFailure, TurnId, Usage};
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use serde::Deserialize;
 
 use crate::mail::{Leash, Obituary, report};
@@ -94,7 +95,8 @@ pub(crate) struct Task {
     pub(crate) turn: TurnId,
     pub(crate) purpose: Purpose,
     pub(crate) model: Arc<dyn Model>,
-    pub(crate) system: String,
+    /// What the model is told first; taken by the first request.
+    pub(crate) briefing: Option<BoxFuture<'static, String>>,
     pub(crate) tools: Vec<ToolSpec>,
     pub(crate) thought: ThoughtLevel,
     pub(crate) environment: Arc<Environment>,
@@ -120,6 +122,8 @@ pub(crate) struct Turn {
     /// What it works on; `after`, `conversation` and `window_used` are kept up to date.
     task: Task,
     leash: Option<Leash>,
+    /// Known once the first request is made.
+    system: String,
     requests: u32,
     /// The response that is being streamed.
     message: MessageId,
@@ -163,6 +167,7 @@ impl Turn {
         Self {
             task,
             leash: Some(leash),
+            system: String::new(),
             requests: 0,
             message: MessageId::new(),
             doing: Doing::Answering { called: false },
@@ -211,9 +216,19 @@ impl Turn {
         self.stopped = StopReason::EndTurn;
         self.visible = false;
         let (tail, after) = (self.task.tail.clone(), self.task.after);
-        let safe = async move { tail.until_synced(after).await };
-        ctx.spawn(safe.into_actor(self).map(|safe, this, ctx| match safe {
-            Ok(()) => this.stream(ctx),
+        let briefing = self.task.briefing.take();
+        let ready = async move {
+            let system = match briefing {
+                Some(briefing) => Some(briefing.await),
+                None => None,
+            };
+            tail.until_synced(after).await.map(|()| system)
+        };
+        ctx.spawn(ready.into_actor(self).map(|ready, this, ctx| match ready {
+            Ok(system) => {
+                this.system = system.unwrap_or_else(|| std::mem::take(&mut this.system));
+                this.stream(ctx);
+            }
             Err(error) => this.end(StopReason::Failed(TurnFailure {
                 kind: FailureKind::History,
                 message: error.to_string(),
@@ -233,7 +248,7 @@ impl Turn {
             Doing::Summarising { .. } => Vec::new(),
         };
         let answer = self.task.model.respond(ModelRequest {
-            system: self.task.system.clone(),
+            system: self.system.clone(),
             messages,
             tools,
             thought: self.task.thought,

@@ -40,11 +40,16 @@ pub fn assemble(places: &Places, config: &Config) -> anyhow::Result<Assembled> {
     providers.warm(&base.get());
     let mut tool_settings = tools::Settings::new(runner());
     tool_settings.hidden_variables.extend(providers.key_variables());
+    tool_settings.permissions = config.permissions.clone();
     let ports = Ports {
         models: providers.clone(),
         toolbox: Arc::new(Registry::new(tool_settings)),
         history: store.clone(),
         folders: Arc::new(LocalFolders),
+        briefing: Arc::new(tools::Notes {
+            names: config.session.notes.clone(),
+            own: Some(places.config.with_file_name("AGENTS.md")),
+        }),
         accounts: Arc::new(Keys { providers: providers.clone(), stored, github: config.login.github.clone() }),
         settings: Settings {
             mode: config.session.mode,

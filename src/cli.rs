@@ -91,8 +91,95 @@ pub enum Action {
     Connections,
     /// Show how the daemon is.
     Status,
+    /// Follow a session as it happens, from its first message on; Ctrl-C leaves it.
+    ///
+    /// Shown as `ask` shows it: the answers on stdout, the rest on stderr. With --json every update is a line.
+    Tail {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Allow what a session asks permission for.
+    Allow(Answer),
+    /// Reject what a session asks permission for. The agent hears so and goes on.
+    Deny(Answer),
+    /// Cancel what a session does now.
+    Cancel {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Cancel what a session does and take it out of memory. Its history stays.
+    Close {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Remove a session and its history.
+    Delete {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Give a session another title.
+    Rename {
+        #[command(flatten)]
+        which: Which,
+
+        /// The new title. Several words are joined.
+        #[arg(required = true)]
+        title: Vec<String>,
+    },
+    Export(Export),
+    /// Make a new session of what `export` wrote, and print its id.
+    ///
+    /// It travels as one message, so that a file may be as large as a message: 64 MiB, unless `limits.frame` says otherwise.
+    Import {
+        /// The file, or `-` for stdin.
+        file: PathBuf,
+    },
+    /// Replace the running daemon by the installed program, in place.
+    ///
+    /// No new turns begin; those that run may finish within half a minute and are stopped and recorded then. Editors stay
+    /// connected: their bridges go on with the new daemon where they were.
+    Restart {
+        /// Stop running turns at once.
+        #[arg(long)]
+        now: bool,
+    },
     /// End the daemon in good order: running turns are cancelled and recorded.
     Stop,
+}
+
+/// A session, by its id.
+#[derive(Debug, Args)]
+pub struct Which {
+    /// The session's id, or as much of its start or end as no other session has.
+    pub id: String,
+}
+
+#[derive(Debug, Args)]
+pub struct Answer {
+    #[command(flatten)]
+    pub which: Which,
+
+    /// The question's id, where several are open; `ctl sessions` shows it.
+    pub question: Option<String>,
+
+    /// Answer the same from now on, for all that the question says it covers.
+    #[arg(long)]
+    pub always: bool,
+}
+
+/// Write a session's history: one event a line as JSON, or as a text for people.
+#[derive(Debug, Args)]
+pub struct Export {
+    #[command(flatten)]
+    pub which: Which,
+
+    /// Write Markdown for people instead. It cannot be imported.
+    #[arg(long)]
+    pub markdown: bool,
+
+    /// Where to, instead of stdout.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 #[cfg(test)]

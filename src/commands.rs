@@ -4,6 +4,7 @@
 pub mod acp;
 pub mod ask;
 pub mod ctl;
+mod screen;
 pub mod serve;
 
 /// How a command ended, where it did not fail.

@@ -16,18 +16,21 @@ use config::{ConfigBuilder, ConfigError, FileFormat};
 use domain::{Approval, Mode};
 use models::ModelsConfig;
 use serde::{Deserialize, Deserializer, de};
+use tools::rules::Permissions;
 
 const DEFAULTS: &str = include_str!("defaults.toml");
 const PREFIX: &str = "ACPD";
 const SEPARATOR: &str = "__";
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     pub session: Session,
     pub protocol: Protocol,
     #[serde(default)]
     pub models: ModelsConfig,
+    #[serde(default)]
+    pub permissions: Permissions,
     pub login: Login,
     pub limits: Limits,
     pub history: History,
@@ -42,6 +45,7 @@ pub struct Session {
     #[serde(deserialize_with = "approval")]
     pub approval: Approval,
     pub max_requests: u32,
+    pub notes: Vec<String>,
     #[serde(deserialize_with = "when_busy")]
     pub when_busy: WhenBusy,
     #[serde(deserialize_with = "unattended")]
@@ -260,19 +264,27 @@ impl Layer<'_> {
 /// this looks again; it need only find what the parser has accepted.
 fn line_of(text: &str, key: &str) -> Option<usize> {
     let mut section = String::new();
-    for (number, line) in text.lines().enumerate() {
+    let mut lists: HashMap<String, usize> = HashMap::new();
+    for (line, line_number) in text.lines().zip(1..) {
         let line = line.trim();
-        if let Some(header) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        if let Some((header, _)) = line.strip_prefix("[[").and_then(|rest| rest.split_once("]]")) {
+            // The parser counts the tables of a list in its keys.
+            let number = lists.entry(header.trim().to_owned()).and_modify(|number| *number += 1).or_insert(0);
+            section = format!("{}[{number}]", header.trim());
+            if section == key {
+                return Some(line_number);
+            }
+        } else if let Some(header) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             section = header.0.trim().to_owned();
             if section == key {
-                return Some(number + 1);
+                return Some(line_number);
             }
         } else if let Some((name, _)) = line.split_once('=') {
             let name = name.trim().trim_matches('"');
             let full = if section.is_empty() { name.to_owned() } else { format!("{section}.{name}") };
-            // An inline table holds the keys below it on the same line.
-            if full == key || key.strip_prefix(&full).is_some_and(|below| below.starts_with('.')) {
-                return Some(number + 1);
+            // An inline table holds the keys below it on the same line, and a list its members.
+            if full == key || key.strip_prefix(&full).is_some_and(|below| below.starts_with(['.', '['])) {
+                return Some(line_number);
             }
         }
     }
@@ -312,6 +324,7 @@ mod tests {
                 mode: Mode::Full,
                 approval: Approval::Ask,
                 max_requests: 100,
+                notes: vec!["AGENTS.md".to_owned()],
                 when_busy: WhenBusy::Refuse,
                 unattended: Unattended::Wait
             }
@@ -330,6 +343,7 @@ mod tests {
                 mode: Mode::Safe,
                 approval: Approval::AcceptEdits,
                 max_requests: 5,
+                notes: vec!["AGENTS.md".to_owned()],
                 when_busy: WhenBusy::Refuse,
                 unattended: Unattended::Wait
             }
@@ -351,16 +365,25 @@ mod tests {
             ("limits = { frame = -1 }\n", &[], &[]),
             ("[sesion]\nmode = \"full\"\n", &[], &[]),
             ("[log]\nfilter = \"a=b=c\"\n", &[], &[]),
+            ("[permissions]\nallow = [\"bash(ls\"]\n", &[], &[]),
+            ("[permissions]\nalow = []\n", &[], &[]),
+            (
+                "[[permissions.project]]\nfolder = \"/a\"\n[[permissions.project]]\nfolder = \"/b\"\ndeny = [\"\"]\n",
+                &[],
+                &[],
+            ),
             ("[session\n", &[], &[]),
         ]);
         expect![[r#"
-            DIR/config.toml:3: session.mdoe: unknown key, expected one of `mode`, `approval`, `max_requests`, `when_busy`, `unattended`
+            DIR/config.toml:3: session.mdoe: unknown key, expected one of `mode`, `approval`, `max_requests`, `notes`, `when_busy`, `unattended`
             DIR/config.toml:2: session.mode: unknown value `fulll`, expected full, read-only, safe, sandbox
             DIR/config.toml:3: limits.frame: expected an integer, found string "much"
             DIR/config.toml:2: limits.frame: must be at least 4096, is 1
             DIR/config.toml:1: limits.frame: expected an unsigned 64 bit or less integer, found 64-bit integer `-1`
-            DIR/config.toml:1: sesion: unknown key, expected one of `session`, `protocol`, `models`, `login`, `limits`, `history`, `log`
+            DIR/config.toml:1: sesion: unknown key, expected one of `session`, `protocol`, `models`, `permissions`, `login`, `limits`, `history`, `log`
             DIR/config.toml:2: log.filter: error parsing level filter: expected one of "off", "error", "warn", "info", "debug", "trace", or a number 0-5
+            DIR/config.toml: permissions.allow[0]: the rule `bash(ls` must look like `tool` or `tool(pattern)`
+            DIR/config.toml:2: permissions.alow: unknown key, expected one of `allow`, `ask`, `deny`, `project`
             DIR/config.toml: TOML parse error at line 1, column 9
               |
             1 | [session
@@ -377,7 +400,7 @@ mod tests {
             ("", &[], &["session.mode"]),
         ]);
         expect![[r#"
-            ACPD__SESSION__MDOE: session.mdoe: unknown key, expected one of `mode`, `approval`, `max_requests`, `when_busy`, `unattended`
+            ACPD__SESSION__MDOE: session.mdoe: unknown key, expected one of `mode`, `approval`, `max_requests`, `notes`, `when_busy`, `unattended`
             ACPD__LIMITS__FRAME: limits.frame: expected an integer, found string "x"
             --set: session.mode: unknown value `x`, expected full, read-only, safe, sandbox
             --set session.mode: not of the form KEY=VALUE"#]]

@@ -30,13 +30,20 @@ pub(super) struct Attachment {
     places: bool,
     /// The session left memory; the next prompt brings it back.
     pub(super) ended: bool,
-    /// Loads that are answered when the cursor passes these numbers.
-    loading: Vec<(u64, Id)>,
+    loading: Vec<Load>,
     resume: Option<Resume>,
     /// Closes that are answered when the cursor has brought the session's end.
     pub(super) closing: Vec<Id>,
     cursor: SpawnHandle,
     _presence: Presence,
+}
+
+/// A request to open the session that is answered when the cursor passes all that had happened.
+struct Load {
+    head: u64,
+    id: Id,
+    /// Asked by a bridge that goes on after a place it has seen.
+    resumes: bool,
 }
 
 /// How a bridge goes on that had another connection before.
@@ -69,8 +76,8 @@ impl Attachment {
 
     /// Takes back a load; gives its id as it was written.
     pub(super) fn withdraw_load(&mut self, request: &Id) -> Option<Id> {
-        let at = self.loading.iter().position(|(_, id)| id == request)?;
-        Some(self.loading.remove(at).1)
+        let at = self.loading.iter().position(|load| load.id == *request)?;
+        Some(self.loading.remove(at).id)
     }
 
     /// Whether a request waits for what the cursor brings.
@@ -149,7 +156,8 @@ impl Connection {
         let (mut loading, closed) = before.map(|before| (before.loading, before.closing)).unwrap_or_default();
         match answer {
             Answering::Now => {}
-            Answering::Load(id) | Answering::Resume(id) => loading.push((head, id)),
+            Answering::Load(id) => loading.push(Load { head, id, resumes: false }),
+            Answering::Resume(id) => loading.push(Load { head, id, resumes: true }),
         }
         let cursor = Cursor {
             session: session.clone(),
@@ -303,17 +311,21 @@ impl Connection {
 
     fn answer_load(&mut self, session: &SessionId, passed: u64, ctx: &mut Context<Self>) {
         let Some(attachment) = self.attachments.get_mut(session) else { return };
-        let passed: Vec<_> = attachment.loading.extract_if(.., |(head, _)| passed >= *head).collect();
+        let passed: Vec<Load> = attachment.loading.extract_if(.., |load| passed >= load.head).collect();
         if passed.is_empty() {
             return;
         }
-        let mut opened = attachment.opened(None);
-        match &attachment.resume {
-            Some(resume) => opened["pending"] = json!(resume.pending),
-            None => self.outbox.push(&commands(session)),
+        let opened = attachment.opened(None);
+        let pending = attachment.resume.as_ref().map(|resume| json!(resume.pending));
+        if passed.iter().any(|load| !load.resumes) {
+            self.outbox.push(&commands(session));
         }
-        for (_, id) in passed {
-            self.answer(&id, Ok(&opened), ctx);
+        for load in passed {
+            let mut opened = opened.clone();
+            if load.resumes {
+                opened["pending"] = pending.clone().unwrap_or_else(|| json!([]));
+            }
+            self.answer(&load.id, Ok(opened), ctx);
         }
     }
 
@@ -322,7 +334,7 @@ impl Connection {
     pub(super) fn ended(&mut self, session: &SessionId, error: RpcError, ctx: &mut Context<Self>) {
         let Some(attachment) = self.attachments.get_mut(session) else { return };
         attachment.ended = true;
-        let loads = std::mem::take(&mut attachment.loading).into_iter().map(|(_, id)| id);
+        let loads = std::mem::take(&mut attachment.loading).into_iter().map(|load| load.id);
         let closes = std::mem::take(&mut attachment.closing);
         let lost: Vec<_> =
             self.prompts.extract_if(|_, prompt| prompt.session == *session).map(|(_, prompt)| prompt.request).collect();

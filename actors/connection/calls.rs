@@ -40,6 +40,7 @@ impl Connection {
                 self.describe(id, ctx, |overview, house| serde_json::to_value(status(overview, house)))
             }
             Call::Steer { session, how } => self.steer(id, session, how, ctx),
+            Call::DescribePermissions { session } => self.permissions(id, session, ctx),
             Call::Export { session, from } => self.export(id, session, from, ctx),
             Call::Import { events } => self.import(id, events, ctx),
             Call::Stop => {

@@ -36,6 +36,17 @@ impl Connection {
         });
     }
 
+    pub(super) fn permissions(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
+        let house = self.house.clone();
+        let look = async move {
+            let addr = opening::open(&house, &session).await?;
+            let card = addr.send(session::DescribePermissions).await;
+            let card = card.map_err(|_| RpcError::internal("the session is not there; try again"))?;
+            serde_json::to_value(card).map_err(|error| RpcError::internal(error.to_string()))
+        };
+        self.answer_later(id, look, ctx);
+    }
+
     pub(super) fn export(&mut self, id: Id, session: SessionId, from: u64, ctx: &mut Context<Self>) {
         let house = self.house.clone();
         let read = async move {

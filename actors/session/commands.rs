@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, MessageResult, WeakAddr, WrapFuture};
+use domain::card::{PermissionsCard, Remembered};
 use domain::editor::Editor;
 use domain::event::Setting;
 use domain::history::HistoryError;
@@ -160,6 +161,11 @@ pub(crate) struct AnswerOpen {
 #[derive(Message)]
 #[rtype(result = "Recorded")]
 pub(crate) struct Configure(pub(crate) Setting);
+
+/// What decides about the session's calls.
+#[derive(Message)]
+#[rtype(result = "PermissionsCard")]
+pub(crate) struct DescribePermissions;
 
 /// Ends what runs, records that all is in order, and dies.
 #[derive(Message)]
@@ -341,6 +347,24 @@ impl Handler<Configure> for Session {
         self.append(EventKind::Configured { setting }, ctx);
         self.publish();
         MessageResult(self.recorded())
+    }
+}
+
+impl Handler<DescribePermissions> for Session {
+    type Result = MessageResult<DescribePermissions>;
+
+    fn handle(&mut self, DescribePermissions: DescribePermissions, _: &mut Context<Self>) -> Self::Result {
+        let remembered = self.state.memory.rules().iter().map(|(grant, allow)| Remembered {
+            allow: *allow,
+            what: grant.label(),
+            grant: grant.clone(),
+        });
+        MessageResult(PermissionsCard {
+            mode: self.state.mode,
+            approval: self.state.approval,
+            remembered: remembered.collect(),
+            rules: self.ports.toolbox.rules(&self.state.cwd),
+        })
     }
 }
 

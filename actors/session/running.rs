@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler};
+use domain::briefing::Workplace;
 use domain::permission::decide;
 use domain::tool::{OutcomeKind, Refusal, ToolRequest};
 use domain::turn::FailureKind;
@@ -14,7 +15,7 @@ use domain::{
 };
 
 use super::commands::{Answer, Prompt};
-use super::{Session, briefing, slash};
+use super::{Session, slash};
 use crate::mail::{Lead, leash, tell};
 use crate::ports::Unattended;
 use crate::tool_executor::{self, Assignment, ExecutorEvent, Run, ToolExecutor};
@@ -75,7 +76,11 @@ impl Session {
             turn: turn.clone(),
             purpose,
             model,
-            system: briefing::system(&self.state),
+            briefing: Some(self.ports.briefing.brief(Workplace {
+                cwd: self.state.cwd.clone(),
+                extra_roots: self.state.extra_roots.clone(),
+                mode: self.state.mode,
+            })),
             tools: self.ports.toolbox.offer(self.state.mode),
             thought: self.state.thought,
             environment: self.environment(),
@@ -219,7 +224,8 @@ impl Session {
 
     /// A planned call is recorded, and runs, waits for an answer, or is denied.
     fn weigh_call(&mut self, call: CallId, message: MessageId, card: ToolCard, ctx: &mut Context<Self>) {
-        let verdict = decide(&card, self.state.approval, &self.state.memory);
+        let rule = self.ports.toolbox.rule(&card, &self.state.cwd);
+        let verdict = decide(&card, rule, self.state.approval, &self.state.memory);
         let always = match &card.access {
             Access::Ask { always } => always.clone(),
             Access::Free => None,
@@ -227,6 +233,9 @@ impl Session {
         self.append(EventKind::ToolCalled { call: call.clone(), message, card }, ctx);
         match verdict {
             Verdict::Run => self.run_call(call, ctx),
+            Verdict::Deny if rule == Some(Verdict::Deny) => {
+                self.end_call(call, Outcome::denied_because("a rule of the configuration forbids it."), ctx);
+            }
             Verdict::Deny => self.deny_call(call, ctx),
             Verdict::Ask => {
                 let question = Question { id: QuestionId::new(), call, always };

@@ -4,7 +4,6 @@
 //! gets the answer alone. When it leaves, the session stays in the daemon.
 
 mod question;
-mod screen;
 mod terminal;
 
 use std::io::{self, IsTerminal, Read};
@@ -20,11 +19,11 @@ use wire::method;
 use wire::rpc::{Id, RpcError};
 
 use self::question::Question;
-use self::screen::Screen;
 use self::terminal::Terminal;
 use crate::cli::Ask;
 use crate::client::{Client, Message, Refused, decode};
 use crate::commands::Ending;
+use crate::commands::screen::Screen;
 use crate::launch;
 use crate::paths::Places;
 

@@ -1,57 +1,18 @@
 //! The editor that sent a prompt lends its unsaved files and its terminals to the real tools.
 
-use std::fs;
-use std::sync::Arc;
 use std::time::Duration;
 
 use expect_test::expect;
 use serde_json::{Value, json};
-use tempfile::TempDir;
-use testkit::{Editor, Scene, Step};
-use tools::Registry;
+use testkit::Step;
 
-/// A real folder, the real tools, and an editor with a session in it that offers what the test says.
-struct Helped {
-    folder: TempDir,
-    scene: Scene,
-    zed: Editor,
-    session: String,
-}
+use crate::project::Project;
 
-impl Helped {
-    async fn new(offers: Value, files: &[(&str, &str)], answers: Vec<Vec<Step>>) -> Self {
-        let folder = TempDir::new().unwrap();
-        for (name, text) in files {
-            fs::write(folder.path().join(name), text).unwrap();
-        }
-        let scene = Scene::equipped(answers, Arc::new(Registry::new(tools::Settings::new("/nonexistent"))));
-        let mut zed = scene.client("zed");
-        zed.call("initialize", json!({ "protocolVersion": 1, "clientCapabilities": offers })).await;
-        let opened = zed.call("session/new", json!({ "cwd": folder.path(), "mcpServers": [] })).await;
-        zed.update("available_commands_update").await;
-        let session = opened["result"]["sessionId"].as_str().unwrap().to_owned();
-        zed.call(
-            "session/set_config_option",
-            json!({ "sessionId": session, "configId": "approval", "value": "never" }),
-        )
-        .await;
-        scene.transcript.take();
-        Self { folder, scene, zed, session }
-    }
-
-    /// A refusal of something that the agent asked.
-    async fn refuse(&mut self, request: &Value, message: &str) {
-        let error = json!({ "code": -32603, "message": message });
-        self.zed.send(json!({ "jsonrpc": "2.0", "id": request["id"], "error": error })).await;
-    }
-
-    fn text(&self, name: &str) -> String {
-        fs::read_to_string(self.folder.path().join(name)).unwrap()
-    }
-
-    fn transcript(&self) -> String {
-        self.scene.transcript.take().replace(&self.folder.path().display().to_string(), "DIR")
-    }
+async fn helped(offers: Value, files: &[(&str, &str)], answers: Vec<Vec<Step>>) -> Project {
+    tokio::time::pause();
+    let mut at = Project::new(offers, files, answers, |_| {}).await;
+    at.configure("approval", "never").await;
+    at
 }
 
 fn files() -> Value {
@@ -73,7 +34,7 @@ fn read_and_edit() -> Vec<Vec<Step>> {
 
 #[actix::test]
 async fn unsaved_text_is_read_and_changed_through_the_editor() {
-    let mut at = Helped::new(files(), &[("a.txt", "saved\n")], read_and_edit()).await;
+    let mut at = helped(files(), &[("a.txt", "saved\n")], read_and_edit()).await;
     let prompt = at.zed.prompt(&at.session, "change it").await;
     // For reading it, for showing the change, and right before the change is made.
     for _ in 0..3 {
@@ -89,10 +50,10 @@ async fn unsaved_text_is_read_and_changed_through_the_editor() {
     let asked: Vec<&str> =
         transcript.lines().filter_map(|line| line.split_once(" fs/")).map(|(_, asked)| asked).collect();
     expect![[r##"
-        zed    < "#3" fs/read_text_file {"sessionId":"#1","path":"DIR/a.txt"}
-        zed    < "#4" fs/read_text_file {"sessionId":"#1","path":"DIR/a.txt"}
-        zed    < "#6" fs/read_text_file {"sessionId":"#1","path":"DIR/a.txt"}
-        zed    < "#7" fs/write_text_file {"sessionId":"#1","path":"DIR/a.txt","content":"changed\n"}"##]]
+        read_text_file {"sessionId":"#1","path":"DIR/a.txt"}
+        read_text_file {"sessionId":"#1","path":"DIR/a.txt"}
+        read_text_file {"sessionId":"#1","path":"DIR/a.txt"}
+        write_text_file {"sessionId":"#1","path":"DIR/a.txt","content":"changed\n"}"##]]
     .assert_eq(&asked.join("\n"));
     assert!(transcript.contains(r#""oldText":"unsaved\n","newText":"changed\n""#), "{transcript}");
     assert!(transcript.contains("results: Replaced 1 occurrence in a.txt (+1 -1 lines)."), "{transcript}");
@@ -100,7 +61,7 @@ async fn unsaved_text_is_read_and_changed_through_the_editor() {
 
 #[actix::test]
 async fn text_that_the_person_changed_since_it_was_read_is_not_overwritten() {
-    let mut at = Helped::new(files(), &[("a.txt", "saved\n")], read_and_edit()).await;
+    let mut at = helped(files(), &[("a.txt", "saved\n")], read_and_edit()).await;
     let prompt = at.zed.prompt(&at.session, "change it").await;
     for text in ["unsaved\n", "unsaved, and more\n"] {
         let asked = at.zed.hear("fs/read_text_file").await;
@@ -116,7 +77,7 @@ async fn text_that_the_person_changed_since_it_was_read_is_not_overwritten() {
 async fn an_editor_that_refuses_or_is_silent_means_the_disk_for_reading() {
     let read = || vec![Step::call("read_file", json!({ "path": "a.txt" })), Step::end()];
     let answers = vec![read(), read(), vec![Step::text("Done."), Step::end()]];
-    let mut at = Helped::new(files(), &[("a.txt", "saved\n")], answers).await;
+    let mut at = helped(files(), &[("a.txt", "saved\n")], answers).await;
     let prompt = at.zed.prompt(&at.session, "read it").await;
     let asked = at.zed.hear("fs/read_text_file").await;
     at.refuse(&asked, "the file is not open").await;
@@ -133,7 +94,7 @@ async fn an_editor_that_refuses_or_is_silent_means_the_disk_for_reading() {
 async fn an_editor_that_refuses_to_write_fails_the_call_and_nothing_is_written() {
     let write = json!({ "path": "new/b.txt", "content": "b\n" });
     let answers = vec![vec![Step::call("write_file", write), Step::end()], vec![Step::text("Oh."), Step::end()]];
-    let mut at = Helped::new(files(), &[], answers).await;
+    let mut at = helped(files(), &[], answers).await;
     let prompt = at.zed.prompt(&at.session, "write it").await;
     let asked = at.zed.hear("fs/write_text_file").await;
     at.refuse(&asked, "read-only buffer").await;
@@ -151,7 +112,7 @@ async fn the_editor_is_not_asked_about_files_outside_the_roots() {
         vec![Step::call("write_file", json!({ "path": "/etc/motd", "content": "x" })), Step::end()],
         vec![Step::text("Oh."), Step::end()],
     ];
-    let mut at = Helped::new(files(), &[], answers).await;
+    let mut at = helped(files(), &[], answers).await;
     let prompt = at.zed.prompt(&at.session, "look around").await;
     at.zed.answer(prompt).await;
     assert!(!at.transcript().contains("fs/"), "the editor was asked");
@@ -160,7 +121,7 @@ async fn the_editor_is_not_asked_about_files_outside_the_roots() {
 #[actix::test]
 async fn unsaved_text_that_cannot_be_written_back_is_left_alone() {
     let offers = json!({ "fs": { "readTextFile": true } });
-    let mut at = Helped::new(offers, &[("a.txt", "saved\n")], read_and_edit()).await;
+    let mut at = helped(offers, &[("a.txt", "saved\n")], read_and_edit()).await;
     let prompt = at.zed.prompt(&at.session, "change it").await;
     for _ in 0..2 {
         let asked = at.zed.hear("fs/read_text_file").await;
@@ -182,11 +143,8 @@ fn run(command: &str, timeout: u64) -> Vec<Vec<Step>> {
 
 #[actix::test]
 async fn a_command_runs_in_the_editors_terminal_and_others_get_its_text() {
-    let mut at = Helped::new(terminals(), &[], run("make", 60_000)).await;
-    let mut vim = at.scene.editor("vim").await;
-    let load = json!({ "sessionId": at.session, "cwd": at.folder.path(), "mcpServers": [] });
-    vim.call("session/load", load).await;
-    at.scene.transcript.take();
+    let mut at = helped(terminals(), &[], run("make", 60_000)).await;
+    let mut vim = at.watcher("vim").await;
     let prompt = at.zed.prompt(&at.session, "build it").await;
     let asked = at.zed.hear("terminal/create").await;
     at.zed.reply(&asked, json!({ "terminalId": "t1" })).await;
@@ -237,7 +195,7 @@ async fn a_command_runs_in_the_editors_terminal_and_others_get_its_text() {
 
 #[actix::test]
 async fn cancelling_kills_the_command_in_the_terminal_and_releases_it() {
-    let mut at = Helped::new(terminals(), &[], run("sleep 600", 600_000)).await;
+    let mut at = helped(terminals(), &[], run("sleep 600", 600_000)).await;
     let prompt = at.zed.prompt(&at.session, "wait").await;
     let asked = at.zed.hear("terminal/create").await;
     at.zed.reply(&asked, json!({ "terminalId": "t1" })).await;
@@ -254,7 +212,7 @@ async fn cancelling_kills_the_command_in_the_terminal_and_releases_it() {
 
 #[actix::test]
 async fn a_terminal_that_opens_after_the_cancel_is_released_too() {
-    let mut at = Helped::new(terminals(), &[], run("sleep 600", 600_000)).await;
+    let mut at = helped(terminals(), &[], run("sleep 600", 600_000)).await;
     let prompt = at.zed.prompt(&at.session, "wait").await;
     let asked = at.zed.hear("terminal/create").await;
     at.zed.notify("session/cancel", json!({ "sessionId": at.session })).await;
@@ -266,7 +224,7 @@ async fn a_terminal_that_opens_after_the_cancel_is_released_too() {
 
 #[actix::test]
 async fn a_command_that_takes_too_long_is_killed_in_the_terminal() {
-    let mut at = Helped::new(terminals(), &[], run("sleep 600", 500)).await;
+    let mut at = helped(terminals(), &[], run("sleep 600", 500)).await;
     let prompt = at.zed.prompt(&at.session, "wait").await;
     let asked = at.zed.hear("terminal/create").await;
     at.zed.reply(&asked, json!({ "terminalId": "t1" })).await;
@@ -282,10 +240,8 @@ async fn a_command_that_takes_too_long_is_killed_in_the_terminal() {
 
 #[actix::test]
 async fn if_the_editor_goes_the_call_in_its_terminal_fails_and_says_so() {
-    let mut at = Helped::new(terminals(), &[], run("make", 60_000)).await;
-    let mut vim = at.scene.editor("vim").await;
-    let load = json!({ "sessionId": at.session, "cwd": at.folder.path(), "mcpServers": [] });
-    vim.call("session/load", load).await;
+    let mut at = helped(terminals(), &[], run("make", 60_000)).await;
+    let mut vim = at.watcher("vim").await;
     at.zed.prompt(&at.session, "build it").await;
     let asked = at.zed.hear("terminal/create").await;
     at.zed.reply(&asked, json!({ "terminalId": "t1" })).await;
@@ -302,7 +258,7 @@ async fn the_sandbox_and_the_background_use_no_terminal_of_the_editor() {
     let mut answers = vec![vec![call, Step::end()]];
     answers.extend(run("true", 1000));
     answers[1].insert(0, Step::Hold);
-    let mut at = Helped::new(terminals(), &[], answers).await;
+    let mut at = helped(terminals(), &[], answers).await;
     let prompt = at.zed.prompt(&at.session, "go").await;
     at.scene.script.until_held(1).await;
     at.zed.call("session/set_mode", json!({ "sessionId": at.session, "modeId": "sandbox" })).await;

@@ -15,6 +15,8 @@ mod helping;
 mod opening;
 mod params;
 mod permissions;
+mod project;
+mod rules;
 mod sessions;
 mod sharing;
 mod turns;

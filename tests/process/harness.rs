@@ -150,12 +150,23 @@ impl Home {
     pub(crate) fn daemon(&self) -> Option<u32> {
         let lock = fs::read_to_string(self.path().join("run/acpd/acpd.sock.lock")).ok()?;
         let pid = lock.trim().parse().ok()?;
-        // A process id is only trusted if the process says that it is ours.
-        let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        (self.started(pid) && is_alive(pid)).then_some(pid)
+    }
+
+    /// Whether a process comes from this home: its folder, which nobody else knows, is in what it was started with.
+    fn started(&self, pid: u32) -> bool {
         let mark = self.path().as_os_str().as_encoded_bytes();
-        let marked = |text: &[u8]| text.windows(mark.len()).any(|window| window == mark);
-        ((marked(&command) || marked(&environment)) && is_alive(pid)).then_some(pid)
+        ["cmdline", "environ"].into_iter().any(|name| {
+            let text = fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+            text.windows(mark.len()).any(|window| window == mark)
+        })
+    }
+
+    /// All processes that come from this home, those that nobody waits for any more included.
+    fn processes(&self) -> Vec<u32> {
+        let entries = fs::read_dir("/proc").unwrap();
+        let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        pids.filter(|pid| self.started(*pid) && is_alive(*pid)).collect()
     }
 
     #[track_caller]
@@ -168,12 +179,15 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        if let Some(pid) = self.daemon() {
-            signal(pid, Signal::KILL);
-            let deadline = Instant::now() + DEADLINE;
-            while is_alive(pid) && Instant::now() < deadline {
-                thread::sleep(Duration::from_millis(5));
+        // A bridge that was killed while it started a daemon leaves one that has not said so anywhere yet.
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let left = self.processes();
+            if left.is_empty() || Instant::now() > deadline {
+                return;
             }
+            left.into_iter().for_each(|pid| signal(pid, Signal::KILL));
+            thread::sleep(Duration::from_millis(5));
         }
     }
 }

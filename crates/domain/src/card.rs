@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::history::StoreStatus;
-use crate::{Approval, CallId, ClientInfo, ConnectionId, Millis, Mode, ModelId, QuestionId, SessionId, Usage};
+use crate::permission::RuleTexts;
+use crate::{Approval, CallId, ClientInfo, ConnectionId, Grant, Millis, Mode, ModelId, QuestionId, SessionId, Usage};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -53,6 +54,30 @@ pub struct OpenQuestion {
     pub id: QuestionId,
     pub call: CallId,
     pub title: String,
+    /// What an "always" answer would cover; none if there is no such answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub always: Option<String>,
+}
+
+/// What decides about a session's calls.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PermissionsCard {
+    pub mode: Mode,
+    pub approval: Approval,
+    /// What people have answered with "always" in this session, oldest first.
+    pub remembered: Vec<Remembered>,
+    /// What the configuration says for its folder.
+    pub rules: RuleTexts,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Remembered {
+    pub allow: bool,
+    /// What it covers, in words.
+    pub what: String,
+    pub grant: Grant,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

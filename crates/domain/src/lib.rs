@@ -4,6 +4,7 @@
 //! translated in `wire`, a provider's in `models`, and a disk's in `history`.
 
 pub mod account;
+pub mod briefing;
 pub mod card;
 pub mod client;
 pub mod content;

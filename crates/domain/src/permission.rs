@@ -153,21 +153,33 @@ pub enum Verdict {
     Deny,
 }
 
-/// Decides from the card, the session's approval setting and what it remembers.
-pub fn decide(card: &ToolCard, approval: Approval, memory: &Memory) -> Verdict {
-    let Access::Ask { always } = &card.access else {
-        return Verdict::Run;
+/// Decides from the card, what the operator's rules say of it, the session's approval setting and what it remembers. A rule
+/// that denies wins over everything; any other counts only where the session remembers nothing.
+pub fn decide(card: &ToolCard, rule: Option<Verdict>, approval: Approval, memory: &Memory) -> Verdict {
+    if rule == Some(Verdict::Deny) {
+        return Verdict::Deny;
+    }
+    let remembered = match &card.access {
+        Access::Ask { always: Some(grant) } => memory.recall(grant),
+        Access::Ask { always: None } | Access::Free => None,
     };
-    match always.as_ref().and_then(|grant| memory.recall(grant)) {
-        Some(true) => return Verdict::Run,
-        Some(false) => return Verdict::Deny,
-        None => {}
+    match (remembered, rule, approval) {
+        (Some(true), ..) => Verdict::Run,
+        (Some(false), ..) => Verdict::Deny,
+        (None, Some(verdict), _) => verdict,
+        (None, None, _) if card.access == Access::Free => Verdict::Run,
+        (None, None, Approval::Never) => Verdict::Run,
+        (None, None, Approval::AcceptEdits) if card.kind == ToolKind::Edit => Verdict::Run,
+        (None, None, Approval::AcceptEdits | Approval::Ask) => Verdict::Ask,
     }
-    match approval {
-        Approval::Never => Verdict::Run,
-        Approval::AcceptEdits if card.kind == ToolKind::Edit => Verdict::Run,
-        Approval::AcceptEdits | Approval::Ask => Verdict::Ask,
-    }
+}
+
+/// The operator's rules as they are written, for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuleTexts {
+    pub allow: Vec<String>,
+    pub ask: Vec<String>,
+    pub deny: Vec<String>,
 }
 
 #[cfg(test)]
@@ -186,6 +198,39 @@ mod tests {
         assert_eq!(memory.recall(&command("git status")), Some(true));
         assert_eq!(memory.recall(&command("git push --force")), Some(false));
         assert_eq!(memory.recall(&command("cargo test")), None);
+    }
+
+    #[test]
+    fn a_denying_rule_wins_then_the_memory_then_other_rules_then_the_approval() {
+        let folder = Grant::Folder("/work".into());
+        let free = ToolCard {
+            tool: "t".to_owned(),
+            title: String::new(),
+            kind: ToolKind::Edit,
+            locations: Vec::new(),
+            input: serde_json::Value::Null,
+            preview: Vec::new(),
+            access: Access::Free,
+        };
+        let asks = ToolCard { access: Access::Ask { always: Some(folder.clone()) }, ..free.clone() };
+        let (nothing, mut allowed, mut rejected) = (Memory::default(), Memory::default(), Memory::default());
+        allowed.remember(folder.clone(), true);
+        rejected.remember(folder, false);
+        let cases = [
+            (&asks, Some(Verdict::Deny), Approval::Never, &allowed, Verdict::Deny),
+            (&asks, Some(Verdict::Ask), Approval::Never, &allowed, Verdict::Run),
+            (&asks, Some(Verdict::Run), Approval::Never, &rejected, Verdict::Deny),
+            (&asks, Some(Verdict::Ask), Approval::Never, &nothing, Verdict::Ask),
+            (&asks, Some(Verdict::Run), Approval::Ask, &nothing, Verdict::Run),
+            (&asks, None, Approval::Ask, &nothing, Verdict::Ask),
+            (&asks, None, Approval::AcceptEdits, &nothing, Verdict::Run),
+            (&free, None, Approval::Ask, &nothing, Verdict::Run),
+            (&free, Some(Verdict::Ask), Approval::Never, &nothing, Verdict::Ask),
+            (&free, Some(Verdict::Deny), Approval::Never, &nothing, Verdict::Deny),
+        ];
+        for (number, (card, rule, approval, memory, expected)) in cases.into_iter().enumerate() {
+            assert_eq!(decide(card, rule, approval, memory), expected, "case {number}");
+        }
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! Tools as the actors see them: what is offered, what one call would do, and the port that carries it out.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Access, ConnectionId, Mode, SessionId, Site, TurnId};
+use crate::permission::RuleTexts;
+use crate::{Access, ConnectionId, Mode, SessionId, Site, TurnId, Verdict};
 
 /// The name under which the turn itself keeps the plan; the registry declares it, the turn carries it out.
 pub const UPDATE_PLAN: &str = "update_plan";
@@ -142,6 +143,11 @@ impl Outcome {
         Self::of(OutcomeKind::Denied, "Permission denied.")
     }
 
+    /// Denied by somebody who says why.
+    pub fn denied_because(reason: &str) -> Self {
+        Self::of(OutcomeKind::Denied, format!("Permission denied: {reason}"))
+    }
+
     pub fn cancelled() -> Self {
         Self::of(OutcomeKind::Cancelled, "Cancelled by the user.")
     }
@@ -198,6 +204,17 @@ pub trait Toolbox: Send + Sync + 'static {
     /// Looks at a request and says what it would do, without doing it. A refusal (unknown tool, bad input, a path
     /// outside the roots, a tool that the mode leaves out) is what the model hears.
     fn plan(&self, request: ToolRequest, site: Arc<Site>) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>>;
+
+    /// What the operator's rules say of a call in a session that works in this folder; None if they do not speak of it.
+    /// Must not wait for anything.
+    fn rule(&self, _card: &ToolCard, _cwd: &Path) -> Option<Verdict> {
+        None
+    }
+
+    /// The rules that count in this folder.
+    fn rules(&self, _cwd: &Path) -> RuleTexts {
+        RuleTexts::default()
+    }
 
     /// The turn was cancelled: what its calls left running in the background is ended. Returns at once; everybody is
     /// gone within 2 seconds. What another turn started goes on.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use acpd_actors::{House, Peer, Ports, Settings};
 use actix::ArbiterHandle;
+use domain::briefing::{Briefing, Workplace};
 use domain::conversation::{Message, Part};
 use domain::history::History;
 use domain::model::{Catalogue, Delta, Model, ModelError, ModelInfo, ModelRequest};
@@ -46,9 +47,9 @@ impl Scene {
         Self::set(answers, adjust, Arc::new(history.clone()), history, Vec::new())
     }
 
-    /// A scene with these tools in place of the bench.
+    /// A scene with these tools in place of the bench, in real time unless the test stops the clock: a paused one does not
+    /// wait for processes.
     pub fn equipped(answers: Vec<Vec<Step>>, tools: Arc<dyn Toolbox>) -> Scene {
-        tokio::time::pause();
         let history = MemoryHistory::default();
         Self::set(answers, |ports| ports.toolbox = tools, Arc::new(history.clone()), history, Vec::new())
     }
@@ -75,6 +76,7 @@ impl Scene {
             history: store,
             folders: Arc::new(Stage),
             accounts: Arc::new(wallet.clone()),
+            briefing: Arc::new(Brief),
             settings: Settings::default(),
         };
         adjust(&mut ports);
@@ -138,6 +140,15 @@ impl Folders for Stage {
             _ => Err(format!("{} is not a folder", path.display())),
         };
         Box::pin(ready(real))
+    }
+}
+
+/// Tells the model nothing but its mode.
+struct Brief;
+
+impl Briefing for Brief {
+    fn brief(&self, place: Workplace) -> BoxFuture<'static, String> {
+        Box::pin(ready(format!("mode {}", place.mode.id())))
     }
 }
 

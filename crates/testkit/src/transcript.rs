@@ -26,7 +26,9 @@ impl Transcript {
     /// Notes a JSON-RPC message, shortly. Its id is shown as it was written.
     pub fn message(&self, from_to: &str, message: &str) {
         let said = match serde_json::from_str::<BTreeMap<String, &RawValue>>(message) {
-            Ok(fields) => brief(fields.get("id").map(|id| id.get()), &serde_json::from_str(message).unwrap_or_default()),
+            Ok(fields) => {
+                brief(fields.get("id").map(|id| id.get()), &serde_json::from_str(message).unwrap_or_default())
+            }
             Err(_) => message.to_owned(),
         };
         self.note(format!("{from_to} {said}"));
@@ -59,10 +61,10 @@ fn brief(id: Option<&str>, message: &Value) -> String {
     }
 }
 
-/// What a session offers is the same in every answer; one test shows it whole.
+/// What a session offers is the same in every answer (one test shows it whole), and a process id in none.
 fn shorten(result: &Value) -> Value {
     let mut result = result.clone();
-    for menu in ["modes", "models", "configOptions"] {
+    for menu in ["modes", "models", "configOptions", "pid"] {
         if let Some(offered) = result.get_mut(menu) {
             *offered = Value::from("...");
         }

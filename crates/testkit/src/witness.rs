@@ -103,7 +103,10 @@ fn opened<T: DeserializeOwned + Serialize>(result: &Value) -> Verdict {
         let current = models["currentModelId"].as_str();
         let offered = models["availableModels"].as_array().ok_or("`availableModels` is a list")?;
         let whole = |model: &Value| model["modelId"].is_string() && model["name"].is_string();
-        if current.is_none() || !offered.iter().all(whole) || !offered.iter().any(|model| model["modelId"] == models["currentModelId"]) {
+        if current.is_none()
+            || !offered.iter().all(whole)
+            || !offered.iter().any(|model| model["modelId"] == models["currentModelId"])
+        {
             return Err(format!("odd models: {models}"));
         }
     }
@@ -119,13 +122,15 @@ fn speaks<T: DeserializeOwned + Serialize>(said: &Value) -> Verdict {
 /// The place of the first thing that is in `said` and not the same in `again`.
 fn lost(said: &Value, again: &Value) -> Option<String> {
     match (said, again) {
-        (Value::Object(said), Value::Object(again)) => said.iter().filter(|(key, _)| *key != "_meta").find_map(|(key, value)| {
-            let place = match again.get(key) {
-                None => String::new(),
-                Some(again) => lost(value, again)?,
-            };
-            Some(format!(".{key}{place}"))
-        }),
+        (Value::Object(said), Value::Object(again)) => {
+            said.iter().filter(|(key, _)| *key != "_meta").find_map(|(key, value)| {
+                let place = match again.get(key) {
+                    None => String::new(),
+                    Some(again) => lost(value, again)?,
+                };
+                Some(format!(".{key}{place}"))
+            })
+        }
         (Value::Array(said), Value::Array(again)) if said.len() == again.len() => {
             let mut pairs = said.iter().zip(again).enumerate();
             pairs.find_map(|(at, (said, again))| Some(format!("[{at}]{}", lost(said, again)?)))
@@ -169,6 +174,9 @@ mod tests {
         assert!(response("session/load", &json!({ "models": models })).is_err());
         assert!(error(&json!({ "code": -32603, "message": "two\nlines" })).is_err());
         assert!(error(&json!({ "code": 7, "message": "odd" })).is_err());
-        assert_eq!(error(&json!({ "code": -32602, "message": "Invalid params", "data": { "cwd": "Required" } })), Ok(()));
+        assert_eq!(
+            error(&json!({ "code": -32602, "message": "Invalid params", "data": { "cwd": "Required" } })),
+            Ok(())
+        );
     }
 }

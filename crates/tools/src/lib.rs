@@ -7,6 +7,7 @@ mod background;
 mod bash;
 mod bash_output;
 mod bash_stop;
+mod briefing;
 mod change;
 mod confine;
 pub mod descent;
@@ -31,6 +32,7 @@ mod walk;
 mod web_fetch;
 mod write_file;
 
+pub use briefing::Notes;
 pub use descent::descends_from;
 pub use registry::{Registry, Settings};
 pub use web_fetch::{Private, WebSettings};

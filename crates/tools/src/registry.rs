@@ -2,17 +2,19 @@
 //!
 //! Owns no files and no processes; those are the tools' own business.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::permission::RuleTexts;
 use domain::tool::{Job, Refusal, ToolRequest, ToolSpec, Toolbox};
-use domain::{Mode, SessionId, Site, ToolKind, TurnId};
+use domain::{Mode, SessionId, Site, ToolCard, ToolKind, TurnId, Verdict};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
 use crate::WebSettings;
 use crate::background::Background;
+use crate::rules::Permissions;
 use crate::tool::{Call, Refused, Tool};
 use crate::{
     bash, bash_output, bash_stop, edit_file, glob, grep, input, list_files, read_file, update_plan, web_fetch,
@@ -38,6 +40,7 @@ pub struct Settings {
     /// places of programs and their libraries as well.
     pub sandbox_reads: Option<Vec<PathBuf>>,
     pub web: WebSettings,
+    pub permissions: Permissions,
 }
 
 impl Settings {
@@ -51,6 +54,7 @@ impl Settings {
             kept_variables: Vec::new(),
             sandbox_reads: None,
             web: WebSettings::default(),
+            permissions: Permissions::default(),
         }
     }
 }
@@ -122,6 +126,14 @@ impl Toolbox for Registry {
             };
             Err(Refusal { kind, title, reason })
         })
+    }
+
+    fn rule(&self, card: &ToolCard, cwd: &Path) -> Option<Verdict> {
+        self.settings.permissions.within(cwd).verdict(card)
+    }
+
+    fn rules(&self, cwd: &Path) -> RuleTexts {
+        self.settings.permissions.within(cwd).texts()
     }
 
     fn cancel_turn(&self, session: &SessionId, turn: &TurnId) {

@@ -12,8 +12,9 @@
 
 mod command;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use domain::permission::RuleTexts;
 use domain::{ToolCard, ToolContent, ToolKind, Verdict};
 use globset::{GlobBuilder, GlobMatcher};
 use serde::Deserialize;
@@ -42,11 +43,53 @@ impl Rules {
         }
     }
 
+    pub fn texts(&self) -> RuleTexts {
+        let texts = |rules: &[Rule]| rules.iter().map(|rule| rule.text.clone()).collect();
+        RuleTexts { allow: texts(&self.allow), ask: texts(&self.ask), deny: texts(&self.deny) }
+    }
+
     /// Adds the rules of another place, such as the project's to the operator's.
     pub fn extend(&mut self, more: Rules) {
         self.allow.extend(more.allow);
         self.ask.extend(more.ask);
         self.deny.extend(more.deny);
+    }
+}
+
+/// The operator's rules: those for everywhere, and those for single projects.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Permissions {
+    pub allow: Vec<Rule>,
+    pub ask: Vec<Rule>,
+    pub deny: Vec<Rule>,
+    pub project: Vec<ProjectRules>,
+}
+
+/// More rules for sessions that work in a folder or below it. They stand in the operator's configuration and not in the
+/// project, which may come from anybody.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProjectRules {
+    pub folder: PathBuf,
+    #[serde(default)]
+    pub allow: Vec<Rule>,
+    #[serde(default)]
+    pub ask: Vec<Rule>,
+    #[serde(default)]
+    pub deny: Vec<Rule>,
+}
+
+impl Permissions {
+    /// The rules that count for a session in this folder.
+    pub fn within(&self, cwd: &Path) -> Rules {
+        let mut rules = Rules { allow: self.allow.clone(), ask: self.ask.clone(), deny: self.deny.clone() };
+        for ProjectRules { folder, allow, ask, deny } in &self.project {
+            if cwd.starts_with(folder) {
+                rules.extend(Rules { allow: allow.clone(), ask: ask.clone(), deny: deny.clone() });
+            }
+        }
+        rules
     }
 }
 

@@ -54,6 +54,10 @@ pub enum Call {
     Import {
         events: Vec<Event>,
     },
+    /// `_acpd/permissions`: what decides about a session's calls.
+    DescribePermissions {
+        session: SessionId,
+    },
     /// `_acpd/sessions`: the live sessions, for `ctl`.
     DescribeSessions,
     DescribeConnections,

@@ -34,8 +34,23 @@ pub const DELETE: &str = "_acpd/delete";
 pub const RENAME: &str = "_acpd/rename";
 pub const EXPORT: &str = "_acpd/export";
 pub const IMPORT: &str = "_acpd/import";
-pub const EXTENSIONS: [&str; 13] =
-    [HELLO, SESSIONS, CONNECTIONS, STATUS, STOP, RESUME, CANCEL, ANSWER, CLOSE, DELETE, RENAME, EXPORT, IMPORT];
+pub const PERMISSIONS: &str = "_acpd/permissions";
+pub const EXTENSIONS: [&str; 14] = [
+    HELLO,
+    SESSIONS,
+    CONNECTIONS,
+    STATUS,
+    STOP,
+    RESUME,
+    CANCEL,
+    ANSWER,
+    CLOSE,
+    DELETE,
+    RENAME,
+    EXPORT,
+    IMPORT,
+    PERMISSIONS,
+];
 
 // Notifications of a client.
 pub const SESSION_CANCEL: &str = "session/cancel";

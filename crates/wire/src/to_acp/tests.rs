@@ -82,7 +82,8 @@ fn initialize_says_what_is_true_of_this_build() {
                       "_acpd/delete",
                       "_acpd/rename",
                       "_acpd/export",
-                      "_acpd/import"
+                      "_acpd/import",
+                      "_acpd/permissions"
                     ]
                   }
                 }

@@ -1,4 +1,4 @@
-//! What `ask` shows: the answer on stdout, and on stderr, shortly, what the agent does on the way.
+//! What `ask` and `ctl tail` show: the answer on stdout, and on stderr, shortly, what the agent does on the way.
 //!
 //! Text from the agent is shown without control characters where a terminal would obey them.
 #![allow(clippy::print_stdout, reason = "the answer is printed")]
@@ -38,6 +38,7 @@ impl Screen {
     /// One update of the session.
     pub(super) fn update(&mut self, update: &Value) -> io::Result<()> {
         match update["sessionUpdate"].as_str().unwrap_or_default() {
+            "user_message_chunk" => self.prompt(text_of(&update["content"])),
             "agent_message_chunk" => self.answer(text_of(&update["content"])),
             "agent_thought_chunk" => self.thought(text_of(&update["content"])),
             "tool_call" => self.tool(update),
@@ -45,6 +46,12 @@ impl Screen {
             "plan" => self.plan(update),
             _ => Ok(()),
         }
+    }
+
+    /// What somebody asked, which only those see who did not.
+    fn prompt(&mut self, text: &str) -> io::Result<()> {
+        self.leave(Place::LineStart)?;
+        self.aside(BOLD, &format!("> {}\n", text.trim_end()))
     }
 
     fn answer(&mut self, text: &str) -> io::Result<()> {

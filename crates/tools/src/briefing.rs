@@ -1,0 +1,184 @@
+//! What a model is told before the conversation: facts of the place, and the files in which a project and its user have
+//! written down what agents should know. Reads files; asks nobody.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use domain::briefing::{Briefing, Workplace};
+use futures_util::future::BoxFuture;
+
+/// Of one file, at most; what is longer is cut with a note.
+const LONGEST: u64 = 64 << 10;
+
+const WHO: &str = "You are a coding agent that works in a person's editor through acpd. Be brief and exact. Use the tools to \
+    look before you answer and before you change anything. Paths may be relative to the working folder. When the user \
+    does not allow something, do not try to get it done another way; say what is in the way.";
+
+#[derive(Clone, Debug)]
+pub struct Notes {
+    /// Names of files to look for in the working folder and above it, up to the repository's root.
+    pub names: Vec<String>,
+    /// The user's own, for every project.
+    pub own: Option<PathBuf>,
+}
+
+impl Default for Notes {
+    fn default() -> Self {
+        Self { names: vec!["AGENTS.md".to_owned()], own: None }
+    }
+}
+
+impl Briefing for Notes {
+    fn brief(&self, place: Workplace) -> BoxFuture<'static, String> {
+        let notes = self.clone();
+        Box::pin(async move {
+            let written = tokio::task::spawn_blocking(move || notes.write(&place)).await;
+            written.unwrap_or_else(|_| WHO.to_owned())
+        })
+    }
+}
+
+impl Notes {
+    fn write(&self, place: &Workplace) -> String {
+        let mut text = format!("{WHO}\n\n{}", facts(place));
+        for file in self.files(&place.cwd) {
+            if let Some(note) = read(&file) {
+                text.push_str(&format!("\n<notes file=\"{}\">\n{}\n</notes>\n", file.display(), note.trim_end()));
+            }
+        }
+        text
+    }
+
+    /// The user's own first, then from the repository's root down, so that what is nearer comes later and counts more.
+    fn files(&self, cwd: &Path) -> Vec<PathBuf> {
+        let mut folders: Vec<&Path> = match root(cwd) {
+            Some(root) => cwd.ancestors().take_while(|folder| folder.starts_with(root)).collect(),
+            None => vec![cwd],
+        };
+        folders.reverse();
+        let of_project = folders.iter().flat_map(|folder| self.names.iter().map(|name| folder.join(name)));
+        self.own.clone().into_iter().chain(of_project).collect()
+    }
+}
+
+/// The repository that a folder is part of.
+fn root(cwd: &Path) -> Option<&Path> {
+    cwd.ancestors().find(|folder| folder.join(".git").exists())
+}
+
+fn facts(place: &Workplace) -> String {
+    let mut lines = vec![
+        format!("Working folder: {}", place.cwd.display()),
+        format!("Platform: {} ({})", std::env::consts::OS, std::env::consts::ARCH),
+        format!("Date: {} (UTC)", today()),
+        format!("Mode: {}", place.mode.id()),
+    ];
+    lines.extend(place.extra_roots.iter().map(|folder| format!("Further folder: {}", folder.display())));
+    lines.extend(root(&place.cwd).and_then(branch).map(|branch| format!("Git branch: {branch}")));
+    lines.join("\n") + "\n"
+}
+
+fn branch(root: &Path) -> Option<String> {
+    let mut git = root.join(".git");
+    // In a worktree `.git` is a file that names the real place.
+    if let Ok(text) = fs::read_to_string(&git)
+        && let Some(elsewhere) = text.trim().strip_prefix("gitdir: ")
+    {
+        git = root.join(elsewhere);
+    }
+    let head = fs::read_to_string(git.join("HEAD")).ok()?;
+    let head = head.trim();
+    Some(head.strip_prefix("ref: refs/heads/").map_or_else(|| format!("detached at {head}"), str::to_owned))
+}
+
+/// None if there is no such file, or nothing in it; a pipe or a device is not waited for.
+fn read(path: &Path) -> Option<String> {
+    if !fs::metadata(path).is_ok_and(|found| found.is_file()) {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    fs::File::open(path).ok()?.take(LONGEST + 1).read_to_end(&mut bytes).ok()?;
+    let cut = bytes.len() as u64 > LONGEST;
+    bytes.truncate(usize::try_from(LONGEST).unwrap_or(usize::MAX));
+    let mut text = String::from_utf8_lossy(&bytes).into_owned();
+    if cut {
+        text.push_str("\n[the rest of the file was left out]");
+    }
+    (!text.trim().is_empty()).then_some(text)
+}
+
+/// The date as `2026-01-31`, by the arithmetic of the Gregorian calendar.
+fn today() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    date(i64::try_from(since.as_secs() / 86_400).unwrap_or_default())
+}
+
+fn date(days: i64) -> String {
+    // Years that begin in March put the leap day last, and 400 of them are one cycle.
+    let shifted = days + 719_468;
+    let cycle = shifted.div_euclid(146_097);
+    let day = shifted.rem_euclid(146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day_of_month = day_of_year - (153 * month + 2) / 5 + 1;
+    let (month, wrapped) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    format!("{:04}-{month:02}-{day_of_month:02}", year + cycle * 400 + wrapped)
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::Mode;
+
+    use super::*;
+
+    fn at(cwd: &Path) -> Workplace {
+        Workplace { cwd: cwd.to_owned(), extra_roots: Vec::new(), mode: Mode::Full }
+    }
+
+    #[test]
+    fn notes_are_read_from_the_repositorys_root_down_and_not_from_above_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let project = folder.path().join("project");
+        let deep = project.join("src/deep");
+        fs::create_dir_all(&deep).unwrap();
+        fs::create_dir(project.join(".git")).unwrap();
+        fs::write(project.join(".git/HEAD"), "ref: refs/heads/topic/x\n").unwrap();
+        for (place, text) in
+            [(folder.path(), "above"), (&project, "at the root"), (&deep, "here"), (&project.join("src"), " ")]
+        {
+            fs::write(place.join("AGENTS.md"), text).unwrap();
+        }
+        let own = folder.path().join("own.md");
+        fs::write(&own, "always").unwrap();
+        let notes = Notes { own: Some(own), ..Notes::default() };
+        let text = notes.write(&at(&deep));
+        let order: Vec<usize> = ["always", "at the root", "here"].map(|note| text.find(note).unwrap()).to_vec();
+        assert!(order.is_sorted(), "{text}");
+        assert!(!text.contains("above"), "{text}");
+        assert!(text.contains("Git branch: topic/x\n"), "{text}");
+        assert_eq!(text.matches("<notes").count(), 3, "{text}");
+    }
+
+    #[test]
+    fn outside_a_repository_only_the_folder_itself_counts_and_a_long_file_is_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        fs::write(folder.path().join("AGENTS.md"), "above").unwrap();
+        fs::write(inner.join("CLAUDE.md"), "é".repeat(40_000)).unwrap();
+        let notes = Notes { names: vec!["AGENTS.md".into(), "CLAUDE.md".into()], own: None };
+        let text = notes.write(&at(&inner));
+        assert!(!text.contains("above") && text.contains("[the rest of the file was left out]"));
+    }
+
+    #[test]
+    fn dates_follow_the_calendar() {
+        for (days, expected) in [(0, "1970-01-01"), (59, "1970-03-01"), (11_016, "2000-02-29"), (20_773, "2026-11-16")]
+        {
+            assert_eq!(date(days), expected);
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! `ctl close`: cancels what a session does and takes it out of memory. It comes back with the next load or prompt.
+
+use serde_json::json;
+use wire::method;
+
+use super::{Visit, which};
+
+pub(super) async fn run(visit: &mut Visit, id: &str) -> anyhow::Result<()> {
+    let session = which::find(visit, id).await?;
+    visit.steer(method::CLOSE, json!({ "sessionId": session }), "closed").await
+}

@@ -1,0 +1,41 @@
+//! `ctl connections`: the connected clients.
+
+use domain::card::ConnectionCard;
+use serde_json::json;
+use wire::ext::ConnectionsResult;
+use wire::method;
+
+use super::table::{self, Column, Table};
+use super::{Visit, age};
+
+pub(super) async fn run(visit: &mut Visit) -> anyhow::Result<()> {
+    let found: ConnectionsResult = visit.client.call(method::CONNECTIONS, json!({})).await?;
+    visit.show(&found, || render(&found.connections));
+    Ok(())
+}
+
+fn render(connections: &[ConnectionCard]) -> String {
+    let mut table = Table::new([
+        Column::keeping_end("ID"),
+        Column::keeping_start("CLIENT"),
+        Column::fixed("VERSION"),
+        Column::fixed("VIA"),
+        Column::fixed("PID"),
+        Column::fixed("SINCE"),
+        Column::fixed("SESSIONS"),
+        Column::fixed("UNREAD"),
+    ]);
+    for connection in connections {
+        table.row([
+            connection.id.to_string(),
+            connection.client.name.clone(),
+            connection.client.version.clone(),
+            connection.transport.clone(),
+            connection.pid.map(|pid| pid.to_string()).unwrap_or_default(),
+            age(connection.connected),
+            connection.sessions.len().to_string(),
+            connection.outbox.to_string(),
+        ]);
+    }
+    table.render(table::terminal_width())
+}

@@ -1,0 +1,61 @@
+//! `ctl export`: writes a session's log, page by page, as JSON lines or as Markdown.
+//!
+//! Lines are passed on as the daemon wrote them, so that nothing of a newer daemon's events is lost on the way.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+
+use anyhow::Context;
+use domain::Event;
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use wire::method;
+
+use super::markdown::Markdown;
+use super::{Visit, which};
+use crate::cli::Export;
+
+#[derive(Deserialize)]
+struct Page {
+    events: Vec<Box<RawValue>>,
+    next: Option<u64>,
+}
+
+pub(super) async fn run(visit: &mut Visit, args: &Export) -> anyhow::Result<()> {
+    let session = which::find(visit, &args.which.id).await?;
+    // The file is made when there is something to put into it.
+    let mut page = read(visit, &session, 1).await?;
+    let mut output: Box<dyn Write> = match &args.output {
+        None => Box::new(BufWriter::new(io::stdout().lock())),
+        Some(path) => {
+            let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+            Box::new(BufWriter::new(file))
+        }
+    };
+    let mut markdown = args.markdown.then(Markdown::default);
+    loop {
+        for event in &page.events {
+            match &mut markdown {
+                None => writeln!(output, "{}", event.get())?,
+                // An event of a newer daemon that we do not know is left out of what people read.
+                Some(markdown) => match serde_json::from_str::<Event>(event.get()) {
+                    Ok(event) => output.write_all(markdown.add(&event).as_bytes())?,
+                    Err(_) => continue,
+                },
+            }
+        }
+        match page.next {
+            Some(next) => page = read(visit, &session, next).await?,
+            None => break,
+        }
+    }
+    if let Some(markdown) = markdown {
+        output.write_all(markdown.end().as_bytes())?;
+    }
+    output.flush().context("cannot write all of it")
+}
+
+async fn read(visit: &mut Visit, session: &str, from: u64) -> anyhow::Result<Page> {
+    visit.client.call(method::EXPORT, json!({ "sessionId": session, "from": from })).await
+}

@@ -1,0 +1,11 @@
+//! `ctl rename`: gives a session another title, which every attached editor is told.
+
+use serde_json::json;
+use wire::method;
+
+use super::{Visit, which};
+
+pub(super) async fn run(visit: &mut Visit, id: &str, title: &str) -> anyhow::Result<()> {
+    let session = which::find(visit, id).await?;
+    visit.steer(method::RENAME, json!({ "sessionId": session, "title": title }), "renamed").await
+}

@@ -1,0 +1,50 @@
+//! `ctl restart`: has the daemon replace itself by the installed program, and waits until that answers.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use domain::card::StatusCard;
+use serde_json::json;
+use wire::ext::RestartParams;
+use wire::method;
+
+use super::{Visit, status};
+use crate::client::Message;
+use crate::paths::Places;
+
+/// How long the new daemon may take to answer once the old one has let go of us.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const STEP: Duration = Duration::from_millis(10);
+
+pub(super) async fn run(mut visit: Visit, places: &Places, now: bool) -> anyhow::Result<()> {
+    let before = status::look(&mut visit).await?;
+    visit.client.send(method::RESTART, RestartParams { now }).await?;
+    // The daemon hangs up when it goes, at the latest when its deadline for running turns has passed.
+    while let Some(message) = visit.client.next().await.unwrap_or(None) {
+        if let Message::Reply { result: Err(error), .. } = message {
+            bail!("a daemon of version {} did not restart: {}", before.version, error.message);
+        }
+    }
+    let after = returned(places, visit.json, &before).await?;
+    let told = json!({ "before": before, "after": after });
+    visit.show(&told, || format!("restarted: process {}, version {}", after.pid, after.version));
+    Ok(())
+}
+
+/// Waits for a daemon that is not the one before.
+async fn returned(places: &Places, json: bool, before: &StatusCard) -> anyhow::Result<StatusCard> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let answer = match Visit::begin(places, json) {
+            Ok(mut visit) => tokio::time::timeout(PATIENCE, status::look(&mut visit)).await?,
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok(card) if (card.pid, card.started) != (before.pid, before.started) => return Ok(card),
+            Ok(_) if Instant::now() > deadline => bail!("the daemon (process {}) still runs as before", before.pid),
+            Err(error) if Instant::now() > deadline => return Err(error).context("no daemon came back"),
+            Ok(_) | Err(_) => tokio::time::sleep(STEP).await,
+        }
+    }
+}

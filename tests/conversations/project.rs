@@ -1,0 +1,70 @@
+//! A real folder with the real tools, and an editor with a session in it.
+
+use std::fs;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testkit::{Editor, Scene, Step};
+use tools::Registry;
+
+pub(crate) struct Project {
+    pub(crate) folder: TempDir,
+    pub(crate) scene: Scene,
+    pub(crate) zed: Editor,
+    pub(crate) session: String,
+}
+
+impl Project {
+    /// The editor offers what the test says. Commands run under the real program, for which the clock must go on.
+    pub(crate) async fn new(
+        offers: Value,
+        files: &[(&str, &str)],
+        answers: Vec<Vec<Step>>,
+        adjust: impl FnOnce(&mut tools::Settings),
+    ) -> Self {
+        let folder = TempDir::new().unwrap();
+        for (name, text) in files {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        let mut settings = tools::Settings::new(env!("CARGO_BIN_EXE_acpd"));
+        adjust(&mut settings);
+        let scene = Scene::equipped(answers, Arc::new(Registry::new(settings)));
+        let mut zed = scene.client("zed");
+        zed.call("initialize", json!({ "protocolVersion": 1, "clientCapabilities": offers })).await;
+        let opened = zed.call("session/new", json!({ "cwd": folder.path(), "mcpServers": [] })).await;
+        zed.update("available_commands_update").await;
+        let session = opened["result"]["sessionId"].as_str().unwrap().to_owned();
+        scene.transcript.take();
+        Self { folder, scene, zed, session }
+    }
+
+    pub(crate) async fn configure(&mut self, option: &str, value: &str) {
+        let params = json!({ "sessionId": self.session, "configId": option, "value": value });
+        self.zed.call("session/set_config_option", params).await;
+        self.scene.transcript.take();
+    }
+
+    /// Another editor that sees the session.
+    pub(crate) async fn watcher(&mut self, name: &str) -> Editor {
+        let mut editor = self.scene.editor(name).await;
+        let load = json!({ "sessionId": self.session, "cwd": self.folder.path(), "mcpServers": [] });
+        editor.call("session/load", load).await;
+        self.scene.transcript.take();
+        editor
+    }
+
+    /// A refusal of something that the agent asked the editor.
+    pub(crate) async fn refuse(&mut self, request: &Value, message: &str) {
+        let error = json!({ "code": -32603, "message": message });
+        self.zed.send(json!({ "jsonrpc": "2.0", "id": request["id"], "error": error })).await;
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.folder.path().join(name)).unwrap()
+    }
+
+    pub(crate) fn transcript(&self) -> String {
+        self.scene.transcript.take().replace(&self.folder.path().display().to_string(), "DIR")
+    }
+}

@@ -1,0 +1,89 @@
+//! Rules of the configuration: which calls run, ask or are denied, whatever the session says.
+
+use expect_test::expect;
+use serde_json::{Value, json};
+use testkit::Step;
+
+use crate::project::Project;
+
+async fn ruled(rules: Value, answers: Vec<Vec<Step>>) -> Project {
+    tokio::time::pause();
+    let files = [(".env", "KEY=1\n"), ("a.txt", "a\n")];
+    Project::new(json!({}), &files, answers, |settings| {
+        settings.permissions = serde_json::from_value(rules).unwrap();
+    })
+    .await
+}
+
+fn call_then_done(tool: &str, input: Value) -> Vec<Vec<Step>> {
+    vec![vec![Step::call(tool, input), Step::end()], vec![Step::text("Done."), Step::end()]]
+}
+
+#[actix::test]
+async fn what_a_rule_denies_is_not_run_and_nobody_is_asked() {
+    let answers = call_then_done("read_file", json!({ "path": ".env" }));
+    let mut at = ruled(json!({ "allow": ["read"], "deny": ["read(.env)"] }), answers).await;
+    let prompt = at.zed.prompt(&at.session, "tell me the key").await;
+    at.zed.answer(prompt).await;
+    expect![[r##"
+        zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"tell me the key"}]}
+        model  < user: tell me the key
+        model  < user: tell me the key | agent: [read_file] | results: Permission denied: a rule of the configuration forbids it.
+        zed    < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"read","status":"pending","title":"Read .env","name":"read_file","locations":[{"path":"DIR/.env"}],"rawInput":{"path":".env"}}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"failed","content":[{"type":"content","content":{"type":"text","text":"Permission denied: a rule of the configuration forbids it."}}],"rawOutput":{"text":"Permission denied: a rule of the configuration forbids it."}}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done."},"messageId":"#3"}
+        zed    < update {"sessionUpdate":"session_info_update","title":"tell me the key","updatedAt":"T"}
+        zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#4"}}}
+    "##]].assert_eq(&at.transcript());
+}
+
+#[actix::test]
+async fn what_a_rule_allows_runs_without_a_question() {
+    let rules = json!({ "project": [{ "folder": "/", "allow": ["edit(b.txt)"] }] });
+    let mut at = ruled(rules, call_then_done("write_file", json!({ "path": "b.txt", "content": "b\n" }))).await;
+    let prompt = at.zed.prompt(&at.session, "write it").await;
+    at.zed.answer(prompt).await;
+    assert_eq!(at.text("b.txt"), "b\n");
+    assert!(!at.transcript().contains("session/request_permission"));
+}
+
+#[actix::test]
+async fn the_rules_of_a_project_do_not_count_in_another() {
+    let rules = json!({ "project": [{ "folder": "/elsewhere", "allow": ["edit(b.txt)"] }] });
+    let mut at = ruled(rules, call_then_done("write_file", json!({ "path": "b.txt", "content": "b\n" }))).await;
+    at.zed.prompt(&at.session, "write it").await;
+    at.zed.hear("session/request_permission").await;
+}
+
+#[actix::test]
+async fn what_a_rule_asks_about_is_asked_even_if_it_would_run_otherwise() {
+    let answers = call_then_done("read_file", json!({ "path": "a.txt" }));
+    let mut at = ruled(json!({ "ask": ["read(*.txt)"] }), answers).await;
+    at.configure("approval", "never").await;
+    let prompt = at.zed.prompt(&at.session, "read it").await;
+    let question = at.zed.hear("session/request_permission").await;
+    at.zed.choose(&question, "allow_once").await;
+    at.zed.answer(prompt).await;
+    assert!(at.transcript().contains("results:      1\ta\n"));
+}
+
+#[actix::test]
+async fn ctl_shows_what_a_session_remembers_and_what_the_rules_say() {
+    let answers = call_then_done("write_file", json!({ "path": "b.txt", "content": "b\n" }));
+    let mut at =
+        ruled(json!({ "ask": ["bash"], "project": [{ "folder": "/", "deny": ["read(.env)"] }] }), answers).await;
+    let prompt = at.zed.prompt(&at.session, "write it").await;
+    let question = at.zed.hear("session/request_permission").await;
+    at.zed.choose(&question, "allow_always").await;
+    at.zed.answer(prompt).await;
+    at.transcript();
+    let mut ctl = at.scene.client("ctl");
+    ctl.call("_acpd/permissions", json!({ "sessionId": at.session })).await;
+    ctl.call("_acpd/permissions", json!({ "sessionId": "nobody" })).await;
+    expect![[r##"
+        ctl    > 1 _acpd/permissions {"sessionId":"#1"}
+        ctl    < 1 = {"mode":"full","approval":"ask","remembered":[{"allow":true,"what":"edits in DIR","grant":{"folder":"DIR"}}],"rules":{"allow":[],"ask":["bash"],"deny":["read(.env)"]}}
+        ctl    > 2 _acpd/permissions {"sessionId":"nobody"}
+        ctl    < 2 error {"code":-32602,"message":"Invalid params","data":{"session_id":"Session not found"}}
+    "##]].assert_eq(&at.transcript());
+}
