@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use actix::{Actor, Addr, ArbiterHandle};
 use domain::Millis;
+use domain::card::{Activity, SessionCard};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, watch};
 
 use crate::connection::{Connection, Peer};
-use crate::directory::{Directory, Drain, HistorianReplaced};
+use crate::directory::{Describe, Directory, Drain, HistorianReplaced};
 use crate::historian::Historian;
 use crate::mail::{Obituary, Reach, tell};
 use crate::ports::Ports;
@@ -26,9 +27,22 @@ struct Rooms {
     historian: Reach<Historian>,
     arbiters: Vec<ArbiterHandle>,
     next_arbiter: AtomicUsize,
-    stop: watch::Sender<bool>,
+    farewell: watch::Sender<Option<Farewell>>,
     started: Millis,
 }
+
+/// How a client wants the daemon to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Farewell {
+    Stop,
+    /// To come back as the installed program; not before the running turns have ended, unless `now`.
+    Restart {
+        now: bool,
+    },
+}
+
+/// Between two looks at whether a turn still runs.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// The actors of which there is one, and which must always be there.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +64,7 @@ impl House {
             ports,
             arbiters,
             next_arbiter: AtomicUsize::new(0),
-            stop: watch::Sender::new(false),
+            farewell: watch::Sender::new(None),
             started: Millis::now(),
         }));
         let rooms = Arc::downgrade(&house.0);
@@ -84,11 +98,40 @@ impl House {
         Connection::start_in_arbiter(&self.arbiter(), move |ctx| Connection::new(house, peer, reader, writer, ctx));
     }
 
-    /// Resolves when a client asked the daemon to stop.
-    pub async fn stop_requested(&self) {
-        let mut stop = self.0.stop.subscribe();
-        // The sender lives in self, so this cannot end early.
-        let _ = stop.wait_for(|stop| *stop).await;
+    /// Resolves when it is time to leave as a client asked: at once, or, for a restart that can wait, when the running
+    /// turns have ended or `patience` is over.
+    pub async fn farewell(&self, patience: Duration) -> Farewell {
+        let mut wishes = self.0.farewell.subscribe();
+        loop {
+            // The sender lives in self, so neither wait can end early.
+            let wish = wishes.wait_for(Option::is_some).await.ok().and_then(|wish| *wish);
+            let Some(wish) = wish else { return std::future::pending().await };
+            match wish {
+                Farewell::Stop | Farewell::Restart { now: true } => return wish,
+                Farewell::Restart { now: false } => {}
+            }
+            tokio::select! {
+                () = self.calm() => return wish,
+                () = tokio::time::sleep(patience) => {
+                    tracing::warn!("some turns did not end in time for the restart; they are cancelled");
+                    return wish;
+                }
+                // Somebody is in more of a hurry.
+                _ = wishes.changed() => {}
+            }
+        }
+    }
+
+    /// Resolves when no turn runs.
+    async fn calm(&self) {
+        loop {
+            let overview = self.directory().send(Describe).await;
+            let running = |card: &SessionCard| card.state != Activity::Idle;
+            if overview.is_ok_and(|overview| !overview.sessions.iter().any(running)) {
+                return;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
     /// No new turns; running ones are cancelled and recorded; every session is put away clean.
@@ -101,8 +144,13 @@ impl House {
         }
     }
 
-    pub(crate) fn request_stop(&self) {
-        self.0.stop.send_replace(true);
+    pub(crate) fn request(&self, farewell: Farewell) {
+        self.0.farewell.send_if_modified(|wish| wish.replace(farewell) != Some(farewell));
+    }
+
+    /// Whether the daemon is about to leave, so that no new turns begin.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.0.farewell.borrow().is_some()
     }
 
     pub(crate) fn ports(&self) -> &Ports {

@@ -16,5 +16,5 @@ mod tool_executor;
 mod turn;
 
 pub use connection::Peer;
-pub use house::House;
+pub use house::{Farewell, House};
 pub use ports::{Ports, Settings, Unattended, WhenBusy};

@@ -5,6 +5,7 @@
 //! of ACP, and of clients only their names.
 
 mod commands;
+mod ending;
 mod record;
 mod running;
 mod slash;
@@ -207,6 +208,7 @@ pub(crate) fn describe(state: &SessionState, activity: Activity, clients: Vec<St
         created: state.created,
         updated: state.updated,
         usage: state.usage,
+        cost: state.cost.clone(),
         questions: state
             .questions
             .iter()

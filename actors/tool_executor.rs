@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, WeakRecipient, WrapFuture};
-use domain::tool::{Desk, Job, Refusal, ToolRequest, Toolbox};
+use domain::tool::{Desk, Job, Moment, OutcomeKind, Refusal, ToolRequest, Toolbox};
 use domain::{CallId, Outcome, Site, ToolCard, ToolContent};
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
@@ -73,11 +73,18 @@ enum Phase {
         toolbox: Arc<dyn Toolbox>,
         leash: Leash,
     },
-    Planning,
+    Planning(Around),
     /// Planned, and waiting for leave.
-    Ready(Box<dyn Job>),
+    Ready(Box<dyn Job>, Around),
     Running,
     Over,
+}
+
+/// What the call's hooks need.
+#[derive(Clone)]
+struct Around {
+    site: Arc<Site>,
+    toolbox: Arc<dyn Toolbox>,
 }
 
 impl ToolExecutor {
@@ -113,8 +120,9 @@ impl ToolExecutor {
     fn planned(&mut self, planned: Result<Box<dyn Job>, Refusal>, ctx: &mut Context<Self>) {
         match planned {
             Ok(job) => {
+                let Phase::Planning(around) = std::mem::replace(&mut self.phase, Phase::Over) else { return };
                 self.say(What::Planned(job.card().clone()));
-                self.phase = Phase::Ready(job);
+                self.phase = Phase::Ready(job, around);
             }
             Err(refusal) => {
                 self.phase = Phase::Over;
@@ -125,16 +133,50 @@ impl ToolExecutor {
     }
 }
 
+impl Around {
+    /// The call with its hooks: those before it may deny it, and the model hears what those after it say.
+    async fn run(self, job: Box<dyn Job>, desk: Arc<dyn Desk>) -> Outcome {
+        let card = job.card().clone();
+        match self.consult(Moment::BeforeTool { card: &card }, &desk).await {
+            Consulted::Agreed => {}
+            Consulted::Refused(reason) => return Outcome::denied_because(&reason),
+            Consulted::Cancelled => return Outcome::cancelled(),
+        }
+        let mut outcome = job.run(desk.clone()).await;
+        if outcome.verdict != OutcomeKind::Cancelled
+            && let Consulted::Refused(reason) =
+                self.consult(Moment::AfterTool { card: &card, outcome: &outcome }, &desk).await
+        {
+            outcome.text.push_str(&format!("\n[a hook says: {reason}]"));
+        }
+        outcome
+    }
+
+    async fn consult(&self, moment: Moment<'_>, desk: &Arc<dyn Desk>) -> Consulted {
+        let Some(asked) = self.toolbox.consult(moment, &self.site) else { return Consulted::Agreed };
+        tokio::select! {
+            refusal = asked => refusal.map_or(Consulted::Agreed, Consulted::Refused),
+            () = desk.cancelled() => Consulted::Cancelled,
+        }
+    }
+}
+
+enum Consulted {
+    Agreed,
+    Refused(String),
+    Cancelled,
+}
+
 impl Actor for ToolExecutor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        let Phase::Assigned { request, site, toolbox, leash } = std::mem::replace(&mut self.phase, Phase::Planning)
-        else {
+        let Phase::Assigned { request, site, toolbox, leash } = std::mem::replace(&mut self.phase, Phase::Over) else {
             unreachable!("an actor starts once");
         };
         leash.hold::<Self>(ctx);
-        let plan = toolbox.plan(request, site);
+        let plan = toolbox.plan(request, site.clone());
+        self.phase = Phase::Planning(Around { site, toolbox });
         ctx.spawn(plan.into_actor(self).map(|planned, this, ctx| this.planned(planned, ctx)));
     }
 }
@@ -143,7 +185,7 @@ impl Handler<Run> for ToolExecutor {
     type Result = ();
 
     fn handle(&mut self, Run { after }: Run, ctx: &mut Context<Self>) {
-        let Phase::Ready(job) = std::mem::replace(&mut self.phase, Phase::Running) else { return };
+        let Phase::Ready(job, around) = std::mem::replace(&mut self.phase, Phase::Running) else { return };
         let tail = self.tail.clone();
         let desk: Arc<dyn Desk> = Arc::new(CallDesk {
             call: self.call.clone(),
@@ -152,7 +194,7 @@ impl Handler<Run> for ToolExecutor {
         });
         let run = async move {
             match tail.until_synced(after).await {
-                Ok(()) => job.run(desk).await,
+                Ok(()) => around.run(job, desk).await,
                 Err(error) => Outcome::failed(format!("The call was not run: {error}.")),
             }
         };
@@ -169,7 +211,7 @@ impl Handler<Cancel> for ToolExecutor {
                 self.cancel.send_replace(true);
                 ctx.run_later(self.patience, |this, ctx| this.end(Outcome::cancelled(), ctx));
             }
-            Phase::Assigned { .. } | Phase::Planning | Phase::Ready(_) => self.end(Outcome::cancelled(), ctx),
+            Phase::Assigned { .. } | Phase::Planning(_) | Phase::Ready(..) => self.end(Outcome::cancelled(), ctx),
             Phase::Over => {}
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, StreamHandler, WeakRecipient, WrapFuture};
 use domain::conversation::Conversation;
-use domain::model::{Delta, Model, ModelError, ModelRequest};
+use domain::model::{Delta, Model, ModelError, ModelRequest, Price};
 use domain::tool::{ToolRequest, ToolSpec, UPDATE_PLAN};
 use domain::turn::FailureKind;
 use domain::{CallId, Environment, MessageId, PlanEntry, StopReason, ThoughtLevel, TurnFailure, TurnId, Usage};
@@ -33,6 +33,14 @@ pub(crate) struct CallEnded {
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Compacted {
+    pub(crate) conversation: Conversation,
+}
+
+/// The turn may not end yet: something was added to the conversation, and is safe once event number `at` is.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct GoOn {
+    pub(crate) at: u64,
     pub(crate) conversation: Conversation,
 }
 
@@ -79,6 +87,7 @@ pub(crate) enum What {
     Used {
         usage: Usage,
         window: u64,
+        price: Option<Price>,
     },
     Summarised {
         summary: String,
@@ -269,7 +278,8 @@ impl Turn {
         match (delta, &mut self.doing) {
             (Delta::Usage(usage), _) => {
                 self.task.window_used = usage.total();
-                self.say(What::Used { usage, window: self.task.model.info().window });
+                let info = self.task.model.info();
+                self.say(What::Used { usage, window: info.window, price: info.price.clone() });
             }
             (Delta::Notice(text), _) => self.say(What::Noticed { text }),
             (Delta::Stopped(reason), _) => self.stopped = reason,
@@ -426,5 +436,15 @@ impl Handler<Compacted> for Turn {
                 self.end(StopReason::EndTurn);
             }
         }
+    }
+}
+
+impl Handler<GoOn> for Turn {
+    type Result = ();
+
+    fn handle(&mut self, GoOn { at, conversation }: GoOn, ctx: &mut Context<Self>) {
+        self.task.after = self.task.after.max(at);
+        self.task.conversation = conversation;
+        self.go_on(ctx);
     }
 }

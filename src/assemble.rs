@@ -41,6 +41,7 @@ pub fn assemble(places: &Places, config: &Config) -> anyhow::Result<Assembled> {
     let mut tool_settings = tools::Settings::new(runner());
     tool_settings.hidden_variables.extend(providers.key_variables());
     tool_settings.permissions = config.permissions.clone();
+    tool_settings.hooks = config.hooks.clone();
     let ports = Ports {
         models: providers.clone(),
         toolbox: Arc::new(Registry::new(tool_settings)),

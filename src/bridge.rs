@@ -100,7 +100,7 @@ impl Bridge {
 
     /// One message of the editor: to the daemon, or answered here if there is none.
     fn pass_on(&self, frame: &Bytes) {
-        match self.line.from_editor(frame) {
+        match self.line.hear_editor(frame) {
             Way::Send(link) => link.send(&encode(Framing::Lines, frame)),
             Way::Nowhere => {}
             Way::Refuse(error) => {
@@ -139,7 +139,7 @@ impl Bridge {
                 lost.extend(ids);
                 false
             }
-            None => self.line.from_daemon(frame) == Verdict::Pass,
+            None => self.line.hear_daemon(frame) == Verdict::Pass,
         });
         if !frames.is_empty() {
             self.desk.deliver(&frames);

@@ -42,6 +42,10 @@ pub struct Serve {
     #[arg(long, hide = true)]
     pub detach: bool,
 
+    /// The inherited socket is our own, from before a restart.
+    #[arg(long, hide = true)]
+    pub claim: bool,
+
     /// Say on stdout when ready, or why not.
     #[arg(long, hide = true, conflicts_with = "detach")]
     pub background: bool,

@@ -148,7 +148,9 @@ pub fn decode<R: serde::de::DeserializeOwned>(
     result: Result<Box<RawValue>, RpcError>,
 ) -> anyhow::Result<R> {
     let result = result.map_err(|error| Refused { method: method.to_owned(), error })?;
-    serde_json::from_str(result.get()).with_context(|| format!("{method}: the daemon's answer has another form"))
+    serde_json::from_str(result.get()).with_context(|| {
+        format!("{method}: the daemon's answer has another form; it may be of another version, see `acpd ctl status`")
+    })
 }
 
 fn read(frame: &[u8]) -> anyhow::Result<Message> {

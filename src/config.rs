@@ -16,6 +16,7 @@ use config::{ConfigBuilder, ConfigError, FileFormat};
 use domain::{Approval, Mode};
 use models::ModelsConfig;
 use serde::{Deserialize, Deserializer, de};
+use tools::hooks::Hooks;
 use tools::rules::Permissions;
 
 const DEFAULTS: &str = include_str!("defaults.toml");
@@ -31,6 +32,8 @@ pub struct Config {
     pub models: ModelsConfig,
     #[serde(default)]
     pub permissions: Permissions,
+    #[serde(default)]
+    pub hooks: Hooks,
     pub login: Login,
     pub limits: Limits,
     pub history: History,
@@ -380,10 +383,11 @@ mod tests {
             DIR/config.toml:3: limits.frame: expected an integer, found string "much"
             DIR/config.toml:2: limits.frame: must be at least 4096, is 1
             DIR/config.toml:1: limits.frame: expected an unsigned 64 bit or less integer, found 64-bit integer `-1`
-            DIR/config.toml:1: sesion: unknown key, expected one of `session`, `protocol`, `models`, `permissions`, `login`, `limits`, `history`, `log`
+            DIR/config.toml:1: sesion: unknown key, expected one of `session`, `protocol`, `models`, `permissions`, `hooks`, `login`, `limits`, `history`, `log`
             DIR/config.toml:2: log.filter: error parsing level filter: expected one of "off", "error", "warn", "info", "debug", "trace", or a number 0-5
-            DIR/config.toml: permissions.allow[0]: the rule `bash(ls` must look like `tool` or `tool(pattern)`
+            DIR/config.toml:2: permissions.allow[0]: the rule `bash(ls` must look like `tool` or `tool(pattern)`
             DIR/config.toml:2: permissions.alow: unknown key, expected one of `allow`, `ask`, `deny`, `project`
+            DIR/config.toml: permissions.project[1]deny[0]: the rule `` must look like `tool` or `tool(pattern)`
             DIR/config.toml: TOML parse error at line 1, column 9
               |
             1 | [session

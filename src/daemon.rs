@@ -4,7 +4,9 @@
 //! in `daemon::gate`, and what is said inside is the actors' business.
 
 mod gate;
+mod handover;
 
+use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -12,7 +14,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use acpd_actors::House;
+use acpd_actors::{Farewell, House};
 use actix::{Arbiter, System};
 use anyhow::{Context, bail};
 use domain::BaseEnvironment;
@@ -31,6 +33,11 @@ use crate::login_shell;
 use crate::paths::{Places, private_folder};
 use crate::socket::{self, Claim, Listener};
 
+pub use handover::Handover;
+
+/// How long running turns may take before a restart.
+const RESTART_PATIENCE: Duration = Duration::from_secs(30);
+
 /// How long sessions may take to be put away.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -43,19 +50,31 @@ const STEP: Duration = Duration::from_millis(10);
 /// After a failed accept. The client waits in the kernel's queue meanwhile.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// Serves until a signal or a client says stop. `inherited` is the socket that a service manager has opened for us, and
-/// `ready` is called when clients can connect.
+/// A socket that was open before this program ran.
+pub struct Inherited {
+    pub listener: UnixListener,
+    /// By us, before a restart; else by a service manager, and then its file is not ours to remove.
+    pub ours: bool,
+}
+
+/// What is left to do when the daemon has ended in good order.
+pub enum Parting {
+    Stopped,
+    Restart(Handover),
+}
+
+/// Serves until a signal or a client says stop or restart. `ready` is called when clients can connect.
 pub fn run(
     places: &Places,
     config: &Config,
-    inherited: Option<UnixListener>,
+    inherited: Option<Inherited>,
     ready: impl FnOnce() -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Parting> {
     private_folder(places.socket_folder())?;
     private_folder(&places.state)?;
     let _locks = take_locks(places, inherited.is_some())?;
     let system = System::new();
-    let store = system.block_on(async {
+    let (store, parting) = system.block_on(async {
         let (listener, claim) = listen(&places.socket, inherited)?;
         let Assembled { ports, store, base } = assemble(places, config)?;
         let arbiters: Vec<Arbiter> = (0..cores()).map(|_| Arbiter::new()).collect();
@@ -65,18 +84,29 @@ pub fn run(
         actix::spawn(ask_login_shell(places.clone(), base));
         tracing::info!(socket = %places.socket.display(), version = env!("CARGO_PKG_VERSION"), "ready");
         tell_manager(&[NotifyState::Ready]);
-        serve(listener, &house, &mut signals).await;
-        tracing::info!("stopping");
-        tell_manager(&[NotifyState::Stopping]);
-        // From here on a new daemon may be started; it waits for our locks.
-        if let Some(claim) = claim {
-            claim.release();
-        }
+        let parting = match serve(&listener, &house, &mut signals).await {
+            Farewell::Stop => {
+                tracing::info!("stopping");
+                tell_manager(&[NotifyState::Stopping]);
+                // From here on a new daemon may be started; it waits for our locks.
+                drop(listener);
+                if let Some(claim) = claim {
+                    claim.release();
+                }
+                Parting::Stopped
+            }
+            Farewell::Restart { .. } => {
+                tracing::info!("restarting");
+                tell_manager_of_restart();
+                // Who connects from here on waits for our successor.
+                Parting::Restart(Handover::of(&listener, claim.is_some())?)
+            }
+        };
         leave(&house, &mut signals, arbiters).await;
-        anyhow::Ok(store)
+        anyhow::Ok((store, parting))
     })?;
     close(&store);
-    Ok(())
+    Ok(parting)
 }
 
 /// The login shell's variables, over the daemon's own, become what sessions rest on.
@@ -113,11 +143,12 @@ fn wait_for(path: &Path, deadline: Instant, hopeless: impl Fn() -> bool) -> anyh
 }
 
 /// The claim is on a socket of our own making; an inherited one is its maker's to remove.
-fn listen(path: &Path, inherited: Option<UnixListener>) -> anyhow::Result<(Listener, Option<Claim>)> {
+fn listen(path: &Path, inherited: Option<Inherited>) -> anyhow::Result<(Listener, Option<Claim>)> {
     match inherited {
-        Some(listener) => {
+        Some(Inherited { listener, ours }) => {
             let listener = Listener::try_from(OwnedFd::from(listener)).context("cannot use the inherited socket")?;
-            Ok((listener, None))
+            let claim = ours.then(|| Claim::on(path)).transpose()?;
+            Ok((listener, claim))
         }
         None => socket::bind(path).map(|(listener, claim)| (listener, Some(claim))),
     }
@@ -127,18 +158,25 @@ fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Lets clients in until it is time to stop.
-async fn serve(listener: Listener, house: &House, signals: &mut Signals) {
+/// Lets clients in until it is time to leave.
+async fn serve(listener: &Listener, house: &House, signals: &mut Signals) -> Farewell {
     let watchdog = actix::spawn(feed_watchdog());
-    tokio::select! {
-        () = accept(&listener, house) => {}
-        () = house.stop_requested() => tracing::info!("a client asked the daemon to stop"),
-        signal = stop_signal(signals) => tracing::info!(signal, "heard a signal"),
-    }
+    let farewell = tokio::select! {
+        never = accept(listener, house) => match never {},
+        farewell = house.farewell(RESTART_PATIENCE) => {
+            tracing::info!(?farewell, "a client asked the daemon to leave");
+            farewell
+        }
+        signal = stop_signal(signals) => {
+            tracing::info!(signal, "heard a signal");
+            Farewell::Stop
+        }
+    };
     watchdog.abort();
+    farewell
 }
 
-async fn accept(listener: &Listener, house: &House) {
+async fn accept(listener: &Listener, house: &House) -> Infallible {
     let mut failing = false;
     loop {
         match listener.accept().await {
@@ -199,5 +237,13 @@ async fn feed_watchdog() {
 fn tell_manager(state: &[NotifyState]) {
     if let Err(error) = sd_notify::notify(state) {
         tracing::warn!(%error, "cannot notify the service manager");
+    }
+}
+
+/// For the manager a restart in place is a reload, which ends when the successor says that it is ready.
+fn tell_manager_of_restart() {
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => tell_manager(&[NotifyState::Reloading, now]),
+        Err(error) => tracing::warn!(%error, "cannot tell the service manager about the restart"),
     }
 }

@@ -64,10 +64,12 @@ pub fn introduction(places: &Places, bridge: Option<String>) -> HelloParams {
     }
 }
 
-/// The variables of this process. Those that are not Unicode cannot travel as JSON; which of the others a tool gets to
-/// see is decided where tools are started.
+/// The variables of this process. Those that are not Unicode cannot travel as JSON, and those about inherited sockets are
+/// of no use to others; which of the rest a tool gets to see is decided where tools are started.
 pub fn environment() -> impl Iterator<Item = (String, String)> {
-    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+    let variables =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    variables.filter(|(name, _)| !name.starts_with("LISTEN_"))
 }
 
 /// A file that belongs to the socket, such as its lock.

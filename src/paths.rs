@@ -79,9 +79,9 @@ impl Rules<'_> {
         )
     }
 
-    /// The first that applies: `ACPD_SOCKET`, the runtime folder of the session, the usual runtime folder, the home of
-    /// the password database. A runtime folder that is missing or belongs to somebody else (as after `sudo`) is passed
-    /// over. HOME is not asked unless the database is silent: editors change it or leave it out.
+    /// The first that applies: `ACPD_SOCKET`, the runtime folder of the session, the usual runtime folder, the home. A
+    /// runtime folder that is missing or belongs to somebody else (as after `sudo`) is passed over. Without one, another
+    /// HOME has another daemon, as it has another history.
     fn socket(&self, home: &Path) -> anyhow::Result<PathBuf> {
         if let Some(named) = (self.variable)("ACPD_SOCKET").filter(|named| !named.is_empty()).map(PathBuf::from) {
             ensure!(named.is_absolute(), "ACPD_SOCKET must be an absolute path, not {}", named.display());
@@ -92,7 +92,7 @@ impl Rules<'_> {
         let runtime = session.into_iter().chain([usual]).find(|folder| (self.ours)(folder));
         Ok(match runtime {
             Some(folder) => folder.join("acpd/acpd.sock"),
-            None => (self.account)().unwrap_or_else(|| home.to_owned()).join(".local/state/acpd/acpd.sock"),
+            None => home.join(".local/state/acpd/acpd.sock"),
         })
     }
 
@@ -209,9 +209,9 @@ mod tests {
         world.ours.remove(0);
         assert_eq!(world.socket(None), "/run/user/7/acpd/acpd.sock");
         world.ours.clear();
-        assert_eq!(world.socket(None), "/home/seven/.local/state/acpd/acpd.sock");
-        world.account = None;
         assert_eq!(world.socket(None), "/h/.local/state/acpd/acpd.sock");
+        world.variables.clear();
+        assert_eq!(world.socket(None), "/home/seven/.local/state/acpd/acpd.sock");
     }
 
     #[test]

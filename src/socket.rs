@@ -72,7 +72,7 @@ pub struct Claim {
 type Identity = (u64, u64, i64, i64);
 
 impl Claim {
-    fn on(path: &Path) -> anyhow::Result<Self> {
+    pub fn on(path: &Path) -> anyhow::Result<Self> {
         let file = identity(path).with_context(|| format!("the socket {} vanished", path.display()))?;
         Ok(Self { path: path.to_owned(), file })
     }

@@ -21,7 +21,7 @@ use super::attachment::{Answering, commands};
 use super::helping::ClientEditor;
 use super::{Connection, PendingPrompt, Phase, opening};
 use crate::directory::{Describe, Fate, Leave, Overview};
-use crate::house::House;
+use crate::house::{Farewell, House};
 use crate::session::{self, Attach, Attached, From, Refused, Session};
 
 type Opened = (SessionId, Addr<Session>, Attached);
@@ -45,7 +45,11 @@ impl Connection {
             Call::Import { events } => self.import(id, events, ctx),
             Call::Stop => {
                 self.answer(&id, Ok(json!({})), ctx);
-                self.house.request_stop();
+                self.house.request(Farewell::Stop);
+            }
+            Call::Restart { now } => {
+                self.answer(&id, Ok(json!({})), ctx);
+                self.house.request(Farewell::Restart { now });
             }
             _ if matches!(self.phase, Phase::Fresh) => {
                 let error = RpcError::invalid_request("initialize comes first on a connection");
@@ -269,6 +273,10 @@ impl Connection {
     }
 
     fn prompt(&mut self, id: Id, prompt: call::Prompt, ctx: &mut Context<Self>) {
+        if self.house.is_leaving() {
+            let error = RpcError::internal("the daemon is about to restart or stop");
+            return self.answer(&id, Err::<Value, _>(error.with_data(json!({ "retry": true }))), ctx);
+        }
         let Some(attachment) = self.attachments.get(&prompt.session) else {
             return self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
         };

@@ -211,7 +211,10 @@ impl Handler<Attach> for Session {
         let Attach { name, from, environment, extra_roots } = attach;
         self.attaches += 1;
         self.clients.insert(self.attaches, name);
-        self.environment.get_or_insert(environment);
+        // A client without one, such as `ctl`, leaves it to the next.
+        if !environment.is_empty() {
+            self.environment.get_or_insert(environment);
+        }
         if let Some(roots) = extra_roots {
             self.state.extra_roots = roots;
         }

@@ -6,15 +6,17 @@ use std::sync::Arc;
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler};
 use domain::briefing::Workplace;
+use domain::model::Price;
 use domain::permission::decide;
 use domain::tool::{OutcomeKind, Refusal, ToolRequest};
 use domain::turn::FailureKind;
 use domain::{
-    Access, CallId, Choice, Content, Decision, EventKind, MessageId, Outcome, Question, QuestionId, Site, StopReason,
-    ToolCard, ToolKind, TurnFailure, TurnId, Usage, Verdict,
+    Access, CallId, Choice, Content, Cost, Decision, EventKind, MessageId, Outcome, Question, QuestionId, Site,
+    StopReason, ToolCard, ToolKind, TurnFailure, TurnId, Usage, Verdict,
 };
 
 use super::commands::{Answer, Prompt};
+use super::ending::HooksAtEnd;
 use super::{Session, slash};
 use crate::mail::{Lead, leash, tell};
 use crate::ports::Unattended;
@@ -24,13 +26,14 @@ use crate::turn::{self, CallEnded, Compacted, Purpose, Task, Turn, TurnEvent};
 const TITLE_CHARS: usize = 60;
 
 pub(super) struct Running {
-    id: TurnId,
+    pub(super) id: TurnId,
     usage: Usage,
-    phase: Phase,
+    pub(super) phase: Phase,
     executors: HashMap<CallId, Executor>,
+    pub(super) hooks: HooksAtEnd,
 }
 
-enum Phase {
+pub(super) enum Phase {
     Going {
         turn: Addr<Turn>,
         _lead: Lead,
@@ -92,14 +95,26 @@ impl Session {
             parent: ctx.address().recipient().downgrade(),
         };
         let phase = Phase::Going { turn: Turn::new(task, leash).start(), _lead: lead };
-        self.turn = Some(Running { id: turn, usage: Usage::default(), phase, executors: HashMap::new() });
+        self.turn = Some(Running {
+            id: turn,
+            usage: Usage::default(),
+            phase,
+            executors: HashMap::new(),
+            hooks: HooksAtEnd::default(),
+        });
         self.publish();
     }
 
     /// A turn that needs no model and is over as soon as it is there.
     pub(super) fn open_turn(&mut self, turn: TurnId, reason: StopReason, ctx: &mut Context<Self>) {
         let phase = Phase::Stopping(reason);
-        self.turn = Some(Running { id: turn, usage: Usage::default(), phase, executors: HashMap::new() });
+        self.turn = Some(Running {
+            id: turn,
+            usage: Usage::default(),
+            phase,
+            executors: HashMap::new(),
+            hooks: HooksAtEnd::default(),
+        });
         self.end_if_stopped(ctx);
     }
 
@@ -121,6 +136,7 @@ impl Session {
             self.ports.toolbox.cancel_turn(&self.state.id, &running.id);
         }
         running.phase = Phase::Stopping(reason);
+        running.hooks.give_up(ctx);
         for executor in running.executors.values() {
             tell(&executor.addr, tool_executor::Cancel);
         }
@@ -138,11 +154,12 @@ impl Session {
             && executors.is_empty()
         {
             let reason = reason.clone();
+            self.tell_hooks(&reason, ctx);
             self.end_turn(reason, ctx);
         }
     }
 
-    fn end_turn(&mut self, reason: StopReason, ctx: &mut Context<Self>) {
+    pub(super) fn end_turn(&mut self, reason: StopReason, ctx: &mut Context<Self>) {
         let Some(running) = self.turn.take() else { return };
         let verdict = match reason {
             StopReason::Cancelled => OutcomeKind::Cancelled,
@@ -194,9 +211,8 @@ impl Session {
         Some(format!("{words}…"))
     }
 
-    fn start_call(&mut self, call: CallId, message: MessageId, request: ToolRequest, ctx: &mut Context<Self>) {
-        let Some(turn) = self.turn.as_ref().map(|running| running.id.clone()) else { return };
-        let site = Arc::new(Site {
+    pub(super) fn site(&self, turn: TurnId) -> Arc<Site> {
+        Arc::new(Site {
             session: self.state.id.clone(),
             turn,
             cwd: self.state.cwd.clone(),
@@ -205,7 +221,12 @@ impl Session {
             environment: self.environment(),
             seen: self.seen.clone(),
             editor: self.editor.clone(),
-        });
+        })
+    }
+
+    fn start_call(&mut self, call: CallId, message: MessageId, request: ToolRequest, ctx: &mut Context<Self>) {
+        let Some(turn) = self.turn.as_ref().map(|running| running.id.clone()) else { return };
+        let site = self.site(turn);
         let Some(running) = &mut self.turn else { return };
         let (lead, leash) = leash();
         let addr = ToolExecutor::new(Assignment {
@@ -372,8 +393,15 @@ impl Session {
         }
     }
 
+    /// What the session has cost, this request included. Another currency starts over, since the two do not add up.
+    fn cost_with(&self, price: &Price, usage: &Usage) -> Cost {
+        let before = self.state.cost.as_ref().filter(|cost| cost.currency == price.currency);
+        let before = before.map_or(0.0, |cost| cost.amount);
+        Cost { amount: before + price.of(usage), currency: price.currency.clone() }
+    }
+
     /// Whether an event of this turn still counts: the turn runs and has not been stopped.
-    fn is_going(&self, turn: &TurnId) -> bool {
+    pub(super) fn is_going(&self, turn: &TurnId) -> bool {
         matches!(&self.turn, Some(Running { id, phase: Phase::Going { .. }, .. }) if id == turn)
     }
 }
@@ -409,13 +437,14 @@ impl Handler<TurnEvent> for Session {
                 self.append(EventKind::Planned { call: call.clone(), message, entries }, ctx);
                 self.tell_turn(call, false);
             }
-            turn::What::Used { usage, window } => {
+            turn::What::Used { usage, window, price } => {
                 if let Some(running) = &mut self.turn {
                     running.usage += usage;
                 }
-                self.append(EventKind::Used { usage, window_used: usage.total(), window }, ctx);
+                let cost = price.map(|price| self.cost_with(&price, &usage));
+                self.append(EventKind::Used { usage, window_used: usage.total(), window, cost }, ctx);
             }
-            turn::What::Ended { reason } => self.end_turn(reason, ctx),
+            turn::What::Ended { reason } => self.consider_ending(turn, reason, ctx),
             turn::What::Died => {
                 tracing::error!(parent: &self.span, %turn, "a turn crashed");
                 let failure = TurnFailure::internal("the turn crashed; this is a bug in acpd");

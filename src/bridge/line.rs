@@ -49,7 +49,7 @@ pub(super) enum Way {
 }
 
 impl Line {
-    pub(super) fn from_editor(&self, frame: &Bytes) -> Way {
+    pub(super) fn hear_editor(&self, frame: &Bytes) -> Way {
         let mut state = self.state();
         while matches!(state.end, End::Reaching | End::Resuming(_)) {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -60,14 +60,14 @@ impl Line {
             self.changed.notify_all();
             return Way::Refuse(error);
         }
-        match (state.memory.from_editor(frame), &state.end) {
+        match (state.memory.hear_editor(frame), &state.end) {
             (Verdict::Pass, End::Up(link)) => Way::Send(link.clone()),
             (Verdict::Pass | Verdict::Drop, _) => Way::Nowhere,
         }
     }
 
-    pub(super) fn from_daemon(&self, frame: &Bytes) -> Verdict {
-        self.state().memory.from_daemon(frame)
+    pub(super) fn hear_daemon(&self, frame: &Bytes) -> Verdict {
+        self.state().memory.hear_daemon(frame)
     }
 
     pub(super) fn our_answer(&self, frame: &Bytes) -> Option<Vec<Id>> {

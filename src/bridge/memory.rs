@@ -77,7 +77,7 @@ pub(super) struct Aftermath {
 
 impl Memory {
     /// A message of the editor.
-    pub(super) fn from_editor(&mut self, frame: &Bytes) -> Verdict {
+    pub(super) fn hear_editor(&mut self, frame: &Bytes) -> Verdict {
         let seen = glance(frame);
         let id = owed_answer(frame);
         let Some(seen) = seen else {
@@ -120,7 +120,7 @@ impl Memory {
     }
 
     /// A message of the daemon. Answers that the editor does not wait for, and those to our own requests, stay here.
-    pub(super) fn from_daemon(&mut self, frame: &Bytes) -> Verdict {
+    pub(super) fn hear_daemon(&mut self, frame: &Bytes) -> Verdict {
         let Some(seen) = glance(frame) else { return Verdict::Pass };
         if let (Some(place), Some(session)) = (seen.at, &seen.session)
             && let Some(known) = self.sessions.get_mut(session.as_ref())
@@ -290,11 +290,11 @@ mod tests {
     /// A bridge whose editor has initialized and opened session `s`, of which it has seen event 7.
     fn with_session() -> Memory {
         let mut memory = Memory::default();
-        memory.from_editor(&request(1, "initialize", json!({ "protocolVersion": 1 })));
-        memory.from_daemon(&answer(1, json!({})));
-        memory.from_editor(&request(2, "session/new", json!({ "cwd": "/work" })));
-        memory.from_daemon(&answer(2, json!({ "sessionId": "s", "_meta": { "acpd": { "at": [1, 1] } } })));
-        memory.from_daemon(&update("s", [1, 7]));
+        memory.hear_editor(&request(1, "initialize", json!({ "protocolVersion": 1 })));
+        memory.hear_daemon(&answer(1, json!({})));
+        memory.hear_editor(&request(2, "session/new", json!({ "cwd": "/work" })));
+        memory.hear_daemon(&answer(2, json!({ "sessionId": "s", "_meta": { "acpd": { "at": [1, 1] } } })));
+        memory.hear_daemon(&update("s", [1, 7]));
         memory
     }
 
@@ -314,8 +314,8 @@ mod tests {
     #[test]
     fn a_session_without_updates_is_resumed_after_the_place_of_its_answer() {
         let mut memory = with_session();
-        memory.from_editor(&request(3, "session/resume", json!({ "sessionId": "t" })));
-        memory.from_daemon(&answer(3, json!({ "_meta": { "acpd": { "at": [2, 90] } } })));
+        memory.hear_editor(&request(3, "session/resume", json!({ "sessionId": "t" })));
+        memory.hear_daemon(&answer(3, json!({ "_meta": { "acpd": { "at": [2, 90] } } })));
         memory.cut();
         assert_eq!(introduction(&mut memory)[2]["params"]["after"], json!([2, 90]));
     }
@@ -323,25 +323,25 @@ mod tests {
     #[test]
     fn a_prompt_waits_if_the_daemon_will_answer_it_and_is_given_up_if_not() {
         let mut memory = with_session();
-        memory.from_editor(&request(3, "session/prompt", json!({ "sessionId": "s" })));
-        memory.from_editor(&request(4, "session/prompt", json!({ "sessionId": "s" })));
+        memory.hear_editor(&request(3, "session/prompt", json!({ "sessionId": "s" })));
+        memory.hear_editor(&request(4, "session/prompt", json!({ "sessionId": "s" })));
         assert!(memory.cut().unknown.is_empty());
         introduction(&mut memory);
         let lost = memory.our_answer(&answer("acpd-bridge/1", json!({ "pending": ["3"] }))).unwrap();
         assert_eq!(raw(&lost), ["4"]);
         assert!(!memory.is_resuming());
-        assert_eq!(memory.from_daemon(&answer(3, json!({ "stopReason": "end_turn" }))), Verdict::Pass);
-        assert_eq!(memory.from_daemon(&answer(3, json!({ "stopReason": "end_turn" }))), Verdict::Drop);
+        assert_eq!(memory.hear_daemon(&answer(3, json!({ "stopReason": "end_turn" }))), Verdict::Pass);
+        assert_eq!(memory.hear_daemon(&answer(3, json!({ "stopReason": "end_turn" }))), Verdict::Drop);
         assert!(memory.is_quiet());
     }
 
     #[test]
     fn what_has_no_effect_is_sent_again_and_what_has_is_refused() {
         let mut memory = with_session();
-        memory.from_editor(&request(3, "session/list", json!({})));
-        memory.from_editor(&request(4, "session/set_mode", json!({ "sessionId": "s", "modeId": "safe" })));
-        memory.from_editor(&request(5, "session/new", json!({ "cwd": "/work" })));
-        memory.from_editor(&request(6, "session/load", json!({ "sessionId": "t" })));
+        memory.hear_editor(&request(3, "session/list", json!({})));
+        memory.hear_editor(&request(4, "session/set_mode", json!({ "sessionId": "s", "modeId": "safe" })));
+        memory.hear_editor(&request(5, "session/new", json!({ "cwd": "/work" })));
+        memory.hear_editor(&request(6, "session/load", json!({ "sessionId": "t" })));
         assert_eq!(raw(&memory.cut().unknown), ["4", "5"]);
         let methods: Vec<Value> = introduction(&mut memory).iter().map(|message| message["method"].clone()).collect();
         assert_eq!(methods, ["initialize", "session/list", "session/load", "_acpd/resume"]);
@@ -352,16 +352,16 @@ mod tests {
         let mut memory = with_session();
         let question =
             frame(json!({ "id": "q", "method": "session/request_permission", "params": { "sessionId": "s" } }));
-        assert_eq!(memory.from_daemon(&question), Verdict::Pass);
+        assert_eq!(memory.hear_daemon(&question), Verdict::Pass);
         assert_eq!(raw(&memory.cut().withdrawn), ["\"q\""]);
-        assert_eq!(memory.from_editor(&answer("q", json!({ "outcome": {} }))), Verdict::Drop);
-        assert_eq!(memory.from_editor(&answer("other", json!({ "outcome": {} }))), Verdict::Pass);
+        assert_eq!(memory.hear_editor(&answer("q", json!({ "outcome": {} }))), Verdict::Drop);
+        assert_eq!(memory.hear_editor(&answer("other", json!({ "outcome": {} }))), Verdict::Pass);
     }
 
     #[test]
     fn a_session_that_does_not_come_back_is_forgotten_and_its_prompts_given_up() {
         let mut memory = with_session();
-        memory.from_editor(&request(3, "session/prompt", json!({ "sessionId": "s" })));
+        memory.hear_editor(&request(3, "session/prompt", json!({ "sessionId": "s" })));
         memory.cut();
         introduction(&mut memory);
         let refused = frame(json!({ "id": "acpd-bridge/1", "error": { "code": -32602, "message": "gone" } }));
@@ -373,8 +373,8 @@ mod tests {
     #[test]
     fn a_closed_session_is_not_resumed() {
         let mut memory = with_session();
-        memory.from_editor(&request(3, "session/close", json!({ "sessionId": "s" })));
-        memory.from_daemon(&answer(3, json!({})));
+        memory.hear_editor(&request(3, "session/close", json!({ "sessionId": "s" })));
+        memory.hear_daemon(&answer(3, json!({})));
         memory.cut();
         assert_eq!(introduction(&mut memory).len(), 1);
     }
@@ -382,11 +382,11 @@ mod tests {
     #[test]
     fn an_initialize_that_was_never_answered_is_sent_again_as_it_was() {
         let mut memory = Memory::default();
-        memory.from_editor(&request(1, "initialize", json!({ "protocolVersion": 1 })));
+        memory.hear_editor(&request(1, "initialize", json!({ "protocolVersion": 1 })));
         memory.cut();
         let [initialize] = introduction(&mut memory).try_into().unwrap();
         assert_eq!(initialize["id"], 1);
-        assert_eq!(memory.from_daemon(&answer(1, json!({}))), Verdict::Pass);
+        assert_eq!(memory.hear_daemon(&answer(1, json!({}))), Verdict::Pass);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
@@ -13,6 +14,7 @@ use listenfd::ListenFd;
 use crate::cli::Serve;
 use crate::commands::Ending;
 use crate::paths::Places;
+use crate::daemon::{Inherited, Parting};
 use crate::{config, daemon, launch, logging};
 
 pub fn run(places: &Places, args: &Serve) -> anyhow::Result<Ending> {
@@ -36,7 +38,22 @@ fn serve(places: &Places, args: &Serve) -> anyhow::Result<()> {
     let file = args.config.as_deref().unwrap_or(&places.config);
     let config = config::load(file, launch::environment(), &args.set)?;
     logging::start(&config.log.filter)?;
-    daemon::run(places, &config, inherited, || if args.background { say_ready() } else { Ok(()) })
+    let inherited = inherited.map(|listener| Inherited { listener, ours: args.claim });
+    match daemon::run(places, &config, inherited, || if args.background { say_ready() } else { Ok(()) })? {
+        Parting::Stopped => Ok(()),
+        Parting::Restart(handover) => Err(handover.become_successor(|program| command(program, places, args))),
+    }
+}
+
+/// The daemon that these arguments describe.
+fn command(program: &Path, places: &Places, args: &Serve) -> Command {
+    let mut daemon = Command::new(program);
+    daemon.arg("--socket").arg(&places.socket).arg("serve");
+    if let Some(file) = &args.config {
+        daemon.arg("--config").arg(file);
+    }
+    daemon.args(args.set.iter().flat_map(|pair| ["--set", pair]));
+    daemon
 }
 
 /// Says so and lets go of the pipe, whose reader waits for its end otherwise.
@@ -50,12 +67,7 @@ fn say_ready() -> anyhow::Result<()> {
 
 fn detach(places: &Places, args: &Serve) -> anyhow::Result<()> {
     rustix::process::setsid().context("cannot leave the session of the terminal")?;
-    let mut daemon = Command::new(launch::own_program()?);
-    daemon.arg("--socket").arg(&places.socket).args(["serve", "--background"]);
-    if let Some(file) = &args.config {
-        daemon.arg("--config").arg(file);
-    }
-    daemon.args(args.set.iter().flat_map(|pair| ["--set", pair]));
-    daemon.stdin(Stdio::null()).spawn().context("cannot run acpd itself")?;
+    let mut daemon = command(&launch::own_program()?, places, args);
+    daemon.arg("--background").stdin(Stdio::null()).spawn().context("cannot run acpd itself")?;
     Ok(())
 }

@@ -12,6 +12,7 @@ mod dialects;
 mod durability;
 mod errors;
 mod helping;
+mod hooks;
 mod opening;
 mod params;
 mod permissions;

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::harness::{Home, finish, script, until};
 
 /// The tool with which systemd's authors try this; machines without it cannot.
-fn is_installed(tool: &str) -> bool {
+pub(crate) fn is_installed(tool: &str) -> bool {
     Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 

@@ -14,5 +14,7 @@ mod crash;
 mod ctl;
 mod daemon;
 mod recovery;
+mod restart;
 mod sdk;
+mod steering;
 mod trouble;

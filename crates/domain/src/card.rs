@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::history::StoreStatus;
 use crate::permission::RuleTexts;
-use crate::{Approval, CallId, ClientInfo, ConnectionId, Grant, Millis, Mode, ModelId, QuestionId, SessionId, Usage};
+use crate::{
+    Approval, CallId, ClientInfo, ConnectionId, Cost, Grant, Millis, Mode, ModelId, QuestionId, SessionId, Usage,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -45,6 +47,8 @@ pub struct SessionCard {
     pub created: Millis,
     pub updated: Millis,
     pub usage: Usage,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
     pub questions: Vec<OpenQuestion>,
 }
 

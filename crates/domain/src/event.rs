@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    Approval, CallId, Content, Decision, MessageId, Mode, ModelId, Origin, Outcome, Place, PlanEntry, Question,
+    Approval, CallId, Content, Cost, Decision, MessageId, Mode, ModelId, Origin, Outcome, Place, PlanEntry, Question,
     QuestionId, StopReason, ThoughtLevel, ToolCard, ToolContent, TurnId, Usage,
 };
 
@@ -117,6 +117,9 @@ pub enum EventKind {
         usage: Usage,
         window_used: u64,
         window: u64,
+        /// What the session has cost up to here, where prices are known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost: Option<Cost>,
     },
     /// Older messages were replaced by a summary in what the model sees.
     Compacted {

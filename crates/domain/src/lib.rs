@@ -30,4 +30,4 @@ pub use preset::{Approval, Mode, ThoughtLevel};
 pub use site::{BaseEnvironment, Environment, Folders, SeenFiles, Site};
 pub use state::SessionState;
 pub use tool::{Outcome, PlanEntry, ToolCard, ToolContent, ToolKind};
-pub use turn::{StopReason, TurnFailure, Usage};
+pub use turn::{Cost, StopReason, TurnFailure, Usage};

@@ -79,6 +79,21 @@ pub struct Price {
     pub cached_write: f64,
 }
 
+impl Price {
+    /// What this many tokens cost. Cached tokens are counted among those of the input, and priced by themselves.
+    pub fn of(&self, usage: &Usage) -> f64 {
+        let plain = usage.input.saturating_sub(usage.cached_read + usage.cached_write);
+        let parts = [
+            (plain, self.input),
+            (usage.cached_read, self.cached_read),
+            (usage.cached_write, self.cached_write),
+            (usage.output, self.output),
+        ];
+        #[expect(clippy::cast_precision_loss, reason = "nobody uses 2^52 tokens")]
+        parts.iter().map(|(tokens, price)| *tokens as f64 * price / 1e6).sum()
+    }
+}
+
 pub trait Model: Send + Sync + 'static {
     fn info(&self) -> &ModelInfo;
 
@@ -94,4 +109,18 @@ pub trait Catalogue: Send + Sync + 'static {
 
     /// What a new session uses.
     fn default_model(&self, environment: &Environment) -> ModelId;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cached_tokens_are_priced_by_themselves() {
+        let price =
+            Price { currency: "USD".to_owned(), input: 3.0, output: 15.0, cached_read: 0.3, cached_write: 3.75 };
+        let usage =
+            Usage { input: 1_000_000, output: 100_000, cached_read: 600_000, cached_write: 200_000, thought: 0 };
+        assert!((price.of(&usage) - (0.6 + 0.18 + 0.75 + 1.5)).abs() < 1e-9);
+    }
 }

@@ -9,8 +9,8 @@ use crate::history::SessionMeta;
 use crate::permission::Memory;
 use crate::tool::OutcomeKind;
 use crate::{
-    Approval, CallId, Decision, Event, EventKind, Millis, Mode, ModelId, Origin, Outcome, Place, Question, SessionId,
-    StopReason, ThoughtLevel, ToolCard, TurnId, Usage,
+    Approval, CallId, Cost, Decision, Event, EventKind, Millis, Mode, ModelId, Origin, Outcome, Place, Question,
+    SessionId, StopReason, ThoughtLevel, ToolCard, TurnId, Usage,
 };
 
 #[derive(Clone, Debug)]
@@ -28,6 +28,7 @@ pub struct SessionState {
     pub memory: Memory,
     /// Spent over the session's whole life.
     pub usage: Usage,
+    pub cost: Option<Cost>,
     /// How full the model's window was after its last request.
     pub window_used: u64,
     pub conversation: Conversation,
@@ -79,6 +80,7 @@ impl SessionState {
             updated: Millis::default(),
             memory: Memory::default(),
             usage: Usage::default(),
+            cost: None,
             window_used: 0,
             conversation: Conversation::default(),
             messages: 0,
@@ -127,8 +129,9 @@ impl SessionState {
             }
             EventKind::Configured { setting } => self.configure(setting),
             EventKind::Titled { title } => self.title = Some(title.clone()),
-            EventKind::Used { usage, window_used, .. } => {
+            EventKind::Used { usage, window_used, cost, .. } => {
                 self.usage += *usage;
+                self.cost = cost.clone().or(self.cost.take());
                 self.window_used = *window_used;
                 self.messages += 1;
             }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::permission::RuleTexts;
-use crate::{Access, ConnectionId, Mode, SessionId, Site, TurnId, Verdict};
+use crate::{Access, ConnectionId, Mode, SessionId, Site, StopReason, TurnId, Verdict};
 
 /// The name under which the turn itself keeps the plan; the registry declares it, the turn carries it out.
 pub const UPDATE_PLAN: &str = "update_plan";
@@ -196,6 +196,17 @@ pub enum PlanStatus {
     Completed,
 }
 
+/// When the operator's hooks are asked.
+#[derive(Clone, Copy, Debug)]
+pub enum Moment<'a> {
+    /// The call is about to run; a refusal denies it.
+    BeforeTool { card: &'a ToolCard },
+    /// The call has ended; the model hears a refusal with the outcome.
+    AfterTool { card: &'a ToolCard, outcome: &'a Outcome },
+    /// The turn is about to end; if the model ends it, a refusal is said to the model, and the turn goes on.
+    TurnEnd { reason: &'a StopReason },
+}
+
 /// The tools of all sessions.
 pub trait Toolbox: Send + Sync + 'static {
     /// What a mode offers.
@@ -214,6 +225,12 @@ pub trait Toolbox: Send + Sync + 'static {
     /// The rules that count in this folder.
     fn rules(&self, _cwd: &Path) -> RuleTexts {
         RuleTexts::default()
+    }
+
+    /// Asks the hooks for this moment; they refuse by a reason. None if there are none. Dropping the future ends the hook
+    /// that runs.
+    fn consult(&self, _moment: Moment<'_>, _site: &Arc<Site>) -> Option<BoxFuture<'static, Option<String>>> {
+        None
     }
 
     /// The turn was cancelled: what its calls left running in the background is ended. Returns at once; everybody is

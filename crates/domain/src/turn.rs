@@ -67,6 +67,13 @@ impl Usage {
     }
 }
 
+/// Money, in the currency that the prices are in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    pub amount: f64,
+    pub currency: String,
+}
+
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, more: Self) {
         self.input += more.input;

@@ -9,7 +9,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use domain::{Outcome, Site, StopReason, ToolCard};
+use domain::tool::Moment;
+use domain::{Site, ToolCard};
 use globset::{Glob, GlobMatcher};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -60,13 +61,6 @@ impl TryFrom<String> for ToolName {
     }
 }
 
-/// When hooks run, and what they are told.
-pub enum Moment<'a> {
-    BeforeTool { card: &'a ToolCard },
-    AfterTool { card: &'a ToolCard, outcome: &'a Outcome },
-    TurnEnd { reason: &'a StopReason },
-}
-
 /// What the hooks of one moment said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
@@ -77,31 +71,14 @@ pub struct Answer {
 }
 
 impl Hooks {
-    /// Runs what there is for the moment, in order, until one refuses. Dropping the future ends the hook that runs.
-    pub async fn run(&self, moment: Moment<'_>, site: &Site, settings: &Settings) -> Answer {
-        let mut answer = Answer::default();
-        let input = describe(&moment, site).to_string();
-        for hook in self.at(&moment) {
-            match hook.ask(&input, site, settings).await {
-                Said::Yes => {}
-                Said::No(reason) => {
-                    answer.refusal = Some(reason);
-                    return answer;
-                }
-                Said::Failed(reason) => {
-                    let failure = format!("the hook `{}` failed: {reason}", cut(&hook.command, 100));
-                    answer.failures.push(failure.clone());
-                    if matches!(moment, Moment::BeforeTool { .. }) {
-                        answer.refusal = Some(failure);
-                        return answer;
-                    }
-                }
-            }
-        }
-        answer
+    /// What there is for the moment, with what it is told; None if there is nothing.
+    pub fn pick(&self, moment: Moment<'_>, site: &Site) -> Option<Round> {
+        let hooks: Vec<Hook> = self.at(moment).cloned().collect();
+        let guards = matches!(moment, Moment::BeforeTool { .. });
+        (!hooks.is_empty()).then(|| Round { hooks, input: describe(moment, site).to_string(), guards })
     }
 
-    fn at(&self, moment: &Moment<'_>) -> impl Iterator<Item = &Hook> {
+    fn at(&self, moment: Moment<'_>) -> impl Iterator<Item = &Hook> {
         let (hooks, tool) = match moment {
             Moment::BeforeTool { card } => (&self.before_tool, Some(card.tool.as_str())),
             Moment::AfterTool { card, .. } => (&self.after_tool, Some(card.tool.as_str())),
@@ -115,7 +92,40 @@ impl Hooks {
     }
 }
 
-fn describe(moment: &Moment<'_>, site: &Site) -> Value {
+/// The hooks of one moment, ready to run.
+pub struct Round {
+    hooks: Vec<Hook>,
+    input: String,
+    /// A hook that fails refuses.
+    guards: bool,
+}
+
+impl Round {
+    /// Runs the hooks in order, until one refuses. Dropping the future ends the hook that runs.
+    pub async fn run(self, site: &Site, settings: &Settings) -> Answer {
+        let mut answer = Answer::default();
+        for hook in self.hooks {
+            match hook.ask(&self.input, site, settings).await {
+                Said::Yes => {}
+                Said::No(reason) => {
+                    answer.refusal = Some(reason);
+                    return answer;
+                }
+                Said::Failed(reason) => {
+                    let failure = format!("the hook `{}` failed: {reason}", cut(&hook.command, 100));
+                    answer.failures.push(failure.clone());
+                    if self.guards {
+                        answer.refusal = Some(failure);
+                        return answer;
+                    }
+                }
+            }
+        }
+        answer
+    }
+}
+
+fn describe(moment: Moment<'_>, site: &Site) -> Value {
     let mut about = json!({
         "session": site.session, "turn": site.turn, "cwd": site.cwd, "mode": site.mode,
     });

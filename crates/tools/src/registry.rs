@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::permission::RuleTexts;
-use domain::tool::{Job, Refusal, ToolRequest, ToolSpec, Toolbox};
+use domain::tool::{Job, Moment, Refusal, ToolRequest, ToolSpec, Toolbox};
 use domain::{Mode, SessionId, Site, ToolCard, ToolKind, TurnId, Verdict};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
 use crate::WebSettings;
 use crate::background::Background;
+use crate::hooks::Hooks;
 use crate::rules::Permissions;
 use crate::tool::{Call, Refused, Tool};
 use crate::{
@@ -41,6 +42,7 @@ pub struct Settings {
     pub sandbox_reads: Option<Vec<PathBuf>>,
     pub web: WebSettings,
     pub permissions: Permissions,
+    pub hooks: Hooks,
 }
 
 impl Settings {
@@ -55,6 +57,7 @@ impl Settings {
             sandbox_reads: None,
             web: WebSettings::default(),
             permissions: Permissions::default(),
+            hooks: Hooks::default(),
         }
     }
 }
@@ -134,6 +137,18 @@ impl Toolbox for Registry {
 
     fn rules(&self, cwd: &Path) -> RuleTexts {
         self.settings.permissions.within(cwd).texts()
+    }
+
+    fn consult(&self, moment: Moment<'_>, site: &Arc<Site>) -> Option<BoxFuture<'static, Option<String>>> {
+        let round = self.settings.hooks.pick(moment, site)?;
+        let (site, settings) = (Arc::clone(site), Arc::clone(&self.settings));
+        Some(Box::pin(async move {
+            let answer = round.run(&site, &settings).await;
+            for failure in &answer.failures {
+                tracing::warn!(session = %site.session, "{failure}");
+            }
+            answer.refusal
+        }))
     }
 
     fn cancel_turn(&self, session: &SessionId, turn: &TurnId) {

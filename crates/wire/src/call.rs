@@ -64,6 +64,10 @@ pub enum Call {
     DescribeStatus,
     /// `_acpd/stop`: the daemon ends in good order.
     Stop,
+    /// `_acpd/restart`: the daemon becomes the installed program, after the running turns or `now`.
+    Restart {
+        now: bool,
+    },
 }
 
 /// What `ctl` can do to a session.

@@ -29,6 +29,15 @@ pub struct HelloResult {
     pub home: Option<PathBuf>,
 }
 
+/// `_acpd/restart`: the daemon becomes the installed program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RestartParams {
+    /// Running turns are stopped at once.
+    #[serde(default)]
+    pub now: bool,
+}
+
 /// `_acpd/sessions`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

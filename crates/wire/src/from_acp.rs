@@ -48,6 +48,7 @@ pub fn call(method: &str, params: Option<&RawValue>) -> Result<Call, RpcError> {
         method::CONNECTIONS => Ok(Call::DescribeConnections),
         method::STATUS => Ok(Call::DescribeStatus),
         method::STOP => Ok(Call::Stop),
+        method::RESTART => read().and_then(extension::restart),
         // A notification in the protocol; some clients send it as a request and wait for an answer.
         method::SESSION_CANCEL => Ok(Call::Cancel { session: read()?.session()? }),
         method::RESUME => read().and_then(extension::resume),

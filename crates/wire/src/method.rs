@@ -26,6 +26,7 @@ pub const SESSIONS: &str = "_acpd/sessions";
 pub const CONNECTIONS: &str = "_acpd/connections";
 pub const STATUS: &str = "_acpd/status";
 pub const STOP: &str = "_acpd/stop";
+pub const RESTART: &str = "_acpd/restart";
 pub const RESUME: &str = "_acpd/resume";
 pub const CANCEL: &str = "_acpd/cancel";
 pub const ANSWER: &str = "_acpd/answer";
@@ -35,12 +36,13 @@ pub const RENAME: &str = "_acpd/rename";
 pub const EXPORT: &str = "_acpd/export";
 pub const IMPORT: &str = "_acpd/import";
 pub const PERMISSIONS: &str = "_acpd/permissions";
-pub const EXTENSIONS: [&str; 14] = [
+pub const EXTENSIONS: [&str; 15] = [
     HELLO,
     SESSIONS,
     CONNECTIONS,
     STATUS,
     STOP,
+    RESTART,
     RESUME,
     CANCEL,
     ANSWER,

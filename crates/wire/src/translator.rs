@@ -161,8 +161,9 @@ impl Translator {
                 let info = acp::SessionInfoUpdate::new().title(title.clone()).updated_at(time::rfc3339(event.at));
                 vec![self.update(event, &acp::SessionUpdate::SessionInfoUpdate(info))]
             }
-            EventKind::Used { window_used, window, .. } => {
-                let usage = acp::UsageUpdate::new(*window_used, *window);
+            EventKind::Used { window_used, window, cost, .. } => {
+                let cost = cost.as_ref().map(|cost| acp::Cost::new(cost.amount, &cost.currency));
+                let usage = acp::UsageUpdate::new(*window_used, *window).cost(cost);
                 vec![self.update(event, &acp::SessionUpdate::UsageUpdate(usage))]
             }
             EventKind::Compacted { summary, .. } => vec![self.compacted(event, summary)],
@@ -203,7 +204,8 @@ impl Translator {
     }
 
     fn user_message(&mut self, event: &Event, turn: &TurnId, message: &MessageId, content: &[Content]) -> Vec<Said> {
-        self.asked = Some(message.clone());
+        // What a hook adds later in the turn is not the prompt.
+        self.asked.get_or_insert_with(|| message.clone());
         // Whoever sent a prompt shows it already; on load it has to be told.
         if event.number >= self.own_from && self.own_turn.as_ref() == Some(turn) {
             return Vec::new();

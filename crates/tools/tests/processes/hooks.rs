@@ -1,6 +1,7 @@
 //! Hooks as real commands: what they are told, and how they refuse.
 
-use acpd_tools::hooks::{Answer, Hooks, Moment};
+use acpd_tools::hooks::{Answer, Hooks};
+use domain::tool::Moment;
 use domain::{StopReason, ToolCard, ToolKind};
 use serde_json::Value;
 
@@ -8,6 +9,13 @@ use super::*;
 
 fn hooks(config: Value) -> Hooks {
     serde_json::from_value(config).unwrap()
+}
+
+async fn run(hooks: &Hooks, moment: Moment<'_>, site: &Site, settings: &Settings) -> Answer {
+    match hooks.pick(moment, site) {
+        Some(round) => round.run(site, settings).await,
+        None => Answer::default(),
+    }
 }
 
 fn card() -> ToolCard {
@@ -25,7 +33,7 @@ fn card() -> ToolCard {
 impl Bench {
     async fn before(&self, hook: Value) -> Answer {
         let settings = Settings::new(std::env::current_exe().unwrap());
-        hooks(json!({"before_tool": [hook]})).run(Moment::BeforeTool { card: &card() }, &self.site, &settings).await
+        run(&hooks(json!({"before_tool": [hook]})), Moment::BeforeTool { card: &card() }, &self.site, &settings).await
     }
 }
 
@@ -46,7 +54,7 @@ pub(super) async fn a_hook_hears_what_happens_as_json() {
         Moment::TurnEnd { reason: &reason },
     ];
     for moment in moments {
-        assert_eq!(hooks.run(moment, &bench.site, &settings).await, Answer::default());
+        assert_eq!(run(&hooks, moment, &bench.site, &settings).await, Answer::default());
     }
     let told =
         |name: &str| -> Value { serde_json::from_slice(&fs::read(bench.folder.path().join(name)).unwrap()).unwrap() };
@@ -96,7 +104,7 @@ pub(super) async fn a_guard_that_fails_has_not_agreed() {
     // Afterwards there is nothing left to guard.
     let settings = Settings::new(std::env::current_exe().unwrap());
     let hooks = hooks(json!({"turn_end": [{"command": "exit 1"}, {"command": "echo tests fail; exit 2"}]}));
-    let answer = hooks.run(Moment::TurnEnd { reason: &StopReason::EndTurn }, &bench.site, &settings).await;
+    let answer = run(&hooks, Moment::TurnEnd { reason: &StopReason::EndTurn }, &bench.site, &settings).await;
     let failures = vec!["the hook `exit 1` failed: exit status 1".to_owned()];
     assert_eq!(answer, Answer { refusal: Some("tests fail".to_owned()), failures });
 }

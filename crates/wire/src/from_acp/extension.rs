@@ -1,6 +1,7 @@
 //! The parameters of our own methods that steer sessions, read strictly: they come from our own programs.
 
 use domain::{Choice, Event, Place};
+use serde_json::Value;
 
 use super::open_session;
 use super::params::Params;
@@ -11,6 +12,14 @@ pub(super) fn resume(mut params: Params) -> Result<Call, RpcError> {
     let after = params.take("after").and_then(|after| serde_json::from_value::<(u32, u64)>(after).ok());
     let (life, number) = after.ok_or_else(|| RpcError::invalid_params("after", "Must be [life, number]"))?;
     Ok(Call::Resume { open: open_session(params)?, after: Place { life, number } })
+}
+
+pub(super) fn restart(mut params: Params) -> Result<Call, RpcError> {
+    match params.take("now") {
+        None => Ok(Call::Restart { now: false }),
+        Some(Value::Bool(now)) => Ok(Call::Restart { now }),
+        Some(_) => Err(RpcError::invalid_params("now", "Must be a boolean")),
+    }
 }
 
 pub(super) fn steer(

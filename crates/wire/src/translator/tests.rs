@@ -137,7 +137,7 @@ fn story() -> Vec<Event> {
             outcome: Outcome::denied().showing(vec![ToolContent::text("no")]).with_raw(json!({"exit": 1})),
         },
         EventKind::Planned { call: "p".into(), message: "m".into(), entries: vec![entry] },
-        EventKind::Used { usage: Usage::default(), window_used: 9, window: 100 },
+        EventKind::Used { usage: Usage::default(), window_used: 9, window: 100, cost: None },
         EventKind::Titled { title: "Hello".to_owned() },
         EventKind::Noticed { message: "n".into(), text: "the key expires soon".to_owned(), passing: false },
         EventKind::Compacted { summary: "short".to_owned(), kept_from: None },

@@ -1,0 +1,75 @@
+//! The operator's hooks: real commands that may refuse a call, comment on it, and send a turn back to work.
+
+use serde_json::{Value, json};
+use testkit::Step;
+
+use crate::project::Project;
+
+async fn hooked(hooks: Value, answers: Vec<Vec<Step>>) -> Project {
+    Project::new(json!({}), &[("a.txt", "a\n")], answers, |settings| {
+        settings.hooks = serde_json::from_value(hooks).unwrap();
+    })
+    .await
+}
+
+fn read_then_done() -> Vec<Vec<Step>> {
+    vec![vec![Step::call("read_file", json!({ "path": "a.txt" })), Step::end()], vec![Step::text("Done."), Step::end()]]
+}
+
+#[actix::test]
+async fn a_hook_denies_a_call_and_the_model_hears_why() {
+    let mut at = hooked(json!({ "before_tool": [{ "command": "echo not today; exit 2" }] }), read_then_done()).await;
+    let prompt = at.zed.prompt(&at.session, "read it").await;
+    at.zed.answer(prompt).await;
+    let transcript = at.transcript();
+    assert!(transcript.contains("results: Permission denied: not today\n"), "{transcript}");
+}
+
+#[actix::test]
+async fn a_hook_comments_on_an_outcome() {
+    let hook = json!({ "tool": "read_*", "command": "grep -q completed && echo read the style guide too; exit 2" });
+    let mut at = hooked(json!({ "after_tool": [hook] }), read_then_done()).await;
+    let prompt = at.zed.prompt(&at.session, "read it").await;
+    at.zed.answer(prompt).await;
+    let transcript = at.transcript();
+    assert!(transcript.contains("1\ta\n\n[a hook says: read the style guide too]\n"), "{transcript}");
+}
+
+#[actix::test]
+async fn a_hook_sends_a_turn_back_until_it_is_content() {
+    let hook = json!({ "command": "test -f done || { touch done; echo the tests fail; exit 2; }" });
+    let answers = vec![vec![Step::text("Done."), Step::end()], vec![Step::text("Mended."), Step::end()]];
+    let mut at = hooked(json!({ "turn_end": [hook] }), answers).await;
+    let prompt = at.zed.prompt(&at.session, "build it").await;
+    at.zed.answer(prompt).await;
+    let transcript = at.transcript();
+    let told = "model  < user: build it | agent: Done. | user: A hook did not let the turn end: the tests fail\n";
+    assert!(transcript.contains(told), "{transcript}");
+    let shown = r#""content":{"type":"text","text":"A hook did not let the turn end: the tests fail"}"#;
+    assert_eq!(transcript.matches(shown).count(), 1, "{transcript}");
+}
+
+#[actix::test]
+async fn a_hook_that_is_never_content_does_not_keep_the_turn() {
+    let answers = (0..4).map(|_| vec![Step::text("Done."), Step::end()]).collect();
+    let mut at = hooked(json!({ "turn_end": [{ "command": "echo no; exit 2" }] }), answers).await;
+    let prompt = at.zed.prompt(&at.session, "build it").await;
+    let answer = at.zed.answer(prompt).await;
+    assert_eq!(answer["result"]["stopReason"], "end_turn");
+    assert_eq!(at.scene.script.unused(), 0);
+}
+
+#[actix::test]
+async fn cancelling_does_not_wait_for_hooks() {
+    let slow = json!([{ "command": "sleep 600" }]);
+    for (hooks, begun) in
+        [(json!({ "before_tool": slow }), "tool_call_update"), (json!({ "turn_end": slow }), "agent_message_chunk")]
+    {
+        let mut at = hooked(hooks, read_then_done()).await;
+        let prompt = at.zed.prompt(&at.session, "read it").await;
+        at.zed.update(begun).await;
+        at.zed.notify("session/cancel", json!({ "sessionId": at.session })).await;
+        let answer = at.zed.answer(prompt).await;
+        assert_eq!(answer["result"]["stopReason"], "cancelled");
+    }
+}

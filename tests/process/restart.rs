@@ -1,0 +1,135 @@
+//! `ctl restart`: the daemon becomes the installed program in place, and its editors hardly notice.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::harness::{Home, Peer, finish, until};
+
+#[track_caller]
+fn goes_on(bridge: &mut Peer, session: &str) {
+    let answer = bridge.prompt(session, "list the files");
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+}
+
+#[test]
+fn a_restart_keeps_the_process_the_socket_the_sessions_and_the_bridges() {
+    let home = Home::new();
+    let daemon = home.serve();
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    goes_on(&mut bridge, &session);
+    let socket = fs::metadata(home.socket()).unwrap().ino();
+    // A socket of our own is passed on as well as one that was passed on to us.
+    for _ in 0..2 {
+        bridge.heard.clear();
+        let told = home.json(&["ctl", "restart", "--json"]);
+        assert_eq!(told["before"]["pid"], daemon.id());
+        assert_eq!(told["after"]["pid"], daemon.id());
+        assert!(told["after"]["started"].as_u64() > told["before"]["started"].as_u64(), "{told}");
+        assert_eq!(fs::metadata(home.socket()).unwrap().ino(), socket);
+        // The bridge has its session back, and its editor was told nothing.
+        let sessions = bridge.ask("session/list", json!({}));
+        assert_eq!(sessions["sessions"][0]["sessionId"], session.as_str());
+        assert!(bridge.heard.is_empty(), "{:#?}", bridge.heard);
+        goes_on(&mut bridge, &session);
+    }
+    assert_eq!(home.stdout(&["ctl", "stop"]), "stopped\n");
+    assert!(!home.socket().exists(), "after restarts, too, the daemon removes its socket");
+}
+
+#[test]
+fn a_restart_lets_running_turns_finish_and_begins_no_new_ones() {
+    let home = Home::new();
+    let daemon = home.serve();
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    let other = bridge.new_session(&home.work());
+    let prompt = bridge.start_prompt(&session, "run the command: while [ ! -e go ]; do sleep 0.01; done; echo gone");
+    let question = bridge.question();
+    bridge.allow(&question);
+    bridge.wait_for(|message| message["params"]["update"]["status"] == "in_progress");
+    let mut restart = home.acpd(&["ctl", "restart"]).spawn().unwrap();
+    let refused = until("new turns to be refused", || {
+        let answer = bridge.prompt(&other, "list the files");
+        answer.get("error").cloned()
+    });
+    assert_eq!(refused["data"]["retry"], true, "{refused}");
+    assert_eq!(restart.try_wait().unwrap(), None);
+    fs::write(home.work().join("go"), "").unwrap();
+    assert_eq!(bridge.answer(prompt)["result"]["stopReason"], "end_turn");
+    assert!(until("the restart", || restart.try_wait().unwrap()).success());
+    assert_eq!(home.json(&["ctl", "status", "--json"])["pid"], daemon.id());
+    goes_on(&mut bridge, &session);
+    goes_on(&mut bridge, &other);
+}
+
+#[test]
+fn a_restart_now_stops_running_turns_and_their_prompts_are_answered() {
+    let home = Home::new();
+    let _daemon = home.serve();
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    let prompt = bridge.start_prompt(&session, "write a.txt with hello");
+    bridge.question();
+    // Somebody who can wait does not keep somebody who cannot.
+    let mut patient = home.acpd(&["ctl", "restart"]).spawn().unwrap();
+    home.stdout(&["ctl", "restart", "--now"]);
+    assert_eq!(bridge.answer(prompt)["result"]["stopReason"], "cancelled");
+    assert!(until("the other restart", || patient.try_wait().unwrap()).success());
+    goes_on(&mut bridge, &session);
+    let log = home.stdout(&["ctl", "export", &session]);
+    assert!(log.contains("\"reason\":\"cancelled\"") && !home.work().join("a.txt").exists(), "{log}");
+    // Put away in good order, so that no life has ended.
+    assert!(!log.contains("\"event\":\"reopened\""), "{log}");
+}
+
+#[test]
+fn a_restart_runs_the_program_that_is_installed_now() {
+    let home = Home::new();
+    let installed = home.path().join("acpd");
+    fs::copy(env!("CARGO_BIN_EXE_acpd"), &installed).unwrap();
+    let mut serve = home.bare(installed.to_str().unwrap());
+    serve.arg("serve");
+    let daemon = home.start(serve);
+    let running = |pid: u32| fs::read_link(format!("/proc/{pid}/exe")).unwrap();
+    // As an installer does it: a new file under the old name.
+    let next = home.path().join("acpd.new");
+    fs::copy(env!("CARGO_BIN_EXE_acpd"), &next).unwrap();
+    fs::rename(&next, &installed).unwrap();
+    assert!(running(daemon.id()).to_string_lossy().ends_with(" (deleted)"));
+    let mut restart = Command::new(&installed);
+    restart.env_clear().env("HOME", home.path().join("home")).env("XDG_RUNTIME_DIR", home.path().join("run"));
+    restart.args(["ctl", "restart"]);
+    assert!(finish(restart).status.success());
+    assert_eq!(running(daemon.id()), installed);
+
+    // A broken installation ends nobody: the running program starts over.
+    fs::remove_file(&installed).unwrap();
+    let told = home.json(&["ctl", "restart", "--json"]);
+    assert_eq!(told["after"]["pid"], daemon.id());
+    assert!(running(daemon.id()).to_string_lossy().ends_with(" (deleted)"));
+    home.connect().initialize();
+}
+
+#[test]
+fn a_restart_keeps_a_socket_that_a_service_manager_has_made() {
+    if !crate::activation::is_installed("systemd-socket-activate") {
+        return;
+    }
+    let home = Home::new();
+    fs::create_dir(home.path().join("run/acpd")).unwrap();
+    let mut activate = home.bare("systemd-socket-activate");
+    activate.args(["--listen", home.socket().to_str().unwrap(), "--setenv=HOME", "--setenv=XDG_RUNTIME_DIR"]);
+    activate.args([env!("CARGO_BIN_EXE_acpd"), "serve"]);
+    let daemon = home.start(activate);
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    let told = home.json(&["ctl", "restart", "--json"]);
+    assert_eq!((&told["before"]["pid"], &told["after"]["pid"]), (&json!(daemon.id()), &json!(daemon.id())));
+    goes_on(&mut bridge, &session);
+    assert_eq!(home.stdout(&["ctl", "stop"]), "stopped\n");
+    assert!(home.socket().exists(), "the socket belongs to the service manager");
+}

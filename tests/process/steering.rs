@@ -1,0 +1,163 @@
+//! `ctl` as a person uses it: answering, cancelling, renaming, watching, exporting and importing sessions of others.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::harness::{Home, Peer, signal, until};
+
+/// A session that waits for permission to write a file.
+fn waiting(home: &Home) -> (Peer, String, u64) {
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    let prompt = bridge.start_prompt(&session, "write a.txt with hello");
+    bridge.question();
+    (bridge, session, prompt)
+}
+
+#[track_caller]
+fn refused(home: &Home, args: &[&str]) -> String {
+    let output = home.run(args);
+    assert_eq!(output.status.code(), Some(1), "acpd {args:?} succeeded");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_question_is_shown_and_allowed_from_elsewhere() {
+    let home = Home::new();
+    let (mut bridge, session, prompt) = waiting(&home);
+    let shown = home.stdout(&["ctl", "sessions"]);
+    let question = &home.json(&["ctl", "sessions", "--json"])["sessions"][0]["questions"][0];
+    assert!(shown.contains(question["id"].as_str().unwrap()) && shown.contains("a.txt"), "{shown}");
+    assert!(shown.contains(&format!("acpd ctl allow {session}")), "{shown}");
+    let said = home.stdout(&["ctl", "allow", &session]);
+    assert!(said.starts_with("allowed: ") && said.trim_end().ends_with(&session), "{said}");
+    assert_eq!(bridge.answer(prompt)["result"]["stopReason"], "end_turn");
+    assert!(home.work().join("a.txt").exists());
+    assert!(home.stdout(&["ctl", "export", &session]).contains("\"by\":\"acpd ctl\""));
+    assert!(refused(&home, &["ctl", "allow", &session]).contains("the session asks nothing"));
+}
+
+#[test]
+fn a_question_is_denied_for_good_from_elsewhere() {
+    let home = Home::new();
+    let (mut bridge, session, prompt) = waiting(&home);
+    assert!(refused(&home, &["ctl", "deny", &session, "q"]).contains("no open question `q`"));
+    let question = home.json(&["ctl", "sessions", "--json"])["sessions"][0]["questions"][0]["id"].clone();
+    let denied = home.json(&["ctl", "deny", &session, question.as_str().unwrap(), "--always", "--json"]);
+    assert_eq!(denied["optionId"], "reject_always");
+    bridge.answer(prompt);
+    // The same is not even asked again.
+    let again = bridge.prompt(&session, "write a.txt with hello");
+    assert_eq!(again["result"]["stopReason"], "end_turn");
+    assert!(!home.work().join("a.txt").exists());
+}
+
+#[test]
+fn a_session_is_known_by_a_part_of_its_id_and_stored_ones_are_too() {
+    let home = Home::new();
+    let mut bridge = home.bridge();
+    let first = bridge.open(&home.work());
+    let second = bridge.new_session(&home.work());
+    for session in [&first, &second] {
+        bridge.prompt(session, "list the files");
+    }
+    home.stdout(&["ctl", "close", &first]);
+    // Ids begin with the time, so that these two share their first letters.
+    assert_eq!(first[..6], second[..6]);
+    let several = refused(&home, &["ctl", "rename", &first[..6], "A title"]);
+    assert!(several.contains(&first) && several.contains(&second), "{several}");
+    home.stdout(&["ctl", "rename", &first[first.len() - 10..], "A", "title"]);
+    home.stdout(&["ctl", "close", &first]);
+    let stored = home.json(&["ctl", "sessions", "--all", "--json"]);
+    let named = stored["sessions"].as_array().unwrap().iter().find(|session| session["title"] == "A title");
+    assert_eq!(named.unwrap()["sessionId"], first.as_str());
+
+    let unknown = refused(&home, &["ctl", "delete", "nobody"]);
+    assert!(unknown.contains("no session's id begins or ends with `nobody`"), "{unknown}");
+    let whole = first.replace(|letter: char| letter != '-', "0");
+    assert!(refused(&home, &["ctl", "delete", &whole]).contains("no session's id"));
+    home.stdout(&["ctl", "delete", &first]);
+    assert!(refused(&home, &["ctl", "export", &first]).contains("no session's id"));
+}
+
+#[test]
+fn cancel_ends_what_runs_and_its_editor_hears_so() {
+    let home = Home::new();
+    let (mut bridge, session, prompt) = waiting(&home);
+    home.stdout(&["ctl", "cancel", &session]);
+    assert_eq!(bridge.answer(prompt)["result"]["stopReason"], "cancelled");
+}
+
+#[test]
+fn what_is_exported_can_be_read_by_people_and_imported() {
+    let home = Home::new();
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    fs::write(home.work().join("findme.txt"), "x").unwrap();
+    bridge.prompt(&session, "list the files");
+    let lines = home.stdout(&["ctl", "export", &session]);
+    let events: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let numbers: Vec<u64> = events.iter().map(|event| event["number"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
+
+    let file = home.path().join("log.jsonl");
+    home.stdout(&["ctl", "export", &session, "-o", file.to_str().unwrap()]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), lines);
+    let copy = home.stdout(&["ctl", "import", file.to_str().unwrap()]);
+    let copied = home.stdout(&["ctl", "export", copy.trim()]);
+    assert!(copied.starts_with(&lines), "{copied}");
+    bridge.ask("session/load", json!({ "sessionId": copy.trim(), "cwd": home.work(), "mcpServers": [] }));
+    assert_eq!(bridge.prompt(copy.trim(), "list the files")["result"]["stopReason"], "end_turn");
+
+    let text = home.stdout(&["ctl", "export", &session, "--markdown"]);
+    assert!(text.contains("## User\n\nlist the files\n\n") && text.contains("findme.txt"), "{text}");
+    fs::write(&file, text).unwrap();
+    assert!(refused(&home, &["ctl", "import", file.to_str().unwrap()]).contains("line 1 is no JSON"));
+}
+
+#[test]
+fn a_log_of_several_pages_is_exported_whole() {
+    let home = Home::new();
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    // A page has about 1 MB.
+    let long = format!("list the files\n{}", "x".repeat(700_000));
+    for _ in 0..4 {
+        bridge.prompt(&session, &long);
+    }
+    let lines = home.stdout(&["ctl", "export", &session]);
+    assert_eq!(lines.matches("\"event\":\"user_message\"").count(), 4);
+    assert_eq!(lines.matches("\"event\":\"turn_ended\"").count(), 4);
+}
+
+#[test]
+fn tail_shows_what_was_said_and_what_is_said_now_until_it_is_interrupted() {
+    let home = Home::new();
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    fs::write(home.work().join("first.txt"), "x").unwrap();
+    bridge.prompt(&session, "list the files");
+    let mut command = home.acpd(&["ctl", "tail", &session]);
+    let mut tail = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut shown = BufReader::new(tail.stdout.take().unwrap()).lines().map(Result::unwrap);
+    shown.find(|line| line.contains("first.txt")).expect("what was said before is shown");
+    fs::write(home.work().join("second.txt"), "x").unwrap();
+    bridge.prompt(&session, "list the files");
+    shown.find(|line| line.contains("second.txt")).expect("what is said now is shown");
+    let prompt = bridge.start_prompt(&session, "write a.txt with hello");
+    let mut asides = BufReader::new(tail.stderr.take().unwrap()).lines().map(Result::unwrap);
+    asides.find(|line| line.contains("> list the files")).expect("the prompt is shown");
+    asides.find(|line| line.starts_with("permission: ")).expect("the question is shown");
+    signal(tail.id(), Signal::INT);
+    let ended = until("tail to end", || tail.try_wait().unwrap());
+    assert!(ended.success());
+    // Its leaving has answered nothing.
+    assert_eq!(home.json(&["ctl", "sessions", "--json"])["sessions"][0]["state"], "waiting");
+    let question = bridge.question();
+    bridge.allow(&question);
+    bridge.answer(prompt);
+}
