@@ -32,7 +32,7 @@ pub fn assemble(places: &Places, config: &Config) -> anyhow::Result<Assembled> {
     let soon = Duration::from_millis(150);
     let store = history::Settings { cache_bytes: config.history.cache, soon };
     let store = Arc::new(Store::open(places.history(), store));
-    let stored = Arc::new(models::Accounts::new(places.state.join("keys")));
+    let stored = Arc::new(models::Accounts::new(places.keys()));
     let built_in: Vec<Arc<dyn Model>> = vec![Arc::new(Rehearsal::new())];
     let providers = Providers::new(&config.models, Some(&stored), built_in);
     let providers = Arc::new(providers.context("the configuration under [models] cannot be used")?);

@@ -25,6 +25,8 @@ pub enum Command {
     Acp(Acp),
     Ask(Ask),
     Ctl(Ctl),
+    Login(Login),
+    Logout(Logout),
 }
 
 /// Run the daemon in the foreground.
@@ -55,7 +57,31 @@ pub struct Serve {
 ///
 /// Starts the daemon if none answers, and ends when stdin does; the sessions live on in the daemon.
 #[derive(Debug, Args)]
-pub struct Acp {}
+pub struct Acp {
+    /// Store a key instead, as `acpd login` does. Editors run this in a terminal.
+    #[arg(long)]
+    pub login: bool,
+}
+
+/// Store the key of a model provider, in a file that only you can read.
+///
+/// Asks for what is not given, checks the key with the provider, and stores it.
+#[derive(Debug, Default, Args)]
+pub struct Login {
+    /// The provider, such as `anthropic`.
+    pub provider: Option<String>,
+
+    /// Store the key without asking the provider whether it is good.
+    #[arg(long)]
+    pub unchecked: bool,
+}
+
+/// Forget stored keys.
+#[derive(Debug, Args)]
+pub struct Logout {
+    /// The provider; left out, all of them.
+    pub provider: Option<String>,
+}
 
 /// Ask the agent something in the current folder.
 ///

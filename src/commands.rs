@@ -4,6 +4,7 @@
 pub mod acp;
 pub mod ask;
 pub mod ctl;
+pub mod login;
 mod screen;
 pub mod serve;
 

@@ -4,6 +4,7 @@
 //! lock, probe again, start, wait until the daemon says `ready`. The daemon is started detached: in a session of its own
 //! and as nobody's child, so that an editor that ends its children's whole tree does not end the daemon with it.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
@@ -18,6 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use wire::ext::HelloParams;
 
 use crate::lock::{Attempt, Lock};
+use crate::login_shell;
 use crate::paths::{Places, private_folder};
 use crate::socket;
 
@@ -105,6 +107,9 @@ fn start(places: &Places) -> anyhow::Result<()> {
         .arg("--socket")
         .arg(&places.socket)
         .args(["serve", "--detach"])
+        .env_clear()
+        .envs(std::env::vars_os().filter(|(name, _)| is_for_everybody(name)))
+        .env("PATH", login_shell::PATH)
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -128,6 +133,31 @@ pub fn own_program() -> anyhow::Result<PathBuf> {
     // The kernel marks the path of a program that was replaced on the disk since it started.
     let replaced = path.to_str().and_then(|path| path.strip_suffix(" (deleted)")).map(PathBuf::from);
     Ok(replaced.filter(|path| path.exists()).unwrap_or(path))
+}
+
+/// Whether a daemon that we start gets this variable. It serves other editors, too, so that it must not know what is this
+/// one's alone: keys, and what its terminal or its project has set. Each editor's own comes with its hello.
+fn is_for_everybody(name: &OsStr) -> bool {
+    const NAMES: [&str; 13] = [
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "TMPDIR",
+        "DBUS_SESSION_BUS_ADDRESS",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "RUST_BACKTRACE",
+        "CREDENTIALS_DIRECTORY",
+    ];
+    const PREFIXES: [&str; 3] = ["ACPD_", "LC_", "XDG_"];
+    let Some(name) = name.to_str() else { return false };
+    NAMES.contains(&name)
+        || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || name.to_ascii_lowercase().ends_with("_proxy")
 }
 
 fn open_log(path: &Path) -> anyhow::Result<File> {

@@ -12,6 +12,9 @@ use uuid::Uuid;
 
 use crate::paths::{Account, Places};
 
+/// Where programs are looked for before the login shell has said better.
+pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// None if the shell fails, says nothing usable, or takes too long.
@@ -28,7 +31,7 @@ pub async fn environment(places: &Places) -> Option<Environment> {
         .env("LOGNAME", &account.name)
         .env("SHELL", &account.shell)
         .env("TERM", "dumb")
-        .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("PATH", PATH)
         .current_dir(&places.home)
         .stdin(Stdio::null())
         .stderr(Stdio::null())

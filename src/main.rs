@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use acpd::cli::{Cli, Command};
+use acpd::cli::{Cli, Command, Login};
 use acpd::commands::{self, Ending};
 use acpd::paths::Places;
 use clap::Parser;
@@ -20,9 +20,12 @@ fn dispatch(cli: Cli) -> anyhow::Result<Ending> {
     let places = Places::find(cli.socket.as_deref())?;
     match cli.command {
         Command::Serve(args) => commands::serve::run(&places, &args),
+        Command::Acp(args) if args.login => commands::login::run(&places, &Login::default()),
         Command::Acp(_) => commands::acp::run(&places),
         Command::Ask(args) => commands::ask::run(&places, &args),
         Command::Ctl(args) => commands::ctl::run(&places, &args),
+        Command::Login(args) => commands::login::run(&places, &args),
+        Command::Logout(args) => commands::login::forget(&places, &args),
     }
 }
 

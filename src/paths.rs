@@ -40,6 +40,11 @@ impl Places {
         self.state.join("daemon.log")
     }
 
+    /// Where stored keys are.
+    pub fn keys(&self) -> PathBuf {
+        self.state.join("keys")
+    }
+
     pub fn history(&self) -> PathBuf {
         self.state.join("history")
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 
@@ -51,7 +51,7 @@ fn a_restart_lets_running_turns_finish_and_begins_no_new_ones() {
     let question = bridge.question();
     bridge.allow(&question);
     bridge.wait_for(|message| message["params"]["update"]["status"] == "in_progress");
-    let mut restart = home.acpd(&["ctl", "restart"]).spawn().unwrap();
+    let mut restart = home.acpd(&["ctl", "restart"]).stdout(Stdio::null()).spawn().unwrap();
     let refused = until("new turns to be refused", || {
         let answer = bridge.prompt(&other, "list the files");
         answer.get("error").cloned()
@@ -75,7 +75,7 @@ fn a_restart_now_stops_running_turns_and_their_prompts_are_answered() {
     let prompt = bridge.start_prompt(&session, "write a.txt with hello");
     bridge.question();
     // Somebody who can wait does not keep somebody who cannot.
-    let mut patient = home.acpd(&["ctl", "restart"]).spawn().unwrap();
+    let mut patient = home.acpd(&["ctl", "restart"]).stdout(Stdio::null()).spawn().unwrap();
     home.stdout(&["ctl", "restart", "--now"]);
     assert_eq!(bridge.answer(prompt)["result"]["stopReason"], "cancelled");
     assert!(until("the other restart", || patient.try_wait().unwrap()).success());

@@ -1,4 +1,5 @@
-//! `ctl stop`: asks the daemon to end, and waits until it has: its lock is free then.
+//! `ctl stop`: asks the daemon to end, and waits until it has: its lock is free then, or another daemon has it, which the
+//! bridge of an open editor has started meanwhile.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +7,7 @@ use anyhow::bail;
 use serde_json::json;
 use wire::method;
 
-use super::Visit;
+use super::{Visit, status};
 use crate::client::Message;
 use crate::launch::beside;
 use crate::lock::{Attempt, Lock};
@@ -16,6 +17,7 @@ use crate::paths::Places;
 const DEADLINE: Duration = Duration::from_secs(20);
 
 pub(super) async fn run(mut visit: Visit, places: &Places) -> anyhow::Result<()> {
+    let stopping = status::look(&mut visit).await?.pid;
     // A daemon that ends at once may not get round to the answer.
     visit.client.send(method::STOP, json!({})).await?;
     while let Some(message) = visit.client.next().await.unwrap_or(None) {
@@ -25,13 +27,21 @@ pub(super) async fn run(mut visit: Visit, places: &Places) -> anyhow::Result<()>
     }
     let deadline = Instant::now() + DEADLINE;
     let lock = beside(&places.socket, "lock");
+    let mut successor = None;
     while let Attempt::Held(holder) = Lock::attempt(&lock)? {
+        successor = holder.filter(|pid| *pid != stopping);
+        if successor.is_some() {
+            break;
+        }
         if Instant::now() > deadline {
             let holder = holder.map_or_else(|| "the daemon".to_owned(), |pid| format!("the daemon (process {pid})"));
             bail!("{holder} still runs after {} seconds", DEADLINE.as_secs());
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    visit.show(&json!({ "stopped": true }), || "stopped".to_owned());
+    visit.show(&json!({ "stopped": true, "successor": successor }), || match successor {
+        None => "stopped".to_owned(),
+        Some(pid) => format!("stopped; an open editor has started another (process {pid})"),
+    });
     Ok(())
 }

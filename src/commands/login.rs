@@ -1,0 +1,88 @@
+//! `acpd login` and `acpd logout`: a provider's key, asked for at the terminal, checked, and stored in a file that only its
+//! owner can read. The daemon finds it there with the next request.
+
+#![allow(clippy::print_stdout, reason = "this is what the user reads")]
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::sync::Arc;
+
+use anyhow::{Context, bail, ensure};
+use models::{Accounts, Providers, Rehearsal, Secret};
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+
+use crate::cli::{Login, Logout};
+use crate::commands::Ending;
+use crate::config;
+use crate::paths::{Places, private_folder};
+
+pub fn run(places: &Places, args: &Login) -> anyhow::Result<Ending> {
+    let config = config::load(&places.config, crate::launch::environment(), &[])?;
+    let accounts = accounts(places)?;
+    let providers = Providers::new(&config.models, Some(&accounts), vec![Arc::new(Rehearsal::new())])?;
+    let names = providers.names();
+    let provider = match &args.provider {
+        Some(named) => named.clone(),
+        None => ask(&format!("Provider ({}): ", names.join(", ")))?,
+    };
+    ensure!(names.contains(&provider), "there is no provider `{provider}`; there are {}", names.join(", "));
+    let key = Secret::new(ask_hidden(&format!("Key for {provider}: "))?);
+    if !args.unchecked {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let checked = runtime.block_on(providers.check(&provider, &key));
+        let models = checked.context("the key was not stored; --unchecked stores it as it is")?;
+        println!("{provider} accepts the key and offers {models} models");
+    }
+    let path = accounts.store(&provider, &key)?;
+    println!("stored in {}", path.display());
+    Ok(Ending::Done)
+}
+
+pub fn forget(places: &Places, args: &Logout) -> anyhow::Result<Ending> {
+    let accounts = accounts(places)?;
+    let names = match &args.provider {
+        Some(named) => vec![named.clone()],
+        None => accounts.names(),
+    };
+    if names.is_empty() {
+        println!("no key is stored");
+    }
+    for name in names {
+        let was_there = accounts.forget(&name)?;
+        println!("{name}: {}", if was_there { "forgotten" } else { "no key is stored" });
+    }
+    Ok(Ending::Done)
+}
+
+fn accounts(places: &Places) -> anyhow::Result<Accounts> {
+    private_folder(&places.state)?;
+    Ok(Accounts::new(places.keys()))
+}
+
+fn ask(question: &str) -> anyhow::Result<String> {
+    if io::stdin().is_terminal() {
+        eprint!("{question}");
+        io::stderr().flush()?;
+    }
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line).context("cannot read from stdin")?;
+    match line.trim() {
+        "" => bail!("nothing was given"),
+        given => Ok(given.to_owned()),
+    }
+}
+
+/// The same without showing what is typed.
+fn ask_hidden(question: &str) -> anyhow::Result<String> {
+    let stdin = io::stdin();
+    if !stdin.is_terminal() {
+        return ask(question);
+    }
+    let before = tcgetattr(&stdin).context("cannot use the terminal")?;
+    let mut hidden = before.clone();
+    hidden.local_modes.remove(LocalModes::ECHO);
+    tcsetattr(&stdin, OptionalActions::Now, &hidden).context("cannot hide what is typed")?;
+    let answer = ask(question);
+    tcsetattr(&stdin, OptionalActions::Now, &before).context("cannot show again what is typed")?;
+    eprintln!();
+    answer
+}

@@ -1,0 +1,109 @@
+//! The environment of an editor reaches its own tools and nobody else's, and keys reach no tool, no file and no log.
+
+use std::fs;
+use std::path::Path;
+
+use crate::harness::{Home, Peer};
+
+const SECRET: &str = "sk-test-3f9c1e7a5b";
+
+/// A bridge whose editor has these variables, and a session of it that asks nothing.
+fn editor(home: &Home, variables: &[(&str, &str)]) -> (Peer, String) {
+    let mut command = home.acpd(&["acp"]);
+    command.env("ACPD__SESSION__APPROVAL", "never").envs(variables.iter().copied());
+    let mut bridge = Peer::spawn(command);
+    let session = bridge.open(&home.work());
+    (bridge, session)
+}
+
+/// What a command of this session sees as its environment.
+#[track_caller]
+fn seen(home: &Home, (bridge, session): &mut (Peer, String)) -> Vec<String> {
+    let file = home.work().join("seen");
+    let _ = fs::remove_file(&file);
+    let answer = bridge.prompt(session, "run the command: env > seen");
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    fs::read_to_string(file).unwrap().lines().map(str::to_owned).collect()
+}
+
+fn path_of(seen: &[String]) -> Vec<&str> {
+    seen.iter().find_map(|line| line.strip_prefix("PATH=")).unwrap().split(':').collect()
+}
+
+#[test]
+fn two_editors_on_one_daemon_get_their_own_variables_and_path() {
+    let home = Home::new();
+    let path = std::env::var("PATH").unwrap();
+    let [a, b] = ["/only/a", "/only/b"].map(|first| format!("{first}:{path}"));
+    // The first of them starts the daemon, which must not show in what the second gets.
+    let mut first = editor(&home, &[("PATH", &a), ("FLAVOUR", "a"), ("ONLY_A", "1")]);
+    let mut second = editor(&home, &[("PATH", &b), ("FLAVOUR", "b"), ("ONLY_B", "1")]);
+    let (a, b) = (seen(&home, &mut first), seen(&home, &mut second));
+    let has = |seen: &[String], line: &str| seen.iter().any(|known| known == line);
+    assert!(has(&a, "FLAVOUR=a") && has(&a, "ONLY_A=1") && !has(&a, "ONLY_B=1"), "{a:#?}");
+    assert!(has(&b, "FLAVOUR=b") && has(&b, "ONLY_B=1") && !has(&b, "ONLY_A=1"), "{b:#?}");
+    assert!(path_of(&a)[0] == "/only/a" && !path_of(&a).contains(&"/only/b"), "{a:#?}");
+    assert!(path_of(&b)[0] == "/only/b" && !path_of(&b).contains(&"/only/a"), "{b:#?}");
+}
+
+#[test]
+fn a_session_keeps_the_environment_of_the_editor_that_opened_it() {
+    let home = Home::new();
+    let (mut first, session) = editor(&home, &[("FLAVOUR", "a")]);
+    let (mut second, _) = editor(&home, &[("FLAVOUR", "b")]);
+    let load = serde_json::json!({ "sessionId": session, "cwd": home.work(), "mcpServers": [] });
+    second.ask("session/load", load.clone());
+    let mut shared = (second, session);
+    assert!(seen(&home, &mut shared).contains(&"FLAVOUR=a".to_owned()));
+    // Back from the log it takes that of whoever attaches; `ctl` has none to give.
+    first.close_input();
+    let (mut second, session) = shared;
+    home.stdout(&["ctl", "close", &session]);
+    home.stdout(&["ctl", "rename", &session, "Brought back by ctl"]);
+    second.ask("session/load", load);
+    assert!(seen(&home, &mut (second, session)).contains(&"FLAVOUR=b".to_owned()));
+}
+
+/// Every file below a folder that has the secret in it.
+fn with_secret(folder: &Path, found: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() {
+            with_secret(&path, found);
+        } else if let Ok(bytes) = fs::read(&path)
+            && bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes())
+        {
+            found.push(path.display().to_string());
+        }
+    }
+}
+
+#[test]
+fn a_key_in_an_editors_environment_reaches_no_tool_no_file_no_log_and_no_output() {
+    let home = Home::new();
+    let keys = [("ANTHROPIC_API_KEY", SECRET), ("OPENAI_API_KEY", SECRET), ("ACPD__LOG__FILTER", "debug")];
+    let mut editor = editor(&home, &keys);
+    // With a key there is a model to be had that this test cannot reach.
+    let (bridge, session) = &mut editor;
+    bridge.ask("session/set_model", serde_json::json!({ "sessionId": session, "modelId": "rehearsal" }));
+    let seen = seen(&home, &mut editor);
+    assert!(!seen.iter().any(|line| line.contains(SECRET)), "{seen:#?}");
+    let (bridge, session) = &mut editor;
+    // Nor by a way round: the environment of whoever started the command.
+    bridge.prompt(session, "run the command: cat /proc/$PPID/environ /proc/self/environ > seen");
+    for args in [
+        &["ctl", "sessions", "--json"][..],
+        &["ctl", "connections", "--json"],
+        &["ctl", "status", "--json"],
+        &["ctl", "export", session],
+        &["ctl", "export", session, "--markdown"],
+    ] {
+        assert!(!home.stdout(args).contains(SECRET), "acpd {args:?}");
+    }
+    assert!(!bridge.heard.iter().any(|message| message.to_string().contains(SECRET)));
+    home.stdout(&["ctl", "stop"]);
+    let mut found = Vec::new();
+    with_secret(home.path(), &mut found);
+    assert!(found.is_empty(), "{found:?}");
+    assert!(fs::metadata(home.state().join("daemon.log")).unwrap().len() > 1000, "there was a log to look at");
+}
