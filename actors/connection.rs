@@ -6,6 +6,7 @@
 mod account;
 mod attachment;
 mod calls;
+mod goodbye;
 mod helping;
 mod inlet;
 mod opening;
@@ -60,6 +61,8 @@ pub(crate) struct Connection {
     bridge: Option<String>,
     environment: Arc<Environment>,
     attachments: HashMap<SessionId, Attachment>,
+    /// How many attaches there have been.
+    attaches: u64,
     /// Sessions that are being opened.
     opening: usize,
     /// Prompts that are not answered yet, by the turn they started.
@@ -85,6 +88,8 @@ enum Asked {
     Permission(SessionId, QuestionId),
     /// For a tool, which waits at the other end.
     Help(oneshot::Sender<Answered>),
+    /// To open a page; what the client says to that changes nothing.
+    Page,
 }
 
 struct PendingPrompt {
@@ -134,6 +139,7 @@ impl Connection {
             bridge: None,
             environment: Arc::default(),
             attachments: HashMap::new(),
+            attaches: 0,
             opening: 0,
             prompts: HashMap::new(),
             asked: Pending::default(),
@@ -235,7 +241,7 @@ impl Connection {
     /// A reply to a request of ours. One to a question that is settled meanwhile finds nothing and is dropped.
     fn hear(&mut self, id: &Id, result: Answered) {
         let (session, question) = match self.asked.take(id) {
-            None => return,
+            None | Some(Asked::Page) => return,
             Some(Asked::Help(tool)) => {
                 // The tool may have ended meanwhile.
                 let _ = tool.send(result);

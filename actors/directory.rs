@@ -43,17 +43,31 @@ struct Abandon(SessionId);
 pub(crate) struct Leave {
     pub(crate) id: SessionId,
     pub(crate) fate: Fate,
+    pub(crate) why: Why,
 }
+
+/// The session was not put away, because somebody came.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Stays(pub(crate) SessionId);
+
+/// A session's log is gone from the disk, or could not be removed.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Deleted(SessionId);
 
 /// Puts every session away and lets no other in.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Drain;
 
-/// A session's actor is gone.
+/// A session's actor is gone. A session that came back meanwhile is another incarnation.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Gone(pub(crate) SessionId);
+pub(crate) struct Gone {
+    pub(crate) id: SessionId,
+    pub(crate) incarnation: u64,
+}
 
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -86,6 +100,15 @@ pub(crate) struct Overview {
 pub(crate) enum Fate {
     Keep,
     Delete,
+}
+
+/// Why a session leaves memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// Somebody wants it to.
+    Wanted,
+    /// Nobody seems to want it; if somebody has come meanwhile, it stays.
+    Idle,
 }
 
 /// The daemon is stopping.
@@ -122,22 +145,24 @@ impl Drop for OpenLeave {
 /// A session in memory.
 pub(crate) struct Live {
     pub(crate) addr: Addr<Session>,
+    pub(crate) incarnation: u64,
     pub(crate) card: watch::Receiver<SessionCard>,
     /// Ends the session if the directory dies.
     pub(crate) _lead: Lead,
 }
 
 enum Entry {
-    /// Somebody has leave to bring it back.
+    /// Somebody has leave to bring it back. Whoever wants it deleted waits until it is there.
     Opening {
         waiting: Vec<Waiting>,
+        doomed: Vec<Done>,
     },
     Live(Live),
     /// Told to put itself away; whoever wants it waits until it is gone.
     Leaving {
         live: Live,
         fate: Fate,
-        done: Vec<oneshot::Sender<Result<(), HistoryError>>>,
+        done: Vec<Done>,
         waiting: Vec<Waiting>,
     },
     /// Gone from memory; its deletion is on the way to the disk.
@@ -147,6 +172,20 @@ enum Entry {
 }
 
 type Waiting = oneshot::Sender<Opening>;
+type Done = oneshot::Sender<Result<(), HistoryError>>;
+
+impl Entry {
+    fn opening() -> Self {
+        Entry::Opening { waiting: Vec::new(), doomed: Vec::new() }
+    }
+
+    fn incarnation(&self) -> Option<u64> {
+        match self {
+            Entry::Live(live) | Entry::Leaving { live, .. } => Some(live.incarnation),
+            Entry::Opening { .. } | Entry::Deleting { .. } => None,
+        }
+    }
+}
 
 pub(crate) struct Directory {
     sessions: HashMap<SessionId, Entry>,
@@ -170,27 +209,27 @@ impl Directory {
     fn reopen(&mut self, id: SessionId, waiting: Vec<Waiting>, directory: Addr<Directory>) {
         let mut waiting = waiting.into_iter();
         for first in waiting.by_ref() {
-            self.sessions.insert(id.clone(), Entry::Opening { waiting: Vec::new() });
+            self.sessions.insert(id.clone(), Entry::opening());
             // One who has given up gets its leave back by the leave's drop, which finds the others waiting.
             if first.send(self.grant(id.clone(), directory.clone())).is_ok() {
                 break;
             }
         }
-        if let Some(Entry::Opening { waiting: queue }) = self.sessions.get_mut(&id) {
+        if let Some(Entry::Opening { waiting: queue, .. }) = self.sessions.get_mut(&id) {
             queue.extend(waiting);
         }
     }
 
-    fn delete(&mut self, id: SessionId, done: Vec<oneshot::Sender<Result<(), HistoryError>>>, ctx: &Context<Self>) {
+    fn delete(&mut self, id: SessionId, done: Vec<Done>, ctx: &Context<Self>) {
         let directory = ctx.address();
-        let gone = Gone(id.clone());
+        let deleted = Deleted(id.clone());
         let receipt = Receipt::new(move |result| {
             let result = result.map(|_| ());
             for done in done {
                 // Whoever asked may have left meanwhile.
                 let _ = done.send(result.clone());
             }
-            tell(&directory, gone);
+            tell(&directory, deleted);
         });
         self.history.submit(Record { session: id, entry: Write::Delete, receipt });
     }
@@ -220,7 +259,7 @@ impl Handler<Open> for Directory {
         let (tell_opening, opening) = oneshot::channel();
         match self.sessions.get_mut(&id) {
             None => {
-                self.sessions.insert(id.clone(), Entry::Opening { waiting: Vec::new() });
+                self.sessions.insert(id.clone(), Entry::opening());
                 let leave = self.grant(id, ctx.address());
                 return Box::pin(async { Ok(leave) });
             }
@@ -228,7 +267,7 @@ impl Handler<Open> for Directory {
                 let live = Opening::Live(live.addr.clone());
                 return Box::pin(async { Ok(live) });
             }
-            Some(Entry::Opening { waiting } | Entry::Leaving { waiting, .. } | Entry::Deleting { waiting }) => {
+            Some(Entry::Opening { waiting, .. } | Entry::Leaving { waiting, .. } | Entry::Deleting { waiting }) => {
                 waiting.push(tell_opening);
             }
         }
@@ -257,10 +296,18 @@ impl Handler<Enter> for Directory {
             self.sessions.remove(&id);
             return self.finish_drain();
         }
-        if let Some(Entry::Opening { waiting }) = self.sessions.insert(id, Entry::Live(live)) {
+        let Some(Entry::Opening { waiting, doomed }) = self.sessions.remove(&id) else {
+            self.sessions.insert(id, Entry::Live(live));
+            return;
+        };
+        if doomed.is_empty() {
+            self.sessions.insert(id, Entry::Live(live));
             for waiting in waiting {
                 let _ = waiting.send(Opening::Live(addr.clone()));
             }
+        } else {
+            tell(&addr, PutAway(Why::Wanted));
+            self.sessions.insert(id, Entry::Leaving { live, fate: Fate::Delete, done: doomed, waiting });
         }
     }
 }
@@ -270,9 +317,14 @@ impl Handler<Abandon> for Directory {
 
     fn handle(&mut self, Abandon(id): Abandon, ctx: &mut Context<Self>) {
         if let Some(Entry::Opening { .. }) = self.sessions.get(&id)
-            && let Some(Entry::Opening { waiting }) = self.sessions.remove(&id)
+            && let Some(Entry::Opening { waiting, doomed }) = self.sessions.remove(&id)
         {
-            self.reopen(id, waiting, ctx.address());
+            if doomed.is_empty() {
+                self.reopen(id, waiting, ctx.address());
+            } else {
+                self.sessions.insert(id.clone(), Entry::Deleting { waiting });
+                self.delete(id, doomed, ctx);
+            }
         }
         self.finish_drain();
     }
@@ -281,28 +333,30 @@ impl Handler<Abandon> for Directory {
 impl Handler<Leave> for Directory {
     type Result = ResponseFuture<Result<(), HistoryError>>;
 
-    fn handle(&mut self, Leave { id, fate }: Leave, ctx: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, Leave { id, fate, why }: Leave, ctx: &mut Context<Self>) -> Self::Result {
         let (tell_done, done) = oneshot::channel();
         match self.sessions.remove(&id) {
             Some(Entry::Live(live)) => {
-                tell(&live.addr, PutAway);
+                tell(&live.addr, PutAway(why));
                 self.sessions.insert(id, Entry::Leaving { live, fate, done: vec![tell_done], waiting: Vec::new() });
             }
             Some(Entry::Leaving { live, fate: before, done: mut others, waiting }) => {
+                // It may be about to stay, for whose sake it was asked; this one wants it gone.
+                tell(&live.addr, PutAway(why));
                 let fate = if before == Fate::Delete { before } else { fate };
                 others.push(tell_done);
                 self.sessions.insert(id, Entry::Leaving { live, fate, done: others, waiting });
             }
-            // Being opened by somebody at this moment: it is in use, and a close of it closes nothing. A deletion takes
-            // the log away under the opener, who then finds nothing.
-            Some(opening @ Entry::Opening { .. }) => {
-                self.sessions.insert(id.clone(), opening);
+            // Being opened by somebody at this moment: it is in use, and a close of it closes nothing. A deletion waits
+            // until it is there, so that it does not come back from a log that is going.
+            Some(Entry::Opening { waiting, mut doomed }) => {
                 match fate {
                     Fate::Keep => {
                         let _ = tell_done.send(Ok(()));
                     }
-                    Fate::Delete => self.delete(id, vec![tell_done], ctx),
+                    Fate::Delete => doomed.push(tell_done),
                 }
+                self.sessions.insert(id, Entry::Opening { waiting, doomed });
             }
             Some(deleting @ Entry::Deleting { .. }) => {
                 self.sessions.insert(id, deleting);
@@ -328,10 +382,12 @@ impl Handler<Drain> for Directory {
     fn handle(&mut self, Drain: Drain, ctx: &mut Context<Self>) -> Self::Result {
         let (tell_done, done) = oneshot::channel();
         self.draining.get_or_insert_default().push(tell_done);
-        let live: Vec<SessionId> = self.sessions.keys().cloned().collect();
-        for id in live {
-            if matches!(self.sessions.get(&id), Some(Entry::Live(_))) {
-                drop(Handler::<Leave>::handle(self, Leave { id, fate: Fate::Keep }, ctx));
+        let known: Vec<SessionId> = self.sessions.keys().cloned().collect();
+        for id in known {
+            if let Some(Entry::Live(live)) = self.sessions.get(&id) {
+                // One that never had a prompt is nothing that anybody would look for.
+                let fate = if live.card.borrow().messages == 0 { Fate::Delete } else { Fate::Keep };
+                drop(Handler::<Leave>::handle(self, Leave { id, fate, why: Why::Wanted }, ctx));
             }
         }
         self.finish_drain();
@@ -344,7 +400,11 @@ impl Handler<Drain> for Directory {
 impl Handler<Gone> for Directory {
     type Result = ();
 
-    fn handle(&mut self, Gone(id): Gone, ctx: &mut Context<Self>) {
+    fn handle(&mut self, Gone { id, incarnation }: Gone, ctx: &mut Context<Self>) {
+        let is_it = self.sessions.get(&id).is_some_and(|entry| entry.incarnation() == Some(incarnation));
+        if !is_it {
+            return;
+        }
         match self.sessions.remove(&id) {
             Some(Entry::Leaving { fate: Fate::Keep, done, waiting, .. }) => {
                 for done in done {
@@ -356,17 +416,40 @@ impl Handler<Gone> for Directory {
                 self.sessions.insert(id.clone(), Entry::Deleting { waiting });
                 self.delete(id, done, ctx);
             }
-            Some(Entry::Deleting { waiting }) => self.reopen(id, waiting, ctx.address()),
-            // A late word of a session that has been replaced meanwhile changes nothing.
-            Some(opening @ Entry::Opening { .. }) => {
-                self.sessions.insert(id, opening);
-            }
-            Some(Entry::Live(live)) if live.addr.connected() => {
-                self.sessions.insert(id, Entry::Live(live));
-            }
-            Some(Entry::Live(_)) | None => {}
+            Some(Entry::Live(_) | Entry::Opening { .. } | Entry::Deleting { .. }) | None => {}
         }
         self.finish_drain();
+    }
+}
+
+impl Handler<Deleted> for Directory {
+    type Result = ();
+
+    fn handle(&mut self, Deleted(id): Deleted, ctx: &mut Context<Self>) {
+        if let Some(Entry::Deleting { .. }) = self.sessions.get(&id)
+            && let Some(Entry::Deleting { waiting }) = self.sessions.remove(&id)
+        {
+            self.reopen(id, waiting, ctx.address());
+        }
+        self.finish_drain();
+    }
+}
+
+impl Handler<Stays> for Directory {
+    type Result = ();
+
+    fn handle(&mut self, Stays(id): Stays, _: &mut Context<Self>) {
+        if let Some(Entry::Leaving { .. }) = self.sessions.get(&id)
+            && let Some(Entry::Leaving { live, done, waiting, .. }) = self.sessions.remove(&id)
+        {
+            for waiting in waiting {
+                let _ = waiting.send(Opening::Live(live.addr.clone()));
+            }
+            for done in done {
+                let _ = done.send(Ok(()));
+            }
+            self.sessions.insert(id, Entry::Live(live));
+        }
     }
 }
 

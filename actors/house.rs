@@ -28,6 +28,8 @@ struct Rooms {
     arbiters: Vec<ArbiterHandle>,
     next_arbiter: AtomicUsize,
     farewell: watch::Sender<Option<Farewell>>,
+    /// True once the daemon leaves for good. Whoever must be told holds a receiver until that is done.
+    leaving: watch::Sender<bool>,
     started: Millis,
 }
 
@@ -65,6 +67,7 @@ impl House {
             arbiters,
             next_arbiter: AtomicUsize::new(0),
             farewell: watch::Sender::new(None),
+            leaving: watch::Sender::new(false),
             started: Millis::now(),
         }));
         let rooms = Arc::downgrade(&house.0);
@@ -132,6 +135,19 @@ impl House {
             }
             tokio::time::sleep(LOOK).await;
         }
+    }
+
+    /// Tells the bridges that the daemon leaves on purpose, so that none of them brings another back by itself. Resolves
+    /// when all have been told, or after the deadline: one of them may not be reading.
+    pub async fn say_goodbye(&self, deadline: Duration) {
+        self.0.leaving.send_replace(true);
+        if tokio::time::timeout(deadline, self.0.leaving.closed()).await.is_err() {
+            tracing::debug!("some bridges were not told in time that the daemon leaves");
+        }
+    }
+
+    pub(crate) fn leaving(&self) -> watch::Receiver<bool> {
+        self.0.leaving.subscribe()
     }
 
     /// No new turns; running ones are cancelled and recorded; every session is put away clean.

@@ -9,11 +9,13 @@ mod ending;
 mod record;
 mod running;
 mod slash;
+mod undoing;
 
 use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use actix::{Actor, ActorContext, Addr, AsyncContext, Context, WeakRecipient};
+use actix::{Actor, ActorContext, Addr, AsyncContext, Context, SpawnHandle, WeakRecipient};
 use domain::card::{Activity, OpenQuestion, SessionCard};
 use domain::editor::Editor;
 use domain::state::Asked;
@@ -21,15 +23,16 @@ use domain::{Environment, Event, EventKind, Grant, SeenFiles, SessionId, Session
 use tokio::sync::watch;
 
 pub(crate) use commands::{
-    Answer, AnswerOpen, Attach, Attached, Cancel, Configure, DescribePermissions, From, Latest, Presence, Prompt,
-    PutAway, Recorded, Refused, Rename, Resubmit, Tell, Withdraw,
+    Answer, AnswerOpen, Attach, Attached, Cancel, Configure, DescribePermissions, From, Latest, Leaving, Presence,
+    Prompt, PutAway, Recorded, Refused, Rename, Resubmit, Roots, Tell, Withdraw,
 };
 pub(crate) use slash::COMMANDS;
+pub(crate) use undoing::{NotUndone, Undo};
 
 use record::Ledger;
 use running::Running;
 
-use crate::directory::{Fate, Gone, Leave};
+use crate::directory::{Fate, Gone, Leave, Stays, Why};
 use crate::historian::Historian;
 use crate::mail::{Leash, Obituary, Reach, report};
 use crate::ports::Ports;
@@ -58,7 +61,9 @@ pub(crate) struct Surroundings {
     pub(crate) ports: Ports,
     pub(crate) historian: Reach<Historian>,
     pub(crate) leave: WeakRecipient<Leave>,
+    pub(crate) stays: WeakRecipient<Stays>,
     pub(crate) gone: WeakRecipient<Gone>,
+    pub(crate) incarnation: u64,
     pub(crate) card: watch::Sender<SessionCard>,
     pub(crate) leash: Leash,
 }
@@ -68,6 +73,7 @@ pub(crate) struct Session {
     ledger: Ledger,
     ports: Ports,
     leave: WeakRecipient<Leave>,
+    stays: WeakRecipient<Stays>,
     card: watch::Sender<SessionCard>,
     /// Names of the attached clients, by the number of their attach.
     clients: HashMap<u64, String>,
@@ -85,6 +91,10 @@ pub(crate) struct Session {
     leash: Option<Leash>,
     /// Told to put itself away; no new turns.
     leaving: bool,
+    /// Runs while the session is idle with nobody attached.
+    idling: Option<SpawnHandle>,
+    /// Folders that a client named when it came; they count from the next turn on.
+    roots_wanted: Option<Vec<PathBuf>>,
     span: tracing::Span,
     _obituary: Obituary,
 }
@@ -96,12 +106,12 @@ impl Session {
 
     fn new(seed: Seed, around: Surroundings) -> Self {
         let Seed { state, copied, beginning } = seed;
-        let Surroundings { ports, historian, leave, gone, card, leash } = around;
+        let Surroundings { ports, historian, leave, stays, gone, incarnation, card, leash } = around;
         let id = state.id.clone();
         let obituary = {
             let id = id.clone();
             Obituary::new(move |_| {
-                report(&gone, Gone(id));
+                report(&gone, Gone { id, incarnation });
             })
         };
         let life = match beginning {
@@ -114,6 +124,7 @@ impl Session {
             state,
             ports,
             leave,
+            stays,
             card,
             clients: HashMap::new(),
             attaches: 0,
@@ -126,6 +137,8 @@ impl Session {
             beginning: Some(beginning),
             leash: Some(leash),
             leaving: false,
+            idling: None,
+            roots_wanted: None,
             span: tracing::info_span!(parent: None, "session", %id),
             _obituary: obituary,
         }
@@ -178,17 +191,24 @@ impl Session {
 
     /// Leaves memory after a while if nobody is attached and nothing runs.
     fn consider_leaving(&mut self, ctx: &mut Context<Self>) {
-        if self.turn.is_some() || !self.clients.is_empty() || self.leaving {
+        if let Some(idling) = self.idling.take() {
+            ctx.cancel_future(idling);
+        }
+        if self.is_used() || self.leaving {
             return;
         }
-        let seen_at = self.state.head;
-        ctx.run_later(self.ports.settings.idle_after, move |this, _| {
-            if this.turn.is_none() && this.clients.is_empty() && this.state.head == seen_at {
+        self.idling = Some(ctx.run_later(self.ports.settings.idle_after, |this, _| {
+            this.idling = None;
+            if !this.is_used() {
                 // A session that never had a prompt is nothing that anybody would look for.
                 let fate = if this.state.messages == 0 { Fate::Delete } else { Fate::Keep };
-                report(&this.leave, Leave { id: this.id().clone(), fate });
+                report(&this.leave, Leave { id: this.id().clone(), fate, why: Why::Idle });
             }
-        });
+        }));
+    }
+
+    fn is_used(&self) -> bool {
+        self.turn.is_some() || !self.clients.is_empty()
     }
 }
 
@@ -234,6 +254,7 @@ impl Actor for Session {
             self.begin(beginning, ctx);
         }
         self.publish();
+        self.consider_leaving(ctx);
         tracing::info!(parent: &self.span, "opened");
     }
 

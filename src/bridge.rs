@@ -7,7 +7,7 @@
 //!
 //! If the daemon goes away, the bridge stays: it brings a daemon back, says again who its editor is, resumes its sessions
 //! after the last event that the editor got, and what was pending is answered, by the daemon's log where that knows the
-//! answer.
+//! answer. A daemon that has said goodbye was told to leave, and is brought back by the editor's next request only.
 //!
 //! It ends when stdin does. Requests that were sent by then are given a moment to be answered, for people and programs
 //! that pipe a few lines in; the connection is not half-closed meanwhile, since the daemon detaches at end of file and
@@ -32,7 +32,8 @@ use wire::rpc::{self, Id, RpcError};
 use self::desk::Desk;
 use self::line::{Line, Way};
 use self::link::Inbox;
-use self::memory::{Verdict, owed_answer};
+use self::memory::{Verdict, answered, owed_answer};
+use self::recovery::Pace;
 use crate::paths::Places;
 
 /// How long after the end of stdin answers are still waited for.
@@ -108,15 +109,30 @@ impl Bridge {
                     self.desk.say(rpc::failure(&id, &error));
                 }
             }
+            Way::TooLong { limit } => self.refuse_long(frame, limit),
+        }
+    }
+
+    /// A request is refused here. An answer becomes one that says why it is missing, since a tool waits for it.
+    fn refuse_long(&self, frame: &Bytes, limit: usize) {
+        let error = recovery::too_long(frame.len(), limit);
+        if let Some(id) = owed_answer(frame) {
+            self.desk.say(rpc::failure(&id, &error));
+        } else if let Some(id) = answered(frame) {
+            let instead = Bytes::from(rpc::failure(&id, &error));
+            if instead.len() <= limit {
+                self.pass_on(&instead);
+            }
         }
     }
 
     /// Reads from the daemon, and brings it back whenever it has gone.
     fn copy_to_editor(&self) {
+        let mut pace = Pace::default();
         loop {
             if let Some(inbox) = self.connect() {
                 self.copy(inbox);
-                self.after_cut();
+                self.after_cut(&mut pace);
             }
         }
     }

@@ -38,6 +38,9 @@ pub use handover::Handover;
 /// How long running turns may take before a restart.
 const RESTART_PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long bridges may take to hear that the daemon leaves.
+const GOODBYE_DEADLINE: Duration = Duration::from_millis(500);
+
 /// How long sessions may take to be put away.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -93,6 +96,7 @@ pub fn run(
                 if let Some(claim) = claim {
                     claim.release();
                 }
+                house.say_goodbye(GOODBYE_DEADLINE).await;
                 Parting::Stopped
             }
             Farewell::Restart { .. } => {

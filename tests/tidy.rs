@@ -12,11 +12,12 @@ const LONGEST: usize = 500;
 const LONGEST_TEST: usize = 800;
 
 /// Every reason why a thread may sleep. A runtime's timers do for everything else.
-const SLEEPERS: [(&str, &str); 7] = [
+const SLEEPERS: [(&str, &str); 8] = [
     ("src/daemon.rs", "looks at a predecessor's lock before there is a runtime"),
     ("src/launch.rs", "looks at the start lock, in programs that have no runtime"),
     ("crates/history/src/disk.rs", "looks at sled's lock on the committer's own thread"),
     ("tests/process/daemon.rs", "measures what a daemon computes while nothing happens"),
+    ("tests/process/kills.rs", "kills a daemon at a random time"),
     ("tests/process/harness.rs", "looks at what other processes have done so far"),
     ("crates/history/tests/store/support.rs", "looks at the status of a store that opens on its own thread"),
     ("crates/history/tests/store/crash.rs", "kills a child at a random time, and holds back a flood in that child"),

@@ -4,7 +4,6 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use domain::MessageId;
 use domain::account::Login;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
 use wire::to_acp::{self, ENV_METHOD, GITHUB_METHOD};
 use wire::{Id, RpcError, method, rpc};
 
@@ -55,7 +54,7 @@ impl Connection {
             let request = Id::from_text(MessageId::new().as_str());
             self.outbox.push(&rpc::request(&request, method::ELICITATION_CREATE, &params));
             // The client's word on the elicitation changes nothing: only the login itself tells how it ended.
-            self.asked.insert(request, Asked::Help(oneshot::channel().0));
+            self.asked.insert(request, Asked::Page);
             return self.finish_login(id, Some(elicitation), done, ctx);
         }
         if let Some(attachment) = self.attachments.values().find(|attachment| !attachment.ended) {

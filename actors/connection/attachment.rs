@@ -17,10 +17,13 @@ use crate::session::{self, Attached, Presence, Session};
 /// What a cursor of this connection brought.
 pub(super) struct Sight {
     session: SessionId,
+    /// Which attach of this connection the cursor belongs to: one that was cancelled may still have its say.
+    attach: u64,
     passed: Passed,
 }
 
 pub(super) struct Attachment {
+    attach: u64,
     pub(super) addr: Addr<Session>,
     pub(super) translator: Translator,
     /// The last event that the cursor passed.
@@ -166,11 +169,13 @@ impl Connection {
             gate: self.outbox.gate(self.house.ports().settings.outbox_limit),
             next,
         };
-        let name = session.clone();
-        let cursor = ctx.add_stream(cursor.stream().map(move |passed| Sight { session: name.clone(), passed }));
+        self.attaches += 1;
+        let (name, attach) = (session.clone(), self.attaches);
+        let cursor = ctx.add_stream(cursor.stream().map(move |passed| Sight { session: name.clone(), attach, passed }));
         self.attachments.insert(
             session.clone(),
             Attachment {
+                attach,
                 addr,
                 translator,
                 seen: Place { life, number: next.saturating_sub(1) },
@@ -218,7 +223,10 @@ impl Connection {
     }
 
     pub(super) fn see(&mut self, sight: Sight, ctx: &mut Context<Self>) {
-        let Sight { session, passed } = sight;
+        let Sight { session, attach, passed } = sight;
+        if self.attachments.get(&session).is_none_or(|attachment| attachment.attach != attach) {
+            return;
+        }
         match passed {
             Passed::Events { events, unsaved } => {
                 for event in events {

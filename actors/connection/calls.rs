@@ -20,8 +20,9 @@ use wire::{Id, RpcError, Seen};
 use super::attachment::{Answering, commands};
 use super::helping::ClientEditor;
 use super::{Connection, PendingPrompt, Phase, opening};
-use crate::directory::{Describe, Fate, Leave, Overview};
+use crate::directory::{Describe, Fate, Leave, Overview, Why};
 use crate::house::{Farewell, House};
+use crate::mail::tell;
 use crate::session::{self, Attach, Attached, From, Refused, Session};
 
 type Opened = (SessionId, Addr<Session>, Attached);
@@ -40,6 +41,7 @@ impl Connection {
                 self.describe(id, ctx, |overview, house| serde_json::to_value(status(overview, house)))
             }
             Call::Steer { session, how } => self.steer(id, session, how, ctx),
+            Call::Undo { session, way } => self.undo(id, session, way, ctx),
             Call::DescribePermissions { session } => self.permissions(id, session, ctx),
             Call::Export { session, from } => self.export(id, session, from, ctx),
             Call::Import { events } => self.import(id, events, ctx),
@@ -100,11 +102,21 @@ impl Connection {
         if let (Some(mine), Some(theirs)) = (&settings.home, &hello.home)
             && mine != theirs
         {
-            let why = format!("this daemon serves {}, not {}", mine.display(), theirs.display());
-            return self.answer(&id, Err::<Value, _>(RpcError::internal(&why)), ctx);
+            let why = format!("this daemon serves the home {}, not {}", mine.display(), theirs.display());
+            let hint = "set HOME as the daemon has it; or give this home a daemon of its own with `--socket PATH`, or \
+                        ACPD_SOCKET, for it and all its clients";
+            let error = RpcError::internal(&why).with_data(serde_json::json!({ "hint": hint }));
+            return self.answer(&id, Err::<Value, _>(error), ctx);
         }
-        let result =
-            HelloResult { version: settings.version.to_owned(), pid: std::process::id(), home: settings.home.clone() };
+        let result = HelloResult {
+            version: settings.version.to_owned(),
+            pid: std::process::id(),
+            home: settings.home.clone(),
+            frame_limit: Some(settings.frame_limit),
+        };
+        if hello.bridge.is_some() && self.bridge.is_none() {
+            self.await_goodbye(ctx);
+        }
         self.bridge = hello.bridge;
         if !hello.environment.is_empty() {
             self.environment = hello.environment.into();
@@ -146,8 +158,8 @@ impl Connection {
         Err(RpcError::invalid_request(format!("{limit} sessions are open on this connection; close one first")))
     }
 
-    fn attach_as(&self, from: From, extra_roots: Option<Vec<PathBuf>>) -> Attach {
-        Attach { name: self.client_name(), from, environment: self.environment.clone(), extra_roots }
+    fn attach_as(&self, from: From) -> Attach {
+        Attach { name: self.client_name(), from, environment: self.environment.clone() }
     }
 
     fn new_session(&mut self, id: Id, new: call::NewSession, ctx: &mut Context<Self>) {
@@ -164,12 +176,10 @@ impl Connection {
             approval: settings.approval,
             model: house.ports().models.default_model(&self.whole_environment()),
         };
-        let attach = self.attach_as(From::Head, None);
+        let attach = self.attach_as(From::Head);
         let open = async move {
             check_folder(&house, "cwd", &new.cwd).await?;
-            for root in &new.extra_roots {
-                check_folder(&house, "additionalDirectories", root).await?;
-            }
+            check_folders(&house, Some(&new.extra_roots)).await?;
             let addr = opening::create(&house, &session, created);
             attach_written(session, addr, attach).await
         };
@@ -184,12 +194,14 @@ impl Connection {
             return self.answer(&id, Err::<Value, _>(error), ctx);
         }
         let house = self.house.clone();
-        let attach = self.attach_as(From::Head, fork.extra_roots);
+        let attach = self.attach_as(From::Head);
         let open = async move {
             if let Some(cwd) = &fork.cwd {
                 check_folder(&house, "cwd", cwd).await?;
             }
+            check_folders(&house, fork.extra_roots.as_deref()).await?;
             let addr = opening::fork(&house, &fork.session, &session, fork.cwd).await?;
+            set_roots(&addr, fork.extra_roots);
             attach_written(session, addr, attach).await
         };
         self.open_then(id, open, ctx, |this, id, (session, addr, attached), ctx| {
@@ -213,14 +225,16 @@ impl Connection {
             return self.answer(&id, Err::<Value, _>(error), ctx);
         }
         let house = self.house.clone();
-        let attach = self.attach_as(from, open.extra_roots);
+        let attach = self.attach_as(from);
         let opened = async move {
-            let addr = opening::open(&house, &session).await?;
-            let opened = attach_written(session, addr, attach).await?;
+            check_folders(&house, open.extra_roots.as_deref()).await?;
+            let (addr, attached) = opening::open_attached(&house, &session, &attach).await?;
             if let Some(cwd) = &open.cwd {
-                same_folder(&house, cwd, &opened.2.cwd).await?;
+                same_folder(&house, cwd, &attached.cwd).await?;
             }
-            Ok(opened)
+            attached.tail.until_written(attached.head).await.map_err(opening::unreadable)?;
+            set_roots(&addr, open.extra_roots);
+            Ok((session, addr, attached))
         };
         self.open_then(id, opened, ctx, move |this, id, (session, addr, attached), ctx| {
             let next = attached.next;
@@ -286,12 +300,17 @@ impl Connection {
         // Another client closed it meanwhile: it opens again where this one's cursor stopped.
         let house = self.house.clone();
         let session = prompt.session.clone();
-        let attach = self.attach_as(From::After(attachment.seen), None);
+        let attach = self.attach_as(From::After(attachment.seen));
         let reopen = async move {
-            let addr = opening::open(&house, &session).await?;
-            attach_written(session, addr, attach).await
+            let (addr, attached) = opening::open_attached(&house, &session, &attach).await?;
+            attached.tail.until_written(attached.head).await.map_err(opening::unreadable)?;
+            Ok((session, addr, attached))
         };
         self.open_then(id, reopen, ctx, |this, id, (session, addr, attached), ctx| {
+            if this.half_closed {
+                let error = RpcError::internal("the client's input ended before the session was open again");
+                return this.answer(&id, Err::<Value, _>(error), ctx);
+            }
             if !this.follows(&session, &addr) {
                 this.attach(&session, addr, attached, Answering::Now, ctx);
             }
@@ -379,7 +398,7 @@ impl Connection {
         ctx: &mut Context<Self>,
         then: impl FnOnce(&mut Self, SessionId, Result<(), RpcError>, &mut Context<Self>) + 'static,
     ) {
-        let left = self.house.directory().send(Leave { id: session.clone(), fate });
+        let left = self.house.directory().send(Leave { id: session.clone(), fate, why: Why::Wanted });
         ctx.spawn(left.into_actor(self).map(move |left, this, ctx| {
             let left = match left {
                 Ok(Ok(())) => Ok(()),
@@ -399,11 +418,11 @@ impl Connection {
             Ok(setting) => setting,
             Err(error) => return self.answer(&id, Err::<Value, _>(error), ctx),
         };
-        choose(&mut menu, &setting);
         let sent = attachment.addr.send(session::Configure(setting));
         let work = async move {
-            let recorded = sent.await.map_err(|_| RpcError::internal("the session is not there; load it again"))?;
-            recorded.written().await.map_err(opening::unreadable)?;
+            let set = sent.await.map_err(|_| RpcError::internal("the session is not there; load it again"))?;
+            set.recorded.written().await.map_err(opening::unreadable)?;
+            (menu.mode, menu.approval, menu.model, menu.thought) = (set.mode, set.approval, set.model, set.thought);
             Ok(match configure.answer {
                 ConfigureAnswer::Empty => json!({}),
                 ConfigureAnswer::Options => json!({ "configOptions": to_acp::config_options(&menu) }),
@@ -416,7 +435,9 @@ impl Connection {
 /// Attaches, and waits until all that the client will rest on is written.
 async fn attach_written(session: SessionId, addr: Addr<Session>, attach: Attach) -> Result<Opened, RpcError> {
     let attached = addr.send(attach).await;
-    let attached = attached.map_err(|_| RpcError::internal("the session crashed while it was opened"))?;
+    let Ok(Ok(attached)) = attached else {
+        return Err(RpcError::internal("the session crashed while it was opened"));
+    };
     attached.tail.until_written(attached.head).await.map_err(opening::unreadable)?;
     Ok((session, addr, attached))
 }
@@ -424,6 +445,20 @@ async fn attach_written(session: SessionId, addr: Addr<Session>, attach: Attach)
 async fn check_folder(house: &House, field: &str, path: &Path) -> Result<PathBuf, RpcError> {
     let resolved = house.ports().folders.resolve(path.to_owned()).await;
     resolved.map_err(|why| RpcError::invalid_params(field, &why))
+}
+
+async fn check_folders(house: &House, folders: Option<&[PathBuf]>) -> Result<(), RpcError> {
+    for folder in folders.unwrap_or_default() {
+        check_folder(house, "additionalDirectories", folder).await?;
+    }
+    Ok(())
+}
+
+/// Folders that a client named beside the working folder, which have been checked.
+fn set_roots(addr: &Addr<Session>, roots: Option<Vec<PathBuf>>) {
+    if let Some(roots) = roots {
+        tell(addr, session::Roots(roots));
+    }
 }
 
 /// Paths are compared as they are and then with their symlinks resolved; the session's folder may be gone by now.
@@ -458,15 +493,6 @@ fn setting(configure: &call::Configure, menu: &Menu) -> Result<Setting, RpcError
     setting.ok_or_else(|| {
         RpcError::invalid_params(field, &format!("unknown value `{value}` for the option `{}`", configure.option))
     })
-}
-
-fn choose(menu: &mut Menu, setting: &Setting) {
-    match setting {
-        Setting::Mode(mode) => menu.mode = *mode,
-        Setting::Approval(approval) => menu.approval = *approval,
-        Setting::Model(model) => menu.model = model.clone(),
-        Setting::ThoughtLevel(level) => menu.thought = *level,
-    }
 }
 
 fn status(overview: Overview, house: &House) -> StatusCard {

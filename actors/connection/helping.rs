@@ -27,11 +27,23 @@ pub(super) struct AskClient {
     answer: Option<oneshot::Sender<Answered>>,
 }
 
+impl Connection {
+    /// What no tool waits for any more is taken back from the client.
+    fn withdraw_abandoned(&mut self) {
+        let abandoned = |_: &Id, asked: &Asked| matches!(asked, Asked::Help(tool) if tool.is_closed());
+        for (id, _) in self.asked.take_where(abandoned) {
+            let params = serde_json::json!({ "requestId": id });
+            self.outbox.push(&rpc::notification(method::CANCEL_REQUEST, &params));
+        }
+    }
+}
+
 impl Handler<AskClient> for Connection {
     type Result = ();
 
     fn handle(&mut self, ask: AskClient, _: &mut Context<Self>) {
         let AskClient { method, params, answer } = ask;
+        self.withdraw_abandoned();
         let id = Id::from_text(QuestionId::new().as_str());
         self.outbox.push(&rpc::request(&id, method, &params));
         if let Some(answer) = answer {

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use actix::Addr;
 use domain::card::Activity;
@@ -14,10 +15,16 @@ use wire::RpcError;
 use crate::directory::{Enter, Live, Open, Opening};
 use crate::house::House;
 use crate::mail::{leash, tell};
-use crate::session::{Beginning, Seed, Session, Surroundings, describe};
+use crate::session::{Attach, Attached, Beginning, Leaving, Seed, Session, Surroundings, describe};
 
 /// How much of a log is read at a time.
 const READ: usize = 1 << 20;
+
+/// How often a session may leave just when it is opened.
+const TRIES: usize = 5;
+
+/// Numbers the actors of sessions, so that a late word of one is not taken for its successor's.
+static INCARNATIONS: AtomicU64 = AtomicU64::new(1);
 
 /// Spawns a session that nobody else can know yet, and enters it.
 pub(super) fn create(house: &House, id: &SessionId, created: EventKind) -> Addr<Session> {
@@ -30,6 +37,23 @@ pub(super) fn create(house: &House, id: &SessionId, created: EventKind) -> Addr<
     let addr = live.addr.clone();
     tell(&house.directory(), Enter { id: id.clone(), live });
     addr
+}
+
+/// The live session, or the one from the log, with this client attached. One that is just leaving is waited for.
+pub(super) async fn open_attached(
+    house: &House,
+    id: &SessionId,
+    attach: &Attach,
+) -> Result<(Addr<Session>, Attached), RpcError> {
+    for _ in 0..TRIES {
+        let addr = open(house, id).await?;
+        match addr.send(attach.clone()).await {
+            Ok(Ok(attached)) => return Ok((addr, attached)),
+            Ok(Err(Leaving)) => {}
+            Err(_) => return Err(RpcError::internal("the session crashed while it was opened")),
+        }
+    }
+    Err(RpcError::internal("the session is being put away").with_data(serde_json::json!({ "retry": true })))
 }
 
 /// The live session, or the one from the log.
@@ -56,7 +80,8 @@ async fn revive(house: &House, id: &SessionId) -> Result<Seed, RpcError> {
         return Err(RpcError::unknown_session());
     }
     state.extra_roots = meta.extra_roots;
-    let orderly = meta.clean && state.turn.is_none();
+    // A clean mark without the events before it is none.
+    let orderly = meta.clean && meta.last == state.head.number && state.turn.is_none();
     let beginning = if orderly { Beginning::Continued } else { Beginning::Repaired };
     Ok(Seed { state, copied: Vec::new(), beginning })
 }
@@ -114,6 +139,7 @@ async fn each_event(house: &House, id: &SessionId, mut take: impl FnMut(&Arc<Eve
 
 fn spawn(house: &House, seed: Seed) -> Live {
     let (lead, leash) = leash();
+    let incarnation = INCARNATIONS.fetch_add(1, Ordering::Relaxed);
     let card = watch::Sender::new(describe(&seed.state, Activity::Idle, Vec::new()));
     let card_seen = card.subscribe();
     let directory = house.directory();
@@ -121,11 +147,13 @@ fn spawn(house: &House, seed: Seed) -> Live {
         ports: house.ports().clone(),
         historian: house.historian(),
         leave: directory.clone().recipient().downgrade(),
+        stays: directory.clone().recipient().downgrade(),
         gone: directory.recipient().downgrade(),
+        incarnation,
         card,
         leash,
     };
-    Live { addr: Session::spawn(seed, around, &house.arbiter()), card: card_seen, _lead: lead }
+    Live { addr: Session::spawn(seed, around, &house.arbiter()), incarnation, card: card_seen, _lead: lead }
 }
 
 pub(super) fn unreadable(error: HistoryError) -> RpcError {

@@ -1,6 +1,7 @@
 //! What `ctl` does to sessions that it has not opened: steer, export, import.
 
 use actix::{Addr, Context, MailboxError};
+use domain::checkpoint::Way;
 use domain::{Decision, Event, EventKind, SessionId};
 use serde_json::{Value, json};
 use wire::call::Steer;
@@ -10,7 +11,7 @@ use super::{Connection, opening};
 use crate::directory::{Fate, Find};
 use crate::house::House;
 use crate::mail::tell;
-use crate::session::{self, Recorded, Session};
+use crate::session::{self, NotUndone, Recorded, Session};
 
 /// How much of a log is exported at a time.
 const PAGE: usize = 1 << 20;
@@ -34,6 +35,22 @@ impl Connection {
         self.leave(session, fate, ctx, move |this, _, left, ctx| {
             this.answer(&id, left.map(|()| json!({})), ctx);
         });
+    }
+
+    pub(super) fn undo(&mut self, id: Id, session: SessionId, way: Way, ctx: &mut Context<Self>) {
+        let house = self.house.clone();
+        let work = async move {
+            let addr = opening::open(&house, &session).await?;
+            let done = addr.send(session::Undo(way)).await;
+            match done.map_err(|_| RpcError::internal("the session is not there; try again"))? {
+                Ok(card) => serde_json::to_value(card).map_err(|error| RpcError::internal(error.to_string())),
+                Err(NotUndone::Busy) => {
+                    Err(RpcError::invalid_request("a turn is running; wait for its end, or cancel it"))
+                }
+                Err(NotUndone::Unreadable(error)) => Err(opening::unreadable(error)),
+            }
+        };
+        self.answer_later(id, work, ctx);
     }
 
     pub(super) fn permissions(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {

@@ -15,21 +15,30 @@ use domain::{
 };
 
 use super::{Session, stop};
-use crate::mail::tell;
+use crate::directory::{Stays, Why};
+use crate::mail::{report, tell};
 use crate::ports::WhenBusy;
 use crate::tail::Tail;
 
 /// A client wants to see the session.
 #[derive(Message)]
-#[rtype(result = "Attached")]
+#[rtype(result = "Result<Attached, Leaving>")]
+#[derive(Clone)]
 pub(crate) struct Attach {
     /// The client's name.
     pub(crate) name: String,
     pub(crate) from: From,
     pub(crate) environment: Arc<Environment>,
-    /// Folders beside the working folder, where the client named them.
-    pub(crate) extra_roots: Option<Vec<PathBuf>>,
 }
+
+/// The session is being put away; it can be opened again in a moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leaving;
+
+/// Folders beside the working folder that a client named; they have been checked.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Roots(pub(crate) Vec<PathBuf>);
 
 /// Where a client's cursor starts.
 #[derive(Clone, Copy, Debug)]
@@ -159,8 +168,17 @@ pub(crate) struct AnswerOpen {
 
 /// Changes a setting.
 #[derive(Message)]
-#[rtype(result = "Recorded")]
+#[rtype(result = "Configured")]
 pub(crate) struct Configure(pub(crate) Setting);
+
+/// All settings as they are then.
+pub(crate) struct Configured {
+    pub(crate) recorded: Recorded,
+    pub(crate) mode: Mode,
+    pub(crate) approval: Approval,
+    pub(crate) model: ModelId,
+    pub(crate) thought: ThoughtLevel,
+}
 
 /// What decides about the session's calls.
 #[derive(Message)]
@@ -170,7 +188,7 @@ pub(crate) struct DescribePermissions;
 /// Ends what runs, records that all is in order, and dies.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct PutAway;
+pub(crate) struct PutAway(pub(crate) Why);
 
 /// Sends what no receipt has covered to the historian again.
 #[derive(Message)]
@@ -205,22 +223,23 @@ impl Session {
 }
 
 impl Handler<Attach> for Session {
-    type Result = MessageResult<Attach>;
+    type Result = Result<Attached, Leaving>;
 
     fn handle(&mut self, attach: Attach, ctx: &mut Context<Self>) -> Self::Result {
-        let Attach { name, from, environment, extra_roots } = attach;
+        if self.leaving {
+            return Err(Leaving);
+        }
+        let Attach { name, from, environment } = attach;
         self.attaches += 1;
         self.clients.insert(self.attaches, name);
         // A client without one, such as `ctl`, leaves it to the next.
         if !environment.is_empty() {
             self.environment.get_or_insert(environment);
         }
-        if let Some(roots) = extra_roots {
-            self.state.extra_roots = roots;
-        }
         self.publish();
+        self.consider_leaving(ctx);
         let head = self.state.head.number;
-        MessageResult(Attached {
+        Ok(Attached {
             presence: Presence { session: ctx.address().downgrade(), attach: self.attaches },
             tail: self.ledger.tail.clone(),
             next: match from {
@@ -239,6 +258,14 @@ impl Handler<Attach> for Session {
             open_calls: self.state.calls.iter().map(|(id, open)| (id.clone(), open.clone())).collect(),
             open_questions: self.state.questions.clone(),
         })
+    }
+}
+
+impl Handler<Roots> for Session {
+    type Result = ();
+
+    fn handle(&mut self, Roots(roots): Roots, _: &mut Context<Self>) {
+        self.roots_wanted = Some(roots);
     }
 }
 
@@ -297,6 +324,7 @@ impl Handler<Rename> for Session {
         self.append(EventKind::Titled { title }, ctx);
         self.submit(ctx);
         self.publish();
+        self.consider_leaving(ctx);
         MessageResult(self.recorded())
     }
 }
@@ -349,7 +377,13 @@ impl Handler<Configure> for Session {
     fn handle(&mut self, Configure(setting): Configure, ctx: &mut Context<Self>) -> Self::Result {
         self.append(EventKind::Configured { setting }, ctx);
         self.publish();
-        MessageResult(self.recorded())
+        MessageResult(Configured {
+            recorded: self.recorded(),
+            mode: self.state.mode,
+            approval: self.state.approval,
+            model: self.state.model.clone(),
+            thought: self.state.thought,
+        })
     }
 }
 
@@ -374,7 +408,11 @@ impl Handler<DescribePermissions> for Session {
 impl Handler<PutAway> for Session {
     type Result = ();
 
-    fn handle(&mut self, PutAway: PutAway, ctx: &mut Context<Self>) {
+    fn handle(&mut self, PutAway(why): PutAway, ctx: &mut Context<Self>) {
+        if why == Why::Idle && self.is_used() && !self.leaving {
+            report(&self.stays, Stays(self.id().clone()));
+            return;
+        }
         if std::mem::replace(&mut self.leaving, true) {
             return;
         }

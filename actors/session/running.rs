@@ -38,6 +38,8 @@ pub(super) enum Phase {
         turn: Addr<Turn>,
         _lead: Lead,
     },
+    /// A command to us is at work, which is short and ends by itself.
+    Obeying,
     /// The turn is gone; its executors are ending. Then it ends for this reason.
     Stopping(StopReason),
 }
@@ -49,10 +51,19 @@ struct Executor {
     _lead: Lead,
 }
 
+impl Running {
+    fn new(id: TurnId, phase: Phase) -> Self {
+        Self { id, usage: Usage::default(), phase, executors: HashMap::new(), hooks: HooksAtEnd::default() }
+    }
+}
+
 impl Session {
     pub(super) fn start_turn(&mut self, prompt: Prompt, ctx: &mut Context<Self>) {
         let Prompt { turn, origin, content, message, editor } = prompt;
         self.editor = editor;
+        if let Some(roots) = self.roots_wanted.take() {
+            self.state.extra_roots = roots;
+        }
         self.append(EventKind::TurnStarted { turn: turn.clone(), origin }, ctx);
         let message = message.unwrap_or_default();
         let slash = slash::read(&content);
@@ -95,26 +106,20 @@ impl Session {
             parent: ctx.address().recipient().downgrade(),
         };
         let phase = Phase::Going { turn: Turn::new(task, leash).start(), _lead: lead };
-        self.turn = Some(Running {
-            id: turn,
-            usage: Usage::default(),
-            phase,
-            executors: HashMap::new(),
-            hooks: HooksAtEnd::default(),
-        });
+        self.turn = Some(Running::new(turn, phase));
+        self.publish();
+    }
+
+    /// A turn that needs no model, and ends when a command of the person has been carried out.
+    pub(super) fn obey_for_a_while(&mut self, turn: TurnId) {
+        self.turn = Some(Running::new(turn, Phase::Obeying));
         self.publish();
     }
 
     /// A turn that needs no model and is over as soon as it is there.
     pub(super) fn open_turn(&mut self, turn: TurnId, reason: StopReason, ctx: &mut Context<Self>) {
         let phase = Phase::Stopping(reason);
-        self.turn = Some(Running {
-            id: turn,
-            usage: Usage::default(),
-            phase,
-            executors: HashMap::new(),
-            hooks: HooksAtEnd::default(),
-        });
+        self.turn = Some(Running::new(turn, phase));
         self.end_if_stopped(ctx);
     }
 
@@ -129,7 +134,7 @@ impl Session {
     /// Ends the turn early: the model is dropped at once, the tools are told to end, and when they have the turn ends.
     pub(super) fn stop_turn(&mut self, reason: StopReason, ctx: &mut Context<Self>) {
         let Some(running) = &mut self.turn else { return };
-        if matches!(running.phase, Phase::Stopping(_)) {
+        if matches!(running.phase, Phase::Stopping(_) | Phase::Obeying) {
             return;
         }
         if reason == StopReason::Cancelled {
@@ -144,7 +149,9 @@ impl Session {
             self.state.questions.iter().map(|open| (open.question.id.clone(), open.question.call.clone())).collect();
         for (question, call) in open {
             let by = "acpd".to_owned();
-            self.append(EventKind::PermissionAnswered { question, call, decision: Decision::Cancelled, by }, ctx);
+            // When the daemon stops, nobody has said no; the record says that nobody answered.
+            let decision = if self.leaving { Decision::Unanswered } else { Decision::Cancelled };
+            self.append(EventKind::PermissionAnswered { question, call, decision, by }, ctx);
         }
         self.end_if_stopped(ctx);
     }

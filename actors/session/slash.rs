@@ -1,6 +1,7 @@
 //! Commands to acpd itself, typed as a prompt: what there is, how it is read, and what it says. The model sees none of it.
 
 use actix::Context;
+use domain::checkpoint::Way;
 use domain::event::Setting;
 use domain::{Content, EventKind, MessageId, Mode, ModelId, Payload, SessionState, StopReason, TurnId};
 
@@ -8,12 +9,14 @@ use super::Session;
 use crate::turn::Purpose;
 
 /// Name, description, and what may follow the name.
-pub(crate) const COMMANDS: [(&str, &str, Option<&str>); 5] = [
+pub(crate) const COMMANDS: [(&str, &str, Option<&str>); 7] = [
     ("help", "Show these commands", None),
     ("status", "Show the session, its model, mode and usage", None),
     ("mode", "Show or set the mode", Some("full | read-only | safe | sandbox")),
     ("model", "Show or set the model", Some("the model's id")),
     ("compact", "Replace older messages by a summary", None),
+    ("undo", "Put files back to what they were before the last turn that changed any", None),
+    ("redo", "Make the changes again that were undone last", None),
 ];
 
 #[derive(Debug, PartialEq, Eq)]
@@ -23,6 +26,7 @@ pub(super) enum Slash {
     Mode(Option<String>),
     Model(Option<String>),
     Compact,
+    Restore(Way),
 }
 
 /// A prompt is a command if its one block of text begins with the name of one.
@@ -37,6 +41,8 @@ pub(super) fn read(content: &[Content]) -> Option<Slash> {
         "mode" => Some(Slash::Mode(argument)),
         "model" => Some(Slash::Model(argument)),
         "compact" => Some(Slash::Compact),
+        "undo" => Some(Slash::Restore(Way::Undo)),
+        "redo" => Some(Slash::Restore(Way::Redo)),
         _ => None,
     }
 }
@@ -69,6 +75,7 @@ impl Session {
             Slash::Compact if self.state.conversation.messages().len() < 3 => {
                 "There is nothing to compact yet.".to_owned()
             }
+            Slash::Restore(way) => return self.restore_in_turn(turn, way, ctx),
             Slash::Compact => return self.begin_turn(turn, Purpose::Compact, after, ctx),
         };
         self.append(EventKind::Noticed { message: MessageId::new(), text: said, passing: false }, ctx);

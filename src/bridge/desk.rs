@@ -6,43 +6,41 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use anyhow::Context;
 use bytes::Bytes;
 use wire::frame::{Framing, encode};
 
-pub(super) struct Desk(Mutex<Paper>);
-
-struct Paper {
+pub(super) struct Desk {
     /// Without the buffer of `io::stdout`, which would look for line ends in everything.
-    stdout: File,
-    framing: Framing,
+    stdout: Mutex<File>,
+    /// Beside the lock, which is held for as long as an editor does not read; what it sends must get past that.
+    framing: OnceLock<Framing>,
 }
 
 impl Desk {
     pub(super) fn new() -> anyhow::Result<Self> {
         let stdout = io::stdout().as_fd().try_clone_to_owned().context("cannot use stdout")?;
-        Ok(Self(Mutex::new(Paper { stdout: stdout.into(), framing: Framing::Lines })))
+        Ok(Self { stdout: Mutex::new(stdout.into()), framing: OnceLock::new() })
     }
 
-    /// From now on this framing, once the editor has shown it.
+    /// From now on this framing, once the editor has shown it. Never waits.
     pub(super) fn speak(&self, framing: Option<Framing>) {
         if let Some(framing) = framing {
-            self.paper().framing = framing;
+            let _ = self.framing.set(framing);
         }
     }
 
     pub(super) fn deliver(&self, frames: &[Bytes]) {
-        let mut paper = self.paper();
+        let framing = self.framing.get().copied().unwrap_or(Framing::Lines);
+        // A write that panicked half-way is no worse than one that failed.
+        let mut stdout = self.stdout.lock().unwrap_or_else(PoisonError::into_inner);
         let written = match frames {
-            [one] => {
-                let bytes = encode(paper.framing, one);
-                paper.stdout.write_all(&bytes)
-            }
+            [one] => stdout.write_all(&encode(framing, one)),
             many => {
-                let bytes: Vec<u8> = many.iter().flat_map(|frame| encode(paper.framing, frame)).collect();
-                paper.stdout.write_all(&bytes)
+                let bytes: Vec<u8> = many.iter().flat_map(|frame| encode(framing, frame)).collect();
+                stdout.write_all(&bytes)
             }
         };
         if written.is_err() {
@@ -52,10 +50,5 @@ impl Desk {
 
     pub(super) fn say(&self, message: Vec<u8>) {
         self.deliver(&[message.into()]);
-    }
-
-    fn paper(&self) -> std::sync::MutexGuard<'_, Paper> {
-        // A write that panicked half-way is no worse than one that failed.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

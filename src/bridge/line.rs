@@ -10,7 +10,7 @@ use bytes::Bytes;
 use wire::rpc::{Id, RpcError};
 
 use super::link::Link;
-use super::memory::{Aftermath, Memory, Verdict};
+use super::memory::{Aftermath, Memory, Verdict, owed_answer};
 
 #[derive(Default)]
 pub(super) struct Line {
@@ -34,6 +34,12 @@ enum End {
     /// It is there and brings our sessions back, which later messages may be about; so these wait still.
     Resuming(Link),
     Up(Link),
+    /// It has said goodbye and answers what is open. New requests are for the next one, and wait.
+    Leaving(Link),
+    /// It has left in good order. The next request brings one back, and nothing else does.
+    Away {
+        wanted: bool,
+    },
     /// There is none, for this reason. The next request has it tried again.
     Down {
         error: RpcError,
@@ -41,9 +47,32 @@ enum End {
     },
 }
 
+impl State {
+    fn link(&self) -> Option<Link> {
+        match &self.end {
+            End::Up(link) | End::Resuming(link) | End::Leaving(link) => Some(link.clone()),
+            End::Reaching | End::Away { .. } | End::Down { .. } => None,
+        }
+    }
+
+    fn pass(&mut self, frame: &Bytes, link: Option<Link>) -> Way {
+        if let Some(limit) = link.as_ref().and_then(Link::frame_limit).filter(|limit| frame.len() > *limit) {
+            return Way::TooLong { limit };
+        }
+        match (self.memory.hear_editor(frame), link) {
+            (Verdict::Pass, Some(link)) => Way::Send(link),
+            (Verdict::Pass | Verdict::Drop | Verdict::Goodbye, _) => Way::Nowhere,
+        }
+    }
+}
+
 /// Where a message of the editor goes.
 pub(super) enum Way {
     Send(Link),
+    /// The daemon would hang up on a message of this length.
+    TooLong {
+        limit: usize,
+    },
     Refuse(RpcError),
     Nowhere,
 }
@@ -51,23 +80,42 @@ pub(super) enum Way {
 impl Line {
     pub(super) fn hear_editor(&self, frame: &Bytes) -> Way {
         let mut state = self.state();
-        while matches!(state.end, End::Reaching | End::Resuming(_)) {
+        loop {
+            match &mut state.end {
+                End::Reaching | End::Resuming(_) => {}
+                End::Up(link) => {
+                    let link = link.clone();
+                    return state.pass(frame, Some(link));
+                }
+                End::Leaving(_) | End::Away { .. } if owed_answer(frame).is_none() => {
+                    let link = state.link();
+                    return state.pass(frame, link);
+                }
+                End::Leaving(_) => {}
+                End::Away { wanted } => {
+                    *wanted = true;
+                    self.changed.notify_all();
+                }
+                End::Down { error, wanted } => {
+                    *wanted = true;
+                    let error = error.clone();
+                    self.changed.notify_all();
+                    return Way::Refuse(error);
+                }
+            }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        if let End::Down { error, wanted } = &mut state.end {
-            *wanted = true;
-            let error = error.clone();
-            self.changed.notify_all();
-            return Way::Refuse(error);
-        }
-        match (state.memory.hear_editor(frame), &state.end) {
-            (Verdict::Pass, End::Up(link)) => Way::Send(link.clone()),
-            (Verdict::Pass | Verdict::Drop, _) => Way::Nowhere,
         }
     }
 
     pub(super) fn hear_daemon(&self, frame: &Bytes) -> Verdict {
-        self.state().memory.hear_daemon(frame)
+        let mut state = self.state();
+        let verdict = state.memory.hear_daemon(frame);
+        if let (Verdict::Goodbye, Some(link)) = (&verdict, state.link()) {
+            state.end = End::Leaving(link);
+            state.deadline = None;
+            self.changed.notify_all();
+        }
+        verdict
     }
 
     pub(super) fn our_answer(&self, frame: &Bytes) -> Option<Vec<Id>> {
@@ -82,11 +130,21 @@ impl Line {
         self.changed.notify_all();
     }
 
+    /// The connection has ended. After a goodbye nothing is asked again, since nobody is there to ask until somebody
+    /// wants a daemon.
     pub(super) fn cut(&self) -> Aftermath {
         let mut state = self.state();
-        state.end = End::Reaching;
         state.deadline = None;
-        state.memory.cut()
+        let mut aftermath = state.memory.cut();
+        if matches!(state.end, End::Leaving(_)) {
+            aftermath.unknown.extend(state.memory.give_up());
+            aftermath.in_good_order = true;
+            state.end = End::Away { wanted: false };
+            self.changed.notify_all();
+        } else {
+            state.end = End::Reaching;
+        }
+        aftermath
     }
 
     /// What a new daemon is told before anything else; it has until `deadline` to bring the sessions back.
@@ -112,7 +170,7 @@ impl Line {
         }
     }
 
-    /// There is no daemon to be had; what waits is the caller's to answer. Returns when one is wanted again.
+    /// There is no daemon to be had; what waits is the caller's to answer.
     pub(super) fn down(&self, error: RpcError) -> Vec<Id> {
         let mut state = self.state();
         state.end = End::Down { error, wanted: false };
@@ -120,9 +178,10 @@ impl Line {
         state.memory.give_up()
     }
 
+    /// Returns when a daemon is wanted again.
     pub(super) fn wait_until_wanted(&self) {
         let mut state = self.state();
-        while !matches!(state.end, End::Down { wanted: true, .. }) {
+        while matches!(state.end, End::Down { wanted: false, .. } | End::Away { wanted: false }) {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.end = End::Reaching;

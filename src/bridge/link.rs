@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 use wire::frame::{Decoder, Framing, encode};
 use wire::method;
 use wire::rpc::{self, Id, Incoming, RpcError};
@@ -23,35 +23,41 @@ const HELLO_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Where messages for the daemon go.
 #[derive(Clone)]
-pub(super) struct Link(Arc<UnixStream>);
+pub(super) struct Link {
+    stream: Arc<UnixStream>,
+    /// The longest message that the daemon takes, if it has said so.
+    frame_limit: Option<usize>,
+}
 
 /// Where messages from the daemon come from.
 pub(super) struct Inbox {
     stream: Arc<UnixStream>,
     decoder: Decoder,
     piece: Vec<u8>,
+    /// What came together with the answer to the hello.
+    early: Vec<Bytes>,
 }
 
 impl Link {
     /// Reaches or starts the daemon and introduces this bridge.
     pub(super) fn open(places: &Places, bridge: &str) -> Result<(Link, Inbox), NoDaemon> {
         let stream = launch::reach(places).map_err(|error| NoDaemon::Failed(format!("{error:#}")))?;
-        let link = Link::over(stream);
+        let mut link = Link { stream: Arc::new(stream), frame_limit: None };
         // The daemon is the one peer that may send as much as it likes.
-        let (stream, decoder) = (link.0.clone(), Decoder::new(usize::MAX));
-        let mut inbox = Inbox { stream, decoder, piece: vec![0; READ_SIZE] };
+        let (stream, decoder) = (link.stream.clone(), Decoder::new(usize::MAX));
+        let mut inbox = Inbox { stream, decoder, piece: vec![0; READ_SIZE], early: Vec::new() };
         link.send(&hello(places, bridge));
-        inbox.hear_hello()?;
+        link.frame_limit = inbox.hear_hello()?;
         Ok((link, inbox))
     }
 
-    pub(super) fn over(stream: UnixStream) -> Self {
-        Self(Arc::new(stream))
+    pub(super) fn frame_limit(&self) -> Option<usize> {
+        self.frame_limit
     }
 
     /// A failure is not reported: the inbox sees the same end.
     pub(super) fn send(&self, bytes: &[u8]) {
-        let _ = (&*self.0).write_all(bytes);
+        let _ = (&*self.stream).write_all(bytes);
     }
 }
 
@@ -61,7 +67,7 @@ impl Inbox {
         // A timeout of zero would mean to wait for ever.
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         self.stream.set_read_timeout(left.map(|left| left.max(Duration::from_millis(1))))?;
-        let mut frames = Vec::new();
+        let mut frames = std::mem::take(&mut self.early);
         loop {
             while let Some(frame) = self.decoder.next() {
                 frames.push(frame.map_err(io::Error::other)?);
@@ -80,16 +86,22 @@ impl Inbox {
         }
     }
 
-    fn hear_hello(&mut self) -> Result<(), NoDaemon> {
+    /// What the daemon says of the messages it takes; an older one says nothing.
+    fn hear_hello(&mut self) -> Result<Option<usize>, NoDaemon> {
         let failed = |reason: &str| NoDaemon::Failed(reason.to_owned());
         let heard = self.receive(Some(Instant::now() + HELLO_DEADLINE));
         let frames = heard.map_err(|error| NoDaemon::Passing(format!("no answer to the hello: {error}")))?;
-        let frames = frames.ok_or_else(|| failed("no answer to the hello in time"))?;
-        match frames.first().map(|frame| rpc::read(frame)) {
-            Some(Incoming::Reply { result, .. }) => result.map(|_| ()).map_err(NoDaemon::Refused),
-            Some(_) => Err(failed("the hello got something else than an answer")),
+        let mut frames = frames.ok_or_else(|| failed("no answer to the hello in time"))?.into_iter();
+        let Some(first) = frames.next() else {
             // A daemon that stops closes its connections; the next one may be on its way.
-            None => Err(NoDaemon::Passing("the connection was closed".to_owned())),
+            return Err(NoDaemon::Passing("the connection was closed".to_owned()));
+        };
+        self.early = frames.collect();
+        match rpc::read(&first) {
+            Incoming::Reply { result, .. } => result.map(|said| frame_limit(said.get())).map_err(NoDaemon::Refused),
+            Incoming::Request { .. } | Incoming::Notice(_) | Incoming::Malformed(_) => {
+                Err(failed("the hello got something else than an answer"))
+            }
         }
     }
 }
@@ -120,6 +132,12 @@ impl NoDaemon {
 fn hello(places: &Places, bridge: &str) -> Bytes {
     let params = launch::introduction(places, Some(bridge.to_owned()));
     encode(Framing::Lines, &rpc::request(&Id::from_text("hello"), method::HELLO, &params))
+}
+
+/// Read by itself, since the rest of the answer may be that of another version.
+fn frame_limit(hello: &str) -> Option<usize> {
+    let said: Value = serde_json::from_str(hello).ok()?;
+    said["frameLimit"].as_u64().and_then(|limit| usize::try_from(limit).ok())
 }
 
 fn unreachable_daemon(reason: &str) -> RpcError {

@@ -33,6 +33,8 @@ struct Open {
     id: Id,
     what: What,
     frame: Bytes,
+    /// Has been sent again after a cut. It is not sent a third time: it may be what the daemon hangs up on.
+    again: bool,
 }
 
 /// What a request is, as far as it matters when its answer is lost.
@@ -64,6 +66,8 @@ struct Known {
 pub(super) enum Verdict {
     Pass,
     Drop,
+    /// The daemon is about to leave in good order. This is for the bridge alone.
+    Goodbye,
 }
 
 /// What is to be done when the daemon is gone.
@@ -73,6 +77,8 @@ pub(super) struct Aftermath {
     pub(super) withdrawn: Vec<Id>,
     /// Requests whose outcome nobody knows.
     pub(super) unknown: Vec<Id>,
+    /// The daemon had said that it would go.
+    pub(super) in_good_order: bool,
 }
 
 impl Memory {
@@ -114,7 +120,7 @@ impl Memory {
             // Prompts may be large, and are never sent again.
             let kept = !matches!(what, What::Prompts(_) | What::Effective | What::Ends(_));
             let frame = if kept { frame.clone() } else { Bytes::new() };
-            self.open.push(Open { id, what, frame });
+            self.open.push(Open { id, what, frame, again: false });
         }
         Verdict::Pass
     }
@@ -127,12 +133,19 @@ impl Memory {
         {
             known.seen = Some(place);
         }
-        let Some(id) = seen.id.and_then(|id| Id::from_raw(id).ok()) else { return Verdict::Pass };
+        let Some(id) = seen.id.and_then(|id| Id::from_raw(id).ok()) else {
+            let is_goodbye = seen.method.as_deref() == Some(method::GOODBYE);
+            return if is_goodbye { Verdict::Goodbye } else { Verdict::Pass };
+        };
         if seen.method.is_some() {
             self.asked.insert(id);
             return Verdict::Pass;
         }
-        let Some(at) = self.open.iter().position(|open| open.id == id) else { return Verdict::Drop };
+        let Some(at) = self.open.iter().position(|open| open.id == id) else {
+            // A complaint about no request in particular may be about any that waits.
+            let concerns = id == Id::null() && !self.open.is_empty();
+            return if concerns { Verdict::Pass } else { Verdict::Drop };
+        };
         let Open { what, frame: request, .. } = self.open.remove(at);
         if succeeded(frame) {
             self.learn(what, &request, seen.session.as_deref(), seen.at);
@@ -159,12 +172,12 @@ impl Memory {
         self.resuming.clear();
         let sessions = &self.sessions;
         let hopeless = |open: &mut Open| match &open.what {
-            What::Harmless | What::Loads(_) => false,
+            What::Harmless | What::Loads(_) => open.again,
             What::Prompts(session) => !sessions.contains_key(session),
             What::Opens | What::Ends(_) | What::Effective => true,
         };
         let unknown = self.open.extract_if(.., hopeless).map(|open| open.id).collect();
-        Aftermath { withdrawn, unknown }
+        Aftermath { withdrawn, unknown, in_good_order: false }
     }
 
     /// What a new daemon is told first: who we are, where we were, and what is still to be answered.
@@ -176,8 +189,10 @@ impl Memory {
             let id = Id::from_text(&format!("{OURS}initialize"));
             messages.push(rpc::request(&id, method::INITIALIZE, &params(initialize)));
         }
-        let again = self.open.iter().filter(|open| !open.frame.is_empty());
-        messages.extend(again.map(|open| open.frame.to_vec()));
+        for open in self.open.iter_mut().filter(|open| !open.frame.is_empty()) {
+            open.again = true;
+            messages.push(open.frame.to_vec());
+        }
         for (session, known) in &self.sessions {
             self.requests += 1;
             self.resuming.insert(self.requests, session.clone());
@@ -248,6 +263,12 @@ pub(super) fn owed_answer(frame: &[u8]) -> Option<Id> {
         (None, _) if seen.is_reply => None,
         (None, _) => Some(Id::null()),
     }
+}
+
+/// The id of the request that this message answers, if it answers one.
+pub(super) fn answered(frame: &[u8]) -> Option<Id> {
+    let seen = glance(frame).filter(|seen| seen.is_reply)?;
+    Id::from_raw(seen.id?).ok()
 }
 
 fn succeeded(reply: &[u8]) -> bool {
@@ -345,6 +366,27 @@ mod tests {
         assert_eq!(raw(&memory.cut().unknown), ["4", "5"]);
         let methods: Vec<Value> = introduction(&mut memory).iter().map(|message| message["method"].clone()).collect();
         assert_eq!(methods, ["initialize", "session/list", "session/load", "_acpd/resume"]);
+    }
+
+    #[test]
+    fn what_was_sent_again_in_vain_is_refused_at_the_next_cut() {
+        let mut memory = with_session();
+        memory.hear_editor(&request(3, "session/list", json!({})));
+        memory.hear_editor(&request(4, "session/load", json!({ "sessionId": "t" })));
+        assert!(memory.cut().unknown.is_empty());
+        assert_eq!(introduction(&mut memory).len(), 4);
+        assert_eq!(raw(&memory.cut().unknown), ["3", "4"]);
+        assert_eq!(introduction(&mut memory).len(), 2);
+    }
+
+    #[test]
+    fn a_complaint_about_no_request_in_particular_reaches_an_editor_that_waits() {
+        let mut memory = with_session();
+        let complaint = frame(json!({ "id": null, "error": { "code": -32600, "message": "too long" } }));
+        assert_eq!(memory.hear_daemon(&complaint), Verdict::Drop);
+        memory.hear_editor(&request(3, "session/list", json!({})));
+        assert_eq!(memory.hear_daemon(&complaint), Verdict::Pass);
+        assert!(!memory.is_quiet(), "the request itself is still to be answered");
     }
 
     #[test]

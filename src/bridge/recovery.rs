@@ -1,5 +1,7 @@
 //! Reaching a daemon, at first and again: what the editor is told meanwhile, and what the daemon is told first.
 
+use std::collections::VecDeque;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,6 +22,26 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Between two tries, at first; doubled with each.
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// So many connections that ended without a goodbye within `PACE` are too many to be tried again at once.
+const ENDS: usize = 5;
+const PACE: Duration = Duration::from_secs(5);
+
+/// How long a daemon that hangs up on us again and again is left alone.
+const REST: Duration = Duration::from_secs(2);
+
+/// When the last connections ended.
+#[derive(Default)]
+pub(super) struct Pace(VecDeque<Instant>);
+
+impl Pace {
+    /// Another has ended; true if that happens too often.
+    fn is_too_fast(&mut self, now: Instant) -> bool {
+        self.0.push_back(now);
+        self.0.retain(|end| now.duration_since(*end) < PACE);
+        self.0.len() > ENDS
+    }
+}
 
 impl Bridge {
     /// Connects, with everything said that the daemon must know. None if that was given up; by then somebody wants a
@@ -55,19 +77,42 @@ impl Bridge {
         }
     }
 
-    /// The daemon is gone: its questions are withdrawn, and what nobody can know any more is refused.
-    pub(super) fn after_cut(&self) {
-        let Aftermath { withdrawn, unknown } = self.line.cut();
+    /// The daemon is gone: its questions are withdrawn, and what nobody can know any more is refused. Returns when one
+    /// may be wanted again.
+    pub(super) fn after_cut(&self, pace: &mut Pace) {
+        let Aftermath { withdrawn, unknown, in_good_order } = self.line.cut();
         for id in withdrawn {
             self.desk.say(rpc::notification(method::CANCEL_REQUEST, &json!({ "requestId": id })));
         }
         self.refuse(unknown, &gone());
+        if !in_good_order && pace.is_too_fast(Instant::now()) {
+            let error = hangs_up(&self.places.daemon_log());
+            self.refuse(self.line.down(error.clone()), &error);
+            self.line.note_delivery();
+            thread::sleep(REST);
+        }
         self.line.note_delivery();
+        self.line.wait_until_wanted();
     }
 }
 
 fn gone() -> RpcError {
     RpcError::internal("The daemon went away before it answered").with_data(json!({ "retry": true }))
+}
+
+fn hangs_up(log: &Path) -> RpcError {
+    RpcError::internal("The acpd daemon ends every connection").with_data(json!({
+        "retry": true,
+        "hint": format!("its log says why: {}, or `journalctl --user --unit acpd`", log.display()),
+    }))
+}
+
+pub(super) fn too_long(length: usize, limit: usize) -> RpcError {
+    RpcError::invalid_request("The message is longer than the daemon takes").with_data(json!({
+        "length": length,
+        "limit": limit,
+        "hint": "`limits.frame` in the daemon's configuration sets the limit",
+    }))
 }
 
 /// The prompt did not reach the log, so nothing has come of it.
@@ -77,4 +122,19 @@ pub(super) fn not_recorded() -> RpcError {
 
 pub(super) fn too_late() -> RpcError {
     RpcError::internal("The daemon went away and is taking long to come back").with_data(json!({ "retry": true }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_ends_in_a_short_time_are_too_many_and_the_same_number_over_a_day_is_not() {
+        let start = Instant::now();
+        let (mut fast, mut slow) = (Pace::default(), Pace::default());
+        let after = |milliseconds| start + Duration::from_millis(milliseconds);
+        let too_fast: Vec<bool> = (0..7).map(|end| fast.is_too_fast(after(end * 100))).collect();
+        assert_eq!(too_fast, [false, false, false, false, false, true, true]);
+        assert!(!(0..100).any(|end| slow.is_too_fast(after(end * 2_000))));
+    }
 }

@@ -40,7 +40,7 @@ async fn a_key_in_the_environment_authenticates_and_a_missing_one_is_named() {
         zed    > 2 authenticate {"methodId":"env"}
         zed    < 2 error {"code":-32000,"message":"Authentication required","data":{"missing":["SCRIPT_KEY"],"advice":"set one of these variables in the environment that your editor is started from"}}
         zed    > 3 _acpd/hello {"version":"0","environment":{"SCRIPT_KEY":"secret"}}
-        zed    < 3 = {"version":"0.1.0","pid":"..."}
+        zed    < 3 = {"version":"0.1.0","pid":"...","frameLimit":67108864}
         zed    > 4 authenticate {"authMethodId":"env"}
         zed    < 4 = {}
         zed    > 5 authenticate {"methodId":"terminal"}

@@ -26,7 +26,9 @@ async fn commands_are_answered_without_the_model_and_it_does_not_see_them() {
         - `/status`: Show the session, its model, mode and usage
         - `/mode [full | read-only | safe | sandbox]`: Show or set the mode
         - `/model [the model's id]`: Show or set the model
-        - `/compact`: Replace older messages by a summary"},"messageId":"#2"}
+        - `/compact`: Replace older messages by a summary
+        - `/undo`: Put files back to what they were before the last turn that changed any
+        - `/redo`: Make the changes again that were undone last"},"messageId":"#2"}
         zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
         zed    > 4 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"/mode"}]}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"The mode is `full`. There are `full`, `read-only`, `safe`, `sandbox`."},"messageId":"#4"}

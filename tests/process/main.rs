@@ -14,6 +14,7 @@ mod crash;
 mod ctl;
 mod daemon;
 mod environment;
+mod kills;
 mod recovery;
 mod restart;
 mod sdk;

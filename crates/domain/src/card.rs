@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::Restored;
 use crate::history::StoreStatus;
 use crate::permission::RuleTexts;
 use crate::{
@@ -82,6 +83,13 @@ pub struct Remembered {
     /// What it covers, in words.
     pub what: String,
     pub grant: Grant,
+}
+
+/// What an undo or redo did. Without files there was nothing to do.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UndoCard {
+    pub files: Vec<Restored>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

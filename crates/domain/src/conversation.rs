@@ -1,9 +1,11 @@
 //! What the model sees of a session: the log folded into messages.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::checkpoint::Way;
 use crate::tool::{OutcomeKind, UPDATE_PLAN};
 use crate::{CallId, Content, Event, EventKind, MessageId, Outcome};
 
@@ -71,6 +73,10 @@ impl Conversation {
                 let input = serde_json::json!({ "entries": entries });
                 self.add_call(message, call, UPDATE_PLAN, input);
                 self.add_result(call, &Outcome::completed("The plan is updated."));
+            }
+            EventKind::Restored { files, .. } if files.is_empty() => {}
+            EventKind::Restored { message, way, files, .. } => {
+                self.push(Message::User { id: message.clone(), content: vec![Content::text(restored(*way, files))] });
             }
             EventKind::Compacted { summary, kept_from } => self.compact(summary, kept_from.as_ref()),
             EventKind::Created { .. }
@@ -162,6 +168,15 @@ impl Conversation {
             content: vec![Content::text(format!("What happened so far, in short:\n\n{summary}"))],
         });
         self.messages.extend(tail);
+    }
+}
+
+/// The model would otherwise go on from files that are not there any more.
+fn restored(way: Way, files: &[PathBuf]) -> String {
+    let files: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
+    match way {
+        Way::Undo => format!("[The user has undone your changes to {}.]", files.join(", ")),
+        Way::Redo => format!("[The user has made your changes to {} again.]", files.join(", ")),
     }
 }
 

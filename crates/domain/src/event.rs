@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::checkpoint::Way;
 use crate::{
     Approval, CallId, Content, Cost, Decision, MessageId, Mode, ModelId, Origin, Outcome, Place, PlanEntry, Question,
     QuestionId, StopReason, ThoughtLevel, ToolCard, ToolContent, TurnId, Usage,
@@ -135,6 +136,13 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         passing: bool,
     },
+    /// The person put files back to what they were before a turn, or to what it had made of them.
+    Restored {
+        message: MessageId,
+        turn: TurnId,
+        way: Way,
+        files: Vec<PathBuf>,
+    },
     TurnEnded {
         turn: TurnId,
         /// As in its start, so that whoever comes back later can be answered from this event alone.
@@ -213,6 +221,7 @@ impl EventKind {
             | Self::ToolCalled { .. }
             | Self::PermissionAnswered { .. }
             | Self::Configured { .. }
+            | Self::Restored { .. }
             | Self::Compacted { .. } => Durability::Written,
             Self::TurnStarted { .. }
             | Self::UserMessage { .. }
@@ -246,6 +255,7 @@ impl EventKind {
             | Self::PermissionAnswered { .. }
             | Self::ToolStarted { .. }
             | Self::Configured { .. }
+            | Self::Restored { .. }
             | Self::Used { .. }
             | Self::TurnEnded { .. } => 0,
         }

@@ -6,6 +6,7 @@
 pub mod account;
 pub mod briefing;
 pub mod card;
+pub mod checkpoint;
 pub mod client;
 pub mod content;
 pub mod conversation;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use crate::checkpoint::Checkpoints;
 use crate::conversation::Conversation;
 use crate::event::Setting;
 use crate::history::SessionMeta;
@@ -36,6 +37,8 @@ pub struct SessionState {
     pub turn: Option<OpenTurn>,
     /// Calls that have no outcome yet.
     pub calls: BTreeMap<CallId, OpenCall>,
+    /// The turns whose changes to files can be undone or redone.
+    pub checkpoints: Checkpoints,
     /// The questions that nobody has answered, oldest first.
     pub questions: Vec<Asked>,
     /// The place of the last event; number 0 before the first.
@@ -86,6 +89,7 @@ impl SessionState {
             messages: 0,
             turn: None,
             calls: BTreeMap::new(),
+            checkpoints: Checkpoints::default(),
             questions: Vec::new(),
             head: Place { life: 1, number: 0 },
             past_lives: Vec::new(),
@@ -124,9 +128,13 @@ impl SessionState {
                     open.started = true;
                 }
             }
-            EventKind::ToolEnded { call, .. } => {
+            EventKind::ToolEnded { call, outcome } => {
                 self.calls.remove(call);
+                if let Some(open) = &self.turn {
+                    self.checkpoints.note(&open.id, event.number, outcome);
+                }
             }
+            EventKind::Restored { turn, way, .. } => self.checkpoints.restored(turn, *way),
             EventKind::Configured { setting } => self.configure(setting),
             EventKind::Titled { title } => self.title = Some(title.clone()),
             EventKind::Used { usage, window_used, cost, .. } => {

@@ -7,6 +7,7 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::checkpoint::{Restore, Restored};
 use crate::permission::RuleTexts;
 use crate::{Access, ConnectionId, Mode, SessionId, Site, StopReason, TurnId, Verdict};
 
@@ -231,6 +232,13 @@ pub trait Toolbox: Send + Sync + 'static {
     /// that runs.
     fn consult(&self, _moment: Moment<'_>, _site: &Arc<Site>) -> Option<BoxFuture<'static, Option<String>>> {
         None
+    }
+
+    /// Puts files back, each only if it holds what is expected; the others are left, with a reason.
+    fn restore(&self, steps: Vec<Restore>, _site: Arc<Site>) -> BoxFuture<'static, Vec<Restored>> {
+        let left = Some("these tools keep no files".to_owned());
+        let left = steps.into_iter().map(|step| Restored { path: step.path, left: left.clone() }).collect();
+        Box::pin(std::future::ready(left))
     }
 
     /// The turn was cancelled: what its calls left running in the background is ended. Returns at once; everybody is

@@ -1,5 +1,5 @@
 //! A bench of tools whose behaviour a test can predict:
-//! `look` reads and needs no permission; `touch` asks first; `wait` runs until it is cancelled; `crash` panics while it runs and
+//! `look` reads and needs no permission; `where` says what the roots are; `touch` asks first; `wait` runs until it is cancelled; `crash` panics while it runs and
 //! `crash_early` while it is planned; `refuse` cannot be planned; `deaf` ignores cancellation.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub struct Bench {
     pub(crate) transcript: Transcript,
 }
 
-const TOOLS: [&str; 7] = ["look", "touch", "wait", "crash", "crash_early", "refuse", "deaf"];
+const TOOLS: [&str; 8] = ["where", "look", "touch", "wait", "crash", "crash_early", "refuse", "deaf"];
 
 impl Toolbox for Bench {
     fn offer(&self, mode: Mode) -> Vec<ToolSpec> {
@@ -35,7 +35,7 @@ impl Toolbox for Bench {
         let transcript = self.transcript.clone();
         Box::pin(async move {
             let kind = match request.tool.as_str() {
-                "look" => ToolKind::Read,
+                "look" | "where" => ToolKind::Read,
                 "touch" => ToolKind::Edit,
                 "wait" | "deaf" | "crash" => ToolKind::Execute,
                 "crash_early" => panic!("the tool was told to crash"),
@@ -58,13 +58,15 @@ impl Toolbox for Bench {
                 preview: Vec::new(),
                 access,
             };
-            Ok(Box::new(Piece { card, transcript }) as Box<dyn Job>)
+            let roots = site.roots().map(|root| root.display().to_string()).collect::<Vec<_>>().join(" ");
+            Ok(Box::new(Piece { card, roots, transcript }) as Box<dyn Job>)
         })
     }
 }
 
 struct Piece {
     card: ToolCard,
+    roots: String,
     transcript: Transcript,
 }
 
@@ -84,6 +86,7 @@ impl Job for Piece {
                     Outcome::cancelled()
                 }
                 "deaf" => std::future::pending().await,
+                "where" => Outcome::completed(self.roots),
                 "crash" => panic!("the tool was told to crash"),
                 _ => Outcome::completed(format!("{} done", self.card.tool)),
             }

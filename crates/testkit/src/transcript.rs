@@ -72,11 +72,15 @@ fn shorten(result: &Value) -> Value {
     result
 }
 
-/// An update without what is for machines; of the options only what is chosen.
+/// An update without what is for machines; of the options only what is chosen, and of the commands that there are some,
+/// since `/help` shows them.
 fn without_meta(update: &Value) -> Value {
     let mut update = update.clone();
     if let Some(fields) = update.as_object_mut() {
         fields.remove("_meta");
+    }
+    if let Some(commands) = update.get_mut("availableCommands") {
+        *commands = Value::from("...");
     }
     if let Some(Value::Array(options)) = update.get_mut("configOptions") {
         for option in options {

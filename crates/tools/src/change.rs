@@ -56,7 +56,7 @@ impl Subject {
 }
 
 /// Hooks and configuration in there are commands in disguise, and editing files is not leave to run commands.
-fn refuse_git(spot: &Spot) -> Result<(), Refused> {
+pub(crate) fn refuse_git(spot: &Spot) -> Result<(), Refused> {
     if spot.real.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git")) {
         return Err(Refused(format!("{} is git's own; file tools do not change it, use git commands", spot.shown)));
     }
@@ -131,7 +131,10 @@ fn diff(path: &Path, old: Option<&[u8]>, new: &str) -> Vec<ToolContent> {
         let text = format!("{}: {was} become {}; too large to show", path.display(), size(new.len() as u64));
         return vec![ToolContent::text(text)];
     }
-    let old = old.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    let Ok(old) = old.map(|bytes| String::from_utf8(bytes.to_owned())).transpose() else {
+        // Half of a diff that is a guess would be taken for what can be put back.
+        return vec![ToolContent::text(format!("{}: what is not UTF-8 text becomes\n{new}", path.display()))];
+    };
     vec![ToolContent::Diff { path: path.to_owned(), old, new: new.to_owned() }]
 }
 

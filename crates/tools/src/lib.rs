@@ -23,6 +23,7 @@ mod job;
 mod list_files;
 mod read_file;
 pub mod registry;
+mod restore;
 pub mod rules;
 pub mod run;
 mod stat;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::checkpoint::{Restore, Restored};
 use domain::permission::RuleTexts;
 use domain::tool::{Job, Moment, Refusal, ToolRequest, ToolSpec, Toolbox};
 use domain::{Mode, SessionId, Site, ToolCard, ToolKind, TurnId, Verdict};
@@ -18,7 +19,7 @@ use crate::hooks::Hooks;
 use crate::rules::Permissions;
 use crate::tool::{Call, Refused, Tool};
 use crate::{
-    bash, bash_output, bash_stop, edit_file, glob, grep, input, list_files, read_file, update_plan, web_fetch,
+    bash, bash_output, bash_stop, edit_file, glob, grep, input, list_files, read_file, restore, update_plan, web_fetch,
     write_file,
 };
 
@@ -149,6 +150,17 @@ impl Toolbox for Registry {
             }
             answer.refusal
         }))
+    }
+
+    fn restore(&self, steps: Vec<Restore>, site: Arc<Site>) -> BoxFuture<'static, Vec<Restored>> {
+        Box::pin(async move {
+            let paths: Vec<PathBuf> = steps.iter().map(|step| step.path.clone()).collect();
+            let restored = tokio::task::spawn_blocking(move || restore::all(steps, &site)).await;
+            restored.unwrap_or_else(|_| {
+                let left = Some("putting it back failed; this is a defect of acpd".to_owned());
+                paths.into_iter().map(|path| Restored { path, left: left.clone() }).collect()
+            })
+        })
     }
 
     fn cancel_turn(&self, session: &SessionId, turn: &TurnId) {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use domain::checkpoint::Way;
 use domain::{Choice, ClientInfo, Content, Environment, Event, MessageId, Place, QuestionId, SessionId};
 use serde_json::Value;
 
@@ -53,6 +54,11 @@ pub enum Call {
     /// `_acpd/import`: a new session with this log.
     Import {
         events: Vec<Event>,
+    },
+    /// `_acpd/undo`: puts files back to what they were before the last turn that changed any, or forth again.
+    Undo {
+        session: SessionId,
+        way: Way,
     },
     /// `_acpd/permissions`: what decides about a session's calls.
     DescribePermissions {

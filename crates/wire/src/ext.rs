@@ -27,6 +27,9 @@ pub struct HelloResult {
     pub pid: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<PathBuf>,
+    /// Bytes of one message, at most. An older daemon does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame_limit: Option<usize>,
 }
 
 /// `_acpd/restart`: the daemon becomes the installed program.

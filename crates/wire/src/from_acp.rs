@@ -58,6 +58,7 @@ pub fn call(method: &str, params: Option<&RawValue>) -> Result<Call, RpcError> {
         method::DELETE => extension::steer(read()?, |_| Ok(Steer::Delete)),
         method::RENAME => extension::steer(read()?, extension::rename),
         method::EXPORT => read().and_then(extension::export),
+        method::UNDO => read().and_then(extension::undo),
         method::PERMISSIONS => Ok(Call::DescribePermissions { session: read()?.session()? }),
         method::IMPORT => read().and_then(extension::import),
         _ => Err(RpcError::method_not_found(method)),

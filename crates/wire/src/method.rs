@@ -36,7 +36,8 @@ pub const RENAME: &str = "_acpd/rename";
 pub const EXPORT: &str = "_acpd/export";
 pub const IMPORT: &str = "_acpd/import";
 pub const PERMISSIONS: &str = "_acpd/permissions";
-pub const EXTENSIONS: [&str; 15] = [
+pub const UNDO: &str = "_acpd/undo";
+pub const EXTENSIONS: [&str; 16] = [
     HELLO,
     SESSIONS,
     CONNECTIONS,
@@ -52,6 +53,7 @@ pub const EXTENSIONS: [&str; 15] = [
     EXPORT,
     IMPORT,
     PERMISSIONS,
+    UNDO,
 ];
 
 // Notifications of a client.
@@ -59,6 +61,10 @@ pub const SESSION_CANCEL: &str = "session/cancel";
 
 // Both ways: a notification that withdraws a request.
 pub const CANCEL_REQUEST: &str = "$/cancel_request";
+
+// What we send to a bridge.
+/// The daemon leaves because it was told to; see `docs/protocol.md`.
+pub const GOODBYE: &str = "_acpd/goodbye";
 
 // What we send to a client.
 pub const SESSION_UPDATE: &str = "session/update";

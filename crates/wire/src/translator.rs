@@ -179,7 +179,8 @@ impl Translator {
                 self.menu.model = model.clone();
                 Vec::new()
             }
-            EventKind::Reopened | EventKind::ResponseSealed { .. } => Vec::new(),
+            // What was done is said in words beside it.
+            EventKind::Restored { .. } | EventKind::Reopened | EventKind::ResponseSealed { .. } => Vec::new(),
         }
     }
 

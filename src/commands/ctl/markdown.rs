@@ -103,6 +103,7 @@ fn told(kind: &EventKind) -> Option<String> {
         | EventKind::ToolProgressed { .. }
         | EventKind::ToolEnded { .. }
         | EventKind::Configured { .. }
+        | EventKind::Restored { .. }
         | EventKind::Used { .. } => return None,
     })
 }

@@ -1,5 +1,5 @@
-//! `ctl stop`: asks the daemon to end, and waits until it has: its lock is free then, or another daemon has it, which the
-//! bridge of an open editor has started meanwhile.
+//! `ctl stop`: asks the daemon to end, and waits until it has: its lock is free then, or another daemon has it, because an
+//! editor asked for something meanwhile.
 
 use std::time::{Duration, Instant};
 
@@ -27,10 +27,8 @@ pub(super) async fn run(mut visit: Visit, places: &Places) -> anyhow::Result<()>
     }
     let deadline = Instant::now() + DEADLINE;
     let lock = beside(&places.socket, "lock");
-    let mut successor = None;
     while let Attempt::Held(holder) = Lock::attempt(&lock)? {
-        successor = holder.filter(|pid| *pid != stopping);
-        if successor.is_some() {
+        if holder.is_some_and(|pid| pid != stopping) {
             break;
         }
         if Instant::now() > deadline {
@@ -39,9 +37,6 @@ pub(super) async fn run(mut visit: Visit, places: &Places) -> anyhow::Result<()>
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    visit.show(&json!({ "stopped": true, "successor": successor }), || match successor {
-        None => "stopped".to_owned(),
-        Some(pid) => format!("stopped; an open editor has started another (process {pid})"),
-    });
+    visit.show(&json!({ "stopped": true }), || "stopped".to_owned());
     Ok(())
 }

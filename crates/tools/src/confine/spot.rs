@@ -129,6 +129,14 @@ impl Spot {
         Ok(())
     }
 
+    /// Removes a file that still holds what is expected.
+    pub(crate) fn remove(&self, expected: Fingerprint) -> Result<(), Denial> {
+        let (folder, name) = self.folder_for_writing()?;
+        self.check_unchanged(&folder, &name, Some(expected))?;
+        rustix::fs::unlinkat(&folder, &name, AtFlags::empty())
+            .map_err(|error| Denial::io("removing", &self.shown, error))
+    }
+
     /// The folders on the way to a file that is to be created.
     pub(crate) fn make_folders(&self) -> Result<(), Denial> {
         self.folder_for_writing().map(|_| ())

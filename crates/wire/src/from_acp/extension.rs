@@ -1,5 +1,6 @@
 //! The parameters of our own methods that steer sessions, read strictly: they come from our own programs.
 
+use domain::checkpoint::Way;
 use domain::{Choice, Event, Place};
 use serde_json::Value;
 
@@ -52,4 +53,13 @@ pub(super) fn import(mut params: Params) -> Result<Call, RpcError> {
     let events: Vec<Event> =
         serde_json::from_value(events).map_err(|error| RpcError::invalid_params("events", &error.to_string()))?;
     Ok(Call::Import { events })
+}
+
+pub(super) fn undo(mut params: Params) -> Result<Call, RpcError> {
+    let way = match params.take("redo") {
+        None | Some(Value::Bool(false)) => Way::Undo,
+        Some(Value::Bool(true)) => Way::Redo,
+        Some(_) => return Err(RpcError::invalid_params("redo", "Must be a boolean")),
+    };
+    Ok(Call::Undo { session: params.session()?, way })
 }

@@ -1,0 +1,33 @@
+//! Puts files back to an earlier content, inside the roots, and only where they still hold what is expected.
+
+use domain::Site;
+use domain::checkpoint::{Restore, Restored};
+
+use crate::change::refuse_git;
+use crate::confine::Roots;
+use crate::tool::Refused;
+use crate::{document, fingerprint};
+
+/// Blocks, so it must not run on the thread of an actor.
+pub(crate) fn all(steps: Vec<Restore>, site: &Site) -> Vec<Restored> {
+    let one = |step: Restore| {
+        let left = one(&step, site).err().map(|Refused(reason)| reason);
+        Restored { path: step.path, left }
+    };
+    steps.into_iter().map(one).collect()
+}
+
+fn one(step: &Restore, site: &Site) -> Result<(), Refused> {
+    let spot = Roots::open(site)?.find(&step.path.to_string_lossy())?;
+    refuse_git(&spot)?;
+    let now = if spot.is_missing() { None } else { Some(document::read(&spot, site)?.bytes) };
+    if now.as_deref() != step.from.as_deref().map(str::as_bytes) {
+        return Err(Refused("it was changed since".to_owned()));
+    }
+    let expected = now.as_deref().map(fingerprint::of);
+    match (&step.to, expected) {
+        (Some(text), expected) => document::replace(&spot, site, text, expected),
+        (None, Some(expected)) => Ok(spot.remove(expected)?),
+        (None, None) => Ok(()),
+    }
+}

@@ -1,0 +1,118 @@
+//! Undo: files that a turn changed are put back, and forth again, and nobody else's work is lost.
+
+use std::fs;
+
+use expect_test::expect;
+use serde_json::json;
+use testkit::Step;
+
+use crate::project::Project;
+
+/// One turn that changes `a.txt` twice and creates `b.txt`, and then answers that are text alone.
+async fn changed(more: Vec<Vec<Step>>) -> Project {
+    tokio::time::pause();
+    let edit =
+        |old: &str, new: &str| Step::call("edit_file", json!({ "path": "a.txt", "old_text": old, "new_text": new }));
+    let mut answers = vec![
+        vec![Step::call("read_file", json!({ "path": "a.txt" })), Step::end()],
+        vec![edit("one", "two"), edit("two", "three"), Step::end()],
+        vec![Step::call("write_file", json!({ "path": "b.txt", "content": "b\n" })), Step::end()],
+        vec![Step::text("Done."), Step::end()],
+    ];
+    answers.extend(more);
+    let mut at = Project::new(json!({}), &[("a.txt", "one\n")], answers, |_| {}).await;
+    at.configure("approval", "never").await;
+    at.ask("change them").await;
+    assert_eq!((at.text("a.txt").as_str(), at.text("b.txt").as_str()), ("three\n", "b\n"));
+    at.transcript();
+    at
+}
+
+impl Project {
+    async fn ask(&mut self, text: &str) {
+        let prompt = self.zed.prompt(&self.session, text).await;
+        self.zed.answer(prompt).await;
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.folder.path().join(name).exists()
+    }
+}
+
+#[actix::test]
+async fn what_a_turn_changed_is_undone_and_done_again_and_the_model_hears_of_it() {
+    let mut at = changed(vec![vec![Step::text("I see."), Step::end()]]).await;
+    at.ask("/undo").await;
+    assert_eq!((at.text("a.txt").as_str(), at.has("b.txt")), ("one\n", false));
+    at.ask("/undo").await;
+    at.ask("/redo").await;
+    assert_eq!((at.text("a.txt").as_str(), at.text("b.txt").as_str()), ("three\n", "b\n"));
+    at.ask("/redo").await;
+    at.ask("/undo").await;
+    at.ask("well?").await;
+    expect![[r##"
+        zed    > 5 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"/undo"}]}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"- `DIR/a.txt` is as it was before\n- `DIR/b.txt` is as it was before"},"messageId":"#8"}
+        zed    < 5 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#9"}}}
+        zed    > 6 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"/undo"}]}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"There is nothing to undo."},"messageId":"#10"}
+        zed    < 6 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#11"}}}
+        zed    > 7 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"/redo"}]}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"- `DIR/a.txt` is changed again\n- `DIR/b.txt` is changed again"},"messageId":"#12"}
+        zed    < 7 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#13"}}}
+        zed    > 8 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"/redo"}]}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"There is nothing to redo."},"messageId":"#14"}
+        zed    < 8 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#15"}}}
+        zed    > 9 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"/undo"}]}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"- `DIR/a.txt` is as it was before\n- `DIR/b.txt` is as it was before"},"messageId":"#16"}
+        zed    < 9 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#17"}}}
+        zed    > 10 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"well?"}]}
+        model  < user: change them | agent: [read_file] | results:      1	one
+         | agent: [edit_file] [edit_file] | results: Replaced 1 occurrence in a.txt (+1 -1 lines)., Replaced 1 occurrence in a.txt (+1 -1 lines). | agent: [write_file] | results: Created b.txt (+1 -0 lines). | agent: Done. | user: [The user has undone your changes to DIR/a.txt, DIR/b.txt.] | user: [The user has made your changes to DIR/a.txt, DIR/b.txt again.] | user: [The user has undone your changes to DIR/a.txt, DIR/b.txt.] | user: well?
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"I see."},"messageId":"#18"}
+        zed    < 10 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#19"}}}
+    "##]].assert_eq(&at.transcript());
+}
+
+#[actix::test]
+async fn a_file_that_was_changed_by_hand_since_is_left_and_named() {
+    let mut at = changed(Vec::new()).await;
+    fs::write(at.folder.path().join("a.txt"), "mine\n").unwrap();
+    at.ask("/undo").await;
+    assert_eq!((at.text("a.txt").as_str(), at.has("b.txt")), ("mine\n", false));
+    let transcript = at.transcript();
+    assert!(transcript.contains("`DIR/a.txt` is left as it is: it was changed since"), "{transcript}");
+}
+
+#[actix::test]
+async fn ctl_undoes_what_a_session_did_before_it_was_closed_but_not_while_it_works() {
+    let mut at = changed(vec![vec![Step::Hold]]).await;
+    let mut ctl = at.scene.client("ctl");
+    at.zed.call("session/close", json!({ "sessionId": at.session })).await;
+    at.transcript();
+    ctl.call("_acpd/undo", json!({ "sessionId": at.session })).await;
+    assert_eq!((at.text("a.txt").as_str(), at.has("b.txt")), ("one\n", false));
+    ctl.call("_acpd/undo", json!({ "sessionId": at.session, "redo": true })).await;
+    assert_eq!((at.text("a.txt").as_str(), at.has("b.txt")), ("three\n", true));
+    ctl.call("_acpd/undo", json!({ "sessionId": at.session, "redo": true })).await;
+    ctl.call("_acpd/undo", json!({ "sessionId": at.session, "redo": "yes" })).await;
+    let load = json!({ "sessionId": at.session, "cwd": at.folder.path(), "mcpServers": [] });
+    let told = at.transcript();
+    at.zed.call("session/load", load).await;
+    at.zed.prompt(&at.session, "go on").await;
+    at.scene.script.until_held(1).await;
+    at.transcript();
+    ctl.call("_acpd/undo", json!({ "sessionId": at.session })).await;
+    expect![[r##"
+        ctl    > 1 _acpd/undo {"sessionId":"#1"}
+        ctl    < 1 = {"files":[{"path":"DIR/a.txt"},{"path":"DIR/b.txt"}]}
+        ctl    > 2 _acpd/undo {"sessionId":"#1","redo":true}
+        ctl    < 2 = {"files":[{"path":"DIR/a.txt"},{"path":"DIR/b.txt"}]}
+        ctl    > 3 _acpd/undo {"sessionId":"#1","redo":true}
+        ctl    < 3 = {"files":[]}
+        ctl    > 4 _acpd/undo {"sessionId":"#1","redo":"yes"}
+        ctl    < 4 error {"code":-32602,"message":"Invalid params","data":{"redo":"Must be a boolean"}}
+        ctl    > 5 _acpd/undo {"sessionId":"#1"}
+        ctl    < 5 error {"code":-32600,"message":"a turn is running; wait for its end, or cancel it"}
+    "##]].assert_eq(&(told + &at.transcript()));
+}

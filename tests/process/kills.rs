@@ -1,0 +1,112 @@
+//! A daemon under a stream of prompts from several clients is killed at random instants, again and again, and each time
+//! everything that it had acknowledged is there, once, in order, and closed.
+//!
+//! `ACPD_KILLS` makes the run longer (`just crash`), and `ACPD_SEED` another one. The figures are told at the end.
+
+mod client;
+mod log;
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use self::client::Client;
+use self::log::Tally;
+use crate::harness::{Home, until};
+
+const CLIENTS: usize = 4;
+
+/// After so many kills a client begins another session, so that no log gets too long to be read every time.
+const KILLS_A_SESSION: usize = 8;
+
+/// A daemon is killed this long after all clients are at work, at most; and this long after its start where it is killed
+/// while it still brings sessions back.
+const LATEST: Duration = Duration::from_millis(400);
+const EARLY: Duration = Duration::from_millis(60);
+
+/// Random numbers that are the same for the same seed (xorshift).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: Duration) -> Duration {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        let limit = u64::try_from(limit.as_micros()).unwrap();
+        Duration::from_micros(self.0 % limit)
+    }
+
+    fn one_in(&mut self, many: u64) -> bool {
+        self.below(Duration::from_micros(many)).is_zero()
+    }
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().map_or(default, |text| text.parse().expect("a number"))
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_doubled_or_left_open_however_often_the_daemon_is_killed() {
+    let kills = usize::try_from(number("ACPD_KILLS", 15)).unwrap();
+    let seed = number("ACPD_SEED", 0x9e37_79b9);
+    let mut dice = Dice(seed);
+    let home = Home::new();
+    let mut clients: Vec<Client> = (0..CLIENTS).map(|index| Client::new(&home, index)).collect();
+    let (mut tally, mut slowest, begun) = (Tally::default(), Duration::ZERO, Instant::now());
+    for kill in 1..=kills {
+        if kill % KILLS_A_SESSION == 0 {
+            clients.iter_mut().for_each(Client::forget);
+        }
+        let early = dice.one_in(5);
+        let wait = dice.below(if early { EARLY } else { LATEST });
+        let started = Instant::now();
+        let mut daemon = serve(&home);
+        let at_work = Barrier::new(CLIENTS + 1);
+        thread::scope(|scope| {
+            let running: Vec<_> = clients
+                .iter_mut()
+                .map(|client| {
+                    let at_work = &at_work;
+                    scope.spawn(move || {
+                        let tally = if early { Some(Tally::default()) } else { client.return_and_check() };
+                        at_work.wait();
+                        client.work(early);
+                        tally.expect("the daemon hung up before it was killed")
+                    })
+                })
+                .collect();
+            at_work.wait();
+            if !early {
+                slowest = slowest.max(started.elapsed());
+            }
+            thread::sleep(wait);
+            daemon.send(Signal::KILL);
+            daemon.wait();
+            running.into_iter().for_each(|client| tally += client.join().expect("the client found it in order"));
+        });
+    }
+    let _daemon = serve(&home);
+    for client in &mut clients {
+        tally += client.return_and_check().expect("the daemon is there");
+    }
+    let prompts: usize = clients.iter().map(|client| client.acknowledged).sum();
+    assert!(prompts > kills, "the daemon had something to do");
+    eprintln!(
+        "{kills} kills (seed {seed}) in {:.0?}: {prompts} prompts acknowledged, none lost; {} were under way at a kill, of \
+         which {} are recorded as interrupted; {} events read; all sessions back and checked after {slowest:.1?} at the most",
+        begun.elapsed(),
+        tally.under_way,
+        tally.interrupted,
+        tally.events,
+    );
+}
+
+fn serve(home: &Home) -> crate::harness::Daemon {
+    // What the killed one has left behind is gone with its control pipes.
+    until("the lock to be free", || home.daemon().is_none().then_some(()));
+    let mut command = home.acpd(&["serve"]);
+    command.env("ACPD__SESSION__APPROVAL", "never").env("ACPD__LOG__FILTER", "warn");
+    home.start(command)
+}

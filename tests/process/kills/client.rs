@@ -1,0 +1,148 @@
+//! One client of the daemon that is killed: it prompts without a pause, and remembers what it was told.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+
+use serde_json::{Value, json};
+
+use super::log::{self, Tally};
+use crate::harness::{DEADLINE, Home};
+
+pub(super) struct Client<'a> {
+    home: &'a Home,
+    index: usize,
+    prompts: usize,
+    pub(super) acknowledged: usize,
+    memory: Memory,
+    pipe: Option<Pipe>,
+}
+
+/// What it knows of its session.
+#[derive(Default)]
+pub(super) struct Memory {
+    pub(super) session: Option<String>,
+    /// In the order in which they were sent; each has a word that no other has.
+    pub(super) sent: Vec<Sent>,
+    /// How far each tool call was seen to come.
+    pub(super) calls: BTreeMap<String, String>,
+}
+
+pub(super) struct Sent {
+    pub(super) word: String,
+    /// What the agent was heard to say in this turn.
+    pub(super) heard: String,
+    pub(super) answered: bool,
+}
+
+struct Pipe {
+    reader: BufReader<UnixStream>,
+    writer: UnixStream,
+    requests: u64,
+}
+
+impl<'a> Client<'a> {
+    pub(super) fn new(home: &'a Home, index: usize) -> Self {
+        Self { home, index, prompts: 0, acknowledged: 0, memory: Memory::default(), pipe: None }
+    }
+
+    /// Begins another session next time.
+    pub(super) fn forget(&mut self) {
+        self.memory = Memory::default();
+    }
+
+    /// Connects, brings its session back, which repairs it, and looks whether all is there. None if the daemon is gone.
+    pub(super) fn return_and_check(&mut self) -> Option<Tally> {
+        self.connect()?;
+        let Some(session) = &self.memory.session else { return Some(Tally::default()) };
+        let exported = self.home.stdout(&["ctl", "export", session]);
+        let effects = std::fs::read_to_string(self.home.work().join(self.file())).unwrap_or_default();
+        Some(log::check(&self.memory, &exported, &effects))
+    }
+
+    /// Prompts until the daemon is gone.
+    pub(super) fn work(&mut self, connect_first: bool) {
+        if !connect_first || self.connect().is_some() {
+            while self.prompt().is_some() {}
+        }
+        self.pipe = None;
+    }
+
+    fn connect(&mut self) -> Option<()> {
+        let stream = UnixStream::connect(self.home.socket()).ok()?;
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        let reader = BufReader::new(stream.try_clone().unwrap());
+        self.pipe = Some(Pipe { reader, writer: stream, requests: 0 });
+        self.ask("initialize", json!({ "protocolVersion": 1 }), |_| {})?;
+        match self.memory.session.clone() {
+            Some(session) => {
+                self.ask("session/load", json!({ "sessionId": session }), |_| {})?;
+            }
+            None => {
+                let opened = self.ask("session/new", json!({ "cwd": self.home.work(), "mcpServers": [] }), |_| {})?;
+                self.memory.session = Some(opened["sessionId"].as_str().unwrap().to_owned());
+            }
+        }
+        Some(())
+    }
+
+    fn file(&self) -> String {
+        format!("effects-{}", self.index)
+    }
+
+    fn prompt(&mut self) -> Option<()> {
+        self.prompts += 1;
+        let word = format!("word-{}-{}.", self.index, self.prompts);
+        let text = format!("run the command: echo {word} | tee -a {}", self.file());
+        self.memory.sent.push(Sent { word, heard: String::new(), answered: false });
+        let params = json!({ "sessionId": self.memory.session, "prompt": [{ "type": "text", "text": text }] });
+        let (mut heard, mut calls) = (String::new(), BTreeMap::new());
+        let answer = self.ask("session/prompt", params, |message| {
+            let update = &message["params"]["update"];
+            if update["sessionUpdate"] == "agent_message_chunk" {
+                heard.push_str(update["content"]["text"].as_str().unwrap());
+            }
+            if let (Some(call), Some(status)) = (update["toolCallId"].as_str(), update["status"].as_str()) {
+                calls.insert(call.to_owned(), status.to_owned());
+            }
+        });
+        self.memory.calls.append(&mut calls);
+        let sent = self.memory.sent.last_mut().unwrap();
+        sent.heard = heard;
+        assert_eq!(answer?["stopReason"], "end_turn");
+        sent.answered = true;
+        self.acknowledged += 1;
+        Some(())
+    }
+
+    /// None if the daemon hung up before it answered.
+    fn ask(&mut self, method: &str, params: Value, mut told: impl FnMut(&Value)) -> Option<Value> {
+        let pipe = self.pipe.as_mut()?;
+        pipe.requests += 1;
+        let id = pipe.requests;
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        pipe.writer.write_all(format!("{request}\n").as_bytes()).ok()?;
+        loop {
+            let mut message = pipe.read()?;
+            if message["id"] == id && message.get("method").is_none() {
+                assert_eq!(message.get("error"), None, "{method} was refused");
+                return Some(message["result"].take());
+            }
+            told(&message);
+        }
+    }
+}
+
+impl Pipe {
+    fn read(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        match self.reader.read_line(&mut line) {
+            Ok(0) => None,
+            // A kill in the middle of a write leaves half a line.
+            Ok(_) if !line.ends_with('\n') => None,
+            Ok(_) => Some(serde_json::from_str(&line).unwrap()),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("waited in vain for the daemon"),
+            Err(_) => None,
+        }
+    }
+}
