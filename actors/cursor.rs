@@ -105,3 +105,6 @@ fn join_text(events: Vec<Arc<Event>>) -> Vec<Arc<Event>> {
     }
     joined
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@
 
 mod commands;
 mod ending;
+mod news;
 mod record;
 mod running;
 mod slash;

@@ -36,12 +36,14 @@ pub fn assemble(places: &Places, config: &Config) -> anyhow::Result<Assembled> {
     let built_in: Vec<Arc<dyn Model>> = vec![Arc::new(Rehearsal::new())];
     let providers = Providers::new(&config.models, Some(&stored), built_in);
     let providers = Arc::new(providers.context("the configuration under [models] cannot be used")?);
-    let base = Arc::new(BaseEnvironment::new(launch::environment().collect()));
+    let base = Arc::new(BaseEnvironment::new(launch::base_environment().collect()));
     providers.warm(&base.get());
     let mut tool_settings = tools::Settings::new(runner());
+    tool_settings.owner = launch::owner(places);
     tool_settings.hidden_variables.extend(providers.key_variables());
     tool_settings.permissions = config.permissions.clone();
     tool_settings.hooks = config.hooks.clone();
+    tool_settings.notify = config.notify.clone();
     let ports = Ports {
         models: providers.clone(),
         toolbox: Arc::new(Registry::new(tool_settings)),
@@ -62,7 +64,7 @@ pub fn assemble(places: &Places, config: &Config) -> anyhow::Result<Assembled> {
             outbox_limit: config.limits.outbox,
             strict: config.protocol.strict,
             version: env!("CARGO_PKG_VERSION"),
-            home: Some(places.home.clone()),
+            home: Some(launch::home(places)),
             base: base.clone(),
             ..Settings::default()
         },
@@ -71,7 +73,7 @@ pub fn assemble(places: &Places, config: &Config) -> anyhow::Result<Assembled> {
 }
 
 /// The program under which tools run: this very one, also after another was installed in its place.
-fn runner() -> PathBuf {
+pub fn runner() -> PathBuf {
     let running = Path::new("/proc/self/exe");
     if running.exists() { running.to_owned() } else { launch::own_program().unwrap_or_else(|_| "acpd".into()) }
 }

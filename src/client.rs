@@ -162,6 +162,8 @@ fn read(frame: &[u8]) -> anyhow::Result<Message> {
     }
     match rpc::read(frame) {
         Incoming::Reply { id, result } => Ok(Message::Reply { id, result }),
-        _ => Err(anyhow!("the daemon said something that is no message")),
+        Incoming::Request { .. } | Incoming::Notice(_) | Incoming::Malformed(_) => {
+            Err(anyhow!("the daemon said something that is no message"))
+        }
     }
 }

@@ -17,6 +17,7 @@ use domain::{Approval, Mode};
 use models::ModelsConfig;
 use serde::{Deserialize, Deserializer, de};
 use tools::hooks::Hooks;
+use tools::notify::Notify;
 use tools::rules::Permissions;
 
 const DEFAULTS: &str = include_str!("defaults.toml");
@@ -34,6 +35,8 @@ pub struct Config {
     pub permissions: Permissions,
     #[serde(default)]
     pub hooks: Hooks,
+    #[serde(default)]
+    pub notify: Notify,
     pub login: Login,
     pub limits: Limits,
     pub history: History,

@@ -25,13 +25,15 @@ use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook_tokio::Signals;
 
-use crate::assemble::{Assembled, assemble};
+use crate::assemble::{Assembled, assemble, runner};
 use crate::config::Config;
-use crate::launch::beside;
+use crate::launch::{beside, owner};
 use crate::lock::{Attempt, Lock};
 use crate::login_shell;
 use crate::paths::{Places, private_folder};
 use crate::socket::{self, Claim, Listener};
+
+use self::gate::Gate;
 
 pub use handover::Handover;
 
@@ -87,7 +89,8 @@ pub fn run(
         actix::spawn(ask_login_shell(places.clone(), base));
         tracing::info!(socket = %places.socket.display(), version = env!("CARGO_PKG_VERSION"), "ready");
         tell_manager(&[NotifyState::Ready]);
-        let parting = match serve(&listener, &house, &mut signals).await {
+        let gate = Gate::new(house.clone(), owner(places));
+        let parting = match serve(&listener, &gate, &house, &mut signals).await {
             Farewell::Stop => {
                 tracing::info!("stopping");
                 tell_manager(&[NotifyState::Stopping]);
@@ -115,7 +118,7 @@ pub fn run(
 
 /// The login shell's variables, over the daemon's own, become what sessions rest on.
 async fn ask_login_shell(places: Places, base: Arc<BaseEnvironment>) {
-    match login_shell::environment(&places).await {
+    match login_shell::environment(&places, runner()).await {
         Some(answered) => base.replace(answered.over(&base.get())),
         None => tracing::warn!("the login shell did not say its environment; tools do without it"),
     }
@@ -163,10 +166,10 @@ fn cores() -> usize {
 }
 
 /// Lets clients in until it is time to leave.
-async fn serve(listener: &Listener, house: &House, signals: &mut Signals) -> Farewell {
+async fn serve(listener: &Listener, gate: &Gate, house: &House, signals: &mut Signals) -> Farewell {
     let watchdog = actix::spawn(feed_watchdog());
     let farewell = tokio::select! {
-        never = accept(listener, house) => match never {},
+        never = accept(listener, gate) => match never {},
         farewell = house.farewell(RESTART_PATIENCE) => {
             tracing::info!(?farewell, "a client asked the daemon to leave");
             farewell
@@ -180,13 +183,13 @@ async fn serve(listener: &Listener, house: &House, signals: &mut Signals) -> Far
     farewell
 }
 
-async fn accept(listener: &Listener, house: &House) -> Infallible {
+async fn accept(listener: &Listener, gate: &Gate) -> Infallible {
     let mut failing = false;
     loop {
         match listener.accept().await {
             Ok(stream) => {
                 failing = false;
-                actix::spawn(gate::admit(stream, house.clone()));
+                actix::spawn(gate.clone().admit(stream));
             }
             Err(error) => {
                 // With no descriptors left this fails until somebody leaves; one line in the log is enough.

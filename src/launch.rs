@@ -62,8 +62,18 @@ pub fn introduction(places: &Places, bridge: Option<String>) -> HelloParams {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         bridge,
         environment: environment().collect(),
-        home: Some(places.home.clone()),
+        home: Some(home(places)),
     }
+}
+
+/// The home as both sides name it, whatever links lead there.
+pub fn home(places: &Places) -> PathBuf {
+    places.home.canonicalize().unwrap_or_else(|_| places.home.clone())
+}
+
+/// The daemon's name in the mark of its commands. All daemons of a socket have the same, since a command may outlive one.
+pub fn owner(places: &Places) -> String {
+    places.socket.to_string_lossy().into_owned()
 }
 
 /// The variables of this process. Those that are not Unicode cannot travel as JSON, and those about inherited sockets are
@@ -72,6 +82,12 @@ pub fn environment() -> impl Iterator<Item = (String, String)> {
     let variables =
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     variables.filter(|(name, _)| !name.starts_with("LISTEN_"))
+}
+
+/// What every session rests on until the login shell has answered, whoever started the daemon.
+pub fn base_environment() -> impl Iterator<Item = (String, String)> {
+    let path = ("PATH".to_owned(), login_shell::PATH.to_owned());
+    environment().filter(|(name, _)| is_of_the_user(name)).chain([path])
 }
 
 /// A file that belongs to the socket, such as its lock.
@@ -138,26 +154,19 @@ pub fn own_program() -> anyhow::Result<PathBuf> {
 /// Whether a daemon that we start gets this variable. It serves other editors, too, so that it must not know what is this
 /// one's alone: keys, and what its terminal or its project has set. Each editor's own comes with its hello.
 fn is_for_everybody(name: &OsStr) -> bool {
-    const NAMES: [&str; 13] = [
-        "HOME",
-        "USER",
-        "LOGNAME",
-        "SHELL",
-        "LANG",
-        "LANGUAGE",
-        "TZ",
-        "TMPDIR",
-        "DBUS_SESSION_BUS_ADDRESS",
-        "SSL_CERT_FILE",
-        "SSL_CERT_DIR",
-        "RUST_BACKTRACE",
-        "CREDENTIALS_DIRECTORY",
-    ];
-    const PREFIXES: [&str; 3] = ["ACPD_", "LC_", "XDG_"];
+    const NAMES: [&str; 5] = ["TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "RUST_BACKTRACE", "CREDENTIALS_DIRECTORY"];
     let Some(name) = name.to_str() else { return false };
-    NAMES.contains(&name)
-        || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    is_of_the_user(name)
+        || NAMES.contains(&name)
+        || name.starts_with("ACPD_")
         || name.to_ascii_lowercase().ends_with("_proxy")
+}
+
+/// Whether a variable is the same for all programs of a user, so that any session may have it from the daemon.
+fn is_of_the_user(name: &str) -> bool {
+    const NAMES: [&str; 8] =
+        ["HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "DBUS_SESSION_BUS_ADDRESS"];
+    NAMES.contains(&name) || name.starts_with("LC_") || name.starts_with("XDG_")
 }
 
 fn open_log(path: &Path) -> anyhow::Result<File> {

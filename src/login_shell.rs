@@ -1,13 +1,17 @@
 //! The environment of the user's login shell, which an editor that was started from a desktop does not have.
 //!
 //! Asked once by the daemon, in the background, with a deadline: a shell that waits for something is ended and does
-//! without. Nobody waits for it.
+//! without. Nobody waits for it. It runs like a tool's command, under the helper: without a terminal, on which an
+//! interactive shell would be stopped, and so that it and all that it starts ends in time, and with a daemon that is killed.
 
-use std::process::Stdio;
+use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use domain::Environment;
-use tokio::process::Command;
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tools::run::{Command, Started};
 use uuid::Uuid;
 
 use crate::paths::{Account, Places};
@@ -17,29 +21,54 @@ pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:
 
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// None if the shell fails, says nothing usable, or takes too long.
-pub async fn environment(places: &Places) -> Option<Environment> {
+/// More than any environment takes; a shell that says more than this talks of something else.
+const LIMIT: usize = 8 << 20;
+
+/// Set by the shell for itself, or for it alone, so that they say nothing about its user.
+const OWN: [&str; 6] = ["_", "SHLVL", "PWD", "OLDPWD", "TERM", "ACPD_TOOL"];
+
+/// None if the shell fails, says nothing usable, or takes too long. `runner` is the program whose `__run` is the helper.
+pub async fn environment(places: &Places, runner: PathBuf) -> Option<Environment> {
     let account = Account::own()?;
     let marker = Uuid::now_v7().to_string();
     let script = format!("printf '%s' {marker}; env -0; printf '%s' {marker}");
-    let mut command = Command::new(&account.shell);
-    command
-        .args(["-ilc", &script])
-        .env_clear()
-        .env("HOME", &places.home)
-        .env("USER", &account.name)
-        .env("LOGNAME", &account.name)
-        .env("SHELL", &account.shell)
-        .env("TERM", "dumb")
-        .env("PATH", PATH)
-        .current_dir(&places.home)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .stdout(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true);
-    let output = tokio::time::timeout(DEADLINE, command.output()).await.ok()?.ok()?;
-    read(&String::from_utf8_lossy(&output.stdout), &marker)
+    let text = |text: &OsStr| text.to_string_lossy().into_owned();
+    let (name, shell) = (text(&account.name), text(account.shell.as_os_str()));
+    let variables = [
+        ("HOME", text(places.home.as_os_str())),
+        ("USER", name.clone()),
+        ("LOGNAME", name),
+        ("SHELL", shell.clone()),
+        ("TERM", "dumb".to_owned()),
+        ("PATH", PATH.to_owned()),
+    ];
+    let command = Command {
+        runner,
+        // What the shell complains about must not come between the markers.
+        program: "/bin/sh".to_owned(),
+        arguments: vec!["-c".to_owned(), r#"exec "$0" -ilc "$1" 2>/dev/null"#.to_owned(), shell, script],
+        environment: variables.map(|(name, value)| (name.to_owned(), value)).into(),
+        folder: places.home.clone(),
+        sandbox: None,
+        input: None,
+    };
+    let Started { mut process, output } = command.start().await.ok()?;
+    let said = tokio::time::timeout(DEADLINE, hear(output, &marker)).await;
+    process.end();
+    tokio::spawn(async move { process.ended().await });
+    read(&said.ok()?, &marker)
+}
+
+/// What the shell says until it has said all that is wanted, or has ended, with what it started.
+async fn hear(mut output: pipe::Receiver, marker: &str) -> String {
+    let mut said = Vec::new();
+    while said.len() < LIMIT && matches!(output.read_buf(&mut said).await, Ok(length) if length > 0) {
+        let end = &said[said.len().saturating_sub(marker.len())..];
+        if end == marker.as_bytes() && said.len() > 2 * marker.len() {
+            break;
+        }
+    }
+    String::from_utf8_lossy(&said).into_owned()
 }
 
 /// What stands between the markers; start-up files may print anything around them.
@@ -47,8 +76,7 @@ fn read(output: &str, marker: &str) -> Option<Environment> {
     let (_, rest) = output.split_once(marker)?;
     let (listed, _) = rest.split_once(marker)?;
     let variables = listed.split('\0').filter_map(|line| line.split_once('='));
-    // What the shell sets for itself says nothing about its user.
-    let variables = variables.filter(|(name, _)| !["_", "SHLVL", "PWD", "OLDPWD", "TERM"].contains(name));
+    let variables = variables.filter(|(name, _)| !OWN.contains(name));
     Some(variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 

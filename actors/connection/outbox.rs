@@ -22,6 +22,8 @@ pub(super) struct Outbox {
     frames: mpsc::UnboundedSender<Bytes>,
     queued: Arc<watch::Sender<usize>>,
     framing: Arc<OnceLock<Framing>>,
+    /// Its drop tells the writer that the connection has ended, even in the middle of a write.
+    _open: watch::Sender<()>,
 }
 
 /// Says whether there is room.
@@ -40,13 +42,14 @@ impl Outbox {
         let (frames, waiting) = mpsc::unbounded_channel();
         let queued = Arc::new(watch::Sender::new(0));
         let counter = queued.clone();
+        let (open, ended) = watch::channel(());
         actix::spawn(async move {
-            if let Err(error) = write_all(waiting, writer, &counter).await {
+            if let Err(error) = write_all(waiting, writer, &counter, ended).await {
                 tracing::debug!(%error, "the client cannot be written to");
                 broken();
             }
         });
-        Self { frames, queued, framing }
+        Self { frames, queued, framing, _open: open }
     }
 
     pub(super) fn push(&self, message: &[u8]) {
@@ -69,6 +72,11 @@ impl Outbox {
 }
 
 impl Gate {
+    #[cfg(test)]
+    pub(crate) fn for_tests(queued: watch::Receiver<usize>, limit: usize) -> Self {
+        Self { queued, limit }
+    }
+
     /// Resolves when a cursor may yield.
     pub(crate) async fn room(&self) {
         self.below(self.limit).await;
@@ -89,6 +97,7 @@ async fn write_all<W: AsyncWrite + Unpin>(
     mut waiting: mpsc::UnboundedReceiver<Bytes>,
     mut writer: W,
     queued: &watch::Sender<usize>,
+    mut ended: watch::Receiver<()>,
 ) -> std::io::Result<()> {
     let mut frames = Vec::new();
     let mut joined = BytesMut::new();
@@ -104,10 +113,9 @@ async fn write_all<W: AsyncWrite + Unpin>(
             }
             writer.flush().await
         };
-        if waiting.is_closed() {
-            tokio::time::timeout(LAST_CALL, write).await??;
-        } else {
-            write.await?;
+        tokio::select! {
+            written = write => written?,
+            () = last_call(&mut ended) => return Err(std::io::ErrorKind::TimedOut.into()),
         }
         frames.clear();
         // A burst should not cost memory for ever.
@@ -117,4 +125,10 @@ async fn write_all<W: AsyncWrite + Unpin>(
         queued.send_modify(|queued| *queued = queued.saturating_sub(weight));
     }
     writer.shutdown().await
+}
+
+/// Resolves a while after the connection has ended.
+async fn last_call(ended: &mut watch::Receiver<()>) {
+    while ended.changed().await.is_ok() {}
+    tokio::time::sleep(LAST_CALL).await;
 }

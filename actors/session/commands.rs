@@ -275,6 +275,9 @@ impl Handler<Detach> for Session {
     fn handle(&mut self, Detach(attach): Detach, ctx: &mut Context<Self>) {
         self.clients.remove(&attach);
         self.publish();
+        if self.clients.is_empty() {
+            self.announce_waiting();
+        }
         self.mind_questions(ctx);
         self.consider_leaving(ctx);
     }

@@ -177,6 +177,7 @@ impl Session {
         {
             self.append(EventKind::Titled { title }, ctx);
         }
+        self.announce_end(&reason);
         for mut kind in self.state.closing(verdict, reason) {
             if let EventKind::TurnEnded { usage, .. } = &mut kind {
                 *usage = running.usage;
@@ -269,6 +270,7 @@ impl Session {
                 let question = Question { id: QuestionId::new(), call, always };
                 self.append(EventKind::PermissionAsked { question }, ctx);
                 self.publish();
+                self.announce_waiting();
                 self.mind_questions(ctx);
             }
         }

@@ -14,6 +14,7 @@ mod errors;
 mod helping;
 mod hooks;
 mod lifetimes;
+mod news;
 mod opening;
 mod params;
 mod permissions;

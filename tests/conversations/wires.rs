@@ -1,8 +1,11 @@
 //! Ids, framings and limits: what a connection keeps of what it was given, and what it does under pressure.
 
+use std::time::Duration;
+
 use expect_test::expect;
 use serde_json::json;
 use testkit::{Scene, Step};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[actix::test]
 async fn ids_of_all_kinds_come_back_to_the_byte() {
@@ -183,6 +186,19 @@ async fn a_slow_reader_gets_a_prompts_answer_after_the_last_update_of_its_turn()
         zed    < silence
     "#]]
     .assert_eq(&scene.transcript.take());
+}
+
+#[actix::test]
+async fn a_client_that_never_reads_is_hung_up_on_some_seconds_after_its_connection_ended() {
+    let scene = Scene::with(vec![], |settings| settings.frame_limit = 1000);
+    let mut pipe = scene.pipe_of(500);
+    let hello = r#"{"id":1,"method":"initialize","params":{"protocolVersion":1}}"#;
+    pipe.write_all(format!("{hello}\n{}", "y".repeat(2000)).as_bytes()).await.unwrap();
+    // The clock is paused: this costs nothing and lets everything happen that can.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let mut rest = Vec::new();
+    pipe.read_to_end(&mut rest).await.unwrap();
+    assert_eq!(rest.len(), 500, "only what the pipe held was left to read");
 }
 
 #[actix::test]

@@ -18,9 +18,6 @@ use crate::harness::{Home, until};
 
 const CLIENTS: usize = 4;
 
-/// After so many kills a client begins another session, so that no log gets too long to be read every time.
-const KILLS_A_SESSION: usize = 8;
-
 /// A daemon is killed this long after all clients are at work, at most; and this long after its start where it is killed
 /// while it still brings sessions back.
 const LATEST: Duration = Duration::from_millis(400);
@@ -54,11 +51,8 @@ fn nothing_acknowledged_is_lost_doubled_or_left_open_however_often_the_daemon_is
     let mut dice = Dice(seed);
     let home = Home::new();
     let mut clients: Vec<Client> = (0..CLIENTS).map(|index| Client::new(&home, index)).collect();
-    let (mut tally, mut slowest, begun) = (Tally::default(), Duration::ZERO, Instant::now());
-    for kill in 1..=kills {
-        if kill % KILLS_A_SESSION == 0 {
-            clients.iter_mut().for_each(Client::forget);
-        }
+    let (mut slowest, begun) = (Duration::ZERO, Instant::now());
+    for _ in 0..kills {
         let early = dice.one_in(5);
         let wait = dice.below(if early { EARLY } else { LATEST });
         let started = Instant::now();
@@ -68,12 +62,12 @@ fn nothing_acknowledged_is_lost_doubled_or_left_open_however_often_the_daemon_is
             let running: Vec<_> = clients
                 .iter_mut()
                 .map(|client| {
-                    let at_work = &at_work;
+                    let (at_work, home) = (&at_work, &home);
                     scope.spawn(move || {
-                        let tally = if early { Some(Tally::default()) } else { client.return_and_check() };
+                        let returned = early || client.return_and_check().is_some();
                         at_work.wait();
+                        assert!(returned, "the daemon hung up before it was killed: {}", home.log());
                         client.work(early);
-                        tally.expect("the daemon hung up before it was killed")
                     })
                 })
                 .collect();
@@ -84,19 +78,21 @@ fn nothing_acknowledged_is_lost_doubled_or_left_open_however_often_the_daemon_is
             thread::sleep(wait);
             daemon.send(Signal::KILL);
             daemon.wait();
-            running.into_iter().for_each(|client| tally += client.join().expect("the client found it in order"));
+            running.into_iter().for_each(|client| client.join().expect("the client found all in order"));
         });
     }
     let _daemon = serve(&home);
+    let mut tally = Tally::default();
     for client in &mut clients {
-        tally += client.return_and_check().expect("the daemon is there");
+        client.return_and_check().expect("the daemon is there");
+        tally += client.tally();
     }
-    let prompts: usize = clients.iter().map(|client| client.acknowledged).sum();
-    assert!(prompts > kills, "the daemon had something to do");
+    assert!(tally.acknowledged > kills, "the daemon had something to do");
     eprintln!(
-        "{kills} kills (seed {seed}) in {:.0?}: {prompts} prompts acknowledged, none lost; {} were under way at a kill, of \
-         which {} are recorded as interrupted; {} events read; all sessions back and checked after {slowest:.1?} at the most",
+        "{kills} kills (seed {seed}) in {:.0?}: {} prompts acknowledged, none lost; {} under way at a kill, {} of them recorded \
+         as interrupted; {} events in the logs; all sessions back and checked within {slowest:.1?} of a start",
         begun.elapsed(),
+        tally.acknowledged,
         tally.under_way,
         tally.interrupted,
         tally.events,

@@ -208,6 +208,34 @@ pub enum Moment<'a> {
     TurnEnd { reason: &'a StopReason },
 }
 
+/// Something that a person who is not looking may want to know.
+#[derive(Clone, Copy, Debug)]
+pub struct News<'a> {
+    pub event: NewsEvent,
+    /// The call that waits, or why the turn ended.
+    pub about: &'a str,
+    /// The session's.
+    pub title: Option<&'a str>,
+    /// Whether a client is attached, and so somebody may be looking.
+    pub attended: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewsEvent {
+    /// A permission question is open.
+    Waiting,
+    TurnEnded,
+}
+
+impl NewsEvent {
+    pub fn name(self) -> &'static str {
+        match self {
+            NewsEvent::Waiting => "waiting",
+            NewsEvent::TurnEnded => "turn_ended",
+        }
+    }
+}
+
 /// The tools of all sessions.
 pub trait Toolbox: Send + Sync + 'static {
     /// What a mode offers.
@@ -233,6 +261,9 @@ pub trait Toolbox: Send + Sync + 'static {
     fn consult(&self, _moment: Moment<'_>, _site: &Arc<Site>) -> Option<BoxFuture<'static, Option<String>>> {
         None
     }
+
+    /// Tells the person by whatever means the operator has set up. Returns at once.
+    fn notify(&self, _news: News<'_>, _site: &Arc<Site>) {}
 
     /// Puts files back, each only if it holds what is expected; the others are left, with a reason.
     fn restore(&self, steps: Vec<Restore>, _site: Arc<Site>) -> BoxFuture<'static, Vec<Restored>> {

@@ -17,6 +17,21 @@ pub enum StopReason {
     Failed(TurnFailure),
 }
 
+impl StopReason {
+    /// In a word, as it is stored.
+    pub fn name(&self) -> &'static str {
+        match self {
+            StopReason::EndTurn => "end_turn",
+            StopReason::MaxTokens => "max_tokens",
+            StopReason::MaxTurnRequests => "max_turn_requests",
+            StopReason::Refusal => "refusal",
+            StopReason::Cancelled => "cancelled",
+            StopReason::Interrupted => "interrupted",
+            StopReason::Failed(_) => "failed",
+        }
+    }
+}
+
 /// Why a turn failed, in words for the person at the editor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TurnFailure {

@@ -99,7 +99,7 @@ impl Scene {
         self.pipe_of(PIPE)
     }
 
-    fn pipe_of(&self, bytes: usize) -> DuplexStream {
+    pub fn pipe_of(&self, bytes: usize) -> DuplexStream {
         let (ours, theirs) = tokio::io::duplex(bytes);
         let (reader, writer) = tokio::io::split(theirs);
         self.house.connect(reader, writer, Peer { transport: "pipe", pid: None });

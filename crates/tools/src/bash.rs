@@ -26,8 +26,8 @@ pub(crate) use output::Output;
 pub(crate) use prefix::is_one_command;
 pub(crate) use watch::{Cut, End, Heard, watch};
 
-/// What people see while the command runs.
-pub(crate) const LIVE_LIMIT: usize = 32 * 1024;
+/// What people see while the command runs. Each look is kept in the log, so it is short.
+pub(crate) const LIVE_LIMIT: usize = 8 * 1024;
 
 /// The kernel takes no argument longer than 128 KB.
 const LONGEST_COMMAND: usize = 100 * 1024;

@@ -15,7 +15,7 @@ use crate::tool::{Call, Refused, Tool};
 use crate::{Settings, input};
 
 /// How often people are shown what is new while the call waits.
-const LIVE_INTERVAL: Duration = Duration::from_millis(500);
+const LIVE_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(crate) struct BashOutput;
 
@@ -93,9 +93,15 @@ impl Job for OutputJob {
         Box::pin(async move {
             let kept = &self.kept;
             let show = async {
+                let mut before = String::new();
                 loop {
                     tokio::time::sleep(LIVE_INTERVAL).await;
-                    desk.progress(vec![ToolContent::text(kept.live_output())]);
+                    let now = kept.live_output();
+                    // What is shown is kept in the log, so only what is new is shown.
+                    if now != before {
+                        desk.progress(vec![ToolContent::text(&now)]);
+                        before = now;
+                    }
                 }
             };
             tokio::select! {

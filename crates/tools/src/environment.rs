@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use domain::Site;
 
 use crate::Settings;
+use crate::mark::{self, Mark};
 
 /// Whole families of names, by how they begin.
 const HIDDEN_PREFIXES: [&str; 7] = ["ACPD_", "KITTY_", "WEZTERM_", "ITERM_", "KONSOLE_", "ALACRITTY_", "ZELLIJ_"];
@@ -110,6 +111,7 @@ pub(crate) fn for_tools(site: &Site, settings: &Settings) -> BTreeMap<String, St
     // A shell keeps this name of its folder if it is a right one, and resolves symlinks otherwise.
     variables.insert("PWD".to_owned(), site.cwd.to_string_lossy().into_owned());
     variables.extend(SET.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    variables.insert(mark::VARIABLE.to_owned(), Mark::of_owner(&settings.owner).value());
     variables
 }
 
@@ -120,7 +122,9 @@ pub(crate) fn for_terminal(site: &Site, settings: &Settings) -> Vec<(String, Str
     let keys = keys.map(|name| (name.to_owned(), String::new()));
     // The terminal is a real one, whatever it calls itself.
     let set = SET.iter().filter(|(name, _)| *name != "TERM");
-    keys.chain(set.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))).collect()
+    let set = set.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let mark = (mark::VARIABLE.to_owned(), Mark::of_owner(&settings.owner).value());
+    keys.chain(set).chain([mark]).collect()
 }
 
 fn is_hidden(name: &str, settings: &Settings) -> bool {
@@ -170,7 +174,7 @@ mod tests {
         let names: Vec<_> = variables.keys().map(String::as_str).collect();
         assert_eq!(
             names.join(" "),
-            "GH_TOKEN GIT_EDITOR GIT_PAGER GIT_TERMINAL_PROMPT HOME MANPAGER MISTRAL_API_KEY NO_COLOR PAGER PATH PWD TERM"
+            "ACPD_TOOL GH_TOKEN GIT_EDITOR GIT_PAGER GIT_TERMINAL_PROMPT HOME MANPAGER MISTRAL_API_KEY NO_COLOR PAGER PATH PWD TERM"
         );
     }
 }

@@ -149,14 +149,18 @@ fn describe(moment: Moment<'_>, site: &Site) -> Value {
     about
 }
 
-enum Said {
+pub(crate) enum Said {
     Yes,
     No(String),
     Failed(String),
 }
 
 impl Hook {
-    async fn ask(&self, input: &str, site: &Site, settings: &Settings) -> Said {
+    pub(crate) fn new(command: &str) -> Self {
+        Self { command: command.to_owned(), tool: None, timeout_ms: default_timeout() }
+    }
+
+    pub(crate) async fn ask(&self, input: &str, site: &Site, settings: &Settings) -> Said {
         let environment = environment::for_tools(site, settings);
         let command = Command {
             runner: settings.runner.clone(),

@@ -21,6 +21,8 @@ pub mod hooks;
 mod input;
 mod job;
 mod list_files;
+pub mod notify;
+mod mark;
 mod read_file;
 pub mod registry;
 mod restore;
@@ -34,6 +36,6 @@ mod web_fetch;
 mod write_file;
 
 pub use briefing::Notes;
-pub use descent::descends_from;
+pub use descent::{carries_mark, descends_from};
 pub use registry::{Registry, Settings};
 pub use web_fetch::{Private, WebSettings};

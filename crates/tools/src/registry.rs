@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use domain::checkpoint::{Restore, Restored};
 use domain::permission::RuleTexts;
-use domain::tool::{Job, Moment, Refusal, ToolRequest, ToolSpec, Toolbox};
+use domain::tool::{Job, Moment, News, Refusal, ToolRequest, ToolSpec, Toolbox};
 use domain::{Mode, SessionId, Site, ToolCard, ToolKind, TurnId, Verdict};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::WebSettings;
 use crate::background::Background;
 use crate::hooks::Hooks;
+use crate::notify::{self, Notify};
 use crate::rules::Permissions;
 use crate::tool::{Call, Refused, Tool};
 use crate::{
@@ -28,6 +29,8 @@ use crate::{
 pub struct Settings {
     /// The acpd binary, which is run as `acpd __run`.
     pub runner: PathBuf,
+    /// Names the daemon in the mark of its commands, by which it knows them again.
+    pub owner: String,
     /// How long a command may take when the model does not say.
     pub bash_timeout: Duration,
     /// The most that the model may ask for.
@@ -44,12 +47,14 @@ pub struct Settings {
     pub web: WebSettings,
     pub permissions: Permissions,
     pub hooks: Hooks,
+    pub notify: Notify,
 }
 
 impl Settings {
     pub fn new(runner: impl Into<PathBuf>) -> Self {
         Self {
             runner: runner.into(),
+            owner: String::new(),
             bash_timeout: Duration::from_secs(120),
             bash_timeout_max: Duration::from_secs(600),
             output_limit: 48 * 1024,
@@ -59,6 +64,7 @@ impl Settings {
             web: WebSettings::default(),
             permissions: Permissions::default(),
             hooks: Hooks::default(),
+            notify: Notify::default(),
         }
     }
 }
@@ -150,6 +156,10 @@ impl Toolbox for Registry {
             }
             answer.refusal
         }))
+    }
+
+    fn notify(&self, news: News<'_>, site: &Arc<Site>) {
+        notify::tell(&news, site, &self.settings);
     }
 
     fn restore(&self, steps: Vec<Restore>, site: Arc<Site>) -> BoxFuture<'static, Vec<Restored>> {

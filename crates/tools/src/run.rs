@@ -48,6 +48,6 @@ pub enum Ending {
     Signalled(i32),
     /// It could not be started.
     Failed(String),
-    /// The helper was killed, so nobody knows. What was left in its session has been killed.
+    /// The helper was killed, so nobody knows. What was left in its session, or had the command's mark, has been killed.
     Lost,
 }

@@ -72,6 +72,7 @@ trials! {
     dropping_the_future_ends_everything,
     killing_the_daemon_ends_everything,
     a_killed_helper_takes_its_session_along,
+    a_killed_helper_takes_along_what_left_its_session,
     a_stopped_helper_still_ends_everything,
     background_children_end_with_the_command,
     a_daemonised_grandchild_ends_with_the_command,
@@ -343,6 +344,14 @@ async fn a_killed_helper_takes_its_session_along() {
         bench.start("echo $$ >> pids; sh -c 'echo $$ >> pids; sleep 600; true' & until [ $(wc -l < pids) = 2 ]; do :; done; kill -9 $PPID; sleep 600", 2).await;
     let outcome = started.running.await.unwrap();
     assert_eq!(outcome.text, "[the command's helper process was killed; what was left of the command was ended]");
+    until(|| started.pids.iter().all(|pid| !is_alive(*pid)).then_some(())).await;
+}
+
+async fn a_killed_helper_takes_along_what_left_its_session() {
+    let bench = Bench::new();
+    let escaped = "setsid sh -c 'echo $$ >> pids; sleep 600; true' & until [ -s pids ]; do :; done; kill -9 $PPID";
+    let started = bench.start(escaped, 1).await;
+    started.running.await.unwrap();
     until(|| started.pids.iter().all(|pid| !is_alive(*pid)).then_some(())).await;
 }
 

@@ -9,12 +9,19 @@ use serde_json::{Value, json};
 use super::log::{self, Tally};
 use crate::harness::{DEADLINE, Home};
 
+/// After so many kills a client begins another session, so that no log gets too long to be read every time.
+const KILLS_A_SESSION: usize = 8;
+
 pub(super) struct Client<'a> {
     home: &'a Home,
     index: usize,
     prompts: usize,
-    pub(super) acknowledged: usize,
     memory: Memory,
+    /// Kills that the session has lived through.
+    kills: usize,
+    /// Of this session, and of those before it.
+    tally: Tally,
+    earlier: Tally,
     pipe: Option<Pipe>,
 }
 
@@ -43,21 +50,29 @@ struct Pipe {
 
 impl<'a> Client<'a> {
     pub(super) fn new(home: &'a Home, index: usize) -> Self {
-        Self { home, index, prompts: 0, acknowledged: 0, memory: Memory::default(), pipe: None }
+        let (tally, earlier) = (Tally::default(), Tally::default());
+        Self { home, index, prompts: 0, memory: Memory::default(), kills: 0, tally, earlier, pipe: None }
     }
 
-    /// Begins another session next time.
-    pub(super) fn forget(&mut self) {
-        self.memory = Memory::default();
+    pub(super) fn tally(&mut self) -> Tally {
+        self.earlier += std::mem::take(&mut self.tally);
+        std::mem::take(&mut self.earlier)
     }
 
     /// Connects, brings its session back, which repairs it, and looks whether all is there. None if the daemon is gone.
-    pub(super) fn return_and_check(&mut self) -> Option<Tally> {
+    pub(super) fn return_and_check(&mut self) -> Option<()> {
         self.connect()?;
-        let Some(session) = &self.memory.session else { return Some(Tally::default()) };
+        let session = self.memory.session.as_deref().expect("it is connected");
         let exported = self.home.stdout(&["ctl", "export", session]);
         let effects = std::fs::read_to_string(self.home.work().join(self.file())).unwrap_or_default();
-        Some(log::check(&self.memory, &exported, &effects))
+        self.tally = log::check(&self.memory, &exported, &effects);
+        if self.kills >= KILLS_A_SESSION {
+            self.earlier += std::mem::take(&mut self.tally);
+            self.memory = Memory::default();
+            self.kills = 0;
+            self.connect()?;
+        }
+        Some(())
     }
 
     /// Prompts until the daemon is gone.
@@ -65,6 +80,7 @@ impl<'a> Client<'a> {
         if !connect_first || self.connect().is_some() {
             while self.prompt().is_some() {}
         }
+        self.kills += 1;
         self.pipe = None;
     }
 
@@ -111,7 +127,6 @@ impl<'a> Client<'a> {
         sent.heard = heard;
         assert_eq!(answer?["stopReason"], "end_turn");
         sent.answered = true;
-        self.acknowledged += 1;
         Some(())
     }
 

@@ -9,6 +9,8 @@ use super::client::Memory;
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) events: usize,
+    /// Prompts that were answered.
+    pub(super) acknowledged: usize,
     /// Prompts that were sent and not answered.
     pub(super) under_way: usize,
     /// Those among them that the log has, with an end.
@@ -18,6 +20,7 @@ pub(super) struct Tally {
 impl std::ops::AddAssign for Tally {
     fn add_assign(&mut self, more: Self) {
         self.events += more.events;
+        self.acknowledged += more.acknowledged;
         self.under_way += more.under_way;
         self.interrupted += more.interrupted;
     }
@@ -49,8 +52,9 @@ pub(super) fn check(memory: &Memory, exported: &str, effects: &str) -> Tally {
         let is_its = |turn: &&Turn| turn.asked.contains(&sent.word);
         assert!(turns.iter().filter(is_its).count() <= 1, "{} is there twice", sent.word);
         let effects = effects.matches(&sent.word).count();
-        if !sent.answered {
-            tally.under_way += 1;
+        match sent.answered {
+            true => tally.acknowledged += 1,
+            false => tally.under_way += 1,
         }
         // What was sent before stands before: the search goes on where the last one ended.
         let Some(turn) = turns.iter().find(is_its).map(|_| rest.find(is_its).expect("the order is right")) else {

@@ -11,8 +11,11 @@ use tokio::time::{Instant, sleep_until};
 use super::output::Output;
 use crate::run::{Ending, Started};
 
-/// How often people are shown what is new.
-const LIVE_INTERVAL: Duration = Duration::from_millis(100);
+/// How often people are shown what is new: often at first, when they watch, and then less, because what they are shown is
+/// kept in the log.
+const LIVE_INTERVAL: Duration = Duration::from_millis(200);
+const LATER_INTERVAL: Duration = Duration::from_secs(1);
+const AT_FIRST: Duration = Duration::from_secs(5);
 
 /// The helper ends everything within 2 seconds, see `run`; beyond this it is stuck and gets killed itself.
 const HELPER_PATIENCE: Duration = Duration::from_millis(1900);
@@ -67,7 +70,8 @@ pub(crate) async fn watch(
     let mut cut = None;
     let mut open = true;
     let (mut total, mut shown) = (0_u64, 0);
-    let mut next_show = Instant::now() + LIVE_INTERVAL;
+    let began = Instant::now();
+    let mut next_show = began + LIVE_INTERVAL;
     let mut deadline = Instant::now() + timeout.unwrap_or(FOREVER);
     let mut cancelled = pin!(cancelled);
 
@@ -101,7 +105,7 @@ pub(crate) async fn watch(
             }
             () = sleep_until(next_show), if total > shown => {
                 shown = total;
-                next_show = Instant::now() + LIVE_INTERVAL;
+                next_show = Instant::now() + pause(began.elapsed());
                 show();
             }
         }
@@ -115,6 +119,11 @@ pub(crate) async fn watch(
         .await;
     }
     End { ending, cut }
+}
+
+/// Until the next look, after a command has run for so long.
+fn pause(running: Duration) -> Duration {
+    if running < AT_FIRST { LIVE_INTERVAL } else { LATER_INTERVAL }
 }
 
 impl End {
@@ -165,5 +174,22 @@ fn signal_name(signal: i32) -> &'static str {
         13 => " (PIPE)",
         15 => " (TERM)",
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bash::LIVE_LIMIT;
+
+    #[test]
+    fn ten_minutes_of_output_cost_the_log_a_few_megabytes() {
+        let (mut running, mut looks) = (Duration::ZERO, 0);
+        while running < Duration::from_secs(600) {
+            running += pause(running);
+            looks += 1;
+        }
+        assert_eq!(looks, 25 + 595);
+        assert!(looks * LIVE_LIMIT < 5 << 20);
     }
 }

@@ -15,6 +15,7 @@ use tokio::net::unix::pipe;
 use tokio::process::Child;
 
 use super::{Ending, Order, SUBCOMMAND, Sandbox, tree};
+use crate::mark::{self, Mark};
 
 /// What to run, and where.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ pub struct Command {
     pub runner: PathBuf,
     pub program: String,
     pub arguments: Vec<String>,
-    /// The whole environment; nothing is inherited from the daemon.
+    /// The whole environment but for the mark; nothing is inherited from the daemon.
     pub environment: BTreeMap<String, String>,
     pub folder: PathBuf,
     /// None runs it with all the rights of the daemon.
@@ -53,12 +54,15 @@ impl Command {
             .stderr(input)
             .spawn()?;
         ours.set_nonblocking(true)?;
-        let mut process = Process { helper, control: UnixStream::from_std(ours)?, heard: Vec::new() };
+        let mut environment = self.environment;
+        let mark = Mark::started(environment.get(mark::VARIABLE), helper.id().unwrap_or_default());
+        environment.insert(mark::VARIABLE.to_owned(), mark.value());
+        let mut process = Process { helper, control: UnixStream::from_std(ours)?, heard: Vec::new(), mark };
         let output = pipe::Receiver::from_owned_fd(output.into())?;
         let order = Order {
             program: self.program,
             arguments: self.arguments,
-            environment: self.environment,
+            environment,
             sandbox: self.sandbox,
             input: self.input,
         };
@@ -75,6 +79,8 @@ pub struct Process {
     control: UnixStream,
     /// What came of the report so far, kept here so that `ended` can be dropped and called again.
     heard: Vec<u8>,
+    /// What everything that the command starts has in its environment.
+    mark: Mark,
 }
 
 impl Process {
@@ -97,7 +103,8 @@ impl Process {
         let ending = serde_json::from_slice(&self.heard).unwrap_or(Ending::Lost);
         if let (Ending::Lost, Some(leader)) = (&ending, self.helper.id()) {
             // The helper is dead but not reaped, so its session's number is still its own.
-            let _ = tokio::task::spawn_blocking(move || tree::kill_session(leader)).await;
+            let start = self.mark.start.clone();
+            let _ = tokio::task::spawn_blocking(move || tree::kill_rest(leader, &start)).await;
         }
         let _ = self.helper.wait().await;
         ending

@@ -1,11 +1,12 @@
-//! The descendants of this process, found in /proc, and signals to all of them. Also the members of a session, for when
-//! a helper was killed and can no longer do it.
+//! The descendants of this process, found in /proc, and signals to all of them. Also what is left of a command whose helper
+//! was killed and can no longer do it.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
 
 use rustix::process::{Pid, Signal};
 
+use crate::mark::Mark;
 use crate::stat;
 
 /// Sends to every descendant.
@@ -30,20 +31,22 @@ pub(super) fn freeze() {
     }
 }
 
-/// Kills every process of a session. The caller must hold the leader's process id, reaped by nobody, so that it
-/// cannot have been given to somebody else.
-pub(super) fn kill_session(leader: u32) {
+/// Kills what is left of a command whose helper is dead: every process of the helper's session, and every process with
+/// this start in its mark. The caller must hold the helper's process id, reaped by nobody, so that it cannot have been
+/// given to somebody else.
+pub(super) fn kill_rest(helper: u32, start: &str) {
+    let is_left = |pid: &u32| {
+        let Ok(stat) = stat::of(*pid) else { return false };
+        let has_mark = || Mark::of(*pid).is_ok_and(|mark| mark.is_some_and(|mark| mark.start == start));
+        *pid != helper && !stat.is_dead && (stat.session == helper || has_mark())
+    };
     // Those that fork meanwhile are found in the next round.
     for _ in 0..50 {
-        let members: Vec<_> = stat::everyone()
-            .into_iter()
-            .flatten()
-            .filter(|pid| *pid != leader && stat::of(*pid).is_ok_and(|stat| stat.session == leader && !stat.is_dead))
-            .collect();
-        if members.is_empty() {
+        let left: Vec<_> = stat::everyone().into_iter().flatten().filter(is_left).collect();
+        if left.is_empty() {
             return;
         }
-        for pid in members {
+        for pid in left {
             send(pid, Signal::KILL);
         }
     }

@@ -75,6 +75,7 @@ fn initialize_says_what_is_true_of_this_build() {
                       "_acpd/connections",
                       "_acpd/status",
                       "_acpd/stop",
+                      "_acpd/restart",
                       "_acpd/resume",
                       "_acpd/cancel",
                       "_acpd/answer",
@@ -83,7 +84,8 @@ fn initialize_says_what_is_true_of_this_build() {
                       "_acpd/rename",
                       "_acpd/export",
                       "_acpd/import",
-                      "_acpd/permissions"
+                      "_acpd/permissions",
+                      "_acpd/undo"
                     ]
                   }
                 }

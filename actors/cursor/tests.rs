@@ -1,0 +1,242 @@
+//! The cursor against the simplest model of it: whatever is appended, settled and dropped meanwhile, and however fast or
+//! slowly somebody reads, what is read is the log.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use domain::history::{ListQuery, Page, Record, SessionMeta, Settled, StoreStatus};
+use domain::{Durability, EventKind, Millis, Mode};
+use futures_util::future::{BoxFuture, ready};
+use futures_util::{FutureExt, StreamExt};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tokio::sync::watch;
+
+use super::*;
+
+/// A store that holds what the test has put there.
+#[derive(Default)]
+struct Shelf(Mutex<BTreeMap<u64, Arc<Event>>>);
+
+impl History for Shelf {
+    fn submit(&self, _: Record) {}
+
+    fn read(&self, _: SessionId, from: u64, budget: usize) -> BoxFuture<'static, Result<Vec<Arc<Event>>, HistoryError>> {
+        let mut weight = 0;
+        let shelf = self.0.lock().unwrap();
+        let found = shelf.range(from..).map(|(_, event)| event.clone()).take_while(|event| {
+            let fits = weight <= budget;
+            weight += event.kind.weight();
+            fits
+        });
+        Box::pin(ready(Ok(found.collect())))
+    }
+
+    fn find(&self, _: SessionId) -> BoxFuture<'static, Result<Option<SessionMeta>, HistoryError>> {
+        Box::pin(ready(Ok(None)))
+    }
+
+    fn list(&self, _: ListQuery) -> BoxFuture<'static, Result<Page, HistoryError>> {
+        Box::pin(ready(Ok(Page::default())))
+    }
+
+    fn status(&self) -> StoreStatus {
+        StoreStatus::Open { moved_aside: None }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Move {
+    /// Appends an event: text of a message, with so many kilobytes, or something that must be safe first.
+    Say { message: u8, kilobytes: usize },
+    Call,
+    End,
+    /// So many of the events that are not settled yet are.
+    Settle { many: usize, synced: bool },
+    /// Somebody attaches at this part of the log, in percent.
+    Attach { at: u64 },
+    /// A reader looks for as much as there is, in so many steps at most.
+    Read { who: usize, steps: usize },
+    /// A reader's client has no room for more, or has it again.
+    Stuff { who: usize, full: bool },
+}
+
+fn moves() -> impl Strategy<Value = Vec<Move>> {
+    // A few events of these sizes are more than the ring keeps, so that readers go to the store and back.
+    let one = prop_oneof![
+        6 => (0..3_u8, 0..9_usize).prop_map(|(message, kilobytes)| Move::Say { message, kilobytes }),
+        1 => Just(Move::Call),
+        1 => Just(Move::End),
+        4 => (1..12_usize, any::<bool>()).prop_map(|(many, synced)| Move::Settle { many, synced }),
+        1 => (0..=100_u64).prop_map(|at| Move::Attach { at }),
+        6 => (0..4_usize, 1..6_usize).prop_map(|(who, steps)| Move::Read { who, steps }),
+        1 => (0..4_usize, any::<bool>()).prop_map(|(who, full)| Move::Stuff { who, full }),
+    ];
+    vec(one, 1..120)
+}
+
+/// The session and its store.
+struct Stage {
+    tail: Arc<Tail>,
+    shelf: Arc<Shelf>,
+    log: Vec<Arc<Event>>,
+    settled: usize,
+}
+
+struct Reader {
+    stream: std::pin::Pin<Box<dyn Stream<Item = Passed>>>,
+    room: watch::Sender<usize>,
+    /// What a client without room may still be shown: an event that its cursor had taken and was waiting with.
+    grace: usize,
+    from: u64,
+    seen: Vec<Arc<Event>>,
+}
+
+impl Stage {
+    fn append(&mut self, kind: EventKind) {
+        let number = self.log.len() as u64 + 1;
+        let event = Arc::new(Event { life: 1, number, at: Millis(0), kind });
+        self.tail.push(event.clone());
+        self.log.push(event);
+    }
+
+    /// As the committer does it: first the store has it, then the receipt says so.
+    fn settle(&mut self, many: usize, settled: Settled) {
+        let first = self.settled;
+        let last = self.log.len().min(first + many);
+        if first == last {
+            return;
+        }
+        let kept = self.log[first..last].iter().map(|event| (event.number, event.clone()));
+        self.shelf.0.lock().unwrap().extend(kept);
+        self.settled = last;
+        self.tail.settle(first as u64 + 1, last as u64, settled);
+    }
+
+    fn attach(&self, percent: u64) -> Reader {
+        let from = 1 + self.log.len() as u64 * percent / 100;
+        let room = watch::Sender::new(0);
+        let cursor = Cursor {
+            session: SessionId::from("s"),
+            tail: self.tail.clone(),
+            history: self.shelf.clone(),
+            gate: Gate::for_tests(room.subscribe(), 1),
+            next: from,
+        };
+        Reader { stream: Box::pin(cursor.stream()), room, grace: 1, from, seen: Vec::new() }
+    }
+}
+
+impl Reader {
+    /// Takes what can be had without waiting. Nothing may come that is not as safe as it must be.
+    fn read(&mut self, steps: usize, tail: &Tail) {
+        for _ in 0..steps {
+            match self.stream.next().now_or_never() {
+                None => return,
+                Some(Some(Passed::Events { events, unsaved })) => {
+                    assert_eq!(unsaved, None);
+                    if *self.room.borrow() > 0 {
+                        self.grace = self.grace.checked_sub(1).expect("a client without room is shown nothing more");
+                    } else {
+                        self.grace = 1;
+                    }
+                    let progress = tail.watch();
+                    assert!(events.iter().all(|event| progress.borrow().is_safe(event)));
+                    self.seen.extend(events);
+                }
+                Some(Some(Passed::Unreadable(error))) => panic!("{error}"),
+                Some(Some(Passed::Ended) | None) => return,
+            }
+        }
+    }
+
+    /// Texts are joined on the way, so that the two are compared by what they say, and by the places they end at.
+    fn check(&self, log: &[Arc<Event>]) {
+        let mut expected = log.iter().skip(usize::try_from(self.from).unwrap() - 1);
+        for seen in &self.seen {
+            let mut whole = (**expected.next().expect("no more than there is")).clone();
+            while whole.number < seen.number {
+                let more = expected.next().expect("no more than there is");
+                assert!(whole.continues_with(more), "{} and {} were joined", whole.number, more.number);
+                whole.absorb(more);
+            }
+            assert_eq!(whole, **seen);
+        }
+        assert_eq!(expected.next(), None, "something was left out at the end");
+    }
+}
+
+fn text(message: u8, kilobytes: usize) -> EventKind {
+    EventKind::AgentText { message: format!("m{message}").as_str().into(), text: "x".repeat(1 + (kilobytes << 10)) }
+}
+
+fn play(moves: Vec<Move>) {
+    let (tail, shelf) = (Arc::new(Tail::after(0)), Arc::new(Shelf::default()));
+    let mut stage = Stage { tail, shelf, log: Vec::new(), settled: 0 };
+    let mut readers = vec![stage.attach(0)];
+    for next in moves {
+        match next {
+            Move::Say { message, kilobytes } => stage.append(text(message, kilobytes)),
+            Move::Call => stage.append(EventKind::ToolStarted { call: "c".into() }),
+            Move::End => stage.append(EventKind::Configured { setting: domain::event::Setting::Mode(Mode::Full) }),
+            Move::Settle { many, synced } => {
+                stage.settle(many, if synced { Settled::Synced } else { Settled::Written });
+            }
+            Move::Attach { at } => readers.push(stage.attach(at)),
+            Move::Read { who, steps } => {
+                let count = readers.len();
+                readers[who % count].read(steps, &stage.tail);
+            }
+            Move::Stuff { who, full } => {
+                let count = readers.len();
+                readers[who % count].room.send_replace(usize::from(full));
+            }
+        }
+    }
+    // In the end all is safe, there is room, and the session goes: everybody has seen all of it.
+    stage.settle(usize::MAX / 2, Settled::Written);
+    stage.tail.settle(1, stage.log.len() as u64, Settled::Synced);
+    stage.tail.end();
+    for reader in &mut readers {
+        reader.room.send_replace(0);
+        reader.read(usize::MAX, &stage.tail);
+        reader.check(&stage.log);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_reader_sees_exactly_the_log_whatever_its_pace(moves in moves()) {
+        play(moves);
+    }
+}
+
+#[test]
+fn the_kinds_that_the_property_uses_differ_in_how_safe_they_must_be() {
+    let kinds = [
+        text(0, 0),
+        EventKind::Configured { setting: domain::event::Setting::Mode(Mode::Full) },
+        EventKind::ToolStarted { call: "c".into() },
+    ];
+    assert_eq!(kinds.map(|kind| kind.durability()), [Durability::Soon, Durability::Written, Durability::Synced]);
+}
+
+/// Out of memory and back again: the ring keeps only so much of what is settled.
+#[test]
+fn a_reader_that_fell_behind_goes_on_from_the_store_and_comes_back_to_the_ring() {
+    let (tail, shelf) = (Arc::new(Tail::after(0)), Arc::new(Shelf::default()));
+    let mut stage = Stage { tail, shelf, log: Vec::new(), settled: 0 };
+    let mut reader = stage.attach(0);
+    for message in 0..40 {
+        stage.append(text(message, 4));
+    }
+    stage.settle(40, Settled::Synced);
+    assert!(matches!(stage.tail.read(1, 1), Found::InStore), "the ring has let go of the first");
+    assert!(matches!(stage.tail.read(40, 1), Found::Events(_)), "and not of the last");
+    stage.append(text(40, 4));
+    reader.read(usize::MAX, &stage.tail);
+    assert_eq!(reader.seen.last().map(|event| event.number), Some(41));
+    reader.check(&stage.log);
+}

@@ -1,0 +1,53 @@
+//! The operator's command that is told when a session waits for a person, or is done.
+
+use std::sync::Arc;
+
+use domain::Site;
+use domain::tool::News;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::Settings;
+use crate::hooks::{Hook, Said};
+
+/// As in the configuration.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Notify {
+    /// For the shell, in the session's folder, with one JSON object on its standard input. Empty for none.
+    pub command: String,
+    pub when: When,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum When {
+    /// Only if no client is attached to the session.
+    #[default]
+    Unattended,
+    Always,
+}
+
+/// Starts the command, if there is one for this, and does not wait for it.
+pub(crate) fn tell(news: &News<'_>, site: &Arc<Site>, settings: &Arc<Settings>) {
+    let notify = &settings.notify;
+    if notify.command.is_empty() || (news.attended && notify.when == When::Unattended) {
+        return;
+    }
+    let input = json!({
+        "event": news.event.name(),
+        "about": news.about,
+        "session": site.session,
+        "title": news.title,
+        "cwd": site.cwd,
+        "attended": news.attended,
+    });
+    let hook = Hook::new(&notify.command);
+    let (site, settings) = (Arc::clone(site), Arc::clone(settings));
+    tokio::spawn(async move {
+        match hook.ask(&input.to_string(), &site, &settings).await {
+            Said::Yes | Said::No(_) => {}
+            Said::Failed(reason) => tracing::warn!(reason, "the command for notifications failed"),
+        }
+    });
+}

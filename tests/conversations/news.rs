@@ -1,0 +1,65 @@
+//! The operator's command that is told when a session waits or is done and nobody looks.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use testkit::Step;
+
+use crate::project::Project;
+
+async fn noticed(when: &str, answers: Vec<Vec<Step>>) -> Project {
+    let command = "cat > told";
+    let at = Project::new(json!({}), &[], answers, |settings| {
+        settings.notify = serde_json::from_value(json!({ "command": command, "when": when })).unwrap();
+    })
+    .await;
+    // A pipe, so that the test waits for the command and not for some time.
+    assert!(Command::new("mkfifo").arg(at.folder.path().join("told")).status().unwrap().success());
+    at
+}
+
+impl Project {
+    async fn told(&self) -> Value {
+        let pipe = self.folder.path().join("told");
+        let told = actix::rt::task::spawn_blocking(move || fs::read(pipe).unwrap()).await.unwrap();
+        serde_json::from_slice(&told).unwrap()
+    }
+}
+
+fn write_then_done() -> Vec<Vec<Step>> {
+    vec![
+        vec![Step::call("write_file", json!({ "path": "b.txt", "content": "b\n" })), Step::end()],
+        vec![Step::text("Done."), Step::end()],
+    ]
+}
+
+#[actix::test]
+async fn with_nobody_attached_a_waiting_session_and_the_end_of_its_turn_are_told() {
+    let mut at = noticed("unattended", write_then_done()).await;
+    at.zed.prompt(&at.session, "write it").await;
+    at.zed.hear("session/request_permission").await;
+    at.zed.close().await;
+    let (session, cwd) = (at.session.clone(), at.folder.path().to_owned());
+    let waiting = json!({
+        "event": "waiting", "about": "Create b.txt", "session": session, "title": null, "cwd": cwd, "attended": false,
+    });
+    assert_eq!(at.told().await, waiting);
+    let mut ctl = at.scene.client("ctl");
+    ctl.call("_acpd/answer", json!({ "sessionId": session, "optionId": "allow_once" })).await;
+    let ended = json!({
+        "event": "turn_ended", "about": "end_turn", "session": session, "title": "write it", "cwd": cwd,
+        "attended": false,
+    });
+    assert_eq!(at.told().await, ended);
+}
+
+#[actix::test]
+async fn somebody_who_is_attached_is_told_only_if_that_is_configured() {
+    let answers = vec![vec![Step::text("Done."), Step::end()]];
+    let mut at = noticed("always", answers).await;
+    let prompt = at.zed.prompt(&at.session, "hello").await;
+    at.zed.answer(prompt).await;
+    let told = at.told().await;
+    assert_eq!((&told["event"], &told["attended"]), (&json!("turn_ended"), &json!(true)));
+}
