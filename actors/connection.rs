@@ -6,11 +6,13 @@
 mod account;
 mod attachment;
 mod calls;
+mod configuring;
 mod goodbye;
 mod helping;
 mod inlet;
 mod opening;
 pub(crate) mod outbox;
+mod places;
 mod steering;
 
 use std::collections::HashMap;

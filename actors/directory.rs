@@ -2,6 +2,8 @@
 //! races of open, close, delete and eviction: at any time an id has one entry, and whoever comes at a bad moment waits
 //! for the entry's next state. It never looks into a session.
 
+mod entry;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -11,8 +13,11 @@ use domain::history::{Entry as Write, History, HistoryError, Receipt, Record, St
 use domain::{ConnectionId, SessionId};
 use tokio::sync::{oneshot, watch};
 
-use crate::mail::{Lead, Obituary, tell};
+use crate::mail::{Obituary, tell};
 use crate::session::{PutAway, Resubmit, Session};
+
+pub(crate) use entry::Live;
+use entry::{Done, Entry, Waiting};
 
 /// Asks for a session: the live one, or, to one caller at a time, leave to bring it back from the log.
 #[derive(Message)]
@@ -138,51 +143,6 @@ impl Drop for OpenLeave {
     fn drop(&mut self) {
         if !self.used {
             tell(&self.directory, Abandon(self.id.clone()));
-        }
-    }
-}
-
-/// A session in memory.
-pub(crate) struct Live {
-    pub(crate) addr: Addr<Session>,
-    pub(crate) incarnation: u64,
-    pub(crate) card: watch::Receiver<SessionCard>,
-    /// Ends the session if the directory dies.
-    pub(crate) _lead: Lead,
-}
-
-enum Entry {
-    /// Somebody has leave to bring it back. Whoever wants it deleted waits until it is there.
-    Opening {
-        waiting: Vec<Waiting>,
-        doomed: Vec<Done>,
-    },
-    Live(Live),
-    /// Told to put itself away; whoever wants it waits until it is gone.
-    Leaving {
-        live: Live,
-        fate: Fate,
-        done: Vec<Done>,
-        waiting: Vec<Waiting>,
-    },
-    /// Gone from memory; its deletion is on the way to the disk.
-    Deleting {
-        waiting: Vec<Waiting>,
-    },
-}
-
-type Waiting = oneshot::Sender<Opening>;
-type Done = oneshot::Sender<Result<(), HistoryError>>;
-
-impl Entry {
-    fn opening() -> Self {
-        Entry::Opening { waiting: Vec::new(), doomed: Vec::new() }
-    }
-
-    fn incarnation(&self) -> Option<u64> {
-        match self {
-            Entry::Live(live) | Entry::Leaving { live, .. } => Some(live.incarnation),
-            Entry::Opening { .. } | Entry::Deleting { .. } => None,
         }
     }
 }

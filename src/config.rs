@@ -386,7 +386,7 @@ mod tests {
             DIR/config.toml:3: limits.frame: expected an integer, found string "much"
             DIR/config.toml:2: limits.frame: must be at least 4096, is 1
             DIR/config.toml:1: limits.frame: expected an unsigned 64 bit or less integer, found 64-bit integer `-1`
-            DIR/config.toml:1: sesion: unknown key, expected one of `session`, `protocol`, `models`, `permissions`, `hooks`, `login`, `limits`, `history`, `log`
+            DIR/config.toml:1: sesion: unknown key, expected one of `session`, `protocol`, `models`, `permissions`, `hooks`, `notify`, `login`, `limits`, `history`, `log`
             DIR/config.toml:2: log.filter: error parsing level filter: expected one of "off", "error", "warn", "info", "debug", "trace", or a number 0-5
             DIR/config.toml:2: permissions.allow[0]: the rule `bash(ls` must look like `tool` or `tool(pattern)`
             DIR/config.toml:2: permissions.alow: unknown key, expected one of `allow`, `ask`, `deny`, `project`

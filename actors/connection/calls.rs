@@ -2,27 +2,25 @@
 //! what it brings back is then taken in one go.
 
 use std::future::Future;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use actix::{ActorFutureExt, Addr, AsyncContext, Context, WrapFuture};
 use domain::card::{Activity, StatusCard};
 use domain::editor::{Editor, Offers};
-use domain::event::Setting;
 use domain::history::ListQuery;
-use domain::{Approval, EventKind, Mode, ModelId, Origin, SessionId, ThoughtLevel, TurnId};
+use domain::{EventKind, Origin, SessionId, TurnId};
 use serde_json::{Value, json};
-use wire::call::{self, Call, ConfigureAnswer};
+use wire::call::{self, Call};
 use wire::ext::{ConnectionsResult, HelloResult, SessionsResult};
-use wire::to_acp::{self, AgentFacts, Menu};
+use wire::to_acp::{self, AgentFacts};
 use wire::{Id, RpcError, Seen};
 
 use super::attachment::{Answering, commands};
 use super::helping::ClientEditor;
+use super::places::{check_folder, check_folders, same_folder, set_roots};
 use super::{Connection, PendingPrompt, Phase, opening};
 use crate::directory::{Describe, Fate, Leave, Overview, Why};
 use crate::house::{Farewell, House};
-use crate::mail::tell;
 use crate::session::{self, Attach, Attached, From, Refused, Session};
 
 type Opened = (SessionId, Addr<Session>, Attached);
@@ -408,28 +406,6 @@ impl Connection {
             then(this, session, left, ctx);
         }));
     }
-
-    fn configure(&mut self, id: Id, configure: call::Configure, ctx: &mut Context<Self>) {
-        let Some(attachment) = self.attachments.get(&configure.session) else {
-            return self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
-        };
-        let mut menu = attachment.translator.menu().clone();
-        let setting = match setting(&configure, &menu) {
-            Ok(setting) => setting,
-            Err(error) => return self.answer(&id, Err::<Value, _>(error), ctx),
-        };
-        let sent = attachment.addr.send(session::Configure(setting));
-        let work = async move {
-            let set = sent.await.map_err(|_| RpcError::internal("the session is not there; load it again"))?;
-            set.recorded.written().await.map_err(opening::unreadable)?;
-            (menu.mode, menu.approval, menu.model, menu.thought) = (set.mode, set.approval, set.model, set.thought);
-            Ok(match configure.answer {
-                ConfigureAnswer::Empty => json!({}),
-                ConfigureAnswer::Options => json!({ "configOptions": to_acp::config_options(&menu) }),
-            })
-        };
-        self.answer_later(id, work, ctx);
-    }
 }
 
 /// Attaches, and waits until all that the client will rest on is written.
@@ -440,59 +416,6 @@ async fn attach_written(session: SessionId, addr: Addr<Session>, attach: Attach)
     };
     attached.tail.until_written(attached.head).await.map_err(opening::unreadable)?;
     Ok((session, addr, attached))
-}
-
-async fn check_folder(house: &House, field: &str, path: &Path) -> Result<PathBuf, RpcError> {
-    let resolved = house.ports().folders.resolve(path.to_owned()).await;
-    resolved.map_err(|why| RpcError::invalid_params(field, &why))
-}
-
-async fn check_folders(house: &House, folders: Option<&[PathBuf]>) -> Result<(), RpcError> {
-    for folder in folders.unwrap_or_default() {
-        check_folder(house, "additionalDirectories", folder).await?;
-    }
-    Ok(())
-}
-
-/// Folders that a client named beside the working folder, which have been checked.
-fn set_roots(addr: &Addr<Session>, roots: Option<Vec<PathBuf>>) {
-    if let Some(roots) = roots {
-        tell(addr, session::Roots(roots));
-    }
-}
-
-/// Paths are compared as they are and then with their symlinks resolved; the session's folder may be gone by now.
-async fn same_folder(house: &House, named: &Path, own: &Path) -> Result<(), RpcError> {
-    if named == own {
-        return Ok(());
-    }
-    let named = check_folder(house, "cwd", named).await?;
-    match house.ports().folders.resolve(own.to_owned()).await {
-        Ok(own) if own == named => Ok(()),
-        Ok(_) | Err(_) => Err(RpcError::invalid_params("cwd", &format!("the session works in {}", own.display()))),
-    }
-}
-
-fn setting(configure: &call::Configure, menu: &Menu) -> Result<Setting, RpcError> {
-    let value = configure.value.as_str();
-    let setting = match configure.option.as_str() {
-        "mode" => Mode::from_id(value).map(Setting::Mode),
-        "approval" => Approval::from_id(value).map(Setting::Approval),
-        "thought_level" => ThoughtLevel::from_id(value).map(Setting::ThoughtLevel),
-        "model" => {
-            let model = ModelId::from(value);
-            menu.models.iter().any(|info| info.id == model).then_some(Setting::Model(model))
-        }
-        other => return Err(RpcError::invalid_params("configId", &format!("unknown option `{other}`"))),
-    };
-    let field = match (configure.answer, configure.option.as_str()) {
-        (ConfigureAnswer::Empty, "mode") => "modeId",
-        (ConfigureAnswer::Empty, "model") => "modelId",
-        (ConfigureAnswer::Empty | ConfigureAnswer::Options, _) => "value",
-    };
-    setting.ok_or_else(|| {
-        RpcError::invalid_params(field, &format!("unknown value `{value}` for the option `{}`", configure.option))
-    })
 }
 
 fn status(overview: Overview, house: &House) -> StatusCard {

@@ -21,7 +21,12 @@ struct Shelf(Mutex<BTreeMap<u64, Arc<Event>>>);
 impl History for Shelf {
     fn submit(&self, _: Record) {}
 
-    fn read(&self, _: SessionId, from: u64, budget: usize) -> BoxFuture<'static, Result<Vec<Arc<Event>>, HistoryError>> {
+    fn read(
+        &self,
+        _: SessionId,
+        from: u64,
+        budget: usize,
+    ) -> BoxFuture<'static, Result<Vec<Arc<Event>>, HistoryError>> {
         let mut weight = 0;
         let shelf = self.0.lock().unwrap();
         let found = shelf.range(from..).map(|(_, event)| event.clone()).take_while(|event| {
@@ -48,17 +53,31 @@ impl History for Shelf {
 #[derive(Clone, Debug)]
 enum Move {
     /// Appends an event: text of a message, with so many kilobytes, or something that must be safe first.
-    Say { message: u8, kilobytes: usize },
+    Say {
+        message: u8,
+        kilobytes: usize,
+    },
     Call,
     End,
     /// So many of the events that are not settled yet are.
-    Settle { many: usize, synced: bool },
+    Settle {
+        many: usize,
+        synced: bool,
+    },
     /// Somebody attaches at this part of the log, in percent.
-    Attach { at: u64 },
+    Attach {
+        at: u64,
+    },
     /// A reader looks for as much as there is, in so many steps at most.
-    Read { who: usize, steps: usize },
+    Read {
+        who: usize,
+        steps: usize,
+    },
     /// A reader's client has no room for more, or has it again.
-    Stuff { who: usize, full: bool },
+    Stuff {
+        who: usize,
+        full: bool,
+    },
 }
 
 fn moves() -> impl Strategy<Value = Vec<Move>> {

@@ -22,7 +22,7 @@ async fn noticed(when: &str, answers: Vec<Vec<Step>>) -> Project {
 impl Project {
     async fn told(&self) -> Value {
         let pipe = self.folder.path().join("told");
-        let told = actix::rt::task::spawn_blocking(move || fs::read(pipe).unwrap()).await.unwrap();
+        let told = tokio::task::spawn_blocking(move || fs::read(pipe).unwrap()).await.unwrap();
         serde_json::from_slice(&told).unwrap()
     }
 }

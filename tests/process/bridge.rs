@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -161,8 +161,52 @@ fn a_daemon_of_another_home_is_an_error_and_not_another_history() {
     stranger.env("HOME", home.path().join("work"));
     let mut bridge = Peer::spawn(stranger);
     let error = bridge.ask_in_vain("initialize", json!({ "protocolVersion": 1 }));
-    assert!(error.to_string().contains("home"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("serves the home"), "{error}");
+    assert!(error["data"]["hint"].as_str().unwrap().contains("ACPD_SOCKET"), "{error}");
     assert_eq!(home.json(&["ctl", "sessions", "--json"]), json!({ "sessions": [] }));
+}
+
+#[test]
+fn a_home_that_a_link_leads_to_is_the_same_home() {
+    let home = Home::new();
+    let _daemon = home.serve();
+    let link = home.path().join("link");
+    std::os::unix::fs::symlink(home.path().join("home"), &link).unwrap();
+    let mut bridge = home.acpd(&["acp"]);
+    bridge.env("HOME", link);
+    Peer::spawn(bridge).initialize();
+}
+
+#[test]
+fn an_editor_that_does_not_read_can_still_cancel() {
+    let home = Home::new();
+    let mut bridge = home.acpd(&["acp"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut stdin, mut stdout) = (bridge.stdin.take().unwrap(), BufReader::new(bridge.stdout.take().unwrap()));
+    let mut say = |message: serde_json::Value| stdin.write_all(format!("{message}\n").as_bytes()).unwrap();
+    let initialize = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": 1 } });
+    say(initialize.clone());
+    let open = json!({ "cwd": home.work(), "mcpServers": [] });
+    say(json!({ "jsonrpc": "2.0", "id": 2, "method": "session/new", "params": open }));
+    let session = loop {
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        let answer: serde_json::Value = serde_json::from_str(&line).unwrap();
+        if answer["id"] == 2 {
+            break answer["result"]["sessionId"].clone();
+        }
+    };
+    let prompt = json!([{ "type": "text", "text": "run the command: sleep 100" }]);
+    let prompt = json!({ "sessionId": session, "prompt": prompt });
+    say(json!({ "jsonrpc": "2.0", "id": 3, "method": "session/prompt", "params": prompt }));
+    let is = |state: &str| (home.json(&["ctl", "sessions", "--json"])["sessions"][0]["state"] == state).then_some(());
+    until("the question", || is("waiting"));
+    // From here on nothing is read, and the answers to these are more than the pipe takes.
+    (0..100).for_each(|_| say(initialize.clone()));
+    until("the pipe to be full", || (rustix::io::ioctl_fionread(stdout.get_ref()).unwrap() > 60_000).then_some(()));
+    say(json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": session } }));
+    until("the turn to end", || is("idle"));
+    bridge.kill().unwrap();
+    bridge.wait().unwrap();
 }
 
 #[test]

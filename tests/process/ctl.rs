@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::harness::{Home, Peer, script, until};
+use crate::harness::{Home, Peer, finish, is_alive, script, until};
 
 #[test]
 fn without_a_daemon_it_says_so_and_starts_none() {
@@ -84,6 +84,42 @@ fn a_command_that_the_agent_runs_cannot_connect_to_the_daemon() {
         bridge.notify("session/cancel", json!({ "sessionId": session }));
         bridge.answer(prompt);
     }
+}
+
+#[test]
+fn a_command_that_kills_its_helper_to_escape_is_ended_and_never_gets_in() {
+    let home = Home::new();
+    let attempt = format!("echo $$ > pid; while :; do {} ctl sessions && touch in; done", env!("CARGO_BIN_EXE_acpd"));
+    script(&home.work().join("attempt"), &attempt).unwrap();
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    let escape = "setsid ./attempt > /dev/null 2>&1 & until [ -s pid ]; do :; done; sleep 0.3; kill -9 $PPID; sleep 100";
+    let prompt = bridge.start_prompt(&session, &format!("run the command: {escape}"));
+    let question = bridge.question();
+    bridge.allow(&question);
+    bridge.answer(prompt);
+    let pid = fs::read_to_string(home.work().join("pid")).unwrap().trim().parse().unwrap();
+    until("the attempt to be ended", || (!is_alive(pid)).then_some(()));
+    assert!(!home.work().join("in").exists());
+}
+
+#[test]
+fn what_carries_the_mark_of_the_daemons_tools_is_refused_wherever_it_runs() {
+    let home = Home::new();
+    let _daemon = home.serve();
+    let ctl = format!("{} ctl sessions", env!("CARGO_BIN_EXE_acpd"));
+    let said = |owner: &str, command: &str| {
+        let mut shell = home.bare("sh");
+        // The shell stays above what it runs.
+        shell.arg("-c").arg(format!("{command}; true")).env("ACPD_TOOL", format!("none@{owner}"));
+        String::from_utf8(finish(shell).stderr).unwrap()
+    };
+    let socket = home.socket();
+    let us = socket.to_str().unwrap();
+    let refused = "the agent's own commands may not connect";
+    assert!(said(us, &ctl).contains(refused));
+    assert!(said(us, &format!("env -u ACPD_TOOL {ctl}")).contains(refused), "its parent carries the mark");
+    assert_eq!(said("/another/daemon.sock", &ctl), "");
 }
 
 #[test]

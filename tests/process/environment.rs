@@ -47,6 +47,27 @@ fn two_editors_on_one_daemon_get_their_own_variables_and_path() {
 }
 
 #[test]
+fn what_the_daemon_was_started_with_reaches_no_editor() {
+    let leaks = |seen: &[String]| seen.iter().any(|line| line.starts_with("AWS_PROFILE="));
+    let home = Home::new();
+    // By a bridge that has it ...
+    let mut first = editor(&home, &[("AWS_PROFILE", "prod")]);
+    let mut second = editor(&home, &[]);
+    assert!(leaks(&seen(&home, &mut first)));
+    assert!(!leaks(&seen(&home, &mut second)));
+    drop((first, second));
+    home.kill_daemon();
+    // ... and by hand or by a service manager.
+    let mut serve = home.acpd(&["serve"]);
+    serve.env("ACPD__SESSION__APPROVAL", "never").envs([("AWS_PROFILE", "prod"), ("PATH", "/only/here:/usr/bin:/bin")]);
+    let _daemon = home.start(serve);
+    let mut late = editor(&home, &[]);
+    let seen = seen(&home, &mut late);
+    assert!(!leaks(&seen), "{seen:#?}");
+    assert!(!path_of(&seen).contains(&"/only/here"), "{seen:#?}");
+}
+
+#[test]
 fn a_session_keeps_the_environment_of_the_editor_that_opened_it() {
     let home = Home::new();
     let (mut first, session) = editor(&home, &[("FLAVOUR", "a")]);

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::harness::{Home, Peer, is_alive, until};
@@ -94,13 +95,49 @@ fn several_sessions_of_one_bridge_all_come_back() {
 }
 
 #[test]
-fn a_daemon_that_is_told_to_stop_is_brought_back_when_the_editor_needs_it() {
+fn a_daemon_that_is_told_to_stop_stays_away_until_the_editor_needs_it() {
     let home = Home::new();
     let mut bridge = home.bridge();
     let session = bridge.open(&home.work());
+    for _ in 0..3 {
+        goes_on(&mut bridge, &session);
+        bridge.heard.clear();
+        assert_eq!(home.stdout(&["ctl", "stop"]), "stopped\n");
+        // What asks for nothing wakes nobody, and the goodbye is not the editor's business.
+        bridge.notify("session/cancel", json!({ "sessionId": session }));
+        assert!(bridge.is_silent() && bridge.is_silent());
+        assert!(home.daemon().is_none() && !home.socket().exists());
+    }
     goes_on(&mut bridge, &session);
-    home.run(&["ctl", "stop"]);
-    goes_on(&mut bridge, &session);
+    assert!(bridge.heard.iter().all(|message| message["method"] == "session/update"), "{:#?}", bridge.heard);
+}
+
+#[test]
+fn a_signal_to_stop_answers_what_is_open_and_no_bridge_starts_a_daemon_by_itself() {
+    let home = Home::new();
+    let mut daemon = home.serve();
+    let mut bridges: Vec<(Peer, String)> = (0..3)
+        .map(|_| {
+            let mut bridge = home.bridge();
+            let session = bridge.open(&home.work());
+            (bridge, session)
+        })
+        .collect();
+    let (bridge, session) = &mut bridges[0];
+    let prompt = bridge.start_prompt(session, "write a.txt with hello");
+    let question = bridge.question();
+    daemon.send(Signal::TERM);
+    assert_eq!(bridge.answer(prompt)["result"]["stopReason"], "cancelled");
+    assert!(daemon.wait().success());
+    bridge.allow(&question);
+    for (bridge, _) in &mut bridges {
+        while !bridge.is_silent() {}
+    }
+    assert!(home.daemon().is_none() && !home.socket().exists());
+    for (bridge, session) in &mut bridges {
+        goes_on(bridge, session);
+    }
+    assert!(!home.work().join("a.txt").exists());
 }
 
 #[test]

@@ -1,0 +1,58 @@
+//! Options of a session: what a client names becomes a setting, and the answer is all of them as they are then.
+
+use actix::Context;
+use domain::event::Setting;
+use domain::{Approval, Mode, ModelId, ThoughtLevel};
+use serde_json::{Value, json};
+use wire::call::{self, ConfigureAnswer};
+use wire::to_acp::{self, Menu};
+use wire::{Id, RpcError};
+
+use super::{Connection, opening};
+use crate::session;
+
+impl Connection {
+    pub(super) fn configure(&mut self, id: Id, configure: call::Configure, ctx: &mut Context<Self>) {
+        let Some(attachment) = self.attachments.get(&configure.session) else {
+            return self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
+        };
+        let mut menu = attachment.translator.menu().clone();
+        let setting = match setting(&configure, &menu) {
+            Ok(setting) => setting,
+            Err(error) => return self.answer(&id, Err::<Value, _>(error), ctx),
+        };
+        let sent = attachment.addr.send(session::Configure(setting));
+        let work = async move {
+            let set = sent.await.map_err(|_| RpcError::internal("the session is not there; load it again"))?;
+            set.recorded.written().await.map_err(opening::unreadable)?;
+            (menu.mode, menu.approval, menu.model, menu.thought) = (set.mode, set.approval, set.model, set.thought);
+            Ok(match configure.answer {
+                ConfigureAnswer::Empty => json!({}),
+                ConfigureAnswer::Options => json!({ "configOptions": to_acp::config_options(&menu) }),
+            })
+        };
+        self.answer_later(id, work, ctx);
+    }
+}
+
+fn setting(configure: &call::Configure, menu: &Menu) -> Result<Setting, RpcError> {
+    let value = configure.value.as_str();
+    let setting = match configure.option.as_str() {
+        "mode" => Mode::from_id(value).map(Setting::Mode),
+        "approval" => Approval::from_id(value).map(Setting::Approval),
+        "thought_level" => ThoughtLevel::from_id(value).map(Setting::ThoughtLevel),
+        "model" => {
+            let model = ModelId::from(value);
+            menu.models.iter().any(|info| info.id == model).then_some(Setting::Model(model))
+        }
+        other => return Err(RpcError::invalid_params("configId", &format!("unknown option `{other}`"))),
+    };
+    let field = match (configure.answer, configure.option.as_str()) {
+        (ConfigureAnswer::Empty, "mode") => "modeId",
+        (ConfigureAnswer::Empty, "model") => "modelId",
+        (ConfigureAnswer::Empty | ConfigureAnswer::Options, _) => "value",
+    };
+    setting.ok_or_else(|| {
+        RpcError::invalid_params(field, &format!("unknown value `{value}` for the option `{}`", configure.option))
+    })
+}

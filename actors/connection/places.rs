@@ -1,0 +1,41 @@
+//! The folders that a client names: checked before anything comes of them.
+
+use std::path::{Path, PathBuf};
+
+use actix::Addr;
+use wire::RpcError;
+
+use crate::house::House;
+use crate::mail::tell;
+use crate::session::{self, Session};
+
+pub(super) async fn check_folder(house: &House, field: &str, path: &Path) -> Result<PathBuf, RpcError> {
+    let resolved = house.ports().folders.resolve(path.to_owned()).await;
+    resolved.map_err(|why| RpcError::invalid_params(field, &why))
+}
+
+pub(super) async fn check_folders(house: &House, folders: Option<&[PathBuf]>) -> Result<(), RpcError> {
+    for folder in folders.unwrap_or_default() {
+        check_folder(house, "additionalDirectories", folder).await?;
+    }
+    Ok(())
+}
+
+/// Folders that a client named beside the working folder, which have been checked.
+pub(super) fn set_roots(addr: &Addr<Session>, roots: Option<Vec<PathBuf>>) {
+    if let Some(roots) = roots {
+        tell(addr, session::Roots(roots));
+    }
+}
+
+/// Paths are compared as they are and then with their symlinks resolved; the session's folder may be gone by now.
+pub(super) async fn same_folder(house: &House, named: &Path, own: &Path) -> Result<(), RpcError> {
+    if named == own {
+        return Ok(());
+    }
+    let named = check_folder(house, "cwd", named).await?;
+    match house.ports().folders.resolve(own.to_owned()).await {
+        Ok(own) if own == named => Ok(()),
+        Ok(_) | Err(_) => Err(RpcError::invalid_params("cwd", &format!("the session works in {}", own.display()))),
+    }
+}
