@@ -37,6 +37,10 @@ update *args:
 bench *args:
     cargo bench --workspace {{args}}
 
+# Kills a daemon under load 500 times (or as often as you say) and checks every time that nothing is lost; takes minutes.
+crash kills="500" seed="77":
+    ACPD_KILLS={{kills}} ACPD_SEED={{seed}} cargo test --package acpd --test process -- kills:: --nocapture
+
 # The crates' own pages.
 doc *args:
     cargo doc --workspace --no-deps --document-private-items {{args}}

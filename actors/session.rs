@@ -4,7 +4,9 @@
 //! turn or a tool does comes here as an event first. It dies when it is put away, or with the directory. It knows nothing
 //! of ACP, and of clients only their names.
 
+mod calls;
 mod commands;
+mod delegating;
 mod ending;
 mod news;
 mod record;

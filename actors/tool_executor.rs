@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, WeakRecipient, WrapFuture};
-use domain::tool::{Desk, Job, Moment, OutcomeKind, Refusal, ToolRequest, Toolbox};
+use domain::tool::{Desk, Errand, Job, Moment, OutcomeKind, Refusal, ToolRequest, Toolbox};
 use domain::{CallId, Outcome, Site, ToolCard, ToolContent};
 use futures_util::future::BoxFuture;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use crate::mail::{Leash, Obituary, report};
 use crate::tail::Tail;
@@ -38,6 +38,8 @@ pub(crate) enum What {
     /// It cannot be done at all.
     Refused(Refusal),
     Progressed(Vec<ToolContent>),
+    /// A sub-agent shall do this; its report goes back by the channel, which closes if it will not.
+    Delegated(Errand, oneshot::Sender<Outcome>),
     Ended(Outcome),
     /// The executor is gone; an end that was not told is a crash.
     Died,
@@ -225,6 +227,12 @@ struct CallDesk {
 }
 
 impl Desk for CallDesk {
+    fn delegate(&self, errand: Errand) -> BoxFuture<'static, Outcome> {
+        let (tell, told) = oneshot::channel();
+        report(&self.parent, ExecutorEvent { call: self.call.clone(), what: What::Delegated(errand, tell) });
+        Box::pin(async move { told.await.unwrap_or_else(|_| Outcome::cancelled()) })
+    }
+
     fn progress(&self, content: Vec<ToolContent>) {
         report(&self.parent, ExecutorEvent { call: self.call.clone(), what: What::Progressed(content) });
     }

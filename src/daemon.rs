@@ -21,6 +21,8 @@ use domain::BaseEnvironment;
 use futures_util::StreamExt;
 use history::Store;
 use interprocess::local_socket::traits::tokio::Listener as _;
+use rustix::io::Errno;
+use rustix::process::Pid;
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook_tokio::Signals;
@@ -128,21 +130,28 @@ async fn ask_login_shell(places: Places, base: Arc<BaseEnvironment>) {
 fn take_locks(places: &Places, inherited: bool) -> anyhow::Result<[Lock; 2]> {
     let deadline = Instant::now() + PREDECESSOR_DEADLINE;
     let socket = &places.socket;
-    // An inherited socket answers before anybody serves it, so only one of our own tells that a daemon is there.
-    let is_served = || !inherited && socket::connect(socket).is_ok();
+    // An inherited socket answers before anybody serves it, so only one of our own tells that a daemon is there. One that
+    // was killed while it started a command leaves lock and socket to that child for a moment, and serves nobody.
+    let is_served = |holder| !inherited && is_there(holder) && socket::connect(socket).is_ok();
     let serving = wait_for(&beside(socket, "lock"), deadline, is_served)
         .with_context(|| format!("a daemon already serves {}", socket.display()))?;
-    let keeping = wait_for(&places.state.join("daemon.lock"), deadline, || false)
+    let keeping = wait_for(&places.state.join("daemon.lock"), deadline, |_| false)
         .with_context(|| format!("a daemon already uses {}", places.state.display()))?;
     Ok([serving, keeping])
 }
 
+/// Whether the process runs that has noted itself as the holder of a lock. One that has not yet is about to.
+fn is_there(holder: Option<u32>) -> bool {
+    let pid = holder.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+    pid.is_none_or(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))
+}
+
 /// Waits for a predecessor to leave, unless `hopeless` says that it will not.
-fn wait_for(path: &Path, deadline: Instant, hopeless: impl Fn() -> bool) -> anyhow::Result<Lock> {
+fn wait_for(path: &Path, deadline: Instant, hopeless: impl Fn(Option<u32>) -> bool) -> anyhow::Result<Lock> {
     loop {
         match Lock::attempt(path)? {
             Attempt::Taken(lock) => return Ok(lock),
-            Attempt::Held(_) if Instant::now() < deadline && !hopeless() => thread::sleep(STEP),
+            Attempt::Held(holder) if Instant::now() < deadline && !hopeless(holder) => thread::sleep(STEP),
             Attempt::Held(Some(pid)) => bail!("process {pid} holds {}", path.display()),
             Attempt::Held(None) => bail!("another process holds {}", path.display()),
         }

@@ -164,8 +164,7 @@ fn is_for_everybody(name: &OsStr) -> bool {
 
 /// Whether a variable is the same for all programs of a user, so that any session may have it from the daemon.
 fn is_of_the_user(name: &str) -> bool {
-    const NAMES: [&str; 8] =
-        ["HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "DBUS_SESSION_BUS_ADDRESS"];
+    const NAMES: [&str; 8] = ["HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "DBUS_SESSION_BUS_ADDRESS"];
     NAMES.contains(&name) || name.starts_with("LC_") || name.starts_with("XDG_")
 }
 

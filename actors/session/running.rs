@@ -1,5 +1,5 @@
-//! A session's running turn: starting it, carrying out its tool calls through executors, and ending it, whoever wanted
-//! that and whatever died.
+//! A session's running turn: starting it, hearing what it does, and ending it, whoever wanted that and whatever died. Its
+//! tool calls are in `calls`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,29 +7,30 @@ use std::sync::Arc;
 use actix::{Actor, Addr, AsyncContext, Context, Handler};
 use domain::briefing::Workplace;
 use domain::model::Price;
-use domain::permission::decide;
-use domain::tool::{OutcomeKind, Refusal, ToolRequest};
+use domain::tool::{OutcomeKind, Refusal};
 use domain::turn::FailureKind;
 use domain::{
-    Access, CallId, Choice, Content, Cost, Decision, EventKind, MessageId, Outcome, Question, QuestionId, Site,
-    StopReason, ToolCard, ToolKind, TurnFailure, TurnId, Usage, Verdict,
+    CallId, Content, Cost, Decision, EventKind, MessageId, QuestionId, StopReason, ToolKind, TurnFailure, TurnId, Usage,
 };
 
-use super::commands::{Answer, Prompt};
+use super::calls::Executor;
+use super::commands::Prompt;
+use super::delegating::SubAgent;
 use super::ending::HooksAtEnd;
 use super::{Session, slash};
 use crate::mail::{Lead, leash, tell};
-use crate::ports::Unattended;
-use crate::tool_executor::{self, Assignment, ExecutorEvent, Run, ToolExecutor};
-use crate::turn::{self, CallEnded, Compacted, Purpose, Task, Turn, TurnEvent};
+use crate::tool_executor;
+use crate::turn::{self, Compacted, Purpose, Task, Turn, TurnEvent};
 
 const TITLE_CHARS: usize = 60;
 
 pub(super) struct Running {
     pub(super) id: TurnId,
-    usage: Usage,
+    pub(super) usage: Usage,
     pub(super) phase: Phase,
-    executors: HashMap<CallId, Executor>,
+    pub(super) executors: HashMap<CallId, Executor>,
+    /// By their own turns.
+    pub(super) agents: HashMap<TurnId, SubAgent>,
     pub(super) hooks: HooksAtEnd,
 }
 
@@ -44,16 +45,16 @@ pub(super) enum Phase {
     Stopping(StopReason),
 }
 
-struct Executor {
-    addr: Addr<ToolExecutor>,
-    message: MessageId,
-    request: ToolRequest,
-    _lead: Lead,
-}
-
 impl Running {
     fn new(id: TurnId, phase: Phase) -> Self {
-        Self { id, usage: Usage::default(), phase, executors: HashMap::new(), hooks: HooksAtEnd::default() }
+        Self {
+            id,
+            usage: Usage::default(),
+            phase,
+            executors: HashMap::new(),
+            agents: HashMap::new(),
+            hooks: HooksAtEnd::default(),
+        }
     }
 }
 
@@ -142,6 +143,7 @@ impl Session {
         }
         running.phase = Phase::Stopping(reason);
         running.hooks.give_up(ctx);
+        running.agents.clear();
         for executor in running.executors.values() {
             tell(&executor.addr, tool_executor::Cancel);
         }
@@ -156,7 +158,7 @@ impl Session {
         self.end_if_stopped(ctx);
     }
 
-    fn end_if_stopped(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn end_if_stopped(&mut self, ctx: &mut Context<Self>) {
         if let Some(Running { phase: Phase::Stopping(reason), executors, .. }) = &self.turn
             && executors.is_empty()
         {
@@ -219,168 +221,6 @@ impl Session {
         Some(format!("{words}…"))
     }
 
-    pub(super) fn site(&self, turn: TurnId) -> Arc<Site> {
-        Arc::new(Site {
-            session: self.state.id.clone(),
-            turn,
-            cwd: self.state.cwd.clone(),
-            extra_roots: self.state.extra_roots.clone(),
-            mode: self.state.mode,
-            environment: self.environment(),
-            seen: self.seen.clone(),
-            editor: self.editor.clone(),
-        })
-    }
-
-    fn start_call(&mut self, call: CallId, message: MessageId, request: ToolRequest, ctx: &mut Context<Self>) {
-        let Some(turn) = self.turn.as_ref().map(|running| running.id.clone()) else { return };
-        let site = self.site(turn);
-        let Some(running) = &mut self.turn else { return };
-        let (lead, leash) = leash();
-        let addr = ToolExecutor::new(Assignment {
-            call: call.clone(),
-            request: request.clone(),
-            site,
-            toolbox: self.ports.toolbox.clone(),
-            tail: self.ledger.tail.clone(),
-            parent: ctx.address().recipient().downgrade(),
-            leash,
-            patience: self.ports.settings.cancel_patience,
-        })
-        .start();
-        running.executors.insert(call, Executor { addr, message, request, _lead: lead });
-    }
-
-    /// A planned call is recorded, and runs, waits for an answer, or is denied.
-    fn weigh_call(&mut self, call: CallId, message: MessageId, card: ToolCard, ctx: &mut Context<Self>) {
-        let rule = self.ports.toolbox.rule(&card, &self.state.cwd);
-        let verdict = decide(&card, rule, self.state.approval, &self.state.memory);
-        let always = match &card.access {
-            Access::Ask { always } => always.clone(),
-            Access::Free => None,
-        };
-        self.append(EventKind::ToolCalled { call: call.clone(), message, card }, ctx);
-        match verdict {
-            Verdict::Run => self.run_call(call, ctx),
-            Verdict::Deny if rule == Some(Verdict::Deny) => {
-                self.end_call(call, Outcome::denied_because("a rule of the configuration forbids it."), ctx);
-            }
-            Verdict::Deny => self.deny_call(call, ctx),
-            Verdict::Ask => {
-                let question = Question { id: QuestionId::new(), call, always };
-                self.append(EventKind::PermissionAsked { question }, ctx);
-                self.publish();
-                self.announce_waiting();
-                self.mind_questions(ctx);
-            }
-        }
-    }
-
-    pub(super) fn settle_question(&mut self, answer: Answer, ctx: &mut Context<Self>) {
-        let Answer { question, decision, by } = answer;
-        let Some(open) = self.state.questions.iter().find(|open| open.question.id == question) else { return };
-        let call = open.question.call.clone();
-        self.append(EventKind::PermissionAnswered { question, call: call.clone(), decision, by }, ctx);
-        match decision {
-            Decision::Chose(choice) if choice.allows() => self.run_call(call, ctx),
-            Decision::Chose(_) | Decision::Unanswered => self.deny_call(call, ctx),
-            Decision::Cancelled => self.stop_turn(StopReason::Cancelled, ctx),
-        }
-        self.publish();
-    }
-
-    /// With nobody attached, questions wait, are denied, or are denied after a while, as configured.
-    pub(super) fn mind_questions(&mut self, ctx: &mut Context<Self>) {
-        if !self.clients.is_empty() || self.state.questions.is_empty() {
-            return;
-        }
-        match self.ports.settings.unattended {
-            Unattended::Wait => {}
-            Unattended::Deny => self.deny_questions(self.state.head.number, ctx),
-            Unattended::DenyAfter(patience) => {
-                let asked_until = self.state.head.number;
-                ctx.run_later(patience, move |this, ctx| {
-                    if this.clients.is_empty() {
-                        this.deny_questions(asked_until, ctx);
-                    }
-                });
-            }
-        }
-    }
-
-    fn deny_questions(&mut self, asked_until: u64, ctx: &mut Context<Self>) {
-        let asked: Vec<QuestionId> = self
-            .state
-            .questions
-            .iter()
-            .filter(|open| open.at <= asked_until)
-            .map(|open| open.question.id.clone())
-            .collect();
-        for question in asked {
-            let decision = Decision::Chose(Choice::RejectOnce);
-            self.settle_question(Answer { question, decision, by: "acpd, with nobody attached".to_owned() }, ctx);
-        }
-    }
-
-    pub(super) fn run_call(&mut self, call: CallId, ctx: &mut Context<Self>) {
-        let after = self.append(EventKind::ToolStarted { call: call.clone() }, ctx);
-        if let Some(executor) = self.turn.as_ref().and_then(|running| running.executors.get(&call)) {
-            tell(&executor.addr, Run { after });
-        }
-    }
-
-    pub(super) fn deny_call(&mut self, call: CallId, ctx: &mut Context<Self>) {
-        self.end_call(call, Outcome::denied(), ctx);
-    }
-
-    /// A call has its outcome: it is recorded, its executor goes, and the turn hears of it.
-    fn end_call(&mut self, call: CallId, outcome: Outcome, ctx: &mut Context<Self>) {
-        if let Some(running) = &mut self.turn {
-            running.executors.remove(&call);
-        }
-        let failed = outcome.verdict != OutcomeKind::Completed;
-        if self.state.calls.contains_key(&call) {
-            self.append(EventKind::ToolEnded { call: call.clone(), outcome }, ctx);
-        }
-        self.tell_turn(call, failed);
-        self.end_if_stopped(ctx);
-    }
-
-    fn tell_turn(&self, call: CallId, failed: bool) {
-        if let Some(Running { phase: Phase::Going { turn, .. }, .. }) = &self.turn {
-            let at = self.ledger.sync_point;
-            tell(turn, CallEnded { call, failed, at, conversation: self.state.conversation.clone() });
-        }
-    }
-
-    /// A call that could not even be planned is recorded with its failure, so that the model and people see it.
-    fn refuse_call(&mut self, call: CallId, refusal: Refusal, ctx: &mut Context<Self>) {
-        let Some(executor) = self.turn.as_ref().and_then(|running| running.executors.get(&call)) else { return };
-        let (message, request) = (executor.message.clone(), executor.request.clone());
-        self.record_refusal(call, message, request, refusal, ctx);
-    }
-
-    fn record_refusal(
-        &mut self,
-        call: CallId,
-        message: MessageId,
-        request: ToolRequest,
-        refusal: Refusal,
-        ctx: &mut Context<Self>,
-    ) {
-        let card = ToolCard {
-            tool: request.tool,
-            title: refusal.title,
-            kind: refusal.kind,
-            locations: Vec::new(),
-            input: request.input,
-            preview: Vec::new(),
-            access: Access::Free,
-        };
-        self.append(EventKind::ToolCalled { call: call.clone(), message, card }, ctx);
-        self.end_call(call, Outcome::failed(refusal.reason), ctx);
-    }
-
     /// From here on the model sees the summary in place of what came before.
     fn compact(&mut self, summary: String, kept_from: Option<MessageId>, ctx: &mut Context<Self>) {
         self.append(EventKind::Compacted { summary, kept_from }, ctx);
@@ -389,24 +229,21 @@ impl Session {
         }
     }
 
-    /// An executor that died without a word.
-    fn crashed_call(&mut self, call: CallId, ctx: &mut Context<Self>) {
-        let Some(executor) = self.turn.as_ref().and_then(|running| running.executors.get(&call)) else { return };
-        let tool = executor.request.tool.clone();
-        tracing::error!(parent: &self.span, %call, tool, "a tool crashed");
-        let reason = "The tool crashed; this is a bug in acpd.".to_owned();
-        if self.state.calls.contains_key(&call) {
-            self.end_call(call, Outcome::failed(reason), ctx);
-        } else {
-            self.refuse_call(call, Refusal { kind: ToolKind::Other, title: tool, reason }, ctx);
-        }
-    }
-
     /// What the session has cost, this request included. Another currency starts over, since the two do not add up.
     fn cost_with(&self, price: &Price, usage: &Usage) -> Cost {
         let before = self.state.cost.as_ref().filter(|cost| cost.currency == price.currency);
         let before = before.map_or(0.0, |cost| cost.amount);
         Cost { amount: before + price.of(usage), currency: price.currency.clone() }
+    }
+
+    /// What a sub-agent costs is part of the turn; how full its window is concerns nobody else.
+    pub(super) fn pay_for_agent(&mut self, usage: Usage, price: Option<Price>, ctx: &mut Context<Self>) {
+        if let Some(running) = &mut self.turn {
+            running.usage += usage;
+        }
+        let window = self.ports.models.find(&self.state.model).map_or(0, |model| model.info().window);
+        let cost = price.map(|price| self.cost_with(&price, &usage));
+        self.append(EventKind::Used { usage, window_used: self.state.window_used, window, cost }, ctx);
     }
 
     /// Whether an event of this turn still counts: the turn runs and has not been stopped.
@@ -420,6 +257,9 @@ impl Handler<TurnEvent> for Session {
 
     fn handle(&mut self, event: TurnEvent, ctx: &mut Context<Self>) {
         let TurnEvent { turn, what } = event;
+        if self.agent(&turn).is_some() {
+            return self.hear_agent(turn, what, ctx);
+        }
         if !self.is_going(&turn) {
             return;
         }
@@ -438,10 +278,10 @@ impl Handler<TurnEvent> for Session {
             }
             turn::What::Barred { call, message, request, reason } => {
                 let refusal = Refusal { kind: ToolKind::Other, title: request.tool.clone(), reason };
-                self.record_refusal(call, message, request, refusal, ctx);
+                self.record_refusal(call, message, request, refusal, None, ctx);
             }
             turn::What::Summarised { summary, kept_from } => self.compact(summary, kept_from, ctx),
-            turn::What::Called { call, message, request } => self.start_call(call, message, request, ctx),
+            turn::What::Called { call, message, request } => self.start_call(call, message, request, None, ctx),
             turn::What::Planned { call, message, entries } => {
                 self.append(EventKind::Planned { call: call.clone(), message, entries }, ctx);
                 self.tell_turn(call, false);
@@ -459,30 +299,6 @@ impl Handler<TurnEvent> for Session {
                 let failure = TurnFailure::internal("the turn crashed; this is a bug in acpd");
                 self.stop_turn(StopReason::Failed(failure), ctx);
             }
-        }
-    }
-}
-
-impl Handler<ExecutorEvent> for Session {
-    type Result = ();
-
-    fn handle(&mut self, event: ExecutorEvent, ctx: &mut Context<Self>) {
-        let ExecutorEvent { call, what } = event;
-        let Some(running) = &self.turn else { return };
-        let Some(executor) = running.executors.get(&call) else { return };
-        let message = executor.message.clone();
-        let going = matches!(running.phase, Phase::Going { .. });
-        match what {
-            tool_executor::What::Planned(card) if going => self.weigh_call(call, message, card, ctx),
-            tool_executor::What::Refused(refusal) if going => self.refuse_call(call, refusal, ctx),
-            // The turn is stopping, and the executor has been told.
-            tool_executor::What::Planned(_) => {}
-            tool_executor::What::Refused(_) => self.end_call(call, Outcome::cancelled(), ctx),
-            tool_executor::What::Progressed(content) => {
-                self.append(EventKind::ToolProgressed { call, content }, ctx);
-            }
-            tool_executor::What::Ended(outcome) => self.end_call(call, outcome, ctx),
-            tool_executor::What::Died => self.crashed_call(call, ctx),
         }
     }
 }

@@ -333,8 +333,7 @@ async fn converse(case: Case) {
         client.initialize().await;
         session = client.new_session().await;
     }
-    let bytes: Vec<u8> =
-        case.pieces.iter().flat_map(|piece| frame(case.by_length, &piece.render(&session))).collect();
+    let bytes: Vec<u8> = case.pieces.iter().flat_map(|piece| frame(case.by_length, &piece.render(&session))).collect();
     write_in_pieces(&mut client, &bytes, &case.cuts).await;
     let mut replies = case.replies.into_iter().cycle();
     let mut sessions = hear_out(&mut client, &mut replies).await;

@@ -67,7 +67,8 @@ async fn the_answer_to_a_changed_option_is_the_whole_list_as_it_is_then() {
         "mode": "sandbox"
         "model": "script"
         "approval": "ask"
-        "thought_level": "medium""#]].assert_eq(&chosen.join("\n"));
+        "thought_level": "medium""#]]
+    .assert_eq(&chosen.join("\n"));
 }
 
 #[actix::test]
@@ -131,7 +132,8 @@ async fn an_answer_to_a_permission_question_is_understood_in_every_dialect() {
         does not run, end_turn: null
         does not run, cancelled: {"outcome":{"outcome":"cancelled"}}
         does not run, cancelled: {"outcome":"cancelled"}
-    "#]].assert_eq(&told);
+    "#]]
+    .assert_eq(&told);
 }
 
 #[actix::test]
@@ -177,7 +179,8 @@ async fn a_message_without_its_version_and_params_that_are_null_are_taken() {
         zed    < 2 = {"sessions":[]}
         zed    < 3 = {"sessions":[]}
         zed    < silence
-    "#]].assert_eq(&scene.transcript.take());
+    "#]]
+    .assert_eq(&scene.transcript.take());
 }
 
 #[actix::test]

@@ -163,7 +163,7 @@ async fn a_command_runs_in_the_editors_terminal_and_others_get_its_text() {
         model  < user: build it
         zed    < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"execute","status":"pending","title":"make","name":"bash","content":[{"type":"content","content":{"type":"text","text":"make"}}],"rawInput":{"command":"make","timeout_ms":60000}}
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"in_progress"}
-        zed    < "#3" terminal/create {"sessionId":"#1","command":"/bin/bash","args":["-c","make"],"env":[{"name":"NO_COLOR","value":"1"},{"name":"PAGER","value":"cat"},{"name":"MANPAGER","value":"cat"},{"name":"GIT_PAGER","value":"cat"},{"name":"GIT_EDITOR","value":"true"},{"name":"GIT_TERMINAL_PROMPT","value":"0"}],"cwd":"DIR","outputByteLimit":49152}
+        zed    < "#3" terminal/create {"sessionId":"#1","command":"/bin/bash","args":["-c","make"],"env":[{"name":"NO_COLOR","value":"1"},{"name":"PAGER","value":"cat"},{"name":"MANPAGER","value":"cat"},{"name":"GIT_PAGER","value":"cat"},{"name":"GIT_EDITOR","value":"true"},{"name":"GIT_TERMINAL_PROMPT","value":"0"},{"name":"ACPD_TOOL","value":"none@"}],"cwd":"DIR","outputByteLimit":49152}
         zed    > "#3" = {"terminalId":"t1"}
         zed    < "#4" terminal/wait_for_exit {"sessionId":"#1","terminalId":"t1"}
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"in_progress","content":[{"type":"terminal","terminalId":"t1"}]}

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests may")]
 
+mod agents;
 mod anything;
 mod attaching;
 mod authentication;

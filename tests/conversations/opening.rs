@@ -30,11 +30,12 @@ async fn a_load_that_is_withdrawn_ends_and_leaves_the_session_unopened() {
     let session = long_session(&scene).await;
     let mut vim = scene.client_over(1000, "vim");
     vim.initialize().await;
-    let load = vim.request("session/load", json!({ "sessionId": session })).await;
+    let params = json!({ "sessionId": session });
+    vim.say(&format!(r#"{{"jsonrpc":"2.0","id":"\u0061","method":"session/load","params":{params}}}"#)).await;
     vim.update("user_message_chunk").await;
-    vim.notify("$/cancel_request", json!({ "requestId": load })).await;
+    vim.notify("$/cancel_request", json!({ "requestId": "a" })).await;
     scene.transcript.take();
-    vim.answer(load).await;
+    vim.until(|message| message["id"] == "a").await;
     let told = scene.transcript.take();
     assert!(told.lines().count() < 300, "the replay went on");
     vim.silence().await;
@@ -42,12 +43,13 @@ async fn a_load_that_is_withdrawn_ends_and_leaves_the_session_unopened() {
     vim.silence().await;
     let answered = told.lines().last().unwrap_or_default();
     expect![[r##"
-        vim    < 2 error {"code":-32800,"message":"Request cancelled"}
+        vim    < "\u0061" error {"code":-32800,"message":"Request cancelled"}
         vim    < silence
-        vim    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"more"}]}
-        vim    < 3 error {"code":-32602,"message":"Invalid params","data":{"session_id":"Session not found"}}
+        vim    > 2 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"more"}]}
+        vim    < 2 error {"code":-32602,"message":"Invalid params","data":{"session_id":"Session not found"}}
         vim    < silence
-    "##]].assert_eq(&format!("{answered}\n{}", scene.transcript.take()));
+    "##]]
+    .assert_eq(&format!("{answered}\n{}", scene.transcript.take()));
 }
 
 #[actix::test]
@@ -159,7 +161,8 @@ async fn a_session_may_be_opened_in_its_folder_by_another_name() {
     let session = opened["result"]["sessionId"].clone();
     scene.transcript.take();
     for method in ["session/load", "session/resume", "session/fork"] {
-        for cwd in [json!("/work"), json!("/linked"), Value::Null, json!("/work/sub"), json!("/nowhere"), json!("work")] {
+        for cwd in [json!("/work"), json!("/linked"), Value::Null, json!("/work/sub"), json!("/nowhere"), json!("work")]
+        {
             zed.call(method, json!({ "sessionId": session, "cwd": cwd })).await;
         }
     }
@@ -201,14 +204,17 @@ async fn a_session_may_be_opened_in_its_folder_by_another_name() {
         zed    > 19 session/fork {"sessionId":"#1","cwd":"/nowhere"}
         zed    < 19 error {"code":-32602,"message":"Invalid params","data":{"cwd":"/nowhere is not a folder"}}
         zed    > 20 session/fork {"sessionId":"#1","cwd":"work"}
-        zed    < 20 error {"code":-32602,"message":"Invalid params","data":{"cwd":"Must be an absolute path"}}"##]].assert_eq(&told.join("\n"));
+        zed    < 20 error {"code":-32602,"message":"Invalid params","data":{"cwd":"Must be an absolute path"}}"##]]
+    .assert_eq(&told.join("\n"));
 }
 
 #[actix::test]
 async fn a_list_is_read_page_by_page_newest_first() {
     let scene = Scene::with(vec![], |settings| settings.page = 2);
     let mut zed = scene.editor("zed").await;
-    for (title, cwd) in [("one", "/work"), ("two", "/work"), ("three", "/work/sub"), ("four", "/work"), ("five", "/work")] {
+    for (title, cwd) in
+        [("one", "/work"), ("two", "/work"), ("three", "/work/sub"), ("four", "/work"), ("five", "/work")]
+    {
         scene.script.push(hello());
         let opened = zed.call("session/new", json!({ "cwd": cwd, "additionalDirectories": ["/work/more"] })).await;
         let prompt = zed.prompt(opened["result"]["sessionId"].as_str().unwrap(), title).await;
@@ -247,4 +253,53 @@ async fn a_list_is_read_page_by_page_newest_first() {
         zed    > 21 sessions/list {"cwd":"/work/sub"}
         zed    < 21 = {"sessions":[{"sessionId":"#7","cwd":"/work/sub","additionalDirectories":["/work/more"],"title":"three","updatedAt":"T","_meta":{"acpd":{"createdAt":"T","state":"idle","messageCount":1}}}]}
     "##]].assert_eq(&format!("{told}{}", scene.transcript.take()));
+}
+
+#[actix::test]
+async fn a_client_that_has_ended_its_input_is_not_brought_back_by_its_last_prompt() {
+    let scene = Scene::new(vec![hello()]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let mut ctl = scene.client("ctl");
+    ctl.call("_acpd/close", json!({ "sessionId": session })).await;
+    zed.silence().await;
+    scene.transcript.take();
+    // The prompt would open the session again, and nobody could answer its questions.
+    zed.prompt(&session, "hi").await;
+    zed.close().await;
+    zed.silence().await;
+    expect![[r##"
+        zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"hi"}]}
+        zed    > end of file
+        zed    < 3 error {"code":-32603,"message":"the client's input ended before the session was open again"}
+        zed    < end of file
+    "##]].assert_eq(&scene.transcript.take());
+}
+
+#[actix::test]
+async fn a_bridge_that_resumes_twice_gets_each_answer_once() {
+    let scene = Scene::new(vec![hello(), vec![Step::text("One"), Step::Hold, Step::end()]]);
+    let hello = json!({ "version": "0", "bridge": "bridge-1" });
+    let mut zed = scene.client("zed");
+    zed.call("_acpd/hello", hello.clone()).await;
+    zed.initialize().await;
+    let session = zed.new_session().await;
+    let first = zed.prompt(&session, "hi").await;
+    zed.answer(first).await;
+    // On the connection that asked, there is nothing to be answered again.
+    zed.call("_acpd/resume", json!({ "sessionId": session, "after": [1, 1] })).await;
+    let second = zed.prompt(&session, "count").await;
+    zed.update("agent_message_chunk").await;
+    drop(zed);
+    scene.script.release();
+    let mut again = scene.client("zed");
+    again.call("_acpd/hello", hello).await;
+    again.initialize().await;
+    for prompt in [first, second] {
+        again.expect(prompt, "session/prompt");
+    }
+    for _ in 0..2 {
+        again.request("_acpd/resume", json!({ "sessionId": session, "after": [1, 1] })).await;
+    }
+    again.silence().await;
+    assert_eq!(again.unanswered(), []);
 }

@@ -35,7 +35,8 @@ async fn initialize_needs_an_integer_version_and_comes_once() {
         zed.call("initialize", params).await;
     }
     let told = scene.transcript.take();
-    let told: Vec<&str> = told.lines().map(|line| line.split_once(",\"agentCapabilities\"").map_or(line, |(start, _)| start)).collect();
+    let told: Vec<&str> =
+        told.lines().map(|line| line.split_once(",\"agentCapabilities\"").map_or(line, |(start, _)| start)).collect();
     expect![[r#"
         zed    > 1 initialize {}
         zed    < 1 error {"code":-32602,"message":"Invalid params","data":{"protocolVersion":"Required"}}
@@ -50,13 +51,15 @@ async fn initialize_needs_an_integer_version_and_comes_once() {
         zed    > 6 initialize {"protocolVersion":99999,"clientInfo":{"name":7},"clientCapabilities":{"fs":7}}
         zed    < 6 = {"protocolVersion":1
         zed    > 7 initialize {"protocolVersion":1}
-        zed    < 7 error {"code":-32600,"message":"this connection is initialized already"}"#]].assert_eq(&told.join("\n"));
+        zed    < 7 error {"code":-32600,"message":"this connection is initialized already"}"#]]
+    .assert_eq(&told.join("\n"));
 }
 
 #[actix::test]
 async fn bad_params_of_authenticate_and_logout() {
     let scene = Scene::new(vec![]);
-    let params = [json!({}), json!({ "methodId": 7 }), json!({ "methodId": "nobody" }), json!({ "authMethodId": "nobody" })];
+    let params =
+        [json!({}), json!({ "methodId": 7 }), json!({ "methodId": "nobody" }), json!({ "authMethodId": "nobody" })];
     expect![[r#"
         zed    > 3 authenticate {}
         zed    < 3 error {-32602:{"methodId":"Required"}}
@@ -67,14 +70,16 @@ async fn bad_params_of_authenticate_and_logout() {
         zed    > 6 authenticate {"authMethodId":"nobody"}
         zed    < 6 error {-32602:{"methodId":"`nobody` is no method that `authenticate` takes"}}
         zed    < silence
-    "#]].assert_eq(&answers(&scene, "authenticate", &params).await);
+    "#]]
+    .assert_eq(&answers(&scene, "authenticate", &params).await);
     expect![[r#"
         zed    > 3 logout {}
         zed    < 3 = {}
         zed    > 4 logout 7
         zed    < 4 = {}
         zed    < silence
-    "#]].assert_eq(&answers(&scene, "logout", &[json!({}), json!(7)]).await);
+    "#]]
+    .assert_eq(&answers(&scene, "logout", &[json!({}), json!(7)]).await);
 }
 
 #[actix::test]
@@ -111,7 +116,8 @@ async fn bad_params_of_new() {
         zed    > 11 session/new {"cwd":"/work","mcpServers":7}
         zed    < 11 error {-32602:{"mcpServers":"Must be a list"}}
         zed    < silence
-    "#]].assert_eq(&answers(&scene, "session/new", &params).await);
+    "#]]
+    .assert_eq(&answers(&scene, "session/new", &params).await);
 }
 
 #[actix::test]
@@ -146,7 +152,8 @@ async fn bad_params_of_load_resume_and_fork() {
         zed    > 10 session/load {"sessionId":"SESSION","mcpServers":[{}]}
         zed    < 10 error {-32602:{"mcpServers[0].name":"Required"}}
         zed    < silence
-    "#]].assert_eq(&load);
+    "#]]
+    .assert_eq(&load);
     // The others say the same.
     assert_eq!(answers(&scene, "session/resume", &params).await, load.replace("session/load", "session/resume"));
     assert_eq!(answers(&scene, "session/fork", &params).await, load.replace("session/load", "session/fork"));
@@ -184,7 +191,8 @@ async fn bad_params_of_prompt() {
         zed    > 10 session/prompt {"sessionId":"SESSION","prompt":[{"type":"text","text":"hi"}],"messageId":7}
         zed    < 10 error {-32602:{"messageId":"Must be a string"}}
         zed    < silence
-    "#]].assert_eq(&answers(&scene, "session/prompt", &params).await);
+    "#]]
+    .assert_eq(&answers(&scene, "session/prompt", &params).await);
 }
 
 #[actix::test]
@@ -199,7 +207,8 @@ async fn bad_params_of_cancel_close_and_delete() {
         zed    > 5 session/cancel {"sessionId":"nobody"}
         zed    < 5 = {}
         zed    < silence
-    "#]].assert_eq(&answers(&scene, "session/cancel", &params).await);
+    "#]]
+    .assert_eq(&answers(&scene, "session/cancel", &params).await);
     expect![[r#"
         zed    > 3 session/close {}
         zed    < 3 error {-32602:{"sessionId":"Required"}}
@@ -208,7 +217,8 @@ async fn bad_params_of_cancel_close_and_delete() {
         zed    > 5 session/close {"sessionId":"nobody"}
         zed    < 5 error {-32602:{"session_id":"Session not found"}}
         zed    < silence
-    "#]].assert_eq(&answers(&scene, "session/close", &params).await);
+    "#]]
+    .assert_eq(&answers(&scene, "session/close", &params).await);
     expect![[r#"
         zed    > 3 session/delete {}
         zed    < 3 error {-32602:{"sessionId":"Required"}}
@@ -217,7 +227,8 @@ async fn bad_params_of_cancel_close_and_delete() {
         zed    > 5 session/delete {"sessionId":"nobody"}
         zed    < 5 = {}
         zed    < silence
-    "#]].assert_eq(&answers(&scene, "session/delete", &params).await);
+    "#]]
+    .assert_eq(&answers(&scene, "session/delete", &params).await);
 }
 
 #[actix::test]
@@ -242,7 +253,8 @@ async fn bad_params_of_settings() {
         zed    > 7 session/set_mode {"sessionId":"nobody","modeId":"safe"}
         zed    < 7 error {-32602:{"session_id":"Session not found"}}
         zed    < silence
-    "#]].assert_eq(&answers(&scene, "session/set_mode", &mode).await);
+    "#]]
+    .assert_eq(&answers(&scene, "session/set_mode", &mode).await);
     let model = [
         json!({}),
         json!({ "sessionId": "SESSION" }),
@@ -262,7 +274,8 @@ async fn bad_params_of_settings() {
         zed    > 7 session/set_model {"sessionId":"nobody","modelId":"script"}
         zed    < 7 error {-32602:{"session_id":"Session not found"}}
         zed    < silence
-    "#]].assert_eq(&answers(&scene, "session/set_model", &model).await);
+    "#]]
+    .assert_eq(&answers(&scene, "session/set_model", &model).await);
     let option = [
         json!({}),
         json!({ "sessionId": "SESSION", "value": "safe" }),
@@ -295,7 +308,8 @@ async fn bad_params_of_settings() {
         zed    > 11 session/set_config_option {"sessionId":"nobody","configId":"mode","value":"safe"}
         zed    < 11 error {-32602:{"session_id":"Session not found"}}
         zed    < silence
-    "#]].assert_eq(&set);
+    "#]]
+    .assert_eq(&set);
     assert_eq!(answers(&scene, "config/set", &option).await, set.replace("session/set_config_option", "config/set"));
 }
 
@@ -304,7 +318,12 @@ async fn bad_params_of_extensions() {
     let scene = Scene::new(vec![]);
     let mut told = String::new();
     for method in ["cancel", "close", "delete"] {
-        told += &answers(&scene, &format!("_acpd/{method}"), &[json!({}), json!({ "sessionId": 7 }), json!({ "sessionId": "nobody" })]).await;
+        told += &answers(
+            &scene,
+            &format!("_acpd/{method}"),
+            &[json!({}), json!({ "sessionId": 7 }), json!({ "sessionId": "nobody" })],
+        )
+        .await;
     }
     let params = [
         json!({}),
@@ -315,14 +334,33 @@ async fn bad_params_of_extensions() {
         json!({ "sessionId": "nobody", "optionId": "allow_once" }),
     ];
     told += &answers(&scene, "_acpd/answer", &params).await;
-    let params = [json!({ "sessionId": "SESSION" }), json!({ "sessionId": "SESSION", "title": 7 }), json!({ "sessionId": "nobody", "title": "x" })];
+    let params = [
+        json!({ "sessionId": "SESSION" }),
+        json!({ "sessionId": "SESSION", "title": 7 }),
+        json!({ "sessionId": "nobody", "title": "x" }),
+    ];
     told += &answers(&scene, "_acpd/rename", &params).await;
     let params = [json!({}), json!({ "sessionId": "nobody" }), json!({ "sessionId": "SESSION", "from": "x" })];
     told += &answers(&scene, "_acpd/export", &params).await;
     told += &answers(&scene, "_acpd/import", &[json!({}), json!({ "events": 7 }), json!({ "events": [{}] })]).await;
-    let params = [json!({}), json!({ "sessionId": "SESSION" }), json!({ "sessionId": "SESSION", "after": [1] }), json!({ "sessionId": "nobody", "after": [1, 1] })];
+    let params = [
+        json!({}),
+        json!({ "sessionId": "SESSION" }),
+        json!({ "sessionId": "SESSION", "after": [1] }),
+        json!({ "sessionId": "nobody", "after": [1, 1] }),
+    ];
     told += &answers(&scene, "_acpd/resume", &params).await;
-    told += &answers(&scene, "_acpd/hello", &[json!({}), json!({ "version": 7 }), json!({ "version": "1", "environment": 7 }), json!({ "version": "1", "home": "relative" })]).await;
+    told += &answers(
+        &scene,
+        "_acpd/hello",
+        &[
+            json!({}),
+            json!({ "version": 7 }),
+            json!({ "version": "1", "environment": 7 }),
+            json!({ "version": "1", "home": "relative" }),
+        ],
+    )
+    .await;
     let told: Vec<&str> = told.lines().filter(|line| !line.contains("silence")).collect();
     expect![[r#"
         zed    > 3 _acpd/cancel {}
@@ -388,5 +426,6 @@ async fn bad_params_of_extensions() {
         zed    > 5 _acpd/hello {"version":"1","environment":7}
         zed    < 5 error {-32602:{"environment":"Must be an object"}}
         zed    > 6 _acpd/hello {"version":"1","home":"relative"}
-        zed    < 6 error {-32602:{"home":"Must be an absolute path"}}"#]].assert_eq(&told.join("\n"));
+        zed    < 6 error {-32602:{"home":"Must be an absolute path"}}"#]]
+    .assert_eq(&told.join("\n"));
 }

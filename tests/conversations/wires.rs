@@ -12,8 +12,23 @@ async fn ids_of_all_kinds_come_back_to_the_byte() {
     let scene = Scene::new(vec![]);
     let mut zed = scene.editor("zed").await;
     for id in [
-        "0", "-7", "1.0", "1e3", "1E+3", "-0.0", "123456789012345678901234567890", "null", r#""""#, r#""a""#,
-        r#""\u0061\n\"\/""#, r#""é\ud83d\ude00""#, r#""1""#, "true", "false", "{}", "[1]",
+        "0",
+        "-7",
+        "1.0",
+        "1e3",
+        "1E+3",
+        "-0.0",
+        "123456789012345678901234567890",
+        "null",
+        r#""""#,
+        r#""a""#,
+        r#""\u0061\n\"\/""#,
+        r#""é\ud83d\ude00""#,
+        r#""1""#,
+        "true",
+        "false",
+        "{}",
+        "[1]",
     ] {
         let params = r#"{"sessionId":"nobody"}"#;
         zed.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"session/cancel","params":{params}}}"#)).await;
@@ -39,7 +54,8 @@ async fn ids_of_all_kinds_come_back_to_the_byte() {
         zed    < null error {"code":-32600,"message":"The id must be a number, a string or null"}
         zed    < null error {"code":-32600,"message":"The id must be a number, a string or null"}
         zed    < null error {"code":-32600,"message":"The id must be a number, a string or null"}
-        zed    < silence"#]].assert_eq(&heard.join("\n"));
+        zed    < silence"#]]
+    .assert_eq(&heard.join("\n"));
 }
 
 #[actix::test]
@@ -87,7 +103,9 @@ async fn a_client_that_frames_by_length_is_answered_in_kind() {
     let session = zed.new_session().await;
     scene.transcript.take();
     // A body of several lines, and one that is no JSON.
-    let body = format!("{{\n\"id\":1.0,\r\n\"method\":\"session/prompt\",\"params\":{{\"sessionId\":\"{session}\",\n\"prompt\":[{{\"type\":\"text\",\"text\":\"hi\"}}]}}}}");
+    let body = format!(
+        "{{\n\"id\":1.0,\r\n\"method\":\"session/prompt\",\"params\":{{\"sessionId\":\"{session}\",\n\"prompt\":[{{\"type\":\"text\",\"text\":\"hi\"}}]}}}}"
+    );
     zed.write(format!("Content-Length: {}\r\n\r\n{body}Content-Length: 3\r\n\r\n{{\n}}]", body.len()).as_bytes()).await;
     zed.silence().await;
     zed.write(b"Content-Length: many\r\n\r\n").await;
@@ -147,7 +165,7 @@ async fn deep_nesting_is_refused_with_its_id_or_ignored_where_nobody_looks() {
 
 #[actix::test]
 async fn a_slow_reader_gets_a_prompts_answer_after_the_last_update_of_its_turn() {
-    let pieces = 500;
+    let pieces = 150;
     let mut answer: Vec<Step> = Vec::new();
     for piece in 0..pieces {
         answer.push(Step::text(format!("{piece:<1000}")));
@@ -193,7 +211,8 @@ async fn a_client_that_never_reads_is_hung_up_on_some_seconds_after_its_connecti
     let scene = Scene::with(vec![], |settings| settings.frame_limit = 1000);
     let mut pipe = scene.pipe_of(500);
     let hello = r#"{"id":1,"method":"initialize","params":{"protocolVersion":1}}"#;
-    pipe.write_all(format!("{hello}\n{}", "y".repeat(2000)).as_bytes()).await.unwrap();
+    // It is hung up on before all of this is taken.
+    let _ = pipe.write_all(format!("{hello}\n{}", "y".repeat(2000)).as_bytes()).await;
     // The clock is paused: this costs nothing and lets everything happen that can.
     tokio::time::sleep(Duration::from_secs(60)).await;
     let mut rest = Vec::new();
@@ -240,7 +259,8 @@ async fn too_many_open_requests_are_refused_and_the_others_are_answered() {
     let answers: Vec<&str> = told.lines().filter(|line| !line.contains(" update ")).collect();
     expect![[r#"
         zed    < 1027 error {"code":-32603,"message":"too many requests are open on this connection"}
-        zed    < 1028 error {"code":-32603,"message":"too many requests are open on this connection"}"#]].assert_eq(&answers.join("\n"));
+        zed    < 1028 error {"code":-32603,"message":"too many requests are open on this connection"}"#]]
+    .assert_eq(&answers.join("\n"));
     assert_eq!(zed.unanswered().len(), 1024);
     scene.history.release();
     zed.silence().await;
@@ -265,5 +285,6 @@ async fn a_connection_holds_only_so_many_sessions_even_if_they_are_asked_for_at_
         zed    < 4 error {"code":-32600,"message":"2 sessions are open on this connection; close one first"}
         zed    < 2 = {"sessionId":"#1","modes":"...","configOptions":"...","models":"..."}
         zed    < 3 = {"sessionId":"#2","modes":"...","configOptions":"...","models":"..."}
-        zed    < silence"##]].assert_eq(&told.join("\n"));
+        zed    < silence"##]]
+    .assert_eq(&told.join("\n"));
 }

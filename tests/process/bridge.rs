@@ -183,8 +183,7 @@ fn an_editor_that_does_not_read_can_still_cancel() {
     let mut bridge = home.acpd(&["acp"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut stdin, mut stdout) = (bridge.stdin.take().unwrap(), BufReader::new(bridge.stdout.take().unwrap()));
     let mut say = |message: serde_json::Value| stdin.write_all(format!("{message}\n").as_bytes()).unwrap();
-    let initialize = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": 1 } });
-    say(initialize.clone());
+    say(json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": 1 } }));
     let open = json!({ "cwd": home.work(), "mcpServers": [] });
     say(json!({ "jsonrpc": "2.0", "id": 2, "method": "session/new", "params": open }));
     let session = loop {
@@ -201,8 +200,13 @@ fn an_editor_that_does_not_read_can_still_cancel() {
     let is = |state: &str| (home.json(&["ctl", "sessions", "--json"])["sessions"][0]["state"] == state).then_some(());
     until("the question", || is("waiting"));
     // From here on nothing is read, and the answers to these are more than the pipe takes.
-    (0..100).for_each(|_| say(initialize.clone()));
-    until("the pipe to be full", || (rustix::io::ioctl_fionread(stdout.get_ref()).unwrap() > 60_000).then_some(()));
+    (0..600).for_each(|id| say(json!({ "jsonrpc": "2.0", "id": 10 + id, "method": "_acpd/status", "params": {} })));
+    until("the pipe to be full", || {
+        let waiting = || rustix::io::ioctl_fionread(stdout.get_ref()).unwrap();
+        let before = waiting();
+        std::thread::sleep(Duration::from_millis(100));
+        (before > 50_000 && waiting() == before).then_some(())
+    });
     say(json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": session } }));
     until("the turn to end", || is("idle"));
     bridge.kill().unwrap();

@@ -93,7 +93,8 @@ fn a_command_that_kills_its_helper_to_escape_is_ended_and_never_gets_in() {
     script(&home.work().join("attempt"), &attempt).unwrap();
     let mut bridge = home.bridge();
     let session = bridge.open(&home.work());
-    let escape = "setsid ./attempt > /dev/null 2>&1 & until [ -s pid ]; do :; done; sleep 0.3; kill -9 $PPID; sleep 100";
+    let escape =
+        "setsid ./attempt > /dev/null 2>&1 & until [ -s pid ]; do :; done; sleep 0.3; kill -9 $PPID; sleep 100";
     let prompt = bridge.start_prompt(&session, &format!("run the command: {escape}"));
     let question = bridge.question();
     bridge.allow(&question);

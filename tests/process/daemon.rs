@@ -3,12 +3,13 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::harness::{DEADLINE, Home, Peer, finish};
+use crate::harness::{DEADLINE, Home, Peer, finish, until};
 
 #[test]
 fn a_second_daemon_says_so_and_leaves_the_first_alone() {
@@ -46,6 +47,29 @@ fn a_stale_socket_is_replaced() {
     drop(UnixListener::bind(home.socket()).unwrap());
     let _daemon = home.serve();
     home.connect().initialize();
+}
+
+/// A daemon that is killed while it starts a command leaves its descriptors to that child until the child runs.
+#[test]
+fn what_a_killed_daemon_has_left_open_for_a_moment_is_waited_for() {
+    let home = Home::new();
+    fs::create_dir(home.path().join("run/acpd")).unwrap();
+    let mut dead = home.bare("true").spawn().unwrap();
+    dead.wait().unwrap();
+    let path = home.path().join("run/acpd/acpd.sock.lock");
+    fs::write(&path, dead.id().to_string()).unwrap();
+    let lock = fs::File::open(&path).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let listener = UnixListener::bind(home.socket()).unwrap();
+    let mut daemon = home.acpd(&["serve"]).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(daemon.try_wait().unwrap(), None, "it waits");
+    drop((lock, listener));
+    until("the daemon to serve", || UnixStream::connect(home.socket()).ok());
+    home.connect().initialize();
+    assert_eq!(home.daemon(), Some(daemon.id()));
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use serde_json::Value;
 
 use self::client::Client;
 use self::log::Tally;
@@ -104,5 +105,11 @@ fn serve(home: &Home) -> crate::harness::Daemon {
     until("the lock to be free", || home.daemon().is_none().then_some(()));
     let mut command = home.acpd(&["serve"]);
     command.env("ACPD__SESSION__APPROVAL", "never").env("ACPD__LOG__FILTER", "warn");
-    home.start(command)
+    let daemon = home.start(command);
+    // Not what the killed one has left to a child that it was just starting.
+    until("the new daemon to answer", || {
+        let status: Value = serde_json::from_slice(&home.run(&["ctl", "status", "--json"]).stdout).ok()?;
+        (status["pid"] == daemon.id()).then_some(())
+    });
+    daemon
 }

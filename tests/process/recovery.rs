@@ -120,6 +120,7 @@ fn a_signal_to_stop_answers_what_is_open_and_no_bridge_starts_a_daemon_by_itself
         .map(|_| {
             let mut bridge = home.bridge();
             let session = bridge.open(&home.work());
+            goes_on(&mut bridge, &session);
             (bridge, session)
         })
         .collect();

@@ -1,5 +1,6 @@
 //! What the model sees of a session: the log folded into messages.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -49,6 +50,8 @@ pub struct CallResult {
 #[derive(Clone, Debug, Default)]
 pub struct Conversation {
     messages: Vec<Arc<Message>>,
+    /// Open calls of sub-agents, which are no part of it.
+    delegated: BTreeSet<CallId>,
 }
 
 impl Conversation {
@@ -65,6 +68,11 @@ impl Conversation {
             EventKind::AgentText { message, text } => self.add_text(message, text),
             EventKind::AgentThought { message, text } => self.add_thought(message, text),
             EventKind::ResponseSealed { message, seal } => self.response(message).push(Part::Seal(seal.clone())),
+            EventKind::Delegated { call, .. } => {
+                self.delegated.insert(call.clone());
+            }
+            EventKind::ToolCalled { call, .. } if self.delegated.contains(call) => {}
+            EventKind::ToolEnded { call, .. } if self.delegated.remove(call) => {}
             EventKind::ToolCalled { call, message, card } => {
                 self.add_call(message, call, &card.tool, card.input.clone());
             }

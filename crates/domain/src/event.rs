@@ -79,6 +79,12 @@ pub enum EventKind {
         message: MessageId,
         card: ToolCard,
     },
+    /// The next call of this id is a sub-agent's, which works on the call `within`. The model of the conversation sees only
+    /// what comes of that one.
+    Delegated {
+        call: CallId,
+        within: CallId,
+    },
     PermissionAsked {
         question: Question,
     },
@@ -215,6 +221,7 @@ impl EventKind {
             | Self::Used { .. }
             | Self::Titled { .. }
             | Self::Noticed { .. }
+            | Self::Delegated { .. }
             | Self::PermissionAsked { .. } => Durability::Soon,
             Self::Created { .. }
             | Self::Reopened
@@ -251,6 +258,7 @@ impl EventKind {
             | Self::Reopened
             | Self::ResponseSealed { .. }
             | Self::TurnStarted { .. }
+            | Self::Delegated { .. }
             | Self::PermissionAsked { .. }
             | Self::PermissionAnswered { .. }
             | Self::ToolStarted { .. }

@@ -145,6 +145,7 @@ impl SessionState {
             }
             EventKind::TurnEnded { .. } => self.turn = None,
             EventKind::Reopened
+            | EventKind::Delegated { .. }
             | EventKind::AgentText { .. }
             | EventKind::AgentThought { .. }
             | EventKind::ResponseSealed { .. }

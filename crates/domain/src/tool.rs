@@ -9,10 +9,13 @@ use serde_json::Value;
 
 use crate::checkpoint::{Restore, Restored};
 use crate::permission::RuleTexts;
-use crate::{Access, ConnectionId, Mode, SessionId, Site, StopReason, TurnId, Verdict};
+use crate::{Access, ConnectionId, Mode, ModelId, SessionId, Site, StopReason, TurnId, Verdict};
 
 /// The name under which the turn itself keeps the plan; the registry declares it, the turn carries it out.
 pub const UPDATE_PLAN: &str = "update_plan";
+
+/// The name under which the session itself runs a sub-agent; the registry declares and plans it.
+pub const AGENT: &str = "agent";
 
 /// A tool as it is offered to a model.
 #[derive(Clone, Debug, PartialEq)]
@@ -298,8 +301,23 @@ pub struct Refusal {
     pub reason: String,
 }
 
+/// A task for a sub-agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Errand {
+    pub task: String,
+    /// Which tools it has.
+    pub mode: Mode,
+    /// None for the session's.
+    pub model: Option<ModelId>,
+}
+
 /// What a running tool may ask of its session.
 pub trait Desk: Send + Sync + 'static {
+    /// Has a sub-agent do a task and gives its report. Dropping the future ends the sub-agent.
+    fn delegate(&self, _errand: Errand) -> BoxFuture<'static, Outcome> {
+        Box::pin(std::future::ready(Outcome::failed("There are no sub-agents here.")))
+    }
+
     /// Shows how far the call has come; replaces what was shown before. Throttled by the caller's good sense.
     fn progress(&self, content: Vec<ToolContent>);
 

@@ -3,6 +3,7 @@
 //!
 //! `registry` is the way in. File tools reach the disk through `confine` alone, and commands run under `run`.
 
+mod agent;
 mod background;
 mod bash;
 mod bash_output;
@@ -21,8 +22,8 @@ pub mod hooks;
 mod input;
 mod job;
 mod list_files;
-pub mod notify;
 mod mark;
+pub mod notify;
 mod read_file;
 pub mod registry;
 mod restore;

@@ -44,22 +44,27 @@ impl Mark {
     pub(crate) fn of(pid: u32) -> io::Result<Option<Self>> {
         let environment = fs::read(format!("/proc/{pid}/environ"))?;
         let mut variables = environment.split(|byte| *byte == 0).map(String::from_utf8_lossy);
-        let value = variables
-            .find_map(|variable| variable.strip_prefix(VARIABLE)?.strip_prefix('=').map(str::to_owned));
+        let value =
+            variables.find_map(|variable| variable.strip_prefix(VARIABLE)?.strip_prefix('=').map(str::to_owned));
         Ok(value.map(|value| Self::read(&value)))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::io::BufRead;
+    use std::process::{Command, Stdio};
 
     use super::*;
 
     #[test]
     fn a_process_shows_the_mark_that_it_was_started_with() {
         let mark = Mark { start: "7-1".to_owned(), owner: "/run/odd@place/acpd.sock".to_owned() };
-        let mut child = Command::new("sleep").arg("60").env(VARIABLE, mark.value()).spawn().unwrap();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "echo; read wait"]).env(VARIABLE, mark.value());
+        let mut child = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // Right after its start a process does not show its environment yet.
+        io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
         assert_eq!(Mark::of(child.id()).unwrap(), Some(mark));
         child.kill().unwrap();
         child.wait().unwrap();

@@ -20,8 +20,8 @@ use crate::notify::{self, Notify};
 use crate::rules::Permissions;
 use crate::tool::{Call, Refused, Tool};
 use crate::{
-    bash, bash_output, bash_stop, edit_file, glob, grep, input, list_files, read_file, restore, update_plan, web_fetch,
-    write_file,
+    agent, bash, bash_output, bash_stop, edit_file, glob, grep, input, list_files, read_file, restore, update_plan,
+    web_fetch, write_file,
 };
 
 /// What the operator decides about tools.
@@ -90,6 +90,7 @@ impl Registry {
                 Arc::new(bash::Bash),
                 Arc::new(bash_output::BashOutput),
                 Arc::new(bash_stop::BashStop),
+                Arc::new(agent::Agent),
                 Arc::new(web_fetch::WebFetch),
                 Arc::new(update_plan::UpdatePlan),
             ],
@@ -216,11 +217,11 @@ mod tests {
     fn each_mode_offers_its_tools() {
         assert_eq!(
             names(Mode::Full),
-            "read_file list_files glob grep write_file edit_file bash bash_output bash_stop web_fetch update_plan"
+            "read_file list_files glob grep write_file edit_file bash bash_output bash_stop agent web_fetch update_plan"
         );
         assert_eq!(
             names(Mode::Sandbox),
-            "read_file list_files glob grep write_file edit_file bash bash_output bash_stop update_plan"
+            "read_file list_files glob grep write_file edit_file bash bash_output bash_stop agent update_plan"
         );
         assert_eq!(names(Mode::Safe), "read_file list_files glob grep write_file edit_file web_fetch update_plan");
         assert_eq!(names(Mode::ReadOnly), "read_file list_files glob grep web_fetch update_plan");

@@ -5,7 +5,7 @@
 
 mod chunk;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use agent_client_protocol_schema::v1 as acp;
 use domain::event::Setting;
@@ -84,6 +84,8 @@ pub struct Translator {
     own_from: u64,
     /// What is known of the calls that have no outcome yet: later events name them by id alone.
     calls: BTreeMap<CallId, OpenCall>,
+    /// Those among them that a sub-agent makes. They are not shown, unless the person is asked about one.
+    hidden: BTreeSet<CallId>,
     open_questions: Vec<Asked>,
     /// The running turn, if the viewer's own prompt started it.
     own_turn: Option<TurnId>,
@@ -100,6 +102,7 @@ impl Translator {
             head: attach.head,
             own_from: attach.own_from,
             calls: attach.open_calls.into_iter().collect(),
+            hidden: BTreeSet::new(),
             open_questions: attach.open_questions,
             own_turn: None,
             asked: None,
@@ -139,6 +142,24 @@ impl Translator {
     /// What the client is told of the next event.
     pub fn translate(&mut self, event: &Event) -> Vec<Said> {
         match &event.kind {
+            EventKind::Delegated { call, .. } => {
+                self.hidden.insert(call.clone());
+                Vec::new()
+            }
+            EventKind::ToolCalled { call, card, .. } if self.hidden.contains(call) => {
+                self.calls.insert(call.clone(), OpenCall { card: card.clone(), started: false });
+                Vec::new()
+            }
+            EventKind::ToolEnded { call, .. } if self.hidden.remove(call) => {
+                self.calls.remove(call);
+                Vec::new()
+            }
+            EventKind::ToolStarted { call } | EventKind::ToolProgressed { call, .. } if self.hidden.contains(call) => {
+                Vec::new()
+            }
+            EventKind::PermissionAsked { question } if self.hidden.remove(&question.call) => {
+                self.reveal(event, question)
+            }
             EventKind::AgentText { message, text } => {
                 vec![self.say(Speaker::Agent, text, message.as_str(), self.place(event))]
             }
@@ -265,6 +286,15 @@ impl Translator {
     fn ask(&self, event: &Event, question: &Question) -> Option<Said> {
         let open = self.open_questions.iter().any(|open| open.question.id == question.id);
         (event.number > self.head || open).then(|| self.question(question))
+    }
+
+    /// A call that was not shown has to be known before it can be asked about.
+    fn reveal(&self, event: &Event, question: &Question) -> Vec<Said> {
+        let shown = self.calls.get(&question.call).map(|open| {
+            let call = content::pending_call(&question.call, &open.card);
+            self.update(event, &Announced { session_update: "tool_call", call })
+        });
+        shown.into_iter().chain(self.ask(event, question)).collect()
     }
 
     fn question(&self, question: &Question) -> Said {

@@ -104,6 +104,7 @@ fn told(kind: &EventKind) -> Option<String> {
         | EventKind::ToolEnded { .. }
         | EventKind::Configured { .. }
         | EventKind::Restored { .. }
+        | EventKind::Delegated { .. }
         | EventKind::Used { .. } => return None,
     })
 }

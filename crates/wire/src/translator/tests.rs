@@ -267,17 +267,23 @@ fn a_client_that_knows_notices_and_compaction_gets_them_and_notices_only_while_t
         attach.viewer.abilities = Abilities { notices: true, compaction: true, ..Abilities::default() };
         Translator::new(attach)
     };
-    check(&tell(&mut knows(0), &events), &expect![[r#"
+    check(
+        &tell(&mut knows(0), &events),
+        &expect![[r#"
         {"sessionUpdate":"notice","severity":"info","title":"trying again in 5 s"}
         {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"an answer"},"messageId":"h"}
         {"sessionUpdate":"compaction_update","compactionId":"compaction-3","status":"completed","summary":[{"type":"text","text":"short"}]}
-    "#]]);
+    "#]],
+    );
     check(&tell(&mut knows(3), &events[..1]), &expect![[r#""#]]);
-    check(&tell(&mut Translator::new(attach("me", 3)), &events), &expect![[r#"
+    check(
+        &tell(&mut Translator::new(attach("me", 3)), &events),
+        &expect![[r#"
         {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"trying again in 5 s"},"messageId":"n"}
         {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"an answer"},"messageId":"h"}
         {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Older messages were replaced by a summary."},"messageId":"compaction-3"}
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -285,9 +291,12 @@ fn strictly_there_is_no_usage_in_an_answer() {
     let mut strict = attach("me", 0);
     strict.viewer.strict = true;
     let events = log(vec![started("me"), ended(StopReason::EndTurn)]);
-    check(&tell(&mut Translator::new(strict), &events), &expect![[r#"
+    check(
+        &tell(&mut Translator::new(strict), &events),
+        &expect![[r#"
         over t {"stopReason":"end_turn"}
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

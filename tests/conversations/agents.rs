@@ -1,0 +1,133 @@
+//! Sub-agents: one tool call with progress, the same questions, a bounded budget, and a report for the model.
+
+use expect_test::expect;
+use serde_json::{Value, json};
+use testkit::Step;
+
+use crate::project::Project;
+
+/// The model delegates, the sub-agent answers as given, and the model is done.
+async fn delegating(input: Value, sub: Vec<Vec<Step>>) -> Project {
+    tokio::time::pause();
+    let mut answers = vec![vec![Step::call("agent", input), Step::end()]];
+    answers.extend(sub);
+    answers.push(vec![Step::text("Done."), Step::end()]);
+    Project::new(json!({}), &[("a.txt", "a\n")], answers, |_| {}).await
+}
+
+impl Project {
+    /// Sends the prompt and allows the sub-agent.
+    async fn delegate(&mut self) -> u64 {
+        let prompt = self.zed.prompt(&self.session, "find out").await;
+        let question = self.zed.hear("session/request_permission").await;
+        self.zed.choose(&question, "allow_once").await;
+        prompt
+    }
+}
+
+fn read() -> Vec<Step> {
+    vec![Step::call("read_file", json!({ "path": "a.txt" })), Step::end()]
+}
+
+fn report(text: &str) -> Vec<Step> {
+    vec![Step::text(text), Step::end()]
+}
+
+#[actix::test]
+async fn a_sub_agent_is_one_call_with_progress_and_the_model_hears_its_report() {
+    let sub = vec![read(), report("It says a.")];
+    let mut at = delegating(json!({ "task": "Read a.txt and report.", "description": "Read a file" }), sub).await;
+    let prompt = at.delegate().await;
+    at.zed.answer(prompt).await;
+    let mut vim = at.scene.editor("vim").await;
+    let load = json!({ "sessionId": at.session, "cwd": at.folder.path(), "mcpServers": [] });
+    let live = at.transcript();
+    vim.call("session/load", load).await;
+    // What the model hears and what the editor hears keep no order between them.
+    let shown: Vec<&str> = live.lines().filter(|line| line.starts_with("zed    < update")).collect();
+    expect![[r##"
+        zed    < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"execute","status":"pending","title":"Delegate: Read a file","name":"agent","content":[{"type":"content","content":{"type":"text","text":"Read a.txt and report."}},{"type":"content","content":{"type":"text","text":"The sub-agent may only look."}}],"rawInput":{"task":"Read a.txt and report.","description":"Read a file"}}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"in_progress"}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"in_progress","content":[{"type":"content","content":{"type":"text","text":"- Read a.txt"}}]}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"completed","content":[{"type":"content","content":{"type":"text","text":"It says a."}}],"rawOutput":{"steps":1}}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done."},"messageId":"#4"}
+        zed    < update {"sessionUpdate":"session_info_update","title":"find out","updatedAt":"T"}"##]].assert_eq(&shown.join("\n"));
+    assert!(live.contains("model  < user: find out | agent: [agent] | results: It says a.\n"), "{live}");
+    let replayed = at.transcript();
+    let calls: Vec<&str> = replayed.lines().filter(|line| line.contains("\"tool_call\"")).collect();
+    assert_eq!(calls.len(), 1, "{replayed}");
+}
+
+#[actix::test]
+async fn a_sub_agents_question_reaches_the_person_and_its_changes_can_be_undone() {
+    let write = vec![Step::call("write_file", json!({ "path": "b.txt", "content": "b\n" })), Step::end()];
+    let sub = vec![write, report("Written.")];
+    let mut at = delegating(json!({ "task": "Write b.txt.", "tools": "all" }), sub).await;
+    let prompt = at.delegate().await;
+    let question = at.zed.hear("session/request_permission").await;
+    assert_eq!(question["params"]["toolCall"]["title"], "Create b.txt");
+    at.zed.choose(&question, "allow_once").await;
+    let call = question["params"]["toolCall"]["toolCallId"].clone();
+    at.zed
+        .until(|message| {
+            let update = &message["params"]["update"];
+            update["toolCallId"] == call && update["status"] == "completed"
+        })
+        .await;
+    at.zed.answer(prompt).await;
+    assert_eq!(at.text("b.txt"), "b\n");
+    let prompt = at.zed.prompt(&at.session, "/undo").await;
+    at.zed.answer(prompt).await;
+    assert!(!at.folder.path().join("b.txt").exists());
+}
+
+#[actix::test]
+async fn a_sub_agent_that_may_only_look_writes_nothing_and_has_no_sub_agents() {
+    let tries = vec![
+        Step::call("write_file", json!({ "path": "b.txt", "content": "b\n" })),
+        Step::call("agent", json!({ "task": "Write b.txt." })),
+        Step::end(),
+    ];
+    let mut at = delegating(json!({ "task": "Write b.txt." }), vec![tries, report("I cannot.")]).await;
+    let prompt = at.delegate().await;
+    at.zed.answer(prompt).await;
+    let transcript = at.transcript();
+    let heard = "results: the session's mode `read-only` leaves out `write_file`; only the user can change it, \
+                 a sub-agent has no sub-agents; do the work yourself\n";
+    assert!(transcript.contains(heard), "{transcript}");
+    assert!(!at.folder.path().join("b.txt").exists());
+}
+
+#[actix::test]
+async fn cancelling_reaches_the_sub_agent() {
+    let mut at = delegating(json!({ "task": "Wait." }), vec![vec![Step::Hold]]).await;
+    let prompt = at.delegate().await;
+    at.scene.script.until_held(1).await;
+    at.zed.notify("session/cancel", json!({ "sessionId": at.session })).await;
+    let answer = at.zed.answer(prompt).await;
+    assert_eq!(answer["result"]["stopReason"], "cancelled");
+    at.scene.script.until_dropped(1).await;
+    let transcript = at.transcript();
+    assert!(transcript.contains("Cancelled by the user."), "{transcript}");
+}
+
+#[actix::test]
+async fn a_sub_agent_has_a_budget_and_one_that_crashes_is_a_failed_call() {
+    let mut at = delegating(json!({ "task": "Go on and on." }), (0..30).map(|_| read()).collect()).await;
+    let prompt = at.delegate().await;
+    at.zed.answer(prompt).await;
+    let transcript = at.transcript();
+    assert!(
+        transcript.contains("results: The sub-agent did not finish: it has used up its requests.\n"),
+        "{transcript}"
+    );
+
+    at.scene.script.push(vec![Step::call("agent", json!({ "task": "Crash." })), Step::end()]);
+    at.scene.script.push(vec![Step::Panic]);
+    at.scene.script.push(report("Oh."));
+    let prompt = at.delegate().await;
+    at.zed.answer(prompt).await;
+    let transcript = at.transcript();
+    let heard = "results: The sub-agent did not finish: its turn crashed; this is a bug in acpd.\n";
+    assert!(transcript.contains(heard), "{transcript}");
+}
