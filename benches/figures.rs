@@ -250,7 +250,9 @@ fn long_session(store: &Arc<Store>) -> String {
                 approval: domain::Approval::Ask,
                 model: "script".into(),
             },
-            _ => EventKind::AgentText { message: domain::MessageId::new(), text: "a message of some length ".repeat(8) },
+            _ => {
+                EventKind::AgentText { message: domain::MessageId::new(), text: "a message of some length ".repeat(8) }
+            }
         };
         let event = Arc::new(Event { life: 1, number, at: Millis(0), kind });
         state.apply(&event);
@@ -297,7 +299,12 @@ fn bridge_start() {
     std::fs::set_permissions(&run, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     let acpd = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_acpd"));
-        command.args(args).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", home.path()).env("XDG_RUNTIME_DIR", &run);
+        command
+            .args(args)
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", home.path())
+            .env("XDG_RUNTIME_DIR", &run);
         command
     };
     let initialize = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":1}}\n";

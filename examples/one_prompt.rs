@@ -30,7 +30,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             let update = &message["params"]["update"];
             match (message["method"].as_str(), update["sessionUpdate"].as_str()) {
-                (_, Some("agent_message_chunk")) => print!("{}", update["content"]["text"].as_str().unwrap_or_default()),
+                (_, Some("agent_message_chunk")) => {
+                    print!("{}", update["content"]["text"].as_str().unwrap_or_default())
+                }
                 // Nobody is here to be asked, so nothing is allowed.
                 (Some("session/request_permission"), _) => {
                     let outcome = json!({ "outcome": { "outcome": "selected", "optionId": "reject_once" } });

@@ -20,7 +20,7 @@ use wire::ext::HelloParams;
 
 use crate::lock::{Attempt, Lock};
 use crate::login_shell;
-use crate::paths::{Places, private_folder};
+use crate::paths::{self, Places, private_folder};
 use crate::socket;
 
 /// The word with which a daemon in the background says that it listens.
@@ -165,7 +165,7 @@ fn is_for_everybody(name: &OsStr) -> bool {
 /// Whether a variable is the same for all programs of a user, so that any session may have it from the daemon.
 fn is_of_the_user(name: &str) -> bool {
     const NAMES: [&str; 8] = ["HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "DBUS_SESSION_BUS_ADDRESS"];
-    NAMES.contains(&name) || name.starts_with("LC_") || name.starts_with("XDG_")
+    NAMES.contains(&name) || name.starts_with("LC_") || name.starts_with(paths::XDG)
 }
 
 fn open_log(path: &Path) -> anyhow::Result<File> {

@@ -14,6 +14,9 @@ use std::{env, fs};
 
 use anyhow::{Context, bail, ensure};
 
+/// How the names of the variables begin that say where a user's folders are.
+pub const XDG: &str = "XDG_";
+
 /// The answers, all absolute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {

@@ -13,8 +13,8 @@ use listenfd::ListenFd;
 
 use crate::cli::Serve;
 use crate::commands::Ending;
-use crate::paths::Places;
 use crate::daemon::{Inherited, Parting};
+use crate::paths::Places;
 use crate::{config, daemon, launch, logging};
 
 pub fn run(places: &Places, args: &Serve) -> anyhow::Result<Ending> {

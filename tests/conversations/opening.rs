@@ -272,7 +272,8 @@ async fn a_client_that_has_ended_its_input_is_not_brought_back_by_its_last_promp
         zed    > end of file
         zed    < 3 error {"code":-32603,"message":"the client's input ended before the session was open again"}
         zed    < end of file
-    "##]].assert_eq(&scene.transcript.take());
+    "##]]
+    .assert_eq(&scene.transcript.take());
 }
 
 #[actix::test]

@@ -114,5 +114,6 @@ async fn ctl_undoes_what_a_session_did_before_it_was_closed_but_not_while_it_wor
         ctl    < 4 error {"code":-32602,"message":"Invalid params","data":{"redo":"Must be a boolean"}}
         ctl    > 5 _acpd/undo {"sessionId":"#1"}
         ctl    < 5 error {"code":-32600,"message":"a turn is running; wait for its end, or cancel it"}
-    "##]].assert_eq(&(told + &at.transcript()));
+    "##]]
+    .assert_eq(&(told + &at.transcript()));
 }

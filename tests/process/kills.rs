@@ -6,6 +6,7 @@
 mod client;
 mod log;
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -65,8 +66,10 @@ fn nothing_acknowledged_is_lost_doubled_or_left_open_however_often_the_daemon_is
                 .map(|client| {
                     let (at_work, home) = (&at_work, &home);
                     scope.spawn(move || {
-                        let returned = early || client.return_and_check().is_some();
+                        // Whatever is found wrong, the others wait at the barrier.
+                        let returned = catch_unwind(AssertUnwindSafe(|| early || client.return_and_check().is_some()));
                         at_work.wait();
+                        let returned = returned.unwrap_or_else(|panic| resume_unwind(panic));
                         assert!(returned, "the daemon hung up before it was killed: {}", home.log());
                         client.work(early);
                     })

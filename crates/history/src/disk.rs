@@ -122,7 +122,9 @@ fn await_lock(path: &Path) -> Result<(), Fault> {
     let since = Instant::now();
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(()),
+            // Let go of by name: closing the file would leave the lock to a command that is being started at this moment,
+            // whose process has a copy of the descriptor until its program runs.
+            Ok(()) => return Ok(file.unlock()?),
             Err(TryLockError::WouldBlock) if since.elapsed() < LOCK_PATIENCE => thread::sleep(LOCK_PAUSE),
             Err(TryLockError::WouldBlock) => return Err(Fault::Refused("another process has it open".to_owned())),
             Err(TryLockError::Error(error)) => return Err(error.into()),

@@ -86,7 +86,12 @@ pub fn initialized(facts: &AgentFacts) -> Value {
         .auth(acp::AgentAuthCapabilities::new().logout(LANDED.logout.then(acp::LogoutCapabilities::new)))
         .meta(ours(json!({ "extensions": method::EXTENSIONS })));
     let agent = acp::Implementation::new("acpd", facts.version).title("acpd".to_owned());
-    value(&acp::InitializeResponse::new(ProtocolVersion::V1).agent_capabilities(capabilities).agent_info(agent).auth_methods(auth::methods(facts)))
+    value(
+        &acp::InitializeResponse::new(ProtocolVersion::V1)
+            .agent_capabilities(capabilities)
+            .agent_info(agent)
+            .auth_methods(auth::methods(facts)),
+    )
 }
 
 fn session_capabilities(strict: bool) -> acp::SessionCapabilities {

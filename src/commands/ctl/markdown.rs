@@ -206,7 +206,11 @@ mod tests {
             kind: ToolKind::Edit,
             locations: Vec::new(),
             input: Value::Null,
-            preview: vec![ToolContent::Diff { path: "/a.txt".into(), old: Some("x\ny\n".into()), new: "x\nz\n".into() }],
+            preview: vec![ToolContent::Diff {
+                path: "/a.txt".into(),
+                old: Some("x\ny\n".into()),
+                new: "x\nz\n".into(),
+            }],
             access: Access::Free,
         };
         let text = markdown(vec![

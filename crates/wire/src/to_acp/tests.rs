@@ -38,7 +38,14 @@ fn check(said: &Value, expected: &Expect) {
 
 #[test]
 fn initialize_says_what_is_true_of_this_build() {
-    let said = initialized(&AgentFacts { images: true, audio: false, version: "0.1.0", strict: false, key_variables: vec!["A_KEY".to_owned()], terminal_login: true });
+    let said = initialized(&AgentFacts {
+        images: true,
+        audio: false,
+        version: "0.1.0",
+        strict: false,
+        key_variables: vec!["A_KEY".to_owned()],
+        terminal_login: true,
+    });
     witness::speaks::<acp::InitializeResponse>(&said);
     check(
         &said,
