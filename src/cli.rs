@@ -156,6 +156,20 @@ pub enum Action {
         #[arg(required = true)]
         title: Vec<String>,
     },
+    /// Put back the files that the last turn changed.
+    Undo {
+        #[command(flatten)]
+        which: Which,
+
+        /// Do again what was undone.
+        #[arg(long)]
+        redo: bool,
+    },
+    /// Show what a session may do without asking, and what it may not.
+    Permissions {
+        #[command(flatten)]
+        which: Which,
+    },
     Export(Export),
     /// Make a new session of what `export` wrote, and print its id.
     ///

@@ -11,6 +11,7 @@ mod delete;
 mod export;
 mod import;
 mod markdown;
+mod permissions;
 mod rename;
 mod restart;
 mod sessions;
@@ -18,6 +19,7 @@ mod status;
 mod stop;
 mod table;
 mod tail;
+mod undo;
 mod which;
 
 use std::os::unix::net::UnixStream;
@@ -53,6 +55,8 @@ async fn act(places: &Places, args: &Ctl) -> anyhow::Result<Ending> {
         Action::Close { which } => close::run(&mut visit, &which.id).await?,
         Action::Delete { which } => delete::run(&mut visit, &which.id).await?,
         Action::Rename { which, title } => rename::run(&mut visit, &which.id, &title.join(" ")).await?,
+        Action::Undo { which, redo } => undo::run(&mut visit, &which.id, *redo).await?,
+        Action::Permissions { which } => permissions::run(&mut visit, &which.id).await?,
         Action::Export(args) => export::run(&mut visit, args).await?,
         Action::Import { file } => import::run(&mut visit, file).await?,
         Action::Restart { now } => restart::run(visit, places, *now).await?,

@@ -161,3 +161,22 @@ fn tail_shows_what_was_said_and_what_is_said_now_until_it_is_interrupted() {
     bridge.allow(&question);
     bridge.answer(prompt);
 }
+
+#[test]
+fn what_a_turn_changed_is_put_back_by_ctl_and_what_is_allowed_is_shown() {
+    let home = Home::new();
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    let prompt = bridge.start_prompt(&session, "write a.txt with hello");
+    let question = bridge.question();
+    let outcome = json!({ "outcome": { "outcome": "selected", "optionId": "allow_always" } });
+    bridge.say(&json!({ "jsonrpc": "2.0", "id": question, "result": outcome }));
+    bridge.answer(prompt);
+    let file = home.work().join("a.txt");
+    assert!(file.exists());
+    assert!(home.stdout(&["ctl", "permissions", &session]).contains("(answered in this session)"));
+    assert!(home.stdout(&["ctl", "undo", &session]).starts_with("put back "));
+    assert!(!file.exists());
+    home.stdout(&["ctl", "undo", "--redo", &session]);
+    assert!(file.exists());
+}

@@ -1,0 +1,24 @@
+//! `ctl undo`: puts back the files that a session's last turn changed, or does that again.
+
+use domain::card::UndoCard;
+use serde_json::json;
+use wire::method;
+
+use super::{Visit, which};
+
+pub(super) async fn run(visit: &mut Visit, id: &str, redo: bool) -> anyhow::Result<()> {
+    let session = which::find(visit, id).await?;
+    let params = json!({ "sessionId": session, "redo": redo });
+    let done: UndoCard = visit.client.call(method::UNDO, params).await?;
+    visit.show(&done, || {
+        if done.files.is_empty() {
+            return "there is nothing to put back".to_owned();
+        }
+        let lines = done.files.iter().map(|file| match &file.left {
+            None => format!("put back {}", file.path.display()),
+            Some(why) => format!("left {}: {why}", file.path.display()),
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    });
+    Ok(())
+}
