@@ -345,8 +345,12 @@ impl Handler<Drain> for Directory {
         let known: Vec<SessionId> = self.sessions.keys().cloned().collect();
         for id in known {
             if let Some(Entry::Live(live)) = self.sessions.get(&id) {
-                // One that never had a prompt is nothing that anybody would look for.
-                let fate = if live.card.borrow().messages == 0 { Fate::Delete } else { Fate::Keep };
+                // One that never had a prompt is nothing that anybody would look for, unless an editor has it open, whose
+                // bridge comes back to it with the next daemon.
+                let fate = match &*live.card.borrow() {
+                    card if card.messages == 0 && card.clients.is_empty() => Fate::Delete,
+                    _ => Fate::Keep,
+                };
                 drop(Handler::<Leave>::handle(self, Leave { id, fate, why: Why::Wanted }, ctx));
             }
         }

@@ -145,8 +145,8 @@ pub(crate) struct Turn {
     waiting: VecDeque<(CallId, ToolRequest)>,
     /// Calls that have been handed over and have no outcome yet.
     running: Vec<(CallId, ToolRequest)>,
-    /// The call that failed last, and how often in a row.
-    failing: Option<(ToolRequest, u32)>,
+    /// Calls that have failed since something was last changed, and how often.
+    failing: Vec<(ToolRequest, u32)>,
     _obituary: Obituary,
 }
 
@@ -162,7 +162,7 @@ enum Doing {
     },
 }
 
-/// The same call may fail this often in a row before the model is told to do something else.
+/// The same call may fail this often, with nothing changed in between, before the model is told to do something else.
 const SAME_FAILURES: u32 = 3;
 
 impl Turn {
@@ -185,7 +185,7 @@ impl Turn {
             overflowed: false,
             waiting: VecDeque::new(),
             running: Vec::new(),
-            failing: None,
+            failing: Vec::new(),
             _obituary: obituary,
         }
     }
@@ -310,7 +310,15 @@ impl Turn {
                 self.summarise(Purpose::Answer, ctx);
             }
             (Doing::Answering { called: true }, StopReason::EndTurn) => self.hand_over(ctx),
-            (Doing::Summarising { summary, .. }, StopReason::EndTurn) => {
+            (Doing::Summarising { summary, .. }, StopReason::EndTurn | StopReason::MaxTokens)
+                if summary.trim().is_empty() =>
+            {
+                // Nothing in place of everything would be the end of the conversation.
+                let message = "the model gave no summary; the conversation is as it was".to_owned();
+                let kind = FailureKind::Model;
+                self.end(StopReason::Failed(TurnFailure { kind, message, data: serde_json::Value::Null }));
+            }
+            (Doing::Summarising { summary, .. }, StopReason::EndTurn | StopReason::MaxTokens) => {
                 let kept_from = compaction::kept_from(&self.task.conversation);
                 self.say(What::Summarised { summary: summary.clone(), kept_from });
             }
@@ -346,10 +354,10 @@ impl Turn {
 
     fn carry_out(&self, call: CallId, request: ToolRequest) {
         let message = self.message.clone();
-        if matches!(&self.failing, Some((failed, times)) if *failed == request && *times >= SAME_FAILURES) {
+        if self.failing.iter().any(|(failed, times)| *failed == request && *times >= SAME_FAILURES) {
             let reason = format!(
-                "This call has failed {SAME_FAILURES} times in a row with the same input. It was not run again. Do \
-                 something else, or tell the user what is in the way."
+                "This call has failed {SAME_FAILURES} times with the same input, and nothing was changed in between. It was \
+                 not run again. Do something else, or tell the user what is in the way."
             );
             return self.say(What::Barred { call, message, request, reason });
         }
@@ -360,11 +368,17 @@ impl Turn {
     }
 
     fn remember(&mut self, request: ToolRequest, failed: bool) {
-        self.failing = match self.failing.take() {
-            _ if !failed => None,
-            Some((before, times)) if before == request => Some((before, times + 1)),
-            Some(_) | None => Some((request, 1)),
-        };
+        if failed {
+            match self.failing.iter_mut().find(|(before, _)| *before == request) {
+                Some((_, times)) => *times += 1,
+                None => self.failing.push((request, 1)),
+            }
+        } else if self.only_reads(&request.tool) {
+            self.failing.retain(|(before, _)| *before != request);
+        } else {
+            // Something may be otherwise now, so that what failed before may be worth another try.
+            self.failing.clear();
+        }
     }
 }
 

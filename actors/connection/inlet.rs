@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, stream};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use wire::frame::{Decoder, FrameError, Framing};
@@ -14,6 +14,8 @@ use super::outbox::Gate;
 /// Messages above this size are parsed on another thread.
 const BIG: usize = 256 << 10;
 const READ: usize = 16 << 10;
+/// A buffer that a rare big message has grown beyond this is not kept.
+const KEPT: usize = 256 << 10;
 
 pub(super) enum Inflow {
     Message(Incoming),
@@ -60,6 +62,9 @@ impl<R: AsyncRead + Unpin> Inlet<R> {
             }
             self.gate.room_for_answers().await;
             let buffer = self.decoder.buffer();
+            if buffer.is_empty() && buffer.capacity() > KEPT {
+                *buffer = BytesMut::new();
+            }
             buffer.reserve(READ);
             match self.reader.read_buf(buffer).await {
                 Ok(0) | Err(_) => return self.decoder.finish(),

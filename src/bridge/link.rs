@@ -19,7 +19,7 @@ use crate::launch;
 use crate::paths::Places;
 
 /// How long a daemon that listens may take to answer the hello.
-const HELLO_DEADLINE: Duration = Duration::from_secs(5);
+const HELLO_DEADLINE: Duration = Duration::from_millis(1_500);
 
 /// Where messages for the daemon go.
 #[derive(Clone)]
@@ -91,7 +91,8 @@ impl Inbox {
         let failed = |reason: &str| NoDaemon::Failed(reason.to_owned());
         let heard = self.receive(Some(Instant::now() + HELLO_DEADLINE));
         let frames = heard.map_err(|error| NoDaemon::Passing(format!("no answer to the hello: {error}")))?;
-        let mut frames = frames.ok_or_else(|| failed("no answer to the hello in time"))?.into_iter();
+        let mut frames =
+            frames.ok_or_else(|| NoDaemon::Passing("no answer to the hello in time".to_owned()))?.into_iter();
         let Some(first) = frames.next() else {
             // A daemon that stops closes its connections; the next one may be on its way.
             return Err(NoDaemon::Passing("the connection was closed".to_owned()));

@@ -33,7 +33,8 @@ struct Open {
     id: Id,
     what: What,
     frame: Bytes,
-    /// Has been sent again after a cut. It is not sent a third time: it may be what the daemon hangs up on.
+    /// Is not sent again: it has been once, and may be what the daemon hangs up on; or it is a load of which the editor has
+    /// seen a part, and would see that part twice.
     again: bool,
 }
 
@@ -133,6 +134,10 @@ impl Memory {
         {
             known.seen = Some(place);
         }
+        if seen.at.is_some() {
+            let loads = What::Loads(seen.session.as_deref().unwrap_or_default().to_owned());
+            self.open.iter_mut().filter(|open| open.what == loads).for_each(|open| open.again = true);
+        }
         let Some(id) = seen.id.and_then(|id| Id::from_raw(id).ok()) else {
             let is_goodbye = seen.method.as_deref() == Some(method::GOODBYE);
             return if is_goodbye { Verdict::Goodbye } else { Verdict::Pass };
@@ -194,6 +199,10 @@ impl Memory {
             messages.push(open.frame.to_vec());
         }
         for (session, known) in &self.sessions {
+            // One that is being loaded comes back by that.
+            if self.open.iter().any(|open| open.what == What::Loads(session.clone())) {
+                continue;
+            }
             self.requests += 1;
             self.resuming.insert(self.requests, session.clone());
             let id = Id::from_text(&format!("{OURS}{}", self.requests));
@@ -339,6 +348,18 @@ mod tests {
         memory.hear_daemon(&answer(3, json!({ "_meta": { "acpd": { "at": [2, 90] } } })));
         memory.cut();
         assert_eq!(introduction(&mut memory)[2]["params"]["after"], json!([2, 90]));
+    }
+
+    #[test]
+    fn a_load_that_has_begun_is_refused_and_one_that_has_not_is_sent_again_in_place_of_a_resume() {
+        let mut memory = with_session();
+        memory.hear_editor(&request(3, "session/load", json!({ "sessionId": "s" })));
+        assert!(memory.cut().unknown.is_empty());
+        let methods: Vec<Value> = introduction(&mut memory).iter().map(|message| message["method"].clone()).collect();
+        assert_eq!(methods, ["initialize", "session/load"]);
+        memory.hear_editor(&request(4, "session/load", json!({ "sessionId": "t" })));
+        memory.hear_daemon(&update("t", [1, 3]));
+        assert_eq!(raw(&memory.cut().unknown), ["3", "4"]);
     }
 
     #[test]

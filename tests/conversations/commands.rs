@@ -160,7 +160,43 @@ async fn a_call_that_fails_again_and_again_is_not_run_a_fourth_time() {
     zed.answer(prompt).await;
     let told = scene.transcript.take();
     assert_eq!(told.matches("\"status\":\"failed\"").count(), 4, "{told}");
-    assert_eq!(told.lines().filter(|line| line.contains("has failed 3 times in a row")).count(), 2, "{told}");
+    assert_eq!(
+        told.lines().filter(|line| line.contains("has failed 3 times with the same input")).count(),
+        2,
+        "{told}"
+    );
+}
+
+#[actix::test]
+async fn a_call_that_failed_may_be_tried_again_after_something_was_changed() {
+    let mut answers = Vec::new();
+    for _ in 0..4 {
+        answers.push(vec![Step::call("refuse", json!({})), Step::end()]);
+        answers.push(vec![Step::call("crash", json!({})), Step::call("look", json!({})), Step::end()]);
+        answers.push(vec![Step::call("touch", json!({})), Step::end()]);
+    }
+    answers.push(vec![Step::text("Done."), Step::end()]);
+    let scene = Scene::new(answers);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    zed.call("session/set_config_option", json!({ "sessionId": session, "configId": "approval", "value": "never" }))
+        .await;
+    let prompt = zed.prompt(&session, "go").await;
+    zed.answer(prompt).await;
+    let told = scene.transcript.take();
+    assert!(!told.contains("It was not run again"), "{told}");
+}
+
+#[actix::test]
+async fn a_blank_summary_replaces_nothing() {
+    let scene = Scene::new(vec![hello(), hello(), vec![Step::text(" "), Step::end()], hello()]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    for text in ["one", "two", "/compact", "three"] {
+        let prompt = zed.prompt(&session, text).await;
+        zed.answer(prompt).await;
+    }
+    let told = scene.transcript.take();
+    assert!(told.contains("the model gave no summary"), "{told}");
+    assert!(told.contains("model  < user: one | agent: Hello | user: two | agent: Hello | user: three"), "{told}");
 }
 
 #[actix::test]

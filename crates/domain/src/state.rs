@@ -143,6 +143,8 @@ impl SessionState {
                 self.window_used = *window_used;
                 self.messages += 1;
             }
+            // Unknown until the next request says; what the summary itself took says nothing.
+            EventKind::Compacted { .. } => self.window_used = 0,
             EventKind::TurnEnded { .. } => self.turn = None,
             EventKind::Reopened
             | EventKind::Delegated { .. }
@@ -151,7 +153,6 @@ impl SessionState {
             | EventKind::ResponseSealed { .. }
             | EventKind::ToolProgressed { .. }
             | EventKind::Planned { .. }
-            | EventKind::Compacted { .. }
             | EventKind::Noticed { .. } => {}
         }
     }

@@ -8,9 +8,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use domain::briefing::{Briefing, Workplace};
 use futures_util::future::BoxFuture;
+use rustix::fs::{Mode as RawMode, OFlags};
 
 /// Of one file, at most; what is longer is cut with a note.
 const LONGEST: u64 = 64 << 10;
+
+/// Of what git says in a line.
+const SHORTEST: u64 = 4 << 10;
 
 const WHO: &str = "You are a coding agent that works in a person's editor through acpd. Be brief and exact. Use the tools to \
     look before you answer and before you change anything. Paths may be relative to the working folder. When the user \
@@ -43,23 +47,25 @@ impl Briefing for Notes {
 impl Notes {
     fn write(&self, place: &Workplace) -> String {
         let mut text = format!("{WHO}\n\n{}", facts(place));
-        for file in self.files(&place.cwd) {
-            if let Some(note) = read(&file) {
+        // The user's own file may be a link, as those of people are who keep such files together; a project's may not.
+        let own = self.own.iter().map(|file| (file.clone(), OFlags::empty()));
+        let of_project = self.files(&place.cwd).into_iter().map(|file| (file, OFlags::NOFOLLOW));
+        for (file, flags) in own.chain(of_project) {
+            if let Some(note) = read(&file, LONGEST, flags) {
                 text.push_str(&format!("\n<notes file=\"{}\">\n{}\n</notes>\n", file.display(), note.trim_end()));
             }
         }
         text
     }
 
-    /// The user's own first, then from the repository's root down, so that what is nearer comes later and counts more.
+    /// From the repository's root down, so that what is nearer comes later and counts more.
     fn files(&self, cwd: &Path) -> Vec<PathBuf> {
         let mut folders: Vec<&Path> = match root(cwd) {
             Some(root) => cwd.ancestors().take_while(|folder| folder.starts_with(root)).collect(),
             None => vec![cwd],
         };
         folders.reverse();
-        let of_project = folders.iter().flat_map(|folder| self.names.iter().map(|name| folder.join(name)));
-        self.own.clone().into_iter().chain(of_project).collect()
+        folders.iter().flat_map(|folder| self.names.iter().map(|name| folder.join(name))).collect()
     }
 }
 
@@ -83,25 +89,35 @@ fn facts(place: &Workplace) -> String {
 fn branch(root: &Path) -> Option<String> {
     let mut git = root.join(".git");
     // In a worktree `.git` is a file that names the real place.
-    if let Ok(text) = fs::read_to_string(&git)
+    if let Some(text) = read(&git, SHORTEST, OFlags::NOFOLLOW)
         && let Some(elsewhere) = text.trim().strip_prefix("gitdir: ")
     {
         git = root.join(elsewhere);
     }
-    let head = fs::read_to_string(git.join("HEAD")).ok()?;
+    let head = read(&git.join("HEAD"), SHORTEST, OFlags::NOFOLLOW)?;
     let head = head.trim();
-    Some(head.strip_prefix("ref: refs/heads/").map_or_else(|| format!("detached at {head}"), str::to_owned))
+    // Nothing else than what git writes there is passed on.
+    match head.strip_prefix("ref: refs/heads/") {
+        Some(branch) if !branch.contains(char::is_whitespace) => Some(branch.to_owned()),
+        None if head.len() >= 40 && head.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+            Some(format!("detached at {head}"))
+        }
+        Some(_) | None => None,
+    }
 }
 
-/// None if there is no such file, or nothing in it; a pipe or a device is not waited for.
-fn read(path: &Path) -> Option<String> {
-    if !fs::metadata(path).is_ok_and(|found| found.is_file()) {
+/// None if there is no such file, or nothing in it. A project must not make us read what it does not contain, so its links
+/// are not followed; a pipe or a device is not waited for.
+fn read(path: &Path, longest: u64, flags: OFlags) -> Option<String> {
+    let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = fs::File::from(rustix::fs::open(path, flags, RawMode::empty()).ok()?);
+    if !file.metadata().is_ok_and(|found| found.is_file()) {
         return None;
     }
     let mut bytes = Vec::new();
-    fs::File::open(path).ok()?.take(LONGEST + 1).read_to_end(&mut bytes).ok()?;
-    let cut = bytes.len() as u64 > LONGEST;
-    bytes.truncate(usize::try_from(LONGEST).unwrap_or(usize::MAX));
+    file.take(longest + 1).read_to_end(&mut bytes).ok()?;
+    let cut = bytes.len() as u64 > longest;
+    bytes.truncate(usize::try_from(longest).unwrap_or(usize::MAX));
     let mut text = String::from_utf8_lossy(&bytes).into_owned();
     if cut {
         text.push_str("\n[the rest of the file was left out]");
@@ -172,6 +188,21 @@ mod tests {
         let notes = Notes { names: vec!["AGENTS.md".into(), "CLAUDE.md".into()], own: None };
         let text = notes.write(&at(&inner));
         assert!(!text.contains("above") && text.contains("[the rest of the file was left out]"));
+    }
+
+    #[test]
+    fn a_project_cannot_make_us_read_what_it_does_not_contain() {
+        let folder = tempfile::tempdir().unwrap();
+        let project = folder.path().join("project");
+        fs::create_dir_all(project.join(".git")).unwrap();
+        fs::write(folder.path().join("secret"), "hush").unwrap();
+        std::os::unix::fs::symlink("../secret", project.join("AGENTS.md")).unwrap();
+        std::os::unix::fs::symlink("../../secret", project.join(".git/HEAD")).unwrap();
+        let text = Notes::default().write(&at(&project));
+        assert!(!text.contains("hush"), "{text}");
+        fs::remove_file(project.join(".git/HEAD")).unwrap();
+        fs::write(project.join(".git/HEAD"), "anything else that stands here").unwrap();
+        assert!(!Notes::default().write(&at(&project)).contains("Git branch"));
     }
 
     #[test]
