@@ -278,8 +278,9 @@ impl Connection {
 impl Actor for Connection {
     type Context = Context<Self>;
 
-    fn started(&mut self, _: &mut Context<Self>) {
+    fn started(&mut self, ctx: &mut Context<Self>) {
         tracing::info!(parent: &self.span, "connected");
+        self.await_drain(ctx);
     }
 
     fn stopped(&mut self, _: &mut Context<Self>) {

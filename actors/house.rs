@@ -30,6 +30,8 @@ struct Rooms {
     farewell: watch::Sender<Option<Farewell>>,
     /// True once the daemon leaves for good. Whoever must be told holds a receiver until that is done.
     leaving: watch::Sender<bool>,
+    /// True once all sessions have been put away. Whoever has something left to say holds a receiver until it is said.
+    drained: watch::Sender<bool>,
     started: Millis,
 }
 
@@ -42,6 +44,9 @@ pub enum Farewell {
         now: bool,
     },
 }
+
+/// How long clients may take to hear the last words of their sessions.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Between two looks at whether a turn still runs.
 const LOOK: Duration = Duration::from_millis(20);
@@ -68,6 +73,7 @@ impl House {
             next_arbiter: AtomicUsize::new(0),
             farewell: watch::Sender::new(None),
             leaving: watch::Sender::new(false),
+            drained: watch::Sender::new(false),
             started: Millis::now(),
         }));
         let rooms = Arc::downgrade(&house.0);
@@ -150,12 +156,22 @@ impl House {
         self.0.leaving.subscribe()
     }
 
-    /// No new turns; running ones are cancelled and recorded; every session is put away clean.
+    pub(crate) fn drained(&self) -> watch::Receiver<bool> {
+        self.0.drained.subscribe()
+    }
+
+    /// No new turns; running ones are cancelled and recorded; every session is put away clean; and clients that read are
+    /// told of it.
     pub fn drain(&self, deadline: Duration) -> impl Future<Output = ()> + use<> {
         let drained = self.directory().send(Drain);
+        let house = self.clone();
         async move {
             if !matches!(tokio::time::timeout(deadline, drained).await, Ok(Ok(()))) {
                 tracing::warn!("some sessions were not put away in time; they are repaired when they are opened again");
+            }
+            house.0.drained.send_replace(true);
+            if tokio::time::timeout(LAST_WORDS, house.0.drained.closed()).await.is_err() {
+                tracing::debug!("some clients did not hear in time how their turns ended");
             }
         }
     }

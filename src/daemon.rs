@@ -198,7 +198,7 @@ async fn accept(listener: &Listener, gate: &Gate) -> Infallible {
         match listener.accept().await {
             Ok(stream) => {
                 failing = false;
-                actix::spawn(gate.clone().admit(stream));
+                gate.admit(stream).await;
             }
             Err(error) => {
                 // With no descriptors left this fails until somebody leaves; one line in the log is enough.

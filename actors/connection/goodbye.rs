@@ -1,14 +1,37 @@
-//! The daemon's last word to a bridge: that it leaves because it was told to.
+//! A connection at the end of the daemon: its goodbye to a bridge, and the answers that are still owed.
 //!
-//! A connection that ends without it has been lost, and the bridge brings a daemon back at once; after it, the bridge waits
-//! until its editor wants one. Only bridges are told, since others bring nobody back.
+//! A connection that ends without a goodbye has been lost, and the bridge brings a daemon back at once; after one, the bridge
+//! waits until its editor wants one. Only bridges are told, since others bring nobody back.
+
+use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use wire::{method, rpc};
 
 use super::Connection;
 
+/// Between two looks at what is still to be written.
+const LOOK: Duration = Duration::from_millis(5);
+
 impl Connection {
+    /// When the sessions have been put away, their last words may still be on the way to the client, and the house waits
+    /// for them to get there.
+    pub(super) fn await_drain(&self, ctx: &mut Context<Self>) {
+        let mut drained = self.house.drained();
+        let told = async move {
+            let _ = drained.wait_for(|drained| *drained).await;
+            drained
+        };
+        ctx.spawn(told.into_actor(self).map(|drained, _, ctx| {
+            let mut held = Some(drained);
+            ctx.run_interval(LOOK, move |this, _| {
+                if this.prompts.is_empty() && *this.outbox.queued().borrow() == 0 {
+                    drop(held.take());
+                }
+            });
+        }));
+    }
+
     pub(super) fn await_goodbye(&self, ctx: &mut Context<Self>) {
         let mut leaving = self.house.leaving();
         let told = async move {
