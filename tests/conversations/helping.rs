@@ -259,6 +259,8 @@ async fn the_sandbox_and_the_background_use_no_terminal_of_the_editor() {
     answers.extend(run("true", 1000));
     answers[1].insert(0, Step::Hold);
     let mut at = helped(terminals(), &[], answers).await;
+    // Real processes run here, for which a paused clock does not wait.
+    tokio::time::resume();
     let prompt = at.zed.prompt(&at.session, "go").await;
     at.scene.script.until_held(1).await;
     at.zed.call("session/set_mode", json!({ "sessionId": at.session, "modeId": "sandbox" })).await;
