@@ -82,12 +82,13 @@ impl Tool for Agent {
             Preset::All => call.site.mode,
         };
         let may = if mode == Mode::ReadOnly { "may only look" } else { "may use all tools" };
+        let uses = model.as_deref().map(|model| format!(" and uses the model {model}")).unwrap_or_default();
         let card = ToolCard {
             tool: self.name().to_owned(),
             title: format!("Delegate: {}", cut(about.trim(), 80)),
             kind: self.kind(),
             locations: Vec::new(),
-            preview: vec![ToolContent::text(&task), ToolContent::text(format!("The sub-agent {may}."))],
+            preview: vec![ToolContent::text(&task), ToolContent::text(format!("The sub-agent {may}{uses}."))],
             access: Access::Ask { always: Some(Grant::Tool(self.name().to_owned())) },
             input: call.input,
         };

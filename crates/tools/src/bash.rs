@@ -2,8 +2,8 @@
 //!
 //! Knows how to plan, watch and word a command; how processes are started and ended is `run`'s.
 
+mod always;
 mod output;
-mod prefix;
 mod terminal;
 mod watch;
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use domain::editor::{Editor, TerminalOrder};
 use domain::tool::{Desk, Job, ToolSpec};
-use domain::{Access, Grant, Mode, Outcome, Site, ToolCard, ToolContent, ToolKind};
+use domain::{Access, Mode, Outcome, Site, ToolCard, ToolContent, ToolKind};
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
@@ -23,11 +23,10 @@ use crate::run::{Command, Sandbox, Started};
 use crate::tool::{Call, Refused, Tool, cut};
 use crate::{Settings, confine, environment, input};
 pub(crate) use output::Output;
-pub(crate) use prefix::is_one_command;
 pub(crate) use watch::{Cut, End, Heard, watch};
 
-/// What people see while the command runs. Each look is kept in the log, so it is short.
-pub(crate) const LIVE_LIMIT: usize = 8 * 1024;
+/// What people see while the command runs. Each look is kept in the log, so it is short: a screen or two.
+pub(crate) const LIVE_LIMIT: usize = 4 * 1024;
 
 /// The kernel takes no argument longer than 128 KB.
 const LONGEST_COMMAND: usize = 100 * 1024;
@@ -122,7 +121,7 @@ impl Tool for Bash {
             kind: self.kind(),
             locations: Vec::new(),
             preview,
-            access: Access::Ask { always: prefix::of(&input.command).map(Grant::Command) },
+            access: Access::Ask { always: always::of(&input.command) },
             input: call.input,
         };
         let background = input.background.then_some(call.background);
@@ -208,6 +207,7 @@ impl BashJob {
             environment,
             folder: self.site.cwd.clone(),
             sandbox: sandbox(&self.site, &self.settings),
+            process_limit: Some(self.settings.process_limit),
             input: None,
         };
         command.start().await.map_err(|error| {

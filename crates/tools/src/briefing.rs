@@ -6,9 +6,11 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use domain::briefing::{Briefing, Workplace};
+use domain::briefing::{Brief, Briefing, Command, CommandCall, Workplace};
 use futures_util::future::BoxFuture;
 use rustix::fs::{Mode as RawMode, OFlags};
+
+use crate::{commands, project};
 
 /// Of one file, at most; what is longer is cut with a note.
 const LONGEST: u64 = 64 << 10;
@@ -24,7 +26,7 @@ const WHO: &str = "You are a coding agent that works in a person's editor throug
 pub struct Notes {
     /// Names of files to look for in the working folder and above it, up to the repository's root.
     pub names: Vec<String>,
-    /// The user's own, for every project.
+    /// The user's own, for every project; beside it is the folder `commands`.
     pub own: Option<PathBuf>,
 }
 
@@ -35,38 +37,67 @@ impl Default for Notes {
 }
 
 impl Briefing for Notes {
-    fn brief(&self, place: Workplace) -> BoxFuture<'static, String> {
+    fn brief(&self, place: Workplace) -> BoxFuture<'static, Brief> {
         let notes = self.clone();
         Box::pin(async move {
             let written = tokio::task::spawn_blocking(move || notes.write(&place)).await;
-            written.unwrap_or_else(|_| WHO.to_owned())
+            written.unwrap_or_else(|_| WHO.to_owned().into())
         })
+    }
+
+    fn commands(&self, place: Workplace) -> BoxFuture<'static, Vec<Command>> {
+        let own = self.own_commands();
+        let look = tokio::task::spawn_blocking(move || commands::list(&place.cwd, own.as_deref()));
+        Box::pin(async move { look.await.unwrap_or_default() })
+    }
+
+    fn expand(&self, place: Workplace, call: CommandCall) -> BoxFuture<'static, Option<String>> {
+        let own = self.own_commands();
+        let look = tokio::task::spawn_blocking(move || commands::expand(&place.cwd, own.as_deref(), &call));
+        Box::pin(async move { look.await.unwrap_or_default() })
     }
 }
 
 impl Notes {
-    fn write(&self, place: &Workplace) -> String {
+    fn own_commands(&self) -> Option<PathBuf> {
+        self.own.as_ref().map(|file| file.with_file_name("commands"))
+    }
+
+    fn write(&self, place: &Workplace) -> Brief {
         let mut text = format!("{WHO}\n\n{}", facts(place));
+        let project = project::read(&place.cwd);
         // The user's own file may be a link, as those of people are who keep such files together; a project's may not.
         let own = self.own.iter().map(|file| (file.clone(), OFlags::empty()));
-        let of_project = self.files(&place.cwd).into_iter().map(|file| (file, OFlags::NOFOLLOW));
+        let of_project = self.files(&place.cwd, &project.notes).into_iter().map(|file| (file, OFlags::NOFOLLOW));
         for (file, flags) in own.chain(of_project) {
             if let Some(note) = read(&file, LONGEST, flags) {
                 text.push_str(&format!("\n<notes file=\"{}\">\n{}\n</notes>\n", file.display(), note.trim_end()));
             }
         }
-        text
+        Brief { text, notices: project.complaints }
     }
 
-    /// From the repository's root down, so that what is nearer comes later and counts more.
-    fn files(&self, cwd: &Path) -> Vec<PathBuf> {
-        let mut folders: Vec<&Path> = match root(cwd) {
-            Some(root) => cwd.ancestors().take_while(|folder| folder.starts_with(root)).collect(),
-            None => vec![cwd],
-        };
-        folders.reverse();
-        folders.iter().flat_map(|folder| self.names.iter().map(|name| folder.join(name))).collect()
+    /// What is nearer comes later and counts more.
+    fn files(&self, cwd: &Path, more: &[String]) -> Vec<PathBuf> {
+        let mut names: Vec<&String> = self.names.iter().collect();
+        names.extend(more.iter().filter(|name| !self.names.contains(name)));
+        folders(cwd).iter().flat_map(|folder| names.iter().map(|name| folder.join(name))).collect()
     }
+}
+
+/// From the repository's root down to a folder; outside of one, the folder alone.
+pub(crate) fn folders(cwd: &Path) -> Vec<&Path> {
+    let mut folders: Vec<&Path> = match root(cwd) {
+        Some(root) => cwd.ancestors().take_while(|folder| folder.starts_with(root)).collect(),
+        None => vec![cwd],
+    };
+    folders.reverse();
+    folders
+}
+
+/// A file of a project's, which must not be a link.
+pub(crate) fn read_inside(path: &Path, longest: u64) -> Option<String> {
+    read(path, longest, OFlags::NOFOLLOW)
 }
 
 /// The repository that a folder is part of.
@@ -111,11 +142,7 @@ fn branch(root: &Path) -> Option<String> {
 fn read(path: &Path, longest: u64, flags: OFlags) -> Option<String> {
     let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = fs::File::from(rustix::fs::open(path, flags, RawMode::empty()).ok()?);
-    if !file.metadata().is_ok_and(|found| found.is_file()) {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    file.take(longest + 1).read_to_end(&mut bytes).ok()?;
+    let mut bytes = read_some(file, longest)?;
     let cut = bytes.len() as u64 > longest;
     bytes.truncate(usize::try_from(longest).unwrap_or(usize::MAX));
     let mut text = String::from_utf8_lossy(&bytes).into_owned();
@@ -123,6 +150,22 @@ fn read(path: &Path, longest: u64, flags: OFlags) -> Option<String> {
         text.push_str("\n[the rest of the file was left out]");
     }
     (!text.trim().is_empty()).then_some(text)
+}
+
+/// All of a file's text; None if it is no file, no text, or longer.
+pub(crate) fn read_whole(file: fs::File, longest: u64) -> Option<String> {
+    let bytes = read_some(file, longest)?;
+    String::from_utf8(bytes).ok().filter(|text| text.len() as u64 <= longest)
+}
+
+/// One byte more than `longest` at most, so that what is longer shows.
+fn read_some(file: fs::File, longest: u64) -> Option<Vec<u8>> {
+    if !file.metadata().is_ok_and(|found| found.is_file()) {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(longest + 1).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 /// The date as `2026-01-31`, by the arithmetic of the Gregorian calendar.
@@ -170,7 +213,7 @@ mod tests {
         let own = folder.path().join("own.md");
         fs::write(&own, "always").unwrap();
         let notes = Notes { own: Some(own), ..Notes::default() };
-        let text = notes.write(&at(&deep));
+        let text = notes.write(&at(&deep)).text;
         let order: Vec<usize> = ["always", "at the root", "here"].map(|note| text.find(note).unwrap()).to_vec();
         assert!(order.is_sorted(), "{text}");
         assert!(!text.contains("above"), "{text}");
@@ -186,7 +229,7 @@ mod tests {
         fs::write(folder.path().join("AGENTS.md"), "above").unwrap();
         fs::write(inner.join("CLAUDE.md"), "é".repeat(40_000)).unwrap();
         let notes = Notes { names: vec!["AGENTS.md".into(), "CLAUDE.md".into()], own: None };
-        let text = notes.write(&at(&inner));
+        let text = notes.write(&at(&inner)).text;
         assert!(!text.contains("above") && text.contains("[the rest of the file was left out]"));
     }
 
@@ -198,11 +241,11 @@ mod tests {
         fs::write(folder.path().join("secret"), "hush").unwrap();
         std::os::unix::fs::symlink("../secret", project.join("AGENTS.md")).unwrap();
         std::os::unix::fs::symlink("../../secret", project.join(".git/HEAD")).unwrap();
-        let text = Notes::default().write(&at(&project));
+        let text = Notes::default().write(&at(&project)).text;
         assert!(!text.contains("hush"), "{text}");
         fs::remove_file(project.join(".git/HEAD")).unwrap();
         fs::write(project.join(".git/HEAD"), "anything else that stands here").unwrap();
-        assert!(!Notes::default().write(&at(&project)).contains("Git branch"));
+        assert!(!Notes::default().write(&at(&project)).text.contains("Git branch"));
     }
 
     #[test]

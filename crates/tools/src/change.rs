@@ -17,11 +17,14 @@ use crate::fingerprint;
 use crate::job::{BlockingJob, OnCancel};
 use crate::tool::{Refused, count, size};
 
-/// A diff beyond this helps nobody, and is stored with the conversation.
+/// Whole texts beyond this are not kept with the conversation. Then only the lines that change are shown.
 const LARGEST_DIFF: usize = 1 << 20;
 
-/// How long counting the changed lines may take.
-const COUNTING: Duration = Duration::from_millis(200);
+/// What is shown of the lines that change in such a file. More than that nobody reads.
+const LARGEST_EXCERPT: usize = 64 << 10;
+
+/// How long comparing two texts may take; what comes of it after that is right but longer than it need be.
+const COMPARING: Duration = Duration::from_millis(200);
 
 /// A file that may be changed, and what it holds now.
 pub(crate) struct Subject {
@@ -126,21 +129,33 @@ impl Commit {
 }
 
 fn diff(path: &Path, old: Option<&[u8]>, new: &str) -> Vec<ToolContent> {
-    if old.map_or(0, <[u8]>::len) + new.len() > LARGEST_DIFF {
-        let was = old.map_or("nothing".to_owned(), |old| size(old.len() as u64));
-        let text = format!("{}: {was} become {}; too large to show", path.display(), size(new.len() as u64));
-        return vec![ToolContent::text(text)];
-    }
+    let old_size = old.map_or(0, <[u8]>::len);
     let Ok(old) = old.map(|bytes| String::from_utf8(bytes.to_owned())).transpose() else {
         // Half of a diff that is a guess would be taken for what can be put back.
         return vec![ToolContent::text(format!("{}: what is not UTF-8 text becomes\n{new}", path.display()))];
     };
+    if old_size + new.len() > LARGEST_DIFF {
+        return vec![ToolContent::text(excerpt(path, old.as_deref().unwrap_or_default(), new))];
+    }
     vec![ToolContent::Diff { path: path.to_owned(), old, new: new.to_owned() }]
+}
+
+/// The lines that change, with their neighbours.
+fn excerpt(path: &Path, old: &str, new: &str) -> String {
+    let (was, is) = (size(old.len() as u64), size(new.len() as u64));
+    let diff = TextDiff::configure().timeout(COMPARING).diff_lines(old, new);
+    let mut shown = format!("{}: {was} become {is}\n{}", path.display(), diff.unified_diff());
+    if shown.len() > LARGEST_EXCERPT {
+        let whole = size(shown.len() as u64);
+        shown.truncate(shown.floor_char_boundary(LARGEST_EXCERPT));
+        shown.push_str(&format!("\n[cut here: the changes are {whole} long]"));
+    }
+    shown
 }
 
 fn changed_lines(old: Option<&[u8]>, new: &str) -> (usize, usize) {
     let old = String::from_utf8_lossy(old.unwrap_or_default());
-    let diff = TextDiff::configure().timeout(COUNTING).diff_lines(old.as_ref(), new);
+    let diff = TextDiff::configure().timeout(COMPARING).diff_lines(old.as_ref(), new);
     diff.iter_all_changes().fold((0, 0), |(added, removed), change| match change.tag() {
         ChangeTag::Insert => (added + 1, removed),
         ChangeTag::Delete => (added, removed + 1),

@@ -76,7 +76,12 @@ fn plain(error: &io::Error) -> String {
 }
 
 /// Opens one entry of a folder, and nothing but that.
-fn open_in(folder: impl AsFd, name: impl rustix::path::Arg, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+pub(crate) fn open_in(
+    folder: impl AsFd,
+    name: impl rustix::path::Arg,
+    flags: OFlags,
+    mode: Mode,
+) -> Result<OwnedFd, Errno> {
     let stay = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     rustix::fs::openat2(folder, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode, stay)
 }

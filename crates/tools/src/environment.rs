@@ -2,8 +2,9 @@
 //! provider's, and with settings that keep programs from waiting for a person.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use domain::Site;
+use domain::{Environment, Site};
 
 use crate::Settings;
 use crate::mark::{self, Mark};
@@ -101,15 +102,19 @@ const SET: [(&str, &str); 7] = [
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 pub(crate) fn for_tools(site: &Site, settings: &Settings) -> BTreeMap<String, String> {
-    let mut variables: BTreeMap<String, String> = site
-        .environment
+    for_programs(&site.environment, &site.cwd, settings)
+}
+
+/// The same for a program that is started in this folder and is nobody's call.
+pub(crate) fn for_programs(session: &Environment, folder: &Path, settings: &Settings) -> BTreeMap<String, String> {
+    let mut variables: BTreeMap<String, String> = session
         .iter()
         .filter(|(name, _)| !is_hidden(name, settings))
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
     variables.entry("PATH".to_owned()).or_insert_with(|| PATH.to_owned());
     // A shell keeps this name of its folder if it is a right one, and resolves symlinks otherwise.
-    variables.insert("PWD".to_owned(), site.cwd.to_string_lossy().into_owned());
+    variables.insert("PWD".to_owned(), folder.to_string_lossy().into_owned());
     variables.extend(SET.map(|(name, value)| (name.to_owned(), value.to_owned())));
     variables.insert(mark::VARIABLE.to_owned(), Mark::of_owner(&settings.owner).value());
     variables
@@ -131,9 +136,10 @@ fn is_hidden(name: &str, settings: &Settings) -> bool {
     is_key(name, settings) || HIDDEN.contains(&name) || HIDDEN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// What the operator keeps is kept, whoever hides it.
 fn is_key(name: &str, settings: &Settings) -> bool {
-    let known = PROVIDER_KEYS.contains(&name) && !settings.kept_variables.iter().any(|kept| kept == name);
-    known || settings.hidden_variables.iter().any(|hidden| hidden == name)
+    let is_in = |names: &[String]| names.iter().any(|known| known == name);
+    !is_in(&settings.kept_variables) && (PROVIDER_KEYS.contains(&name) || is_in(&settings.hidden_variables))
 }
 
 #[cfg(test)]
@@ -147,8 +153,8 @@ mod tests {
     #[test]
     fn keys_and_panes_are_left_out_and_the_rest_is_kept() {
         let mut settings = Settings::new("/bin/false");
-        settings.hidden_variables.push("MY_SECRET".to_owned());
-        settings.kept_variables.push("MISTRAL_API_KEY".to_owned());
+        settings.hidden_variables = ["MY_SECRET", "MY_TOKEN"].map(str::to_owned).to_vec();
+        settings.kept_variables = ["MISTRAL_API_KEY", "MY_TOKEN"].map(str::to_owned).to_vec();
         let session = [
             "ACPD_SOCKET",
             "ANTHROPIC_API_KEY",
@@ -158,6 +164,7 @@ mod tests {
             "KITTY_PID",
             "MISTRAL_API_KEY",
             "MY_SECRET",
+            "MY_TOKEN",
             "TMUX",
         ];
         let site = Site {
@@ -174,7 +181,7 @@ mod tests {
         let names: Vec<_> = variables.keys().map(String::as_str).collect();
         assert_eq!(
             names.join(" "),
-            "ACPD_TOOL GH_TOKEN GIT_EDITOR GIT_PAGER GIT_TERMINAL_PROMPT HOME MANPAGER MISTRAL_API_KEY NO_COLOR PAGER PATH PWD TERM"
+            "ACPD_TOOL GH_TOKEN GIT_EDITOR GIT_PAGER GIT_TERMINAL_PROMPT HOME MANPAGER MISTRAL_API_KEY MY_TOKEN NO_COLOR PAGER PATH PWD TERM"
         );
     }
 }

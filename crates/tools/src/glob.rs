@@ -1,6 +1,7 @@
 //! `glob`: files by name.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use domain::tool::{Job, Location, ToolSpec};
 use domain::{Access, Outcome, Site, ToolCard, ToolKind};
@@ -10,7 +11,8 @@ use serde_json::json;
 
 use crate::confine::{Roots, Spot};
 use crate::job::{BlockingJob, OnCancel, Stop};
-use crate::tool::{Call, Refused, Tool, count};
+use crate::rules::{Shows, Veil};
+use crate::tool::{Call, Refused, Tool, count, left_out};
 use crate::walk::{self, Clock};
 use crate::{Settings, input};
 
@@ -79,6 +81,8 @@ impl Tool for Glob {
         let spot = Roots::open(&call.site)?.find(input.folder())?;
         spot.open_folder()?;
         let pattern = Pattern::new(&input.pattern, &spot)?;
+        let veil = call.veil(self, Shows::Names);
+        let site = Arc::clone(&call.site);
         let place = if spot.shown == "." { String::new() } else { format!(" in {}", spot.shown) };
         let card = ToolCard {
             tool: self.name().to_owned(),
@@ -89,9 +93,8 @@ impl Tool for Glob {
             preview: Vec::new(),
             access: Access::Free,
         };
-        let site = call.site;
         let work = move |stop: &Stop| {
-            find(&input, &pattern, &site, stop).unwrap_or_else(|Refused(reason)| Outcome::failed(reason))
+            find(&input, &pattern, &veil, &site, stop).unwrap_or_else(|Refused(reason)| Outcome::failed(reason))
         };
         Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Leave, work }))
     }
@@ -127,15 +130,20 @@ impl Pattern {
     }
 }
 
-fn find(input: &Input, pattern: &Pattern, site: &Site, stop: &Stop) -> Result<Outcome, Refused> {
+fn find(input: &Input, pattern: &Pattern, veil: &Veil, site: &Site, stop: &Stop) -> Result<Outcome, Refused> {
     let spot = Roots::open(site)?.find(input.folder())?;
     let clock = Clock::start(stop);
     let mut found = Vec::new();
+    let mut hidden = 0;
     for path in walk::files(&spot.real, input.include_ignored, &clock) {
         if clock.is_over() {
             break;
         }
         if !pattern.matches(&path) {
+            continue;
+        }
+        if spot.hides_below(&path, veil) {
+            hidden += 1;
             continue;
         }
         // Only what is there by descriptor counts, see `walk`.
@@ -153,6 +161,7 @@ fn find(input: &Input, pattern: &Pattern, site: &Site, stop: &Stop) -> Result<Ou
     } else if found.len() > limit {
         lines.push(format!("[{} in all, {limit} shown; narrow the pattern]", count(found.len(), "file")));
     }
+    lines.extend(left_out(hidden, "file", "files"));
     if !complete {
         lines.push("[the search took too long and was stopped; search a smaller folder]".to_owned());
     }

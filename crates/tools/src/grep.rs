@@ -18,6 +18,7 @@ use serde_json::json;
 use crate::confine::{Denial, Roots, Spot};
 use crate::glob::Pattern;
 use crate::job::{BlockingJob, OnCancel, Stop};
+use crate::rules::{Shows, Veil};
 use crate::tool::{Call, Refused, Tool, cut};
 use crate::walk::{self, Clock, Watched};
 use crate::{Settings, input};
@@ -161,6 +162,7 @@ impl Tool for Grep {
         let input: Input = input::parse(&call.input)?;
         let spot = Roots::open(&call.site)?.find(input.place())?;
         let scope = Scope::of(&spot)?;
+        let veil = call.veil(self, Shows::Contents);
         let filter = input.glob.as_deref().filter(|glob| !glob.is_empty());
         let filter = filter.map(|glob| Pattern::new(glob, &spot)).transpose()?;
         let matcher = input.matcher()?;
@@ -176,8 +178,8 @@ impl Tool for Grep {
         };
         let (site, output_limit) = (call.site, call.settings.output_limit);
         let work = move |stop: &Stop| {
-            let search =
-                Search { input: &input, matcher: &matcher, filter: filter.as_ref(), clock: Clock::start(stop) };
+            let (matcher, filter, veil) = (&matcher, filter.as_ref(), &veil);
+            let search = Search { input: &input, matcher, filter, veil, clock: Clock::start(stop) };
             search.run(scope, &site, output_limit).unwrap_or_else(|Refused(reason)| Outcome::failed(reason))
         };
         Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Leave, work }))
@@ -205,6 +207,7 @@ struct Search<'a> {
     input: &'a Input,
     matcher: &'a RegexMatcher,
     filter: Option<&'a Pattern>,
+    veil: &'a Veil,
     clock: Clock<'a>,
 }
 
@@ -213,6 +216,7 @@ impl Search<'_> {
         let spot = Roots::open(site)?.find(self.input.place())?;
         let mut hits = Hits::new(self.input.output, self.input.limit(), output_limit);
         match scope {
+            Scope::File if spot.is_hidden(self.veil) => hits.hide(1),
             Scope::File => {
                 let (file, _) = spot.open_file()?;
                 hits.add(self.search_file(&mut self.input.searcher(), file, &hits), &spot.shown);
@@ -229,6 +233,9 @@ impl Search<'_> {
         let wanted = |path: &PathBuf| self.filter.is_none_or(|filter| filter.matches(path));
         let mut paths = walk::files(&spot.real, self.input.include_ignored, &self.clock);
         paths.retain(wanted);
+        let all = paths.len();
+        paths.retain(|path| !spot.hides_below(path, self.veil));
+        hits.hide(all - paths.len());
         let (mut rest, mut size) = (paths.as_slice(), FIRST_BATCH);
         while !rest.is_empty() && !hits.is_full() && !self.clock.is_over() {
             let (batch, later) = rest.split_at(size.min(rest.len()));

@@ -169,6 +169,7 @@ impl Hook {
             environment,
             folder: site.cwd.clone(),
             sandbox: None,
+            process_limit: Some(settings.process_limit),
             input: Some(input.to_owned()),
         };
         let started = match command.start().await {
@@ -194,7 +195,7 @@ fn interpret(end: &End, written: &str) -> Said {
             Some(reason) => refusal(&reason),
             None => Said::Yes,
         },
-        (Ending::Exited(_) | Ending::Signalled(_) | Ending::Failed(_) | Ending::Lost, _) => {
+        (Ending::Exited(_) | Ending::Signalled(_) | Ending::Failed(_) | Ending::TooMany(_) | Ending::Lost, _) => {
             let words = written.trim();
             let gap = if words.is_empty() { "" } else { ": " };
             Said::Failed(format!("{}{gap}{}", end.describe(), cut(words, LONGEST_REASON)))

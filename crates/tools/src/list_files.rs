@@ -1,6 +1,10 @@
-//! `list_files`: one folder, as it is. It hides nothing and respects no ignore files; `glob` does.
+//! `list_files`: one folder, as it is but for what rules hide. It respects no ignore files; `glob` does.
 
+use std::ffi::OsStr;
 use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
 
 use domain::tool::{Job, Location, ToolSpec};
 use domain::{Access, Outcome, Site, ToolCard, ToolKind};
@@ -10,7 +14,8 @@ use serde_json::json;
 
 use crate::confine::Roots;
 use crate::job::{BlockingJob, OnCancel};
-use crate::tool::{Call, Refused, Tool, size};
+use crate::rules::{Shows, Veil};
+use crate::tool::{Call, Refused, Tool, left_out, size};
 use crate::{Settings, input};
 
 const MOST_ENTRIES: usize = 1000;
@@ -69,6 +74,8 @@ impl Tool for ListFiles {
         }
         let spot = Roots::open(&call.site)?.find(&input.path)?;
         spot.open_folder()?;
+        let veil = call.veil(self, Shows::Names);
+        let site = Arc::clone(&call.site);
         let card = ToolCard {
             tool: self.name().to_owned(),
             title: format!("List {}", spot.shown),
@@ -78,8 +85,8 @@ impl Tool for ListFiles {
             preview: Vec::new(),
             access: Access::Free,
         };
-        let site = call.site;
-        let work = move |_: &_| list(&input.path, &site).unwrap_or_else(|Refused(reason)| Outcome::failed(reason));
+        let work =
+            move |_: &_| list(&input.path, &site, &veil).unwrap_or_else(|Refused(reason)| Outcome::failed(reason));
         Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Leave, work }))
     }
 }
@@ -90,15 +97,20 @@ struct Entry {
     note: String,
 }
 
-fn list(path: &str, site: &Site) -> Result<Outcome, Refused> {
+fn list(path: &str, site: &Site, veil: &Veil) -> Result<Outcome, Refused> {
     let spot = Roots::open(site)?.find(path)?;
     let folder = spot.open_folder()?;
     let failed = |error: rustix::io::Errno| Refused(format!("listing {}: {}", spot.shown, std::io::Error::from(error)));
     let mut entries = Vec::new();
+    let mut hidden = 0;
     for entry in Dir::read_from(&folder).map_err(failed)?.take(MOST_NAMES) {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name();
         if name == c"." || name == c".." {
+            continue;
+        }
+        if spot.hides_below(Path::new(OsStr::from_bytes(name.to_bytes())), veil) {
+            hidden += 1;
             continue;
         }
         // What is gone again by now is not listed.
@@ -120,7 +132,12 @@ fn list(path: &str, site: &Site) -> Result<Outcome, Refused> {
         entries.push(Entry { is_folder: kind == FileType::Directory, name, note });
     }
     entries.sort_by(|a, b| b.is_folder.cmp(&a.is_folder).then_with(|| a.name.cmp(&b.name)));
-    Ok(Outcome::completed(render(&entries)).with_raw(json!({"entries": entries.len()})))
+    let text = match left_out(hidden, "entry", "entries") {
+        None => render(&entries),
+        Some(note) if entries.is_empty() => note,
+        Some(note) => format!("{}\n{note}", render(&entries).trim_end()),
+    };
+    Ok(Outcome::completed(text).with_raw(json!({"entries": entries.len()})))
 }
 
 fn render(entries: &[Entry]) -> String {

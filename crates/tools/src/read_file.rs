@@ -1,6 +1,7 @@
 //! `read_file`: text as numbered lines, images as images, other binary files in a sentence.
 
 pub(crate) mod binary;
+mod image;
 
 use std::fmt::Write as _;
 
@@ -16,12 +17,14 @@ use crate::document::{self, Document};
 use crate::job::{BlockingJob, OnCancel};
 use crate::tool::{Call, Refused, Tool, count, size};
 use crate::{Settings, fingerprint, input};
+use image::Image;
 
 const DEFAULT_LINES: usize = 2000;
 const LONGEST_LINE: usize = 2000;
 
-/// Beyond this providers refuse an image.
-const LARGEST_IMAGE: usize = 5 << 20;
+/// Beyond these providers refuse an image: 5 MB in base64, and 8000 pixels a side.
+const LARGEST_IMAGE: usize = (5 << 20) / 4 * 3;
+const LONGEST_SIDE: u32 = 8000;
 
 pub(crate) struct ReadFile;
 
@@ -66,7 +69,8 @@ impl Tool for ReadFile {
                  then the line; number and tab are not part of the file.\n\
                  - Without `offset` and `limit` you get the first {DEFAULT_LINES} lines, which is most files; prefer \
                  that. Lines over {LONGEST_LINE} characters are cut.\n\
-                 - PNG, JPEG, GIF and WebP images are shown to you; other binary files are only described.\n\
+                 - PNG, JPEG, GIF and WebP images come back as images, which you see if you can take images; other \
+                 binary files are only described.\n\
                  - A file must be read before edit_file or write_file may change it.\n\
                  - For a folder use list_files, to find text in many files use grep."
             ),
@@ -116,8 +120,8 @@ fn read(input: &Input, site: &Site, output_limit: usize) -> Result<Outcome, Refu
     let spot = Roots::open(site)?.find(&input.path)?;
     let Document { bytes, unsaved } = document::read(&spot, site)?;
     let length = bytes.len();
-    if let Some(mime) = binary::image_type(&bytes) {
-        return Ok(image(&spot.shown, mime, &bytes));
+    if let Some(image) = image::look(&bytes) {
+        return Ok(show(&spot.shown, &image, &bytes));
     }
     if binary::is_binary(&bytes) {
         let what = binary::describe(&bytes);
@@ -138,14 +142,26 @@ fn read(input: &Input, site: &Site, output_limit: usize) -> Result<Outcome, Refu
         .with_raw(json!({"bytes": length, "lines": page.total, "truncated": page.cut, "unsaved": unsaved})))
 }
 
-fn image(shown: &str, mime: &'static str, bytes: &[u8]) -> Outcome {
-    let size = size(bytes.len() as u64);
-    if bytes.len() > LARGEST_IMAGE {
-        return Outcome::failed(format!("{shown} is an image of {size}, too large to be shown"));
+/// Whether the model can see it is not known here, so the words are true either way.
+fn show(shown: &str, image: &Image, bytes: &[u8]) -> Outcome {
+    let Image { mime, pixels } = image;
+    let length = size(bytes.len() as u64);
+    let Some((width, height)) = *pixels else {
+        return Outcome::failed(format!(
+            "{shown} looks like an image ({mime}, {length}) but is damaged; it is not shown"
+        ));
+    };
+    let what = format!("{shown} is an image ({mime}, {width} x {height} pixels, {length})");
+    let raw = json!({"bytes": bytes.len(), "width": width, "height": height});
+    if bytes.len() > LARGEST_IMAGE || width.max(height) > LONGEST_SIDE {
+        let most = size(LARGEST_IMAGE as u64);
+        let reason = format!("{what}, too large to be shown: at most {LONGEST_SIDE} pixels a side and {most}");
+        return Outcome::failed(reason).with_raw(raw);
     }
     let data = STANDARD.encode(bytes);
-    Outcome::completed(format!("{shown} is an image ({mime}, {size})."))
-        .showing(vec![ToolContent::Image { data, mime: mime.to_owned() }])
+    Outcome::completed(format!("{what}."))
+        .showing(vec![ToolContent::Image { data, mime: (*mime).to_owned() }])
+        .with_raw(raw)
 }
 
 #[derive(Debug)]

@@ -6,18 +6,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::briefing::Command;
 use domain::checkpoint::{Restore, Restored};
+use domain::mcp::{Outfit, Prepared, ServerCard, Supply};
 use domain::permission::RuleTexts;
 use domain::tool::{Job, Moment, News, Refusal, ToolRequest, ToolSpec, Toolbox};
-use domain::{Mode, SessionId, Site, ToolCard, ToolKind, TurnId, Verdict};
+use domain::{Content, Mode, SessionId, Site, Swap, ToolCard, ToolKind, TurnId, Verdict};
 use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
 use serde_json::Value;
 
 use crate::WebSettings;
 use crate::background::Background;
 use crate::hooks::Hooks;
+use crate::mcp::{Mcp, McpSettings};
 use crate::notify::{self, Notify};
-use crate::rules::Permissions;
+use crate::project::Projects;
+use crate::real_names::RealNames;
+use crate::rules::{Permissions, Rules};
 use crate::tool::{Call, Refused, Tool};
 use crate::{
     agent, bash, bash_output, bash_stop, edit_file, glob, grep, input, list_files, read_file, restore, update_plan,
@@ -35,6 +41,8 @@ pub struct Settings {
     pub bash_timeout: Duration,
     /// The most that the model may ask for.
     pub bash_timeout_max: Duration,
+    /// How many processes a command may have at once.
+    pub process_limit: usize,
     /// Bytes of text that the model hears of one call.
     pub output_limit: usize,
     /// Names kept out of the environment of tools, besides those that always are.
@@ -48,6 +56,7 @@ pub struct Settings {
     pub permissions: Permissions,
     pub hooks: Hooks,
     pub notify: Notify,
+    pub mcp: McpSettings,
 }
 
 impl Settings {
@@ -57,6 +66,7 @@ impl Settings {
             owner: String::new(),
             bash_timeout: Duration::from_secs(120),
             bash_timeout_max: Duration::from_secs(600),
+            process_limit: 2048,
             output_limit: 48 * 1024,
             hidden_variables: Vec::new(),
             kept_variables: Vec::new(),
@@ -65,21 +75,28 @@ impl Settings {
             permissions: Permissions::default(),
             hooks: Hooks::default(),
             notify: Notify::default(),
+            mcp: McpSettings::default(),
         }
     }
 }
 
 /// All tools of all sessions. What belongs to a session comes with its `Site`, but for the commands that it left running.
 pub struct Registry {
-    settings: Arc<Settings>,
+    settings: Swap<Settings>,
     tools: Vec<Arc<dyn Tool>>,
     background: Arc<Background>,
+    mcp: Mcp,
+    names: Arc<RealNames>,
+    projects: Arc<Projects>,
 }
 
 impl Registry {
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(mut settings: Settings) -> Self {
+        settings.permissions.resolve();
+        let settings = Arc::new(settings);
         Self {
-            settings: Arc::new(settings),
+            mcp: Mcp::new(settings.clone()),
+            settings: Swap::from(settings),
             tools: vec![
                 Arc::new(read_file::ReadFile),
                 Arc::new(list_files::ListFiles),
@@ -95,7 +112,23 @@ impl Registry {
                 Arc::new(update_plan::UpdatePlan),
             ],
             background: Arc::default(),
+            names: Arc::default(),
+            projects: Arc::default(),
         }
+    }
+
+    /// What the operator decides from now on. Calls that are planned already go on as they were, and MCP servers keep what
+    /// they were started with. Rules of projects are read anew.
+    pub fn reload(&self, mut settings: Settings) {
+        settings.permissions.resolve();
+        let settings = Arc::new(settings);
+        self.mcp.reload(settings.clone());
+        self.settings.replace(settings);
+        self.projects.forget();
+    }
+
+    fn rules_in(&self, cwd: &Path) -> Rules {
+        rules_in(cwd, &self.settings.get(), &self.names, &self.projects)
     }
 
     fn find(&self, name: &str, mode: Mode) -> Result<Arc<dyn Tool>, String> {
@@ -115,21 +148,53 @@ impl Registry {
 }
 
 impl Toolbox for Registry {
-    fn offer(&self, mode: Mode) -> Vec<ToolSpec> {
-        self.offered(mode).map(|tool| tool.spec(&self.settings)).collect()
+    fn offer(&self, session: &SessionId, mode: Mode) -> Vec<ToolSpec> {
+        let settings = self.settings.get();
+        let own = self.offered(mode).map(|tool| tool.spec(&settings));
+        own.chain(self.mcp.offer(session, mode)).collect()
+    }
+
+    fn equip(&self, outfit: Outfit) -> Option<BoxStream<'static, Supply>> {
+        self.mcp.equip(outfit)
+    }
+
+    fn prepare(&self, session: &SessionId, prompt: &[Content]) -> Option<BoxFuture<'static, Prepared>> {
+        self.mcp.prepare(session, prompt)
+    }
+
+    fn commands(&self, session: &SessionId) -> Vec<Command> {
+        self.mcp.commands(session)
+    }
+
+    fn servers(&self, session: &SessionId) -> Vec<ServerCard> {
+        self.mcp.servers(session)
     }
 
     fn plan(&self, request: ToolRequest, site: Arc<Site>) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>> {
+        if Mcp::names(&request.tool) {
+            let (planned, projects) = (self.mcp.plan(request, &site), Arc::clone(&self.projects));
+            return Box::pin(async move {
+                // Whoever decides about the call must know the project's rules, and reading them may block.
+                let _ = tokio::task::spawn_blocking(move || projects.learn(&site)).await;
+                planned
+            });
+        }
         let ToolRequest { tool: name, input } = request;
         let found = self.find(&name, site.mode);
-        let (settings, background) = (Arc::clone(&self.settings), Arc::clone(&self.background));
+        let (settings, background) = (self.settings.get(), Arc::clone(&self.background));
+        let (names, projects) = (Arc::clone(&self.names), Arc::clone(&self.projects));
         Box::pin(async move {
             let tool = found.map_err(|reason| Refusal { kind: ToolKind::Other, title: name, reason })?;
             let input = input::unwrap_text(input);
             let (kind, title) = (tool.kind(), refused_title(tool.as_ref(), &input));
             // Planning opens files, so it must not run on the thread of an actor.
-            let planned =
-                tokio::task::spawn_blocking(move || tool.plan(Call { input, site, settings, background })).await;
+            let plan = move || {
+                names.learn(&site);
+                projects.learn(&site);
+                let rules = rules_in(&site.cwd, &settings, &names, &projects);
+                tool.plan(Call { input, site, rules, settings, background })
+            };
+            let planned = tokio::task::spawn_blocking(plan).await;
             let Refused(reason) = match planned {
                 Ok(Ok(job)) => return Ok(job),
                 Ok(Err(refused)) => refused,
@@ -140,16 +205,18 @@ impl Toolbox for Registry {
     }
 
     fn rule(&self, card: &ToolCard, cwd: &Path) -> Option<Verdict> {
-        self.settings.permissions.within(cwd).verdict(card)
+        let verdict = self.rules_in(cwd).verdict(card, self.names.card(card).as_ref());
+        self.projects.temper(cwd, card.kind, verdict)
     }
 
     fn rules(&self, cwd: &Path) -> RuleTexts {
-        self.settings.permissions.within(cwd).texts()
+        self.rules_in(cwd).texts()
     }
 
     fn consult(&self, moment: Moment<'_>, site: &Arc<Site>) -> Option<BoxFuture<'static, Option<String>>> {
-        let round = self.settings.hooks.pick(moment, site)?;
-        let (site, settings) = (Arc::clone(site), Arc::clone(&self.settings));
+        let settings = self.settings.get();
+        let round = settings.hooks.pick(moment, site)?;
+        let site = Arc::clone(site);
         Some(Box::pin(async move {
             let answer = round.run(&site, &settings).await;
             for failure in &answer.failures {
@@ -160,7 +227,7 @@ impl Toolbox for Registry {
     }
 
     fn notify(&self, news: News<'_>, site: &Arc<Site>) {
-        notify::tell(&news, site, &self.settings);
+        notify::tell(&news, site, &self.settings.get());
     }
 
     fn restore(&self, steps: Vec<Restore>, site: Arc<Site>) -> BoxFuture<'static, Vec<Restored>> {
@@ -180,7 +247,15 @@ impl Toolbox for Registry {
 
     fn close(&self, session: &SessionId) {
         self.background.close(session);
+        self.mcp.close(session);
     }
+}
+
+/// All rules that count in a folder.
+fn rules_in(cwd: &Path, settings: &Settings, names: &RealNames, projects: &Projects) -> Rules {
+    let mut rules = settings.permissions.within(cwd, &names.of(cwd));
+    projects.tighten(cwd, &mut rules);
+    rules
 }
 
 /// Modes choose tools by what they do to the world, so that a new tool falls on the right side by its kind.
@@ -209,7 +284,7 @@ mod tests {
     use super::*;
 
     fn names(mode: Mode) -> String {
-        let offer = Registry::new(Settings::new("/bin/false")).offer(mode);
+        let offer = Registry::new(Settings::new("/bin/false")).offer(&SessionId::new(), mode);
         offer.into_iter().map(|spec| spec.name).collect::<Vec<_>>().join(" ")
     }
 
@@ -229,7 +304,7 @@ mod tests {
 
     #[test]
     fn every_schema_is_an_object_that_describes_each_property() {
-        for spec in Registry::new(Settings::new("/bin/false")).offer(Mode::Full) {
+        for spec in Registry::new(Settings::new("/bin/false")).offer(&SessionId::new(), Mode::Full) {
             assert_eq!(spec.schema["type"], "object", "{}", spec.name);
             for (name, property) in spec.schema["properties"].as_object().unwrap() {
                 assert!(property["description"].is_string(), "{}.{name} has no description", spec.name);

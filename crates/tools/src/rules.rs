@@ -3,14 +3,16 @@
 //! A rule is a text such as `bash(git push)`, `edit(src/**)`, `web_fetch(*.example.com)` or `mcp__github__*`:
 //!
 //! - The tool is its name, with `*` for any letters, or what it does: `read`, `search`, `edit`, `execute`, `fetch`.
-//! - For `bash` the pattern is the first words of the command, or a glob of all of it when it has a `*`, `?` or `[`.
+//! - For `bash` the pattern is the first words of a command, or a glob of all of it when it has a `*`, `?` or `[`. A
+//!   rule that denies or asks counts for every program that the command would run, see `command`.
 //! - For tools that name files it is a glob of the path. A relative one fits at any depth, and one that fits a folder
-//!   covers what is in it. A search counts by the folder that it searches.
+//!   covers what is in it. A search counts by the folder that it searches, and what may not be read is not found: `Veil`.
 //! - For `web_fetch` it is a glob of the host.
 //!
 //! Pure: knows cards, and neither files nor sessions.
 
 mod command;
+mod veil;
 
 use std::path::{Path, PathBuf};
 
@@ -18,6 +20,8 @@ use domain::permission::RuleTexts;
 use domain::{ToolCard, ToolContent, ToolKind, Verdict};
 use globset::{GlobBuilder, GlobMatcher};
 use serde::Deserialize;
+
+pub(crate) use veil::{Shows, Veil};
 
 /// Denying wins over asking, and asking over allowing.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -29,23 +33,40 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// None when no rule speaks of the call.
-    pub fn verdict(&self, card: &ToolCard) -> Option<Verdict> {
-        let fits = |rules: &[Rule], doubt| rules.iter().any(|rule| rule.fits(card, doubt));
-        if fits(&self.deny, Doubt::Fits) {
-            Some(Verdict::Deny)
-        } else if fits(&self.ask, Doubt::Fits) {
-            Some(Verdict::Ask)
-        } else if fits(&self.allow, Doubt::FitsNot) {
-            Some(Verdict::Run)
-        } else {
-            None
+    /// None when no rule speaks of the call. `real` is the same call with its files by their names without symlinks, where
+    /// those are others; a rule may use either.
+    pub fn verdict(&self, card: &ToolCard, real: Option<&ToolCard>) -> Option<Verdict> {
+        let cards = || std::iter::once(card).chain(real);
+        let against = |rules: &[Rule]| {
+            let fits = rules.iter().flat_map(|rule| cards().map(|card| rule.fits_a_part(card)));
+            fits.max().unwrap_or(Fit::No)
+        };
+        let allows = |rule: &Rule| cards().any(|card| rule.fits_all(card));
+        match (against(&self.deny), against(&self.ask)) {
+            (Fit::Yes, _) => Some(Verdict::Deny),
+            (Fit::Perhaps, _) | (Fit::No, Fit::Perhaps | Fit::Yes) => Some(Verdict::Ask),
+            (Fit::No, Fit::No) if self.allow.iter().any(allows) => Some(Verdict::Run),
+            (Fit::No, Fit::No) => None,
         }
     }
 
     pub fn texts(&self) -> RuleTexts {
         let texts = |rules: &[Rule]| rules.iter().map(|rule| rule.text.clone()).collect();
         RuleTexts { allow: texts(&self.allow), ask: texts(&self.ask), deny: texts(&self.deny) }
+    }
+
+    /// Adds those that are not there yet.
+    pub(crate) fn extend_with_new(&mut self, more: Rules) {
+        let add = |known: &mut Vec<Rule>, more: Vec<Rule>| {
+            for rule in more {
+                if !known.iter().any(|known| known.text == rule.text) {
+                    known.push(rule);
+                }
+            }
+        };
+        add(&mut self.allow, more.allow);
+        add(&mut self.ask, more.ask);
+        add(&mut self.deny, more.deny);
     }
 
     /// Adds the rules of another place, such as the project's to the operator's.
@@ -72,6 +93,9 @@ pub struct Permissions {
 #[serde(deny_unknown_fields)]
 pub struct ProjectRules {
     pub folder: PathBuf,
+    /// The same without symlinks.
+    #[serde(skip)]
+    real: Option<PathBuf>,
     #[serde(default)]
     pub allow: Vec<Rule>,
     #[serde(default)]
@@ -81,11 +105,19 @@ pub struct ProjectRules {
 }
 
 impl Permissions {
-    /// The rules that count for a session in this folder.
-    pub fn within(&self, cwd: &Path) -> Rules {
+    /// Looks up what the folders of projects are without symlinks.
+    pub fn resolve(&mut self) {
+        for project in &mut self.project {
+            project.real = std::fs::canonicalize(&project.folder).ok();
+        }
+    }
+
+    /// The rules that count for a session in this folder, which is given as the session names it and without symlinks.
+    pub fn within(&self, cwd: &Path, real: &Path) -> Rules {
         let mut rules = Rules { allow: self.allow.clone(), ask: self.ask.clone(), deny: self.deny.clone() };
-        for ProjectRules { folder, allow, ask, deny } in &self.project {
-            if cwd.starts_with(folder) {
+        for ProjectRules { folder, real: real_folder, allow, ask, deny } in &self.project {
+            let is_in = |folder: &Path| cwd.starts_with(folder) || real.starts_with(folder);
+            if is_in(folder) || real_folder.as_deref().is_some_and(is_in) {
                 rules.extend(Rules { allow: allow.clone(), ask: ask.clone(), deny: deny.clone() });
             }
         }
@@ -93,11 +125,13 @@ impl Permissions {
     }
 }
 
-/// What to make of a command that a rule covers only in part.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Doubt {
-    Fits,
-    FitsNot,
+/// Whether a rule speaks of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    No,
+    /// Only running it would tell.
+    Perhaps,
+    Yes,
 }
 
 /// One rule, read from its text.
@@ -194,33 +228,65 @@ impl Rule {
         &self.text
     }
 
-    fn fits(&self, card: &ToolCard, doubt: Doubt) -> bool {
-        let tool = match &self.tool {
-            Tool::Kind(kind) => *kind == card.kind,
-            Tool::Name(glob) => glob.is_match(&card.tool),
+    fn is_about(&self, tool: &str, kind: ToolKind) -> bool {
+        match &self.tool {
+            Tool::Kind(known) => *known == kind,
+            Tool::Name(glob) => glob.is_match(tool),
+        }
+    }
+
+    /// Whether it speaks of all that the call touches, which is what allowing takes.
+    fn fits_all(&self, card: &ToolCard) -> bool {
+        let Some(pattern) = self.pattern.as_ref() else { return self.is_about(&card.tool, card.kind) };
+        self.is_about(&card.tool, card.kind)
+            && match touched(card) {
+                Touched::Command(command) => pattern.command.fits_all(command),
+                Touched::Host(host) => pattern.host.is_match(host),
+                Touched::Files => {
+                    let mut paths = card.locations.iter().map(|location| location.path.as_path());
+                    !card.locations.is_empty() && paths.all(|path| pattern.covers(path))
+                }
+                Touched::Nothing => false,
+            }
+    }
+
+    /// Whether it speaks of anything that the call touches, which is what denying and asking take.
+    fn fits_a_part(&self, card: &ToolCard) -> Fit {
+        if !self.is_about(&card.tool, card.kind) {
+            return Fit::No;
+        }
+        let Some(pattern) = self.pattern.as_ref() else { return Fit::Yes };
+        let fits = match touched(card) {
+            Touched::Command(command) => return pattern.command.fits_a_part(command),
+            Touched::Host(host) => pattern.host.is_match(host),
+            Touched::Files => card.locations.iter().any(|location| pattern.covers(&location.path)),
+            Touched::Nothing => false,
         };
-        tool && self.pattern.as_ref().is_none_or(|pattern| pattern.fits(card, doubt))
+        if fits { Fit::Yes } else { Fit::No }
     }
 }
 
 impl Pattern {
-    fn fits(&self, card: &ToolCard, doubt: Doubt) -> bool {
-        match (card.tool.as_str(), card.kind) {
-            ("bash", _) => shown(card).is_some_and(|command| match doubt {
-                Doubt::Fits => self.command.fits_a_part(command),
-                Doubt::FitsNot => self.command.fits_all(command),
-            }),
-            (_, ToolKind::Fetch) => shown(card).and_then(host).is_some_and(|host| self.host.is_match(host)),
-            (_, ToolKind::Read | ToolKind::Search | ToolKind::Edit) => {
-                let fits = |path: &Path| path.ancestors().any(|part| self.path.is_match(part));
-                let mut paths = card.locations.iter().map(|location| location.path.as_path());
-                match doubt {
-                    Doubt::Fits => paths.any(fits),
-                    Doubt::FitsNot => !card.locations.is_empty() && paths.all(fits),
-                }
-            }
-            (_, ToolKind::Execute | ToolKind::Think | ToolKind::Other) => false,
-        }
+    /// Whether it fits the path or a folder around it.
+    fn covers(&self, path: &Path) -> bool {
+        path.ancestors().any(|part| self.path.is_match(part))
+    }
+}
+
+/// What patterns are compared with.
+enum Touched<'a> {
+    Command(&'a str),
+    Host(String),
+    Files,
+    Nothing,
+}
+
+fn touched(card: &ToolCard) -> Touched<'_> {
+    match (card.tool.as_str(), card.kind) {
+        ("bash", _) => shown(card).map_or(Touched::Nothing, Touched::Command),
+        (_, ToolKind::Fetch) => shown(card).and_then(host).map_or(Touched::Nothing, Touched::Host),
+        (_, ToolKind::Read | ToolKind::Search | ToolKind::Edit) => Touched::Files,
+        (_, ToolKind::Execute | ToolKind::Think | ToolKind::Other) => Touched::Nothing,
     }
 }
 
@@ -276,26 +342,27 @@ mod tests {
     #[test]
     fn denying_wins_over_asking_and_asking_over_allowing() {
         let rules = rules(&["bash"], &["bash(git)"], &["bash(git push)"]);
-        assert_eq!(rules.verdict(&bash("ls")), Some(Verdict::Run));
-        assert_eq!(rules.verdict(&bash("git status")), Some(Verdict::Ask));
-        assert_eq!(rules.verdict(&bash("git push --force")), Some(Verdict::Deny));
-        assert_eq!(rules.verdict(&edit("/project/a")), None);
+        assert_eq!(rules.verdict(&bash("ls"), None), Some(Verdict::Run));
+        assert_eq!(rules.verdict(&bash("git status"), None), Some(Verdict::Ask));
+        assert_eq!(rules.verdict(&bash("git push --force"), None), Some(Verdict::Deny));
+        assert_eq!(rules.verdict(&edit("/project/a"), None), None);
     }
 
     #[test]
     fn a_chain_is_allowed_by_nothing_less_than_everything_and_denied_by_any_part() {
         let allow = rules(&["bash(git status)", "bash(cargo *)"], &[], &[]);
-        assert_eq!(allow.verdict(&bash("git status --short")), Some(Verdict::Run));
-        assert_eq!(allow.verdict(&bash("cargo test")), Some(Verdict::Run));
+        assert_eq!(allow.verdict(&bash("git status --short"), None), Some(Verdict::Run));
+        assert_eq!(allow.verdict(&bash("cargo test"), None), Some(Verdict::Run));
         for command in ["git status; rm x", "cargo test && rm x", "git status $(rm x)", "cargo test > /etc/x", "git"] {
-            assert_eq!(allow.verdict(&bash(command)), None, "{command}");
+            assert_eq!(allow.verdict(&bash(command), None), None, "{command}");
         }
-        assert_eq!(rules(&["bash(*)"], &[], &[]).verdict(&bash("a; b")), Some(Verdict::Run));
+        assert_eq!(rules(&["bash(*)"], &[], &[]).verdict(&bash("a; b"), None), Some(Verdict::Run));
         let deny = rules(&[], &[], &["bash(rm -rf)", "bash(*--force*)"]);
-        for command in ["ls; rm -rf x", "A=1 /bin/rm -rf x", "sudo rm  -rf x", "echo $(rm -rf x)", "git push --force"] {
-            assert_eq!(deny.verdict(&bash(command)), Some(Verdict::Deny), "{command}");
+        for command in ["ls; rm -rf x", "A=1 /bin/rm -rf x", "echo $(rm -rf x)", "git push --force"] {
+            assert_eq!(deny.verdict(&bash(command), None), Some(Verdict::Deny), "{command}");
         }
-        assert_eq!(deny.verdict(&bash("rm x")), None);
+        assert_eq!(deny.verdict(&bash("rm x"), None), None);
+        assert_eq!(deny.verdict(&bash("$PROGRAM x"), None), Some(Verdict::Ask), "it may be what is denied");
     }
 
     #[test]
@@ -310,19 +377,49 @@ mod tests {
             ("/project/srcs/a", None),
         ];
         for (path, verdict) in cases {
-            assert_eq!(rules.verdict(&edit(path)), verdict, "{path}");
+            assert_eq!(rules.verdict(&edit(path), None), verdict, "{path}");
         }
-        assert_eq!(rules.verdict(&card("read_file", ToolKind::Read, "/project/.env", "")), Some(Verdict::Deny));
+        assert_eq!(rules.verdict(&card("read_file", ToolKind::Read, "/project/.env", ""), None), Some(Verdict::Deny));
+    }
+
+    #[test]
+    fn a_rule_fits_a_file_by_either_of_its_names() {
+        let rules = rules(&["edit(/link/src)"], &[], &["edit(/real/docs)"]);
+        let verdict =
+            |file: &str| rules.verdict(&edit(&format!("/link/{file}")), Some(&edit(&format!("/real/{file}"))));
+        assert_eq!(verdict("src/a"), Some(Verdict::Run));
+        assert_eq!(verdict("docs/a"), Some(Verdict::Deny));
+        assert_eq!(verdict("tests/a"), None);
+    }
+
+    #[test]
+    fn the_rules_of_a_project_count_however_its_folder_is_reached() {
+        let scratch = tempfile::tempdir().unwrap();
+        let real = scratch.path().canonicalize().unwrap().join("real");
+        let link = real.with_file_name("link");
+        std::fs::create_dir_all(real.join("sub")).unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        for folder in [&real, &link] {
+            let mut all: Permissions =
+                serde_json::from_value(json!({"project": [{"folder": folder, "deny": ["bash"]}]})).unwrap();
+            all.resolve();
+            for cwd in [real.join("sub"), link.join("sub")] {
+                let rules = all.within(&cwd, &cwd.canonicalize().unwrap());
+                assert_eq!(rules.texts().deny, ["bash"], "{} in {}", cwd.display(), folder.display());
+            }
+            let other = scratch.path();
+            assert!(all.within(other, other).texts().deny.is_empty());
+        }
     }
 
     #[test]
     fn hosts_and_names_of_tools_are_globs() {
         let rules = rules(&["web_fetch(docs.rs)", "mcp__github__*"], &[], &["fetch(*.example.com)"]);
-        assert_eq!(rules.verdict(&fetch("https://DOCS.rs/serde")), Some(Verdict::Run));
-        assert_eq!(rules.verdict(&fetch("https://evil.example/docs.rs")), None);
-        assert_eq!(rules.verdict(&fetch("https://a.example.com:8080/x")), Some(Verdict::Deny));
-        assert_eq!(rules.verdict(&card("mcp__github__search", ToolKind::Other, "/", "")), Some(Verdict::Run));
-        assert_eq!(rules.verdict(&card("mcp__gitlab__search", ToolKind::Other, "/", "")), None);
+        assert_eq!(rules.verdict(&fetch("https://DOCS.rs/serde"), None), Some(Verdict::Run));
+        assert_eq!(rules.verdict(&fetch("https://evil.example/docs.rs"), None), None);
+        assert_eq!(rules.verdict(&fetch("https://a.example.com:8080/x"), None), Some(Verdict::Deny));
+        assert_eq!(rules.verdict(&card("mcp__github__search", ToolKind::Other, "/", ""), None), Some(Verdict::Run));
+        assert_eq!(rules.verdict(&card("mcp__gitlab__search", ToolKind::Other, "/", ""), None), None);
     }
 
     #[test]

@@ -11,7 +11,9 @@
 //! down, or dies, the helper ends all its descendants. The order does not travel in the arguments, so that a command
 //! such as `pkill -f name` does not find the helper by the command's own text.
 
+mod headcount;
 mod helper;
+mod kernel;
 mod process;
 mod sandbox;
 mod tree;
@@ -21,7 +23,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use helper::main;
-pub use process::{Command, Process, Started};
+pub use kernel::{Landlock, landlock};
+pub use process::{Command, Conversing, Process, Started};
 pub use sandbox::Sandbox;
 
 /// The hidden subcommand under which the binary calls `main`.
@@ -38,6 +41,12 @@ struct Order {
     sandbox: Option<Sandbox>,
     #[serde(default)]
     input: Option<String>,
+    /// A descriptor for the command's standard input comes with the first byte of the order.
+    #[serde(default)]
+    stdin_follows: bool,
+    /// How many processes it may have at once.
+    #[serde(default)]
+    process_limit: Option<usize>,
 }
 
 /// How a command ended.
@@ -48,6 +57,8 @@ pub enum Ending {
     Signalled(i32),
     /// It could not be started.
     Failed(String),
+    /// It had more processes at once than this, and was killed with all of them.
+    TooMany(usize),
     /// The helper was killed, so nobody knows. What was left in its session, or had the command's mark, has been killed.
     Lost,
 }

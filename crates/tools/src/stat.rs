@@ -1,10 +1,11 @@
-//! One line of /proc/PID/stat: who a process's parent is, and which session it belongs to.
+//! One line of /proc/PID/stat: who a process's parent is, and which group and session it belongs to.
 
 use std::{fs, io};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) parent: u32,
+    pub(crate) group: u32,
     pub(crate) session: u32,
     /// Ended, and not yet reaped by its parent.
     pub(crate) is_dead: bool,
@@ -28,8 +29,9 @@ fn parse(line: &str) -> Option<Stat> {
     let mut fields = rest.split_ascii_whitespace();
     let is_dead = matches!(fields.next()?, "Z" | "X");
     let parent = fields.next()?.parse().ok()?;
-    let session = fields.nth(1)?.parse().ok()?;
-    Some(Stat { parent, session, is_dead })
+    let group = fields.next()?.parse().ok()?;
+    let session = fields.next()?.parse().ok()?;
+    Some(Stat { parent, group, session, is_dead })
 }
 
 #[cfg(test)]
@@ -39,7 +41,7 @@ mod tests {
     #[test]
     fn a_program_name_cannot_forge_the_fields() {
         let line = "77 (a) R 1 1 1) S 42 76 75 0 -1";
-        assert_eq!(parse(line), Some(Stat { parent: 42, session: 75, is_dead: false }));
+        assert_eq!(parse(line), Some(Stat { parent: 42, group: 76, session: 75, is_dead: false }));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::Settings;
 use crate::background::Background;
+use crate::rules::{Rules, Shows, Veil};
 
 /// One tool. It is stateless: everything that a call needs is in `Call`.
 pub(crate) trait Tool: Send + Sync + 'static {
@@ -28,8 +29,17 @@ pub(crate) trait Tool: Send + Sync + 'static {
 pub(crate) struct Call {
     pub(crate) input: Value,
     pub(crate) site: Arc<Site>,
+    /// Those of the session's folder.
+    pub(crate) rules: Rules,
     pub(crate) settings: Arc<Settings>,
     pub(crate) background: Arc<Background>,
+}
+
+impl Call {
+    /// What the tool must leave out.
+    pub(crate) fn veil(&self, tool: &dyn Tool, shows: Shows) -> Veil {
+        self.rules.veil(tool.name(), tool.kind(), shows)
+    }
 }
 
 /// Why a call is not planned, for the model to act on.
@@ -53,6 +63,12 @@ pub(crate) fn cut(text: &str, limit: usize) -> String {
 /// "1 line", "3 lines".
 pub(crate) fn count(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+/// What is said of files that rules hide; None if there are none.
+pub(crate) fn left_out(hidden: usize, one: &str, more: &str) -> Option<String> {
+    let noun = if hidden == 1 { one } else { more };
+    (hidden > 0).then(|| format!("[{hidden} {noun} left out: a rule of the user's configuration forbids showing them]"))
 }
 
 /// A size as people read it.

@@ -9,6 +9,7 @@ pub(crate) mod markdown;
 mod text;
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ use text::Readable;
 pub struct WebSettings {
     /// What may be fetched from although it is not public.
     pub allow_private: Vec<Private>,
+    /// PEM files with certificates that are trusted besides the system's.
+    pub certificates: Vec<PathBuf>,
     /// Bytes that are read of a page.
     pub read_limit: usize,
     /// Bytes of text that the model hears of it.
@@ -42,6 +45,7 @@ impl Default for WebSettings {
     fn default() -> Self {
         Self {
             allow_private: Vec::new(),
+            certificates: Vec::new(),
             read_limit: 5 << 20,
             output_limit: 100 * 1024,
             timeout: Duration::from_secs(30),

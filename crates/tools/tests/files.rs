@@ -11,9 +11,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use acpd_tools::{Registry, Settings};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use desk::{TestDesk, call, plan, refusal};
-use domain::tool::OutcomeKind;
-use domain::{Access, Grant, Mode, Site, ToolContent};
+use domain::tool::{OutcomeKind, Toolbox};
+use domain::{Access, Grant, Mode, Site, ToolContent, Verdict};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -33,6 +35,14 @@ impl Project {
         }
         let site = Arc::new(desk::site(folder.path(), &[]));
         Self { folder, registry: Registry::new(Settings::new("/nonexistent")), site }
+    }
+
+    /// The same with rules of the configuration.
+    fn ruled(mut self, rules: Value) -> Self {
+        let mut settings = Settings::new("/nonexistent");
+        settings.permissions = serde_json::from_value(rules).unwrap();
+        self.registry = Registry::new(settings);
+        self
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -104,10 +114,21 @@ async fn what_cannot_be_read_is_refused_with_advice() {
 #[tokio::test]
 async fn images_are_shown_and_other_binaries_described() {
     let project = Project::new(&[]);
-    fs::write(project.path("dot.png"), b"\x89PNG\r\n\x1a\n\0\0").unwrap();
+    let dot = "iVBORw0KGgoAAAANSUhEUgAAAAMAAAACCAIAAAASFvFNAAAAC0lEQVR4nGNggAEAAA4AAa4nZ9oAAAAASUVORK5CYII=";
+    let bytes = STANDARD.decode(dot).unwrap();
+    fs::write(project.path("dot.png"), &bytes).unwrap();
+    fs::write(project.path("torn.png"), &bytes[..30]).unwrap();
+    let mut wide = bytes.clone();
+    wide[16..20].copy_from_slice(&9000_u32.to_be_bytes());
+    fs::write(project.path("wide.png"), wide).unwrap();
     fs::write(project.path("program"), b"\x7fELF\0\0\0").unwrap();
     let outcome = call(&project.registry, &project.site, "read_file", json!({"path": "dot.png"})).await;
-    assert_eq!(outcome.content, [ToolContent::Image { data: "iVBORw0KGgoAAA==".into(), mime: "image/png".into() }]);
+    assert_eq!(outcome.content, [ToolContent::Image { data: dot.into(), mime: "image/png".into() }]);
+    assert_eq!(outcome.text, format!("dot.png is an image (image/png, 3 x 2 pixels, {} bytes).", bytes.len()));
+    let torn = project.call("read_file", json!({"path": "torn.png"})).await;
+    assert_eq!(torn, "torn.png looks like an image (image/png, 30 bytes) but is damaged; it is not shown");
+    let wide = project.call("read_file", json!({"path": "wide.png"})).await;
+    assert!(wide.ends_with(" too large to be shown: at most 8000 pixels a side and 3.8 MB"), "{wide}");
     let described = project.call("read_file", json!({"path": "program"})).await;
     assert_eq!(described, "program is an ELF executable or library, 7 bytes; it is not shown");
 }
@@ -320,4 +341,77 @@ async fn a_mode_refuses_the_tools_that_it_leaves_out() {
         refuse(&mut project, Mode::Full, "update_plan", json!({"entries": []})).await,
         "the plan is kept by the turn itself and is not run as a tool"
     );
+}
+
+#[tokio::test]
+async fn what_rules_keep_from_reading_no_tool_finds_lists_or_searches() {
+    let files = [
+        (".env", "KEY=secret\n"),
+        ("a/.env", "KEY=secret\n"),
+        ("a/b.txt", "KEY=public\n"),
+        ("private/c.txt", "KEY=secret\n"),
+        ("d.key", "KEY=secret\n"),
+    ];
+    let project = Project::new(&files);
+    std::os::unix::fs::symlink("../.env", project.path("a/link")).unwrap();
+    let rules = json!({"deny": ["read_file(**/.env)", "read(private)"], "ask": ["read(*.key)"]});
+    let project = project.ruled(rules);
+    let note = |text: &str| format!("[{text} left out: a rule of the user's configuration forbids showing them]");
+
+    let found = project.call("grep", json!({"pattern": "KEY"})).await;
+    assert_eq!(found, format!("a/b.txt\n1: KEY=public\n{}", note("4 files")));
+    for path in [".env", "private/c.txt", "private", "d.key", "a/link"] {
+        let found = project.call("grep", json!({"pattern": "KEY", "path": path})).await;
+        assert_eq!(found, format!("No matches for `KEY`.\n{}", note("1 file")), "{path}");
+    }
+    for output in ["files", "count"] {
+        let found = project.call("grep", json!({"pattern": "secret", "output": output})).await;
+        assert_eq!(found, format!("No matches for `secret`.\n{}", note("4 files")));
+    }
+
+    let found = project.call("glob", json!({"pattern": "**/*", "include_ignored": true})).await;
+    let mut lines: Vec<&str> = found.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines.join("\n"), format!("{}\na/b.txt\nd.key", note("3 files")));
+
+    let listed = project.call("list_files", json!({})).await;
+    assert_eq!(listed, format!("a/\nd.key  11 bytes\n{}", note("2 entries")));
+    let listed = project.call("list_files", json!({"path": "a"})).await;
+    assert_eq!(listed, format!("b.txt  11 bytes\nlink -> ../.env\n{}", note("1 entry")));
+}
+
+#[tokio::test]
+async fn a_rule_about_a_folder_counts_when_the_session_has_come_by_a_symlink() {
+    let project = Project::new(&[("private/c.txt", "KEY=secret\n")]);
+    let link = project.folder.path().with_extension("link");
+    std::os::unix::fs::symlink(project.folder.path(), &link).unwrap();
+    let real = project.folder.path().canonicalize().unwrap();
+    let project = project.ruled(json!({"deny": [format!("read({}/private)", real.display())]}));
+    let site = Arc::new(desk::site(&link, &[]));
+    let job = plan(&project.registry, &site, "read_file", json!({"path": "private/c.txt"})).await;
+    let card = job.unwrap_or_else(|r| panic!("{}", r.reason)).card().clone();
+    assert_eq!(project.registry.rule(&card, &link), Some(Verdict::Deny));
+    let found = call(&project.registry, &site, "grep", json!({"pattern": "KEY"})).await;
+    assert!(found.text.starts_with("No matches"), "{}", found.text);
+    fs::remove_file(link).unwrap();
+}
+
+#[tokio::test]
+async fn a_change_to_a_file_too_large_for_a_diff_shows_the_lines_that_change() {
+    let lines: String = (1..=40_000).map(|number| format!("this is line {number} of a long file\n")).collect();
+    let project = Project::new(&[("long.txt", &lines)]);
+    project.call("read_file", json!({"path": "long.txt", "limit": 5})).await;
+    let input = json!({"path": "long.txt", "old_text": "line 20000 of", "new_text": "line TWENTY of"});
+    let job =
+        plan(&project.registry, &project.site, "edit_file", input).await.unwrap_or_else(|r| panic!("{}", r.reason));
+    let [ToolContent::Text { text }] = job.card().preview.as_slice() else { panic!("{:?}", job.card().preview) };
+    assert!(text.starts_with(&format!("{}: 1.4 MB become 1.4 MB\n@@ ", project.path("long.txt").display())), "{text}");
+    let changed = "-this is line 20000 of a long file\n+this is line TWENTY of a long file\n";
+    assert!(text.contains(changed) && text.len() < 1000, "{text}");
+
+    let input = json!({"path": "long.txt", "content": lines.replace("this", "that")});
+    let job =
+        plan(&project.registry, &project.site, "write_file", input).await.unwrap_or_else(|r| panic!("{}", r.reason));
+    let [ToolContent::Text { text }] = job.card().preview.as_slice() else { panic!("{:?}", job.card().preview) };
+    assert!(text.len() < 70_000 && text.contains("\n[cut here: the changes are "), "{}", text.len());
 }

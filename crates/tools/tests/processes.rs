@@ -5,6 +5,8 @@
 
 #[path = "processes/background.rs"]
 mod background;
+#[path = "processes/crowds.rs"]
+mod crowds;
 #[path = "support/desk.rs"]
 mod desk;
 #[path = "processes/hooks.rs"]
@@ -93,6 +95,9 @@ trials! {
     sandbox::the_helper_the_machine_and_namespaces_give_no_way_out,
     sandbox::a_folder_swapped_for_a_link_does_not_widen_the_next_call,
     sandbox::work_inside_goes_on,
+    crowds::five_hundred_processes_that_replace_themselves_end_with_their_cancellation,
+    crowds::a_command_that_doubles_itself_is_killed_at_its_limit,
+    crowds::commands_leave_no_memory_dumps,
     sandbox::the_temporary_folder_is_private_and_goes_with_the_command,
     sandbox::nobody_is_reached_by_a_socket,
     sandbox::raw_system_calls_make_no_socket_either,
@@ -101,6 +106,7 @@ trials! {
     sandbox::a_kernel_without_landlock_runs_nothing,
     sandbox::the_question_says_that_it_is_the_sandbox,
     web::pages_become_text,
+    web::a_page_over_tls_is_fetched_from_a_server_that_is_vouched_for_and_from_no_other,
     web::an_error_status_is_a_failure_with_the_page,
     web::private_addresses_are_refused_at_every_step,
     web::redirects_in_a_circle_end,
@@ -179,8 +185,12 @@ async fn wait_for_pids(folder: &Path, count: usize) -> Vec<u32> {
     .await
 }
 
-async fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(10);
+async fn until<T>(look: impl FnMut() -> Option<T>) -> T {
+    until_within(Duration::from_secs(10), look).await
+}
+
+async fn until_within<T>(patience: Duration, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + patience;
     loop {
         if let Some(found) = look() {
             return found;

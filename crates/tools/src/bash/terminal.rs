@@ -9,11 +9,12 @@ use domain::editor::{Editor, EditorError, TerminalExit, TerminalId, TerminalOrde
 use domain::tool::Desk;
 use domain::{Outcome, ToolContent};
 use serde_json::{Value, json};
-use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
+use super::watch::pause;
 use super::{LIVE_LIMIT, Output, with_note};
 
-/// How often the output is read for those who cannot see the terminal itself.
+/// How often the output is read for those who cannot see the terminal itself, at first.
 const LIVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// For ending a command and reading its last words. A cancelled call has 2 seconds in all.
@@ -101,11 +102,10 @@ impl Terminal {
 
     /// Shows what is new, now and then.
     async fn show(&self, bytes: usize, desk: &dyn Desk) -> Infallible {
-        let mut ticks = interval_at(Instant::now() + LIVE_INTERVAL, LIVE_INTERVAL);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let began = Instant::now();
         let mut before = String::new();
         loop {
-            ticks.tick().await;
+            sleep(pause(began.elapsed()).max(LIVE_INTERVAL)).await;
             let Some((output, _)) = self.read(bytes).await else { continue };
             let now = output.live(LIVE_LIMIT);
             if now != before {

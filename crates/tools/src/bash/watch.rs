@@ -11,11 +11,11 @@ use tokio::time::{Instant, sleep_until};
 use super::output::Output;
 use crate::run::{Ending, Started};
 
-/// How often people are shown what is new: often at first, when they watch, and then less, because what they are shown is
-/// kept in the log.
-const LIVE_INTERVAL: Duration = Duration::from_millis(200);
-const LATER_INTERVAL: Duration = Duration::from_secs(1);
-const AT_FIRST: Duration = Duration::from_secs(5);
+/// How often people are shown what is new: often at first, when they watch, and then less, because each look is an event
+/// of the log. A command that writes for ten minutes has some 180 of them.
+const FIRST_INTERVAL: Duration = Duration::from_millis(200);
+const LAST_INTERVAL: Duration = Duration::from_secs(5);
+const SHARE: u32 = 20;
 
 /// The helper ends everything within 2 seconds, see `run`; beyond this it is stuck and gets killed itself.
 const HELPER_PATIENCE: Duration = Duration::from_millis(1900);
@@ -71,7 +71,7 @@ pub(crate) async fn watch(
     let mut open = true;
     let (mut total, mut shown) = (0_u64, 0);
     let began = Instant::now();
-    let mut next_show = began + LIVE_INTERVAL;
+    let mut next_show = began + FIRST_INTERVAL;
     let mut deadline = Instant::now() + timeout.unwrap_or(FOREVER);
     let mut cancelled = pin!(cancelled);
 
@@ -122,22 +122,22 @@ pub(crate) async fn watch(
 }
 
 /// Until the next look, after a command has run for so long.
-fn pause(running: Duration) -> Duration {
-    if running < AT_FIRST { LIVE_INTERVAL } else { LATER_INTERVAL }
+pub(super) fn pause(running: Duration) -> Duration {
+    (running / SHARE).clamp(FIRST_INTERVAL, LAST_INTERVAL)
 }
 
 impl End {
     pub(crate) fn exit_code(&self) -> Option<i32> {
         match self.ending {
             Ending::Exited(code) => Some(code),
-            Ending::Signalled(_) | Ending::Failed(_) | Ending::Lost => None,
+            Ending::Signalled(_) | Ending::Failed(_) | Ending::TooMany(_) | Ending::Lost => None,
         }
     }
 
     pub(crate) fn signal(&self) -> Option<i32> {
         match self.ending {
             Ending::Signalled(signal) => Some(signal),
-            Ending::Exited(_) | Ending::Failed(_) | Ending::Lost => None,
+            Ending::Exited(_) | Ending::Failed(_) | Ending::TooMany(_) | Ending::Lost => None,
         }
     }
 
@@ -156,6 +156,9 @@ impl End {
             (None, Ending::Exited(code)) => format!("exit status {code}"),
             (None, Ending::Signalled(signal)) => format!("ended by signal {signal}{}", signal_name(*signal)),
             (None, Ending::Failed(reason)) => reason.clone(),
+            (None, Ending::TooMany(most)) => {
+                format!("more than {most} processes at once; the command and everything it started was killed")
+            }
             (None, Ending::Lost) => {
                 "the command's helper process was killed; what was left of the command was ended".to_owned()
             }

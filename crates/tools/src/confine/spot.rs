@@ -14,6 +14,7 @@ use rustix::io::Errno;
 
 use super::{Denial, open_in};
 use crate::fingerprint;
+use crate::rules::Veil;
 use crate::tool::size;
 
 /// No tool holds more of a file in memory than this.
@@ -77,6 +78,16 @@ impl Spot {
     pub(crate) fn look_below(&self, path: &Path) -> Option<Stat> {
         let entry = open_in(&self.folder, path, OFlags::PATH, Mode::empty()).ok()?;
         rustix::fs::fstat(entry).ok()
+    }
+
+    /// Whether rules hide it.
+    pub(crate) fn is_hidden(&self, veil: &Veil) -> bool {
+        veil.hides([self.path.as_path(), &self.real])
+    }
+
+    /// Whether rules hide what has this path relative to this folder.
+    pub(crate) fn hides_below(&self, path: &Path, veil: &Veil) -> bool {
+        !veil.hides_nothing() && veil.hides([self.path.join(path).as_path(), &self.real.join(path)])
     }
 
     /// All bytes of the file, if it is not too large.

@@ -9,7 +9,7 @@ use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 use serde_json::json;
 
 use super::Show;
-use crate::tool::{count, cut};
+use crate::tool::{count, cut, left_out};
 
 const LONGEST_LINE: usize = 500;
 
@@ -21,15 +21,21 @@ pub(super) struct Hits {
     files: usize,
     matches: usize,
     full: bool,
+    /// Files that rules hide.
+    hidden: usize,
 }
 
 impl Hits {
     pub(super) fn new(show: Show, limit: usize, output_limit: usize) -> Self {
-        Self { show, limit, output_limit, text: String::new(), files: 0, matches: 0, full: false }
+        Self { show, limit, output_limit, text: String::new(), files: 0, matches: 0, full: false, hidden: 0 }
     }
 
     pub(super) fn is_full(&self) -> bool {
         self.full
+    }
+
+    pub(super) fn hide(&mut self, files: usize) {
+        self.hidden += files;
     }
 
     /// What a file has, up to what there is still room for. Adds nothing yet, so that several files can be searched at
@@ -102,6 +108,9 @@ impl Hits {
             text.push_str(&note);
         } else if out_of_time {
             text.push_str("[the search took too long and was stopped; search a smaller folder]");
+        }
+        if let Some(note) = left_out(self.hidden, "file", "files") {
+            text = format!("{}\n{note}", text.trim_end());
         }
         let truncated = self.full || out_of_time;
         Outcome::completed(text.trim_end()).with_raw(json!({

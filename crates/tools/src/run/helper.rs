@@ -11,8 +11,9 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read, Seek, Write};
-use std::os::fd::AsFd;
+use std::io::{self, IoSliceMut, Read, Seek, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ExitCode, Stdio};
@@ -21,9 +22,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 
+use super::headcount::Headcount;
 use super::sandbox::{SandboxError, Temporary};
 use super::{Ending, Order, Sandbox, tree};
 use crate::web_fetch::markdown;
@@ -37,6 +40,9 @@ const LEFTOVERS: [(Signal, Duration); 1] = [(Signal::TERM, Duration::from_millis
 
 /// How long the killing may take. Only a process of another user, or one stuck in the kernel, lives longer.
 const KILLING: Duration = Duration::from_millis(800);
+
+/// The same for a crowd, for which nobody waits as for a cancelled command.
+const KILLING_MANY: Duration = Duration::from_secs(10);
 
 /// Runs the helper; `args` are those after `__run`: none for a command, or one for another kind of work that wants a
 /// process of its own.
@@ -59,13 +65,28 @@ fn serve() -> io::Result<()> {
     // Fails only for a group leader, such as a helper started by hand from a shell.
     let _ = rustix::process::setsid();
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    no_core_dumps();
     let mut helper = Helper::new()?;
-    let Some(order) = helper.receive_order()? else {
+    let Some((order, stdin)) = helper.receive_order()? else {
         return Ok(());
     };
-    helper.start(order);
-    let asked = helper.watch()?;
-    helper.end_everyone(if asked { &CANCEL } else { &LEFTOVERS })
+    let mut headcount = Headcount::new(order.process_limit);
+    helper.start(order, stdin);
+    match helper.watch(&mut headcount)? {
+        Stop::Asked => helper.end_everyone(&CANCEL, KILLING),
+        Stop::Done => helper.end_everyone(&LEFTOVERS, KILLING),
+        Stop::TooMany => helper.end_everyone(&[], KILLING_MANY),
+    }
+}
+
+/// Why everything is to end.
+enum Stop {
+    /// The command is done.
+    Done,
+    /// Somebody wants it.
+    Asked,
+    /// There are too many of them.
+    TooMany,
 }
 
 struct Helper {
@@ -100,23 +121,28 @@ impl Helper {
         Ok(Self { control, children, signals, state: State::Idle, temporary: None })
     }
 
-    /// None when the daemon went away instead.
-    fn receive_order(&mut self) -> io::Result<Option<Order>> {
+    /// The order, and what the command shall read if that came with it. None when the daemon went away instead.
+    fn receive_order(&mut self) -> io::Result<Option<(Order, Option<OwnedFd>)>> {
         let mut line = Vec::new();
         let mut buffer = [0; 16 * 1024];
+        let mut stdin = None;
         while line.last() != Some(&b'\n') {
-            match self.control.read(&mut buffer)? {
+            match receive(&self.control, &mut buffer, &mut stdin)? {
                 0 => return Ok(None),
                 length => line.extend_from_slice(&buffer[..length]),
             }
         }
-        Ok(Some(serde_json::from_slice(&line)?))
+        let order: Order = serde_json::from_slice(&line)?;
+        if order.stdin_follows && stdin.is_none() {
+            return Err(io::Error::other("the order came without the input that it promises"));
+        }
+        Ok(Some((order, stdin)))
     }
 
-    fn start(&mut self, mut order: Order) {
+    fn start(&mut self, mut order: Order, stdin: Option<OwnedFd>) {
         let started = match order.sandbox.take() {
-            None => spawn(&order),
-            Some(sandbox) => self.spawn_inside(&sandbox, &mut order),
+            None => spawn(&order, stdin),
+            Some(sandbox) => self.spawn_inside(&sandbox, &mut order, stdin),
         };
         match started {
             Ok(child) => {
@@ -127,7 +153,7 @@ impl Helper {
         }
     }
 
-    fn spawn_inside(&mut self, sandbox: &Sandbox, order: &mut Order) -> Result<Child, String> {
+    fn spawn_inside(&mut self, sandbox: &Sandbox, order: &mut Order, stdin: Option<OwnedFd>) -> Result<Child, String> {
         let usual = order.environment.get("TMPDIR").map(String::as_str);
         let temporary = Temporary::make(usual).map_err(|error| SandboxError::Temporary(error).to_string())?;
         let temporary = self.temporary.insert(temporary).path();
@@ -136,57 +162,59 @@ impl Helper {
         }
         let enter = || {
             sandbox.enter(temporary).map_err(|error| error.to_string())?;
-            spawn(order)
+            spawn(order, stdin)
         };
         std::thread::scope(|scope| scope.spawn(enter).join())
             .unwrap_or_else(|_| Err("entering the sandbox failed inside acpd; nothing was run".to_owned()))
     }
 
-    /// Waits until the command is done or the helper is asked to end it; true for the latter.
-    fn watch(&mut self) -> io::Result<bool> {
+    fn watch(&mut self, headcount: &mut Headcount) -> io::Result<Stop> {
         loop {
             let _ = self.reap();
             if matches!(self.state, State::Done) {
-                return Ok(false);
+                return Ok(Stop::Done);
+            }
+            if let Some(most) = headcount.exceeded() {
+                self.report(Ending::TooMany(most));
+                return Ok(Stop::TooMany);
             }
             let mut sources = [
                 PollFd::new(&self.control, PollFlags::IN),
                 PollFd::new(&self.signals, PollFlags::IN),
                 PollFd::new(&self.children, PollFlags::IN),
             ];
-            wait_for(&mut sources, None)?;
+            wait_for(&mut sources, headcount.pause())?;
             let asked = sources[..2].iter().any(|source| !source.revents().is_empty());
             if asked {
-                return Ok(true);
+                return Ok(Stop::Asked);
             }
             self.drain_children();
         }
     }
 
-    fn end_everyone(&mut self, softly: &[(Signal, Duration)]) -> io::Result<()> {
+    fn end_everyone(&mut self, softly: &[(Signal, Duration)], killing: Duration) -> io::Result<()> {
         for (signal, patience) in softly {
             if self.is_alone() {
                 return Ok(());
             }
+            // Finding many takes time, too.
+            let deadline = Instant::now() + *patience;
             tree::signal(*signal);
-            if self.wait_until_alone(*patience)? {
+            if self.wait_until_alone(deadline)? {
                 return Ok(());
             }
         }
-        let deadline = Instant::now() + KILLING;
+        let deadline = Instant::now() + killing;
         while Instant::now() < deadline {
-            // What forks as fast as it is killed must be stopped first.
-            tree::freeze();
-            tree::signal(Signal::KILL);
-            if self.wait_until_alone(Duration::from_millis(20))? {
+            tree::kill_all();
+            if self.wait_until_alone(Instant::now() + Duration::from_millis(20))? {
                 return Ok(());
             }
         }
         Ok(())
     }
 
-    fn wait_until_alone(&mut self, patience: Duration) -> io::Result<bool> {
-        let deadline = Instant::now() + patience;
+    fn wait_until_alone(&mut self, deadline: Instant) -> io::Result<bool> {
         loop {
             if self.is_alone() {
                 return Ok(true);
@@ -229,10 +257,31 @@ impl Helper {
     }
 }
 
-fn spawn(order: &Order) -> Result<Child, String> {
-    let stdin = match &order.input {
-        None => Stdio::null(),
-        Some(input) => {
+/// A command that is made to end should not leave its memory in the project. One that wants dumps can turn them on again.
+fn no_core_dumps() {
+    let Rlimit { maximum, .. } = rustix::process::getrlimit(Resource::Core);
+    let _ = rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum });
+}
+
+/// Reads bytes, and keeps a descriptor that comes with them.
+fn receive(socket: &UnixStream, buffer: &mut [u8], descriptor: &mut Option<OwnedFd>) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut into = [IoSliceMut::new(buffer)];
+    let received = rustix::net::recvmsg(socket, &mut into, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            *descriptor = descriptors.last();
+        }
+    }
+    Ok(received.bytes)
+}
+
+fn spawn(order: &Order, stdin: Option<OwnedFd>) -> Result<Child, String> {
+    let stdin = match (stdin, &order.input) {
+        (Some(stdin), _) => Stdio::from(stdin),
+        (None, None) => Stdio::null(),
+        (None, Some(input)) => {
             in_memory(input).map_err(|error| format!("preparing the input of {}: {error}", order.program))?
         }
     };

@@ -3,11 +3,13 @@
 //! Dropping a `Process` closes the control socket, and with that everything that the command started ends.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use rustix::net::Shutdown;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown};
 use rustix::process::{Pid, Signal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -29,6 +31,8 @@ pub struct Command {
     pub folder: PathBuf,
     /// None runs it with all the rights of the daemon.
     pub sandbox: Option<Sandbox>,
+    /// How many processes it may have at once; None for as many as it likes.
+    pub process_limit: Option<usize>,
     /// What it reads from its standard input; None is the same as nothing.
     pub input: Option<String>,
 }
@@ -40,37 +44,84 @@ pub struct Started {
     pub output: pipe::Receiver,
 }
 
+/// A command that is talked with, and not only listened to.
+pub struct Conversing {
+    pub process: Process,
+    pub stdin: pipe::Sender,
+    pub stdout: pipe::Receiver,
+    pub stderr: pipe::Receiver,
+}
+
 impl Command {
     /// Must be called within a tokio runtime.
     pub async fn start(self) -> io::Result<Started> {
-        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         let (output, input) = io::pipe()?;
+        let process = self.launch(input.try_clone()?.into(), input.into(), None).await?;
+        Ok(Started { process, output: pipe::Receiver::from_owned_fd(output.into())? })
+    }
+
+    /// The same for a command whose input, output and errors are three pipes; `input` counts for nothing. Must be called
+    /// within a tokio runtime.
+    pub async fn converse(self) -> io::Result<Conversing> {
+        let (stdin, stdin_writer) = io::pipe()?;
+        let (stdout, stdout_writer) = io::pipe()?;
+        let (stderr, stderr_writer) = io::pipe()?;
+        let process = self.launch(stdout_writer.into(), stderr_writer.into(), Some(stdin.into())).await?;
+        Ok(Conversing {
+            process,
+            stdin: pipe::Sender::from_owned_fd(stdin_writer.into())?,
+            stdout: pipe::Receiver::from_owned_fd(stdout.into())?,
+            stderr: pipe::Receiver::from_owned_fd(stderr.into())?,
+        })
+    }
+
+    /// The helper passes its own output on to the command. A descriptor for the command's input travels with the order,
+    /// since the helper's own input is the control socket.
+    async fn launch(self, stdout: OwnedFd, stderr: OwnedFd, stdin: Option<OwnedFd>) -> io::Result<Process> {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         let helper = tokio::process::Command::new(&self.runner)
             .arg(SUBCOMMAND)
             .env_clear()
             .current_dir(&self.folder)
-            .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
-            .stdout(input.try_clone()?)
-            .stderr(input)
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(stdout)
+            .stderr(stderr)
             .spawn()?;
         ours.set_nonblocking(true)?;
         let mut environment = self.environment;
         let mark = Mark::started(environment.get(mark::VARIABLE), helper.id().unwrap_or_default());
         environment.insert(mark::VARIABLE.to_owned(), mark.value());
         let mut process = Process { helper, control: UnixStream::from_std(ours)?, heard: Vec::new(), mark };
-        let output = pipe::Receiver::from_owned_fd(output.into())?;
         let order = Order {
             program: self.program,
             arguments: self.arguments,
             environment,
             sandbox: self.sandbox,
             input: self.input,
+            stdin_follows: stdin.is_some(),
+            process_limit: self.process_limit,
         };
         let mut line = serde_json::to_vec(&order)?;
         line.push(b'\n');
-        process.control.write_all(&line).await?;
-        Ok(Started { process, output })
+        let mut rest = line.as_slice();
+        if let Some(stdin) = stdin {
+            let (first, more) = line.split_at(1);
+            send_with(&process.control, first, &stdin)?;
+            rest = more;
+        }
+        process.control.write_all(rest).await?;
+        Ok(process)
     }
+}
+
+/// Sends bytes and a descriptor with them. The socket is fresh, so that there is room.
+fn send_with(socket: &UnixStream, bytes: &[u8], descriptor: &OwnedFd) -> io::Result<()> {
+    let descriptors = [descriptor.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+    rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::empty())?;
+    Ok(())
 }
 
 /// One helper, and through it everything that its command started.

@@ -42,7 +42,7 @@ pub(super) enum SandboxError {
 }
 
 /// Without this no write is kept in: an older kernel lets files outside be truncated.
-const NEEDED: ABI = ABI::V3;
+pub(super) const NEEDED: ABI = ABI::V3;
 
 /// What is used where the kernel has it.
 const WANTED: ABI = ABI::V9;

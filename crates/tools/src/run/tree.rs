@@ -16,19 +16,42 @@ pub(super) fn signal(signal: Signal) {
     }
 }
 
-/// Stops every descendant until none appears that was not stopped. What is stopped cannot fork.
-pub(super) fn freeze() {
+pub(super) fn count() -> usize {
+    descendants().len()
+}
+
+/// Stops every descendant and kills it, group by group.
+///
+/// The kernel gives a signal to a whole group at once, and to a child that is being forked just then as well. So a group
+/// that has been stopped is still, however many it had and however fast they replaced each other, and only those that moved
+/// to another group meanwhile are left to find.
+pub(super) fn kill_all() {
+    let own = rustix::process::getpgrp().as_raw_nonzero().get().unsigned_abs();
     let mut stopped = HashSet::new();
+    let mut stragglers = HashSet::new();
     // A tree that still grows after so many rounds is left to the next pass of the caller.
     for _ in 0..50 {
-        let fresh: Vec<_> = descendants().into_iter().filter(|pid| stopped.insert(*pid)).collect();
-        if fresh.is_empty() {
-            return;
+        let mut found_more = false;
+        for pid in descendants() {
+            // One that has ended meanwhile needs nothing.
+            let Ok(stat) = stat::of(pid) else { continue };
+            if stat.group == own {
+                // It has moved in with us.
+                if stragglers.insert(pid) {
+                    send(pid, Signal::STOP);
+                    found_more = true;
+                }
+            } else if !stat.is_dead && stopped.insert(stat.group) {
+                send_group(stat.group, Signal::STOP);
+                found_more = true;
+            }
         }
-        for pid in fresh {
-            send(pid, Signal::STOP);
+        if !found_more {
+            break;
         }
     }
+    stopped.into_iter().for_each(|group| send_group(group, Signal::KILL));
+    stragglers.into_iter().for_each(|pid| send(pid, Signal::KILL));
 }
 
 /// Kills what is left of a command whose helper is dead: every process of the helper's session, and every process with
@@ -97,5 +120,13 @@ fn parents() -> HashMap<u32, Vec<u32>> {
 fn send(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
+/// Groups hold descendants of the helper alone: to be in one, a process must be in its session, and every session below the
+/// helper was made there.
+fn send_group(group: u32, signal: Signal) {
+    if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
+        let _ = rustix::process::kill_process_group(group, signal);
     }
 }

@@ -16,17 +16,30 @@ use super::WebSettings;
 /// A host or a network that is fetched from although it is not public. Read from text such as `wiki.internal`,
 /// `10.1.2.3` or `10.0.0.0/8`; a host's name allows whatever addresses it has.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(from = "String")]
+#[serde(try_from = "String")]
 pub enum Private {
     Host(String),
     Network(IpNet),
 }
 
-impl From<String> for Private {
-    fn from(text: String) -> Self {
+/// A text that names nothing to fetch from.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is neither a host nor an address nor a network")]
+pub struct NotPrivate(String);
+
+impl TryFrom<String> for Private {
+    type Error = NotPrivate;
+
+    fn try_from(text: String) -> Result<Self, NotPrivate> {
         let bare = text.trim().trim_start_matches('[').trim_end_matches(']');
-        let network = bare.parse().ok().or_else(|| bare.parse::<IpAddr>().ok().map(IpNet::from));
-        network.map_or_else(|| Self::Host(bare.to_ascii_lowercase()), Self::Network)
+        if let Some(network) = bare.parse().ok().or_else(|| bare.parse::<IpAddr>().ok().map(IpNet::from)) {
+            return Ok(Self::Network(network));
+        }
+        let is_host = |c: char| c.is_alphanumeric() || matches!(c, '-' | '.' | '_');
+        if bare.is_empty() || !bare.chars().all(is_host) {
+            return Err(NotPrivate(text));
+        }
+        Ok(Self::Host(bare.to_ascii_lowercase()))
     }
 }
 
@@ -184,8 +197,10 @@ mod tests {
     #[test]
     fn hosts_and_networks_are_allowed_by_name_and_by_number() {
         let allow = ["10.0.0.0/8", "127.0.0.1", "Wiki.Internal", "fd00::/8", "[::1]"];
-        let web =
-            WebSettings { allow_private: allow.map(|text| text.to_owned().into()).to_vec(), ..Default::default() };
+        let web = WebSettings {
+            allow_private: allow.map(|text| Private::try_from(text.to_owned()).unwrap()).to_vec(),
+            ..Default::default()
+        };
         let verdict = |host: &str, address: &str| check(host, address.parse().unwrap(), &web).is_ok();
         assert!(
             verdict("10.1.2.3", "10.1.2.3") && verdict("x.example", "10.1.2.3") && verdict("x.example", "127.0.0.1")

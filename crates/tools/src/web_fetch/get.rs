@@ -1,10 +1,11 @@
 //! One page over HTTP: redirects followed by hand, each checked as if it had been asked for, and bytes up to a limit.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE, LOCATION};
-use reqwest::{Client, Response, StatusCode, Url, redirect};
+use reqwest::{Certificate, Client, Response, StatusCode, Url, redirect};
 
 use super::WebSettings;
 use super::address::{self, Checked, Forbidden};
@@ -31,6 +32,10 @@ pub(super) enum GetError {
     Redirect { from: String, to: String, reason: Box<GetError> },
     #[error("more than {MOST_REDIRECTS} redirects; the last one led to {0}")]
     TooManyRedirects(String),
+    #[error("reading the certificates in {0} (web.certificates): {1}")]
+    Certificates(String, String),
+    #[error("preparing to fetch: {0}")]
+    NoClient(String),
     #[error("fetching {url}: {reason}")]
     Failed { url: String, reason: String },
 }
@@ -76,7 +81,7 @@ pub(super) async fn get(mut url: Url, web: Arc<WebSettings>) -> Result<Page, Get
         Some(forbidden) => GetError::Forbidden(forbidden),
         None => GetError::Failed { url: url.to_string(), reason: innermost(error) },
     };
-    let client = client(Arc::clone(&web)).await.map_err(|error| failed(&url, &error))?;
+    let client = client(Arc::clone(&web)).await?;
     for _ in 0..=MOST_REDIRECTS {
         let request = client.get(url.clone()).header(ACCEPT, ACCEPTED);
         let response = request.send().await.map_err(|error| failed(&url, &error))?;
@@ -96,23 +101,33 @@ pub(super) async fn get(mut url: Url, web: Arc<WebSettings>) -> Result<Page, Get
 }
 
 /// Made anew for each fetch: it is bound to nobody's runtime, and keeps no connection and no certificates in memory.
-async fn client(web: Arc<WebSettings>) -> Result<Client, reqwest::Error> {
+async fn client(web: Arc<WebSettings>) -> Result<Client, GetError> {
     let build = move || {
-        if rustls::crypto::CryptoProvider::get_default().is_none() {
-            // Another thread may have been faster, which is as good.
-            let _ = rustls::crypto::ring::default_provider().install_default();
-        }
-        Client::builder()
+        crate::tls::prepare();
+        let client = Client::builder()
+            .tls_certs_merge(certificates(&web.certificates)?)
             .user_agent(concat!("acpd/", env!("CARGO_PKG_VERSION")))
             .redirect(redirect::Policy::none())
             // A proxy would resolve names by itself, unchecked.
             .no_proxy()
             .dns_resolver(Checked(web))
             .pool_max_idle_per_host(0)
-            .build()
+            .build();
+        client.map_err(|error| GetError::NoClient(innermost(&error)))
     };
     // Reads the system's certificates.
     tokio::task::spawn_blocking(build).await.expect("building a client does not panic")
+}
+
+fn certificates(files: &[PathBuf]) -> Result<Vec<Certificate>, GetError> {
+    let mut all = Vec::new();
+    for file in files {
+        let failed =
+            |error: &dyn std::error::Error| GetError::Certificates(file.display().to_string(), error.to_string());
+        let bytes = std::fs::read(file).map_err(|error| failed(&error))?;
+        all.extend(Certificate::from_pem_bundle(&bytes).map_err(|error| failed(&error))?);
+    }
+    Ok(all)
 }
 
 fn redirect_of(response: &Response, url: &Url) -> Option<Url> {

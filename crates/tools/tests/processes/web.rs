@@ -5,7 +5,9 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::thread;
 
-use acpd_tools::WebSettings;
+use acpd_tools::{Private, WebSettings};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::*;
 
@@ -21,16 +23,37 @@ struct Server {
 
 impl Server {
     fn start() -> Self {
+        Self::listen(|stream| stream)
+    }
+
+    fn listen<S: Read + Write>(accept: impl Fn(TcpStream) -> S + Clone + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let (leave, left) = mpsc::channel();
         thread::spawn(move || {
             for stream in listener.incoming() {
-                let leave = leave.clone();
-                thread::spawn(move || serve(stream.unwrap(), port, &leave));
+                let (accept, leave) = (accept.clone(), leave.clone());
+                thread::spawn(move || serve(accept(stream.unwrap()), port, &leave));
             }
         });
         Self { port, left }
+    }
+
+    /// The same over TLS, and the certificate of the authority that vouches for it.
+    fn start_secure() -> (Self, String) {
+        let authority_key = rcgen::KeyPair::generate().unwrap();
+        let mut authority = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let pem = authority.self_signed(&authority_key).unwrap().pem();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        let certificate = certificate.signed_by(&key, &rcgen::Issuer::new(authority, authority_key)).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
+        let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+        let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+        let config = Arc::new(config.with_single_cert(vec![certificate.der().clone()], key).unwrap());
+        let accept = move |stream| StreamOwned::new(ServerConnection::new(config.clone()).unwrap(), stream);
+        (Self::listen(accept), pem)
     }
 
     fn url(&self, path: &str) -> String {
@@ -38,7 +61,7 @@ impl Server {
     }
 }
 
-fn serve(mut stream: TcpStream, port: u16, leave: &mpsc::Sender<String>) {
+fn serve(mut stream: impl Read + Write, port: u16, leave: &mpsc::Sender<String>) {
     let mut request = Vec::new();
     while !request.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -82,12 +105,16 @@ fn serve(mut stream: TcpStream, port: u16, leave: &mpsc::Sender<String>) {
         other => panic!("asked for {other}"),
     };
     // A client that has heard enough goes away.
-    let _ = stream.write_all(&answer);
+    let _ = stream.write_all(&answer).and_then(|()| stream.flush());
+}
+
+fn private(text: &str) -> Private {
+    Private::try_from(text.to_owned()).unwrap()
 }
 
 fn bench_with(change: impl FnOnce(&mut WebSettings)) -> Bench {
     let mut settings = Settings::new(std::env::current_exe().unwrap());
-    settings.web.allow_private = vec!["127.0.0.1".to_owned().into()];
+    settings.web.allow_private = vec![private("127.0.0.1")];
     change(&mut settings.web);
     Bench { registry: Arc::new(Registry::new(settings)), ..Bench::new() }
 }
@@ -119,6 +146,31 @@ pub(super) async fn pages_become_text() {
     assert!(heard.contains("user-agent: acpd/") && !heard.contains("cookie") && !heard.contains("referer"), "{heard}");
 }
 
+pub(super) async fn a_page_over_tls_is_fetched_from_a_server_that_is_vouched_for_and_from_no_other() {
+    let (server, pem) = Server::start_secure();
+    let url = format!("https://127.0.0.1:{}/page", server.port);
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("authority.pem");
+    fs::write(&file, pem).unwrap();
+    let bench = bench_with(|web| web.certificates = vec![file.clone()]);
+    let outcome = bench.fetch(&url).await;
+    assert_eq!((outcome.verdict, outcome.text.as_str()), (OutcomeKind::Completed, "# Title\n\nSome **text**."));
+
+    let stranger = bench_with(|_| {}).fetch(&url).await;
+    assert_eq!(stranger.verdict, OutcomeKind::Failed);
+    assert!(stranger.text.contains("certificate"), "{}", stranger.text);
+    // Vouched for by that name only.
+    let by_name = bench_with(|web| {
+        web.certificates = vec![file.clone()];
+        web.allow_private.push(private("localhost"));
+    });
+    let outcome = by_name.fetch(&format!("https://localhost:{}/page", server.port)).await;
+    assert!(outcome.verdict == OutcomeKind::Failed && outcome.text.contains("certificate"), "{}", outcome.text);
+    fs::write(&file, "nothing of the kind").unwrap();
+    let text = bench.fetch(&url).await.text;
+    assert!(!text.contains("Title") && text.contains("certificate"), "{text}");
+}
+
 pub(super) async fn an_error_status_is_a_failure_with_the_page() {
     let (server, bench) = (Server::start(), bench_with(|_| {}));
     let url = server.url("/missing");
@@ -147,7 +199,7 @@ pub(super) async fn private_addresses_are_refused_at_every_step() {
     let refused = plan(&strict.registry, &strict.site, "web_fetch", json!({"url": server.url("/page")})).await;
     assert!(refused.err().unwrap().reason.starts_with("127.0.0.1 is a loopback address; "));
     // Only the name was allowed, and only the name works.
-    let by_name = bench_with(|web| web.allow_private = vec!["localhost".to_owned().into()]);
+    let by_name = bench_with(|web| web.allow_private = vec![private("localhost")]);
     let url = format!("http://localhost:{}/json", server.port);
     assert_eq!(by_name.fetch(&url).await.text, "{\"a\": 1}");
     let outcome = bench_with(|web| web.allow_private.clear()).fetch(&url).await;

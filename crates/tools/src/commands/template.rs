@@ -1,0 +1,148 @@
+//! One command's file: what it says of itself, and the text with its gaps. Pure.
+
+/// Longer first lines are cut where they are shown.
+const DESCRIPTION: usize = 100;
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Template {
+    pub(super) description: String,
+    /// What may follow the command's name.
+    pub(super) hint: Option<String>,
+    text: String,
+}
+
+impl Template {
+    /// None if nothing would be told to the model.
+    pub(super) fn read(file: &str) -> Option<Self> {
+        let file = file.strip_prefix('\u{feff}').unwrap_or(file).replace("\r\n", "\n");
+        let (front, text) = split(&file);
+        let text = text.trim();
+        if text.is_empty() {
+            return None;
+        }
+        let field = |name: &str| {
+            let lines = front.lines().filter_map(|line| line.split_once(':'));
+            let mut named = lines.filter(|(key, _)| key.trim().eq_ignore_ascii_case(name));
+            named.next().map(|(_, value)| unquoted(value.trim()).to_owned()).filter(|value| !value.is_empty())
+        };
+        Some(Self {
+            description: field("description").unwrap_or_else(|| first_line(text)),
+            hint: field("argument-hint"),
+            text: text.to_owned(),
+        })
+    }
+
+    /// The text with `$ARGUMENTS`, `$1`, `$2`, ... replaced, in one pass: what was typed is not looked at again. Arguments
+    /// that the text has no place for are put behind it.
+    pub(super) fn fill(&self, arguments: &str) -> String {
+        let words = words(arguments);
+        let mut filled = String::with_capacity(self.text.len() + arguments.len());
+        let mut placed = false;
+        let mut rest = self.text.as_str();
+        while let Some((before, after)) = rest.split_once('$') {
+            filled.push_str(before);
+            let digits = after.len() - after.trim_start_matches(|letter: char| letter.is_ascii_digit()).len();
+            if let Some(after) = after.strip_prefix("ARGUMENTS") {
+                filled.push_str(arguments);
+                (placed, rest) = (true, after);
+            } else if digits > 0 && !after.starts_with('0') {
+                let number = after[..digits].parse::<usize>().unwrap_or(usize::MAX);
+                filled.push_str(words.get(number - 1).map_or("", String::as_str));
+                (placed, rest) = (true, &after[digits..]);
+            } else {
+                filled.push('$');
+                rest = after;
+            }
+        }
+        filled.push_str(rest);
+        if !placed && !arguments.is_empty() {
+            filled.push_str("\n\n");
+            filled.push_str(arguments);
+        }
+        filled
+    }
+}
+
+/// The lines between two of three dashes at the top, and what follows them.
+fn split(file: &str) -> (&str, &str) {
+    let fenced = file.strip_prefix("---\n").and_then(|rest| {
+        let end = if rest.starts_with("---") { 0 } else { rest.find("\n---")? + 1 };
+        let (front, after) = (&rest[..end], &rest[end + 3..]);
+        let (line, text) = after.split_once('\n').unwrap_or((after, ""));
+        line.trim().is_empty().then_some((front, text))
+    });
+    fenced.unwrap_or(("", file))
+}
+
+fn unquoted(value: &str) -> &str {
+    let inner = |quote: char| value.strip_prefix(quote).and_then(|value| value.strip_suffix(quote));
+    inner('"').or_else(|| inner('\'')).unwrap_or(value)
+}
+
+fn first_line(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    let line = line.trim_start_matches('#').trim();
+    let mut short: String = line.chars().take(DESCRIPTION).collect();
+    if short.len() < line.len() {
+        short.push('…');
+    }
+    short
+}
+
+/// Split at blanks, but not inside quotes.
+fn words(arguments: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for letter in arguments.chars() {
+        match (quote, letter) {
+            (Some(open), letter) if letter == open => quote = None,
+            (None, '"' | '\'') if word.is_none() => {
+                word = Some(String::new());
+                quote = Some(letter);
+            }
+            (None, letter) if letter.is_whitespace() => words.extend(word.take()),
+            (_, letter) => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(text: &str, arguments: &str) -> String {
+        Template::read(text).unwrap().fill(arguments)
+    }
+
+    #[test]
+    fn a_file_says_of_itself_what_it_is_or_its_first_line_does() {
+        let front =
+            "---\r\nDescription: \"Look: closely\"\r\nargument-hint: '[file]'\r\nmodel: x\r\n---\r\n\r\n# Review\nIt.";
+        let read = Template::read(front).unwrap();
+        assert_eq!((read.description.as_str(), read.hint.as_deref()), ("Look: closely", Some("[file]")));
+        assert_eq!(read.text, "# Review\nIt.");
+        let plain = Template::read("## Review the change\nIt.").unwrap();
+        assert_eq!((plain.description.as_str(), plain.hint), ("Review the change", None));
+        assert_eq!(Template::read(&"é".repeat(101)).unwrap().description, format!("{}…", "é".repeat(100)));
+        assert_eq!(Template::read("---\ndescription: x\n---\n \n"), None);
+        assert_eq!(Template::read("---\n---\nx").unwrap().text, "x");
+        // What is not closed is text.
+        assert_eq!(Template::read("---\ndescription: x").unwrap().text, "---\ndescription: x");
+    }
+
+    #[test]
+    fn gaps_are_filled_once_and_nothing_that_was_typed_is_lost() {
+        assert_eq!(filled("Look at $ARGUMENTS.", "a  b"), "Look at a  b.");
+        assert_eq!(
+            filled("From $1 to $2, not $3 ($10).", r#"here 'over there' "#),
+            "From here to over there, not  ()."
+        );
+        assert_eq!(filled("$1 and $ARGUMENTS", "$2 x"), "$2 and $2 x");
+        assert_eq!(filled("It costs $ 5, $x and $0.", "now"), "It costs $ 5, $x and $0.\n\nnow");
+        assert_eq!(filled("Go.", ""), "Go.");
+        assert_eq!(filled("$1|$2", r#"it's "a b"c"#), "it's|a bc");
+    }
+}

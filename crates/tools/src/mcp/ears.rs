@@ -1,0 +1,157 @@
+//! What a server asks of us and tells us by itself: progress, log, changes, roots, and questions to the person.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use domain::editor::{Editor, Elicitation, Elicited, Form};
+use rmcp::ClientHandler;
+use rmcp::ErrorData;
+#[expect(deprecated, reason = "servers of today still ask for roots and send their log")]
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, CustomNotification, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationCapability, FormElicitationCapability, Implementation, ListRootsResult, LoggingMessageNotificationParam,
+    ProgressNotificationParam, Root, RootsCapabilities, UrlElicitationCapability,
+};
+use rmcp::service::{NotificationContext, RequestContext, RoleClient};
+use serde_json::Value;
+
+use super::link::Shared;
+
+pub(super) struct Ears {
+    pub(super) name: String,
+    pub(super) shared: Arc<Shared>,
+}
+
+const URL_DONE: &str = "notifications/elicitation/complete";
+
+#[expect(deprecated, reason = "servers of today still ask for roots and send their log")]
+impl ClientHandler for Ears {
+    fn get_info(&self) -> ClientConfig {
+        let elicitation = ElicitationCapability::new()
+            .with_form(FormElicitationCapability::default())
+            .with_url(UrlElicitationCapability::default());
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.roots = Some(RootsCapabilities::default());
+        capabilities.elicitation = Some(elicitation);
+        ClientConfig::new(capabilities, Implementation::new("acpd", env!("CARGO_PKG_VERSION")))
+    }
+
+    async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        let roots = self.shared.roots();
+        Ok(ListRootsResult::new(roots.iter().map(|root| Root::new(file_uri(root))).collect()))
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let declined = || ElicitResult::new(ElicitationAction::Decline);
+        let Some((message, form)) = read(request) else { return Ok(declined()) };
+        let can = |editor: &Arc<dyn Editor>| match form {
+            Form::Fields(_) => editor.offers().forms,
+            Form::Page { .. } => editor.offers().pages,
+        };
+        let Some(editor) = self.shared.editors().into_iter().find(can) else { return Ok(declined()) };
+        // Who asks must be plain: the form looks like ours.
+        let message = format!("{}: {message}", self.name);
+        tokio::select! {
+            answer = editor.elicit(Elicitation { message, form }) => Ok(match answer {
+                Ok(Elicited::Accepted(content)) => {
+                    let mut result = ElicitResult::new(ElicitationAction::Accept);
+                    result.content = content;
+                    result
+                }
+                Ok(Elicited::Declined) | Err(_) => declined(),
+                Ok(Elicited::Cancelled) => ElicitResult::new(ElicitationAction::Cancel),
+            }),
+            () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
+        }
+    }
+
+    async fn on_custom_notification(&self, notification: CustomNotification, _: NotificationContext<RoleClient>) {
+        if notification.method == URL_DONE
+            && let Some(id) = notification.params.as_ref().and_then(|params| params.get("elicitationId")?.as_str())
+            && let Some(editor) = self.shared.editors().into_iter().find(|editor| editor.offers().pages)
+        {
+            editor.elicited_elsewhere(id.to_owned());
+        }
+    }
+
+    async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        let text = progress(params.message.as_deref(), params.progress, params.total);
+        self.shared.progress(&params.progress_token, text);
+    }
+
+    async fn on_logging_message(&self, params: LoggingMessageNotificationParam, _: NotificationContext<RoleClient>) {
+        let level = format!("{:?}", params.level).to_lowercase();
+        tracing::debug!(server = self.name, level, "a server wrote to its log");
+        let text = match &params.data {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        self.shared.journal.note(&format!("[{level}] {text}"));
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.shared.changed.notify_one();
+    }
+
+    async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.shared.changed.notify_one();
+    }
+
+    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.shared.changed.notify_one();
+    }
+}
+
+fn read(request: ElicitRequestParams) -> Option<(String, Form)> {
+    match request {
+        ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
+            Some((message, Form::Fields(serde_json::to_value(requested_schema).ok()?)))
+        }
+        ElicitRequestParams::UrlElicitationParams { message, url, elicitation_id, .. } => {
+            // The person must be able to tell where it leads.
+            let web = url.starts_with("https://") || url.starts_with("http://");
+            web.then_some((message, Form::Page { url, id: elicitation_id }))
+        }
+        _ => None,
+    }
+}
+
+fn progress(message: Option<&str>, done: f64, total: Option<f64>) -> String {
+    let amount = match total {
+        Some(total) => format!("{done} of {total}"),
+        None => done.to_string(),
+    };
+    match message {
+        Some(message) if !message.trim().is_empty() => format!("{} ({amount})", crate::tool::cut(message.trim(), 500)),
+        Some(_) | None => amount,
+    }
+}
+
+fn file_uri(path: &Path) -> String {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let escaped = bytes.iter().map(|byte| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => char::from(*byte).to_string(),
+        other => format!("%{other:02X}"),
+    });
+    format!("file://{}", escaped.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_told_in_words_where_there_are_any() {
+        assert_eq!(progress(Some("copying"), 2.0, Some(5.0)), "copying (2 of 5)");
+        assert_eq!(progress(None, 0.5, None), "0.5");
+    }
+
+    #[test]
+    fn a_root_is_a_uri() {
+        assert_eq!(file_uri(Path::new("/home/me/my work")), "file:///home/me/my%20work");
+    }
+}

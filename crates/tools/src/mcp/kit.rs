@@ -1,0 +1,315 @@
+//! The servers of one session: gathered from the editor, the configuration and the project, joined, and watched for news.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use domain::SessionId;
+use domain::mcp::{Outfit, Server, ServerCard, ServerState, Source, Supply, Way};
+use futures_util::stream::{self, BoxStream, SelectAll, StreamExt};
+use rmcp::model::Tool;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::keeping::Keeper;
+use super::link::{Link, Live, Shared, State};
+use super::names::{self, Names};
+use super::recipe::Recipe;
+use super::settings::ServerSettings;
+use super::workshop::Errand;
+use super::{commands, project};
+use crate::Settings;
+
+/// Servers that run, by what makes them what they are.
+#[derive(Default)]
+pub(super) struct Pool(Mutex<HashMap<Recipe, Weak<Link>>>);
+
+impl Pool {
+    /// The server of this recipe, which is started if nobody has it. Must be called on the workshop's thread.
+    fn join(&self, name: &str, recipe: Recipe, settings: &Settings) -> Arc<Link> {
+        let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        links.retain(|_, link| link.strong_count() > 0);
+        if let Some(link) = links.get(&recipe).and_then(Weak::upgrade) {
+            return link;
+        }
+        let shared = Arc::new(Shared::new());
+        let (stop, stopped) = oneshot::channel();
+        let keeper = Keeper {
+            name: name.to_owned(),
+            recipe: recipe.clone(),
+            runner: settings.runner.clone(),
+            settings: settings.mcp.clone(),
+            shared: shared.clone(),
+        };
+        tokio::spawn(keeper.keep(stopped));
+        let link = Arc::new(Link::new(shared, stop));
+        links.insert(recipe, Arc::downgrade(&link));
+        link
+    }
+}
+
+/// A session's part in a server.
+pub(super) struct Member {
+    pub(super) name: String,
+    transport: &'static str,
+    source: Source,
+    pub(super) post: Post,
+}
+
+pub(super) enum Post {
+    Joined(Seat),
+    /// Not even tried, for this reason.
+    Off(String),
+}
+
+pub(super) struct Seat {
+    link: Arc<Link>,
+    session: SessionId,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.link.shared.leave(&self.session);
+    }
+}
+
+impl Member {
+    pub(super) fn shared(&self) -> Option<&Arc<Shared>> {
+        match &self.post {
+            Post::Joined(seat) => Some(&seat.link.shared),
+            Post::Off(_) => None,
+        }
+    }
+
+    pub(super) fn live(&self) -> Option<Arc<Live>> {
+        self.shared()?.live()
+    }
+
+    fn card(&self, tools: Vec<String>) -> ServerCard {
+        let live = self.live();
+        ServerCard {
+            name: self.name.clone(),
+            transport: self.transport.to_owned(),
+            source: self.source,
+            state: match &self.post {
+                Post::Joined(seat) => seat.link.shared.describe(),
+                Post::Off(reason) => ServerState::Off { reason: reason.clone() },
+            },
+            title: live.as_ref().and_then(|live| live.title.clone()),
+            tools,
+            prompts: live.iter().flat_map(|live| commands::of(&self.name, live)).map(|card| card.name).collect(),
+            log: self.shared().map(|shared| shared.journal.lines()).unwrap_or_default(),
+        }
+    }
+}
+
+/// A tool of a server, under the name that models know.
+pub(super) struct Offered {
+    pub(super) name: String,
+    pub(super) server: String,
+    pub(super) shared: Arc<Shared>,
+    pub(super) tool: Tool,
+}
+
+pub(super) struct Kit {
+    members: watch::Receiver<Option<Arc<[Member]>>>,
+    _watching: Errand<()>,
+}
+
+impl Kit {
+    pub(super) fn new(members: watch::Receiver<Option<Arc<[Member]>>>, watching: Errand<()>) -> Self {
+        Self { members, _watching: watching }
+    }
+
+    /// None while they are gathered.
+    pub(super) fn members(&self) -> Option<Arc<[Member]>> {
+        self.members.borrow().clone()
+    }
+
+    pub(super) fn receiver(&self) -> watch::Receiver<Option<Arc<[Member]>>> {
+        self.members.clone()
+    }
+
+    pub(super) fn tools(&self) -> Vec<Offered> {
+        self.members().map(|members| offered(&members)).unwrap_or_default()
+    }
+
+    pub(super) fn cards(&self) -> Vec<ServerCard> {
+        let Some(members) = self.members() else { return Vec::new() };
+        let tools = offered(&members);
+        let of = |server: &str| {
+            let own = tools.iter().filter(|tool| tool.server == server);
+            own.map(|tool| tool.name.clone()).collect()
+        };
+        members
+            .iter()
+            .map(|member| match member.post {
+                Post::Joined(_) => member.card(of(&member.name)),
+                Post::Off(_) => member.card(Vec::new()),
+            })
+            .collect()
+    }
+}
+
+/// All tools of all servers that are there, in an order that does not change.
+fn offered(members: &[Member]) -> Vec<Offered> {
+    let mut names = Names::default();
+    let mut all = Vec::new();
+    for member in members {
+        let (Some(shared), Some(live)) = (member.shared(), member.live()) else { continue };
+        for tool in &live.tools {
+            all.push(Offered {
+                name: names.tool(&member.name, &tool.name),
+                server: member.name.clone(),
+                shared: shared.clone(),
+                tool: tool.clone(),
+            });
+        }
+    }
+    all
+}
+
+/// Who a session's servers are, before any is joined: those of the editor, then the project's, then the user's; of a name
+/// the first counts.
+fn gather(outfit: &Outfit, settings: &Settings) -> Vec<(String, &'static str, Source, Result<Way, String>)> {
+    let mcp = &settings.mcp;
+    let mut all: Vec<(String, &'static str, Source, Result<Way, String>)> = Vec::new();
+    for Server { name, way } in &outfit.servers {
+        all.push((name.clone(), way.name(), Source::Client, Ok(way.clone())));
+    }
+    let resolved = |server: &ServerSettings| {
+        if server.enabled { server.resolve(&outfit.environment) } else { Err("it is disabled".to_owned()) }
+    };
+    let real = outfit.cwd.canonicalize().unwrap_or_else(|_| outfit.cwd.clone());
+    for (name, server) in project::read(&outfit.cwd) {
+        let transport = server.as_ref().map_or("", ServerSettings::transport);
+        let way = match server {
+            Err(why) => Err(format!("{} cannot be used: {why}", project::FILE)),
+            Ok(server) if mcp.trusts(&real) => resolved(&server),
+            Ok(_) => Err(format!(
+                "{} is not trusted; to run what its {} names, add it to `trusted_projects` under [mcp] in the configuration",
+                real.display(),
+                project::FILE,
+            )),
+        };
+        all.push((name, transport, Source::Project, way));
+    }
+    for (name, server) in &mcp.servers {
+        all.push((name.clone(), server.transport(), Source::User, resolved(server)));
+    }
+    let mut taken = HashSet::new();
+    for (name, _, _, way) in &mut all {
+        if way.is_ok() && !taken.insert(names::command(name, "")) {
+            *way = Err("another server of this session has its name".to_owned());
+        }
+    }
+    all
+}
+
+/// Gathers and joins the servers of a session and then tells what becomes of them, until it is dropped. Runs on the
+/// workshop's thread. `before` is what the session had, and goes only then, so that what stays is not started anew.
+pub(super) async fn watch(
+    outfit: Outfit,
+    settings: Arc<Settings>,
+    pool: Arc<Pool>,
+    before: Option<Arc<Kit>>,
+    tell: mpsc::UnboundedSender<Supply>,
+    members: watch::Sender<Option<Arc<[Member]>>>,
+) {
+    let looked = {
+        let (outfit, settings) = (outfit.clone(), settings.clone());
+        tokio::task::spawn_blocking(move || gather(&outfit, &settings)).await
+    };
+    let roots: Vec<PathBuf> = std::iter::once(&outfit.cwd).chain(&outfit.extra_roots).cloned().collect();
+    let joined: Vec<Member> = looked
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(name, transport, source, way)| {
+            let post = match way {
+                Ok(way) => {
+                    let link = pool.join(&name, Recipe::new(way, &outfit, &settings), &settings);
+                    Post::Joined(Seat { link, session: outfit.session.clone() })
+                }
+                Err(reason) => Post::Off(reason),
+            };
+            Member { name, transport, source, post }
+        })
+        .collect();
+    drop(before);
+    // After the seats of before are gone, which take the session's roots along.
+    for shared in joined.iter().filter_map(Member::shared) {
+        shared.join(outfit.session.clone(), roots.clone());
+    }
+    let joined: Arc<[Member]> = joined.into();
+    members.send_replace(Some(joined.clone()));
+    follow(&joined, &tell).await;
+}
+
+async fn follow(members: &[Member], tell: &mpsc::UnboundedSender<Supply>) {
+    let mut changes: SelectAll<BoxStream<'static, (usize, State)>> = SelectAll::new();
+    for (at, member) in members.iter().enumerate() {
+        if let Some(shared) = member.shared() {
+            changes.push(states(shared.state.subscribe()).map(move |state| (at, state)).boxed());
+        }
+    }
+    let mut seen: Vec<Seen> = members.iter().map(|_| Seen::default()).collect();
+    while let Some((at, state)) = changes.next().await {
+        for supply in seen[at].differs(&members[at].name, &state) {
+            if tell.send(supply).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// The state as it is, and then every change.
+fn states(mut state: watch::Receiver<State>) -> BoxStream<'static, State> {
+    state.mark_changed();
+    stream::unfold(state, |mut state| async move {
+        state.changed().await.ok()?;
+        let now = state.borrow_and_update().clone();
+        Some((now, state))
+    })
+    .boxed()
+}
+
+/// What the session was told of a server.
+#[derive(Default)]
+struct Seen {
+    tools: Vec<Tool>,
+    commands: Vec<String>,
+    failed: bool,
+}
+
+impl Seen {
+    fn differs(&mut self, name: &str, state: &State) -> Vec<Supply> {
+        let (tools, commands) = match state {
+            State::Ready(live) => {
+                (live.tools.clone(), commands::of(name, live).into_iter().map(|card| card.name).collect())
+            }
+            State::Connecting { .. } | State::Failed { .. } => (Vec::new(), Vec::new()),
+        };
+        let mut news = Vec::new();
+        match state {
+            State::Failed { reason, .. } if !self.failed => {
+                self.failed = true;
+                news.push(Supply::Told(format!(
+                    "The MCP server `{name}` is not there: {reason}. It is tried again; `/mcp` shows how it is."
+                )));
+            }
+            State::Ready(_) if self.failed => {
+                self.failed = false;
+                news.push(Supply::Told(format!("The MCP server `{name}` is there again.")));
+            }
+            State::Ready(_) | State::Failed { .. } | State::Connecting { .. } => {}
+        }
+        if tools != self.tools {
+            self.tools = tools;
+            news.push(Supply::ToolsChanged);
+        }
+        if commands != self.commands {
+            self.commands = commands;
+            news.push(Supply::CommandsChanged);
+        }
+        news
+    }
+}

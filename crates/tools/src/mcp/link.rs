@@ -1,0 +1,185 @@
+//! One server, as long as a session wants it: how it is, what it offers, who calls it. `keeping` connects it and tries again.
+//!
+//! A `Link` is shared by the sessions that have the same recipe. With the last of them the server ends.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use domain::SessionId;
+use domain::editor::Editor;
+use domain::mcp::ServerState;
+use rmcp::model::{ProgressToken, Prompt, Tool};
+use rmcp::service::{Peer, RoleClient};
+use tokio::sync::{Notify, oneshot, watch};
+
+use super::journal::Journal;
+
+pub(super) struct Link {
+    pub(super) shared: Arc<Shared>,
+    /// Its end ends the server.
+    _stop: oneshot::Sender<()>,
+}
+
+impl Link {
+    pub(super) fn new(shared: Arc<Shared>, stop: oneshot::Sender<()>) -> Self {
+        Self { shared, _stop: stop }
+    }
+}
+
+/// What those who use a server and the one who keeps it both see.
+pub(super) struct Shared {
+    pub(super) state: watch::Sender<State>,
+    pub(super) journal: Arc<Journal>,
+    /// What the server offers has changed.
+    pub(super) changed: Notify,
+    /// Somebody found that the server does not answer.
+    pub(super) suspected: Notify,
+    calls: Mutex<Vec<Call>>,
+    numbers: AtomicU64,
+    roots: Mutex<HashMap<SessionId, Vec<PathBuf>>>,
+}
+
+#[derive(Clone)]
+pub(super) enum State {
+    Connecting {
+        since: Instant,
+        /// For the first time, or right after a loss: worth waiting for.
+        first: bool,
+    },
+    Ready(Arc<Live>),
+    Failed {
+        reason: String,
+        until: Instant,
+    },
+}
+
+/// A server that is connected, and what it offers.
+pub(super) struct Live {
+    pub(super) peer: Peer<RoleClient>,
+    /// What it calls itself.
+    pub(super) title: Option<String>,
+    pub(super) tools: Vec<Tool>,
+    pub(super) prompts: Vec<Prompt>,
+    /// Addresses of its resources.
+    pub(super) resources: Vec<String>,
+    /// How the addresses of others begin.
+    pub(super) templates: Vec<String>,
+}
+
+/// A call on its way.
+struct Call {
+    number: u64,
+    token: Option<ProgressToken>,
+    editor: Option<Arc<dyn Editor>>,
+    progress: watch::Sender<Option<String>>,
+}
+
+impl Shared {
+    pub(super) fn new() -> Self {
+        Self {
+            state: watch::Sender::new(State::Connecting { since: Instant::now(), first: true }),
+            journal: Arc::default(),
+            changed: Notify::new(),
+            suspected: Notify::new(),
+            calls: Mutex::default(),
+            numbers: AtomicU64::new(0),
+            roots: Mutex::default(),
+        }
+    }
+
+    pub(super) fn live(&self) -> Option<Arc<Live>> {
+        match &*self.state.borrow() {
+            State::Ready(live) => Some(live.clone()),
+            State::Connecting { .. } | State::Failed { .. } => None,
+        }
+    }
+
+    pub(super) fn describe(&self) -> ServerState {
+        match &*self.state.borrow() {
+            State::Connecting { .. } => ServerState::Connecting,
+            State::Ready(_) => ServerState::Ready,
+            State::Failed { reason, until } => ServerState::Failed {
+                reason: reason.clone(),
+                retry_in: until.saturating_duration_since(Instant::now()).as_secs(),
+            },
+        }
+    }
+
+    /// Until when it is worth waiting for it.
+    pub(super) fn awaited(&self, patience: Duration) -> Option<Instant> {
+        match &*self.state.borrow() {
+            State::Connecting { since, first: true } => Some(*since + patience).filter(|until| *until > Instant::now()),
+            State::Connecting { .. } | State::Ready(_) | State::Failed { .. } => None,
+        }
+    }
+
+    /// Resolves when it is connected or has failed.
+    pub(super) async fn settled(&self) {
+        let mut state = self.state.subscribe();
+        // The sender is ours, so that there is no other end.
+        let _ = state.wait_for(|state| !matches!(state, State::Connecting { .. })).await;
+    }
+
+    /// Enters a call, whose progress comes by the receiver. The token is known only once it is sent.
+    pub(super) fn enter(self: &Arc<Self>, editor: Option<Arc<dyn Editor>>) -> (Entry, watch::Receiver<Option<String>>) {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let (progress, seen) = watch::channel(None);
+        lock(&self.calls).push(Call { number, token: None, editor, progress });
+        (Entry { shared: self.clone(), number }, seen)
+    }
+
+    pub(super) fn progress(&self, token: &ProgressToken, text: String) {
+        let calls = lock(&self.calls);
+        if let Some(call) = calls.iter().find(|call| call.token.as_ref() == Some(token)) {
+            call.progress.send_replace(Some(text));
+        }
+    }
+
+    /// The editors behind the calls on their way, the newest first: a server does not say for which of them it asks.
+    pub(super) fn editors(&self) -> Vec<Arc<dyn Editor>> {
+        lock(&self.calls).iter().rev().filter_map(|call| call.editor.clone()).collect()
+    }
+
+    pub(super) fn roots(&self) -> Vec<PathBuf> {
+        let mut roots: Vec<PathBuf> = lock(&self.roots).values().flatten().cloned().collect();
+        roots.sort();
+        roots.dedup();
+        roots
+    }
+
+    pub(super) fn join(&self, session: SessionId, roots: Vec<PathBuf>) {
+        lock(&self.roots).insert(session, roots);
+    }
+
+    pub(super) fn leave(&self, session: &SessionId) {
+        lock(&self.roots).remove(session);
+    }
+}
+
+/// A call's being on its way.
+pub(super) struct Entry {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl Entry {
+    pub(super) fn sent_as(&self, token: ProgressToken) {
+        if let Some(call) = lock(&self.shared.calls).iter_mut().find(|call| call.number == self.number) {
+            call.token = Some(token);
+        }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        lock(&self.shared.calls).retain(|call| call.number != self.number);
+    }
+}
+
+fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Everything here is whole after every operation, so a panic elsewhere does not spoil it.
+    what.lock().unwrap_or_else(PoisonError::into_inner)
+}

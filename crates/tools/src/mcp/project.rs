@@ -1,0 +1,82 @@
+//! The servers that a project brings along, in the file `.mcp.json` of its folder, as other agents read it too.
+//!
+//! A cloned repository may come from anybody, so that they are only shown unless the user trusts the folder.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::settings::ServerSettings;
+
+pub(super) const FILE: &str = ".mcp.json";
+
+const LARGEST: u64 = 1 << 20;
+
+pub(super) fn is_there(folder: &Path) -> bool {
+    folder.join(FILE).symlink_metadata().is_ok()
+}
+
+/// Each server, or why it cannot be used. A file that is not there names none; one that cannot be read is one server
+/// that cannot be used.
+pub(super) fn read(folder: &Path) -> Vec<(String, Result<ServerSettings, String>)> {
+    let file = match File::open(folder.join(FILE)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
+        Err(error) => return vec![(FILE.to_owned(), Err(error.to_string()))],
+    };
+    let mut text = String::new();
+    match file.take(LARGEST).read_to_string(&mut text) {
+        Ok(_) => parse(&text),
+        Err(error) => vec![(FILE.to_owned(), Err(error.to_string()))],
+    }
+}
+
+fn parse(text: &str) -> Vec<(String, Result<ServerSettings, String>)> {
+    let servers = match serde_json::from_str::<Value>(text) {
+        Ok(Value::Object(mut file)) => file.remove("mcpServers"),
+        Ok(_) => None,
+        Err(error) => return vec![(FILE.to_owned(), Err(error.to_string()))],
+    };
+    let Some(Value::Object(servers)) = servers else { return Vec::new() };
+    servers.into_iter().map(|(name, server)| (name, one(server))).collect()
+}
+
+fn one(server: Value) -> Result<ServerSettings, String> {
+    let Value::Object(mut server) = server else { return Err("it is not an object".to_owned()) };
+    if let Some(Value::Bool(disabled)) = server.remove("disabled") {
+        server.insert("enabled".to_owned(), Value::Bool(!disabled));
+    }
+    // Other agents know more about a server than we do.
+    server.retain(|key, _| {
+        ["command", "args", "env", "cwd", "url", "type", "transport", "headers", "enabled"].contains(&key.as_str())
+    });
+    serde_json::from_value(Value::Object(server)).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_read_as_other_agents_write_them() {
+        let text = r#"{"mcpServers": {
+            "a": {"type": "stdio", "command": "npx", "args": ["-y", "a"], "env": {"K": "${K}"}, "alwaysAllow": []},
+            "b": {"url": "http://localhost/mcp"},
+            "c": {"args": []}}}"#;
+        let read: Vec<(String, Result<&str, String>)> =
+            parse(text).into_iter().map(|(name, server)| (name, server.map(|server| server.transport()))).collect();
+        let told = |name: &str, server: Result<&'static str, &str>| (name.to_owned(), server.map_err(str::to_owned));
+        assert_eq!(
+            read,
+            [
+                told("a", Ok("stdio")),
+                told("b", Ok("http")),
+                told("c", Err("a server has either a `command` or a `url`"))
+            ]
+        );
+        assert!(parse("{}").is_empty() && parse("[]").is_empty());
+        assert!(parse("{")[0].1.is_err());
+    }
+}

@@ -1,0 +1,169 @@
+//! Servers elsewhere: the client for HTTP, the protocol's present form over it, and its older one with a stream of events.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::pin;
+
+use futures_util::StreamExt;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Url, redirect};
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::service::RoleClient;
+use rmcp::transport::Transport;
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpClient, StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
+};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+/// Bytes of one event, at most.
+const LARGEST_EVENT: usize = 16 << 20;
+
+/// Messages that wait to be read.
+const WAITING: usize = 64;
+
+const MOST_REDIRECTS: usize = 5;
+
+/// Why a server elsewhere cannot be talked with.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RemoteError {
+    #[error("`{0}` is no name of a header, or its value is none")]
+    Header(String),
+    #[error("the address is no URL: {0}")]
+    Address(String),
+    #[error("the server names another host as its endpoint, {0}; headers would go there")]
+    Endpoint(String),
+    #[error("the stream of events ended before it named an endpoint")]
+    NoEndpoint,
+    #[error("{0}")]
+    Stream(String),
+    #[error(transparent)]
+    Http(#[from] reqwest::Error),
+    #[error("the server answered {0}")]
+    Status(reqwest::StatusCode),
+}
+
+/// Follows redirects within one host only: headers may hold keys.
+pub(super) async fn client() -> Result<Client, RemoteError> {
+    let same_host = redirect::Policy::custom(|attempt| {
+        let from = attempt.previous().last();
+        let same = from.is_some_and(|from| from.origin() == attempt.url().origin());
+        if same && attempt.previous().len() <= MOST_REDIRECTS { attempt.follow() } else { attempt.stop() }
+    });
+    let build = move || {
+        crate::tls::prepare();
+        Client::builder().user_agent(concat!("acpd/", env!("CARGO_PKG_VERSION"))).redirect(same_host).build()
+    };
+    // Reads the system's certificates.
+    Ok(tokio::task::spawn_blocking(build).await.expect("building a client does not panic")?)
+}
+
+fn headers(pairs: &[(String, String)]) -> Result<HashMap<HeaderName, HeaderValue>, RemoteError> {
+    let read = |(name, value): &(String, String)| {
+        let bad = || RemoteError::Header(name.clone());
+        let header = HeaderName::try_from(name.as_str()).map_err(|_| bad())?;
+        let mut value = HeaderValue::try_from(value.as_str()).map_err(|_| bad())?;
+        value.set_sensitive(true);
+        Ok((header, value))
+    };
+    pairs.iter().map(read).collect()
+}
+
+pub(super) fn http(
+    client: Client,
+    url: &str,
+    pairs: &[(String, String)],
+) -> Result<StreamableHttpClientTransport<Client>, RemoteError> {
+    Url::parse(url).map_err(|error| RemoteError::Address(error.to_string()))?;
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url);
+    config.custom_headers = headers(pairs)?;
+    config.max_sse_event_size = LARGEST_EVENT;
+    Ok(StreamableHttpClientTransport::with_client(client, config))
+}
+
+/// The older form: a stream of events brings the server's messages, and ours are posted to the address that its first event
+/// names.
+pub(super) struct Sse {
+    client: Client,
+    endpoint: Url,
+    headers: HeaderMap,
+    coming: mpsc::Receiver<ServerJsonRpcMessage>,
+    reading: JoinHandle<()>,
+}
+
+impl Sse {
+    pub(super) async fn connect(client: Client, url: &str, pairs: &[(String, String)]) -> Result<Self, RemoteError> {
+        let address = Url::parse(url).map_err(|error| RemoteError::Address(error.to_string()))?;
+        let custom = headers(pairs)?;
+        let headers: HeaderMap = custom.clone().into_iter().collect();
+        let events = client
+            .get_stream_with_max_sse_event_size(url.into(), None, None, None, custom, LARGEST_EVENT)
+            .await
+            .map_err(|error| RemoteError::Stream(error.to_string()))?;
+        let mut events = Box::pin(events);
+        let endpoint = loop {
+            match events.next().await {
+                Some(Ok(event)) if event.event.as_deref() == Some("endpoint") => {
+                    break event.data.unwrap_or_default();
+                }
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(RemoteError::Stream(error.to_string())),
+                None => return Err(RemoteError::NoEndpoint),
+            }
+        };
+        let endpoint = address.join(endpoint.trim()).map_err(|error| RemoteError::Address(error.to_string()))?;
+        if endpoint.origin() != address.origin() {
+            return Err(RemoteError::Endpoint(endpoint.origin().ascii_serialization()));
+        }
+        let (tell, coming) = mpsc::channel(WAITING);
+        let reading = tokio::spawn(async move {
+            let mut messages = pin!(events.filter_map(|event| async move {
+                let event = event.ok()?;
+                let is_message = event.event.as_deref().is_none_or(|name| name == "message");
+                let data = event.data.filter(|_| is_message)?;
+                Some(serde_json::from_str(&data))
+            }));
+            while let Some(message) = messages.next().await {
+                match message {
+                    Ok(message) => {
+                        if tell.send(message).await.is_err() {
+                            return;
+                        }
+                    }
+                    Err(error) => tracing::debug!(%error, "an event is no message"),
+                }
+            }
+        });
+        Ok(Self { client, endpoint, headers, coming, reading })
+    }
+}
+
+impl Transport<RoleClient> for Sse {
+    type Error = RemoteError;
+
+    fn send(
+        &mut self,
+        message: ClientJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), RemoteError>> + Send + 'static {
+        let request = self.client.post(self.endpoint.clone()).headers(self.headers.clone()).json(&message);
+        async move {
+            let response = request.send().await?;
+            if response.status().is_success() { Ok(()) } else { Err(RemoteError::Status(response.status())) }
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        self.coming.recv().await
+    }
+
+    async fn close(&mut self) -> Result<(), RemoteError> {
+        self.reading.abort();
+        Ok(())
+    }
+}
+
+impl Drop for Sse {
+    fn drop(&mut self) {
+        self.reading.abort();
+    }
+}

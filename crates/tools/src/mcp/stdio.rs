@@ -1,0 +1,122 @@
+//! A server that is a program: messages are lines on its standard input and output.
+//!
+//! A line that is no message is passed by, since many programs print something on their way. One that is longer than any
+//! message, or nothing but such lines, ends the conversation.
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::service::RoleClient;
+use rmcp::transport::Transport;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+use tokio::sync::Mutex;
+
+use super::journal::Journal;
+
+/// Bytes of one message, at most.
+const LONGEST: usize = 16 << 20;
+
+/// Lines in a row that are no messages, at most.
+const NONSENSE: usize = 200;
+
+pub(super) struct Stdio {
+    /// None once it is closed. Shared, because a message may still be on its way when the next one is sent.
+    stdin: Arc<Mutex<Option<pipe::Sender>>>,
+    stdout: pipe::Receiver,
+    /// What came and was not read as a line yet.
+    coming: Vec<u8>,
+    /// How much of it holds no end of a line.
+    searched: usize,
+    nonsense: usize,
+    journal: Arc<Journal>,
+}
+
+impl Stdio {
+    pub(super) fn new(stdin: pipe::Sender, stdout: pipe::Receiver, journal: Arc<Journal>) -> Self {
+        let stdin = Arc::new(Mutex::new(Some(stdin)));
+        Self { stdin, stdout, coming: Vec::new(), searched: 0, nonsense: 0, journal }
+    }
+
+    /// The next whole line, if there is one.
+    fn line(&mut self) -> Option<Vec<u8>> {
+        let end = self.coming[self.searched..].iter().position(|byte| *byte == b'\n');
+        let Some(end) = end else {
+            self.searched = self.coming.len();
+            return None;
+        };
+        let mut line: Vec<u8> = self.coming.drain(..=self.searched + end).collect();
+        self.searched = 0;
+        line.pop();
+        Some(line)
+    }
+
+    fn read(&mut self, line: &[u8]) -> Option<ServerJsonRpcMessage> {
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            return None;
+        }
+        match serde_json::from_slice(line) {
+            Ok(message) => {
+                self.nonsense = 0;
+                Some(message)
+            }
+            Err(error) => {
+                self.nonsense += 1;
+                let shown = String::from_utf8_lossy(&line[..line.len().min(100)]);
+                self.journal.note(&format!("[no message: {error}] {shown}"));
+                None
+            }
+        }
+    }
+}
+
+impl Transport<RoleClient> for Stdio {
+    type Error = io::Error;
+
+    fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let stdin = self.stdin.clone();
+        async move {
+            let mut line = serde_json::to_vec(&message)?;
+            line.push(b'\n');
+            match stdin.lock().await.as_mut() {
+                Some(stdin) => stdin.write_all(&line).await,
+                None => Err(io::ErrorKind::BrokenPipe.into()),
+            }
+        }
+    }
+
+    /// Loses nothing if it is given up.
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            while let Some(line) = self.line() {
+                if let Some(message) = self.read(&line) {
+                    return Some(message);
+                }
+            }
+            if self.nonsense > NONSENSE {
+                self.journal.note("[it writes nothing but lines that are no messages]");
+                return None;
+            }
+            if self.coming.len() > LONGEST {
+                self.journal.note("[it wrote a line that is longer than any message may be]");
+                return None;
+            }
+            self.coming.reserve(64 * 1024);
+            match self.stdout.read_buf(&mut self.coming).await {
+                Ok(0) | Err(_) => return None,
+                Ok(_) => {}
+            }
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        // A message that waits for room would hold the lock; the pipe goes with the last of them.
+        if let Ok(mut stdin) = self.stdin.try_lock() {
+            stdin.take();
+        }
+        Ok(())
+    }
+}

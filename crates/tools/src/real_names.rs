@@ -1,0 +1,62 @@
+//! The folders of sessions without symlinks, so that a rule about a folder counts however a client got there.
+//!
+//! The disk is asked when a call is planned, which may block; whoever decides about the call must not.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use domain::{Site, ToolCard};
+
+#[derive(Debug, Default)]
+pub(crate) struct RealNames(Mutex<HashMap<PathBuf, PathBuf>>);
+
+impl RealNames {
+    /// Looks at the folders of a session.
+    pub(crate) fn learn(&self, site: &Site) {
+        for root in site.roots() {
+            let real = real(root);
+            self.lock().insert(root.to_owned(), real);
+        }
+    }
+
+    /// The folder without symlinks, as it was when a call was planned there, or is now if none has been.
+    pub(crate) fn of(&self, folder: &Path) -> PathBuf {
+        if let Some(known) = self.lock().get(folder) {
+            return known.clone();
+        }
+        real(folder)
+    }
+
+    /// The same call with its locations by their real names; None if those are the same.
+    pub(crate) fn card(&self, card: &ToolCard) -> Option<ToolCard> {
+        let known = self.lock();
+        let rename = |path: &Path| {
+            let inside = known.iter().filter_map(|(given, real)| Some((real, path.strip_prefix(given).ok()?)));
+            // The innermost folder knows best.
+            inside.min_by_key(|(_, rest)| rest.as_os_str().len()).map(|(real, rest)| below(real, rest))
+        };
+        let mut renamed = card.clone();
+        for location in &mut renamed.locations {
+            if let Some(real) = rename(&location.path) {
+                location.path = real;
+            }
+        }
+        (renamed.locations != card.locations).then_some(renamed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, PathBuf>> {
+        // The map is whole after every operation, so a panic elsewhere does not spoil it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn below(folder: &Path, rest: &Path) -> PathBuf {
+    if rest.as_os_str().is_empty() { folder.to_owned() } else { folder.join(rest) }
+}
+
+/// A folder that is gone is called by the name it was given.
+fn real(folder: &Path) -> PathBuf {
+    fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
+}

@@ -1,0 +1,32 @@
+//! What the kernel offers for the sandbox, for the person who checks an installation.
+
+use std::thread;
+
+use landlock::{Access, AccessFs, CompatLevel, Compatible, LandlockStatus, Ruleset, RulesetAttr};
+
+/// Whether commands can run in `sandbox` mode here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Landlock {
+    /// As this version of its interface, which is at least what the sandbox needs.
+    Enough(u32),
+    TooOld(u32),
+    SwitchedOff,
+    Missing,
+}
+
+/// Asks the kernel. The question binds the thread that asks, so a thread of its own does, and ends.
+pub fn landlock() -> Landlock {
+    let asked = thread::spawn(|| {
+        let ruleset = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
+        let ruleset = ruleset.handle_access(AccessFs::from_all(super::sandbox::NEEDED)).ok()?.create().ok()?;
+        ruleset.restrict_self().ok().map(|status| status.landlock)
+    });
+    match asked.join() {
+        Ok(Some(LandlockStatus::Available { effective_abi, kernel_abi })) => {
+            let version = kernel_abi.and_then(|version| u32::try_from(version).ok()).unwrap_or(effective_abi as u32);
+            if effective_abi >= super::sandbox::NEEDED { Landlock::Enough(version) } else { Landlock::TooOld(version) }
+        }
+        Ok(Some(LandlockStatus::NotEnabled)) => Landlock::SwitchedOff,
+        Ok(Some(_) | None) | Err(_) => Landlock::Missing,
+    }
+}

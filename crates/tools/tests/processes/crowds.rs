@@ -1,0 +1,49 @@
+//! Commands that are many: nobody is left when they end, and one that only multiplies is ended.
+
+use acpd_tools::carries_mark;
+
+use super::*;
+
+/// A bench whose commands can be told from those of all other tests.
+fn marked(limit: usize) -> (Bench, String) {
+    let bench = Bench::new();
+    let owner = bench.folder.path().display().to_string();
+    let mut settings = Settings::new(std::env::current_exe().unwrap());
+    settings.owner = owner.clone();
+    settings.process_limit = limit;
+    (Bench { registry: Arc::new(Registry::new(settings)), ..bench }, owner)
+}
+
+/// Everybody who was started by a command of this owner, whatever became of parents and sessions.
+fn carriers(owner: &str) -> Vec<u32> {
+    let ids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    ids.filter(|pid| is_alive(*pid) && carries_mark(*pid, owner).unwrap_or(false)).collect()
+}
+
+pub(super) async fn five_hundred_processes_that_replace_themselves_end_with_their_cancellation() {
+    let (bench, owner) = marked(2048);
+    // Each lives for a second and starts its successor; every second one leaves the session first. All ignore what
+    // can be ignored. `read` on a pipe that nobody writes to is a sleep without another process.
+    let command = "mkfifo hold; exec 9<>hold; trap '' INT TERM HUP; \
+        r() { read -t 1 -u 9; r & exit 0; }; export -f r; \
+        echo $$ >> pids; for i in $(seq 250); do r & setsid bash -c 'trap \"\" INT TERM HUP; r' & done; wait; sleep 600";
+    let started = bench.start(command, 1).await;
+    // Some are always on their way from one to the next.
+    until_within(Duration::from_secs(60), || (carriers(&owner).len() > 450).then_some(())).await;
+    assert_eq!(started.cancel().await.verdict, OutcomeKind::Cancelled);
+    assert_eq!(carriers(&owner), [0; 0], "outlived the call");
+}
+
+pub(super) async fn a_command_that_doubles_itself_is_killed_at_its_limit() {
+    let (bench, owner) = marked(100);
+    // It stops at 511 by itself, so that a failure of this test does not take the machine along.
+    let command = "trap '' INT TERM; b() { [ $1 = 0 ] && exec sleep 600; b $(($1 - 1)) & b $(($1 - 1)) & wait; }; b 8";
+    let outcome = bench.bash(command).await;
+    let text = "[more than 100 processes at once; the command and everything it started was killed]";
+    assert_eq!((outcome.verdict, outcome.text.as_str()), (OutcomeKind::Failed, text));
+    assert_eq!(carriers(&owner), [0; 0], "outlived the call");
+}
+
+pub(super) async fn commands_leave_no_memory_dumps() {
+    assert_eq!(Bench::new().bash("ulimit -Sc").await.text, "0\n");
+}
