@@ -4,13 +4,15 @@
 //! receipts that were lost in it say so by themselves. It alone changes `Shared`, and it decides when the database must
 //! be opened again.
 
+use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use domain::Durability;
-use domain::history::{HistoryError, Record, Settled, StoreStatus};
+use domain::history::{Entry, HistoryError, Record, Settled, StoreStatus};
 
+use crate::copying::{Copying, Step};
 use crate::disk::{Disk, Fault, guarded};
 use crate::draft::{Draft, Listed};
 use crate::nudge::Nudge;
@@ -27,6 +29,8 @@ pub(crate) struct Committer {
     shared: Arc<Shared>,
     nudge: Option<Nudge>,
     listed: Listed,
+    /// Copies that are under way. One step of one of them follows each commit, so that nobody waits for a long one.
+    copying: VecDeque<Copying>,
     /// How to open the store next time.
     scrutiny: Scrutiny,
     moved_aside: Option<PathBuf>,
@@ -43,6 +47,7 @@ impl Committer {
             shared,
             nudge: None,
             listed: Listed::default(),
+            copying: VecDeque::new(),
             scrutiny: Scrutiny::Glance,
             moved_aside: None,
             has_reserve: true,
@@ -66,6 +71,7 @@ impl Committer {
         self.open();
         while let Some(records) = self.queue.take() {
             self.commit(records);
+            self.copy_on();
         }
         if let Phase::Open(disk) = self.shared.phase()
             && let Err(fault) = guarded("closing", || disk.settle(true))
@@ -79,6 +85,7 @@ impl Committer {
             Ok(disk) => disk,
             Err(error) => return stamp(records, &Err(error)),
         };
+        let records = self.set_copies_apart(records);
         let (records, drafts) = encode(records);
         if records.is_empty() {
             return;
@@ -121,19 +128,55 @@ impl Committer {
     }
 
     fn write(&mut self, disk: &Arc<Disk>, records: &[Record], drafts: Vec<Encoded>, synced: bool) -> Result<(), Fault> {
-        let Self { listed, nudge, .. } = self;
-        let work = || {
+        self.watched(disk, |listed| {
             let mut draft = Draft::new(disk, listed);
             for (record, encoded) in records.iter().zip(drafts) {
                 draft.add(&record.session, encoded)?;
             }
             draft.finish()?;
             disk.settle(synced)
-        };
-        guarded("writing", || match nudge {
-            Some(nudge) => nudge.during(disk, work),
-            None => work(),
         })
+    }
+
+    /// Does something that writes, with somebody to wake it up if sled forgets it.
+    fn watched<T>(&mut self, disk: &Arc<Disk>, work: impl FnOnce(&mut Listed) -> Result<T, Fault>) -> Result<T, Fault> {
+        let Self { listed, nudge, .. } = self;
+        guarded("writing", || match nudge {
+            Some(nudge) => nudge.during(disk, || work(listed)),
+            None => work(listed),
+        })
+    }
+
+    fn set_copies_apart(&mut self, records: Vec<Record>) -> Vec<Record> {
+        let (copies, others) = records.into_iter().partition(|record| matches!(record.entry, Entry::Copy { .. }));
+        let copies: Vec<Record> = copies;
+        self.copying.extend(copies.into_iter().filter_map(Copying::new));
+        others
+    }
+
+    /// One step of the oldest copy. What waits for the committer meanwhile is looked at before the next one.
+    fn copy_on(&mut self) {
+        let Some(mut copy) = self.copying.pop_front() else { return };
+        let disk = match self.ready() {
+            Ok(disk) => disk,
+            Err(error) => return copy.stamp(Err(error)),
+        };
+        let step = self.watched(&disk, |listed| {
+            let step = copy.step(&disk, listed)?;
+            disk.settle(false)?;
+            Ok(step)
+        });
+        match step {
+            Ok(Step::More) => {
+                self.copying.push_front(copy);
+                self.queue.knock();
+            }
+            Ok(Step::Done(outcome)) => copy.stamp(outcome),
+            Err(fault) => {
+                drop(disk);
+                self.fail(&fault, vec![copy.into_record()]);
+            }
+        }
     }
 
     /// sled's handle is of no use after a failure, so the database is opened again; what was not settled is not in it.

@@ -30,7 +30,9 @@ impl Listed {
             return Ok(keys);
         }
         match read::meta(&disk.db, session) {
-            Ok(meta) => Ok(meta.as_ref().map(index_keys).unwrap_or_default()),
+            Ok(Some(meta)) => Ok(index_keys(&meta)),
+            // It may have been prepared, and is a leftover until it has a summary.
+            Ok(None) => Ok(vec![keys::leftover(session)]),
             // Its old places are not known and stay behind. Whoever lists passes over them.
             Err(Fault::Unreadable(_)) => Ok(Vec::new()),
             Err(fault) => Err(fault),
@@ -45,13 +47,13 @@ impl Listed {
     }
 }
 
-/// Only sessions that had a prompt are listed.
+/// Only sessions that had a prompt are listed; the others are noted as what may be swept away.
 fn index_keys(meta: &SessionMeta) -> Vec<Vec<u8>> {
     if meta.messages == 0 {
-        return Vec::new();
+        return vec![keys::leftover(&meta.id)];
     }
     let place = Place::of(meta);
-    vec![place.key(&keys::all()), place.key(&keys::of_cwd(&meta.cwd))]
+    vec![place.key(&keys::all()), place.key(&keys::of_cwd(meta.folder()))]
 }
 
 pub(crate) struct Draft<'a> {
@@ -68,6 +70,12 @@ impl<'a> Draft<'a> {
     pub(crate) fn add(&mut self, session: &SessionId, encoded: Encoded) -> Result<(), Fault> {
         match encoded {
             Encoded::Append { events, meta, meta_parts } => self.append(session, events, &meta, meta_parts),
+            Encoded::Prepare { events } => {
+                self.insert(session, events);
+                self.batch.insert(keys::leftover(session), &[]);
+                Ok(())
+            }
+            Encoded::Copy => Ok(()),
             Encoded::Delete => self.delete(session),
         }
     }
@@ -84,11 +92,7 @@ impl<'a> Draft<'a> {
         meta: &SessionMeta,
         meta_parts: Vec<Vec<u8>>,
     ) -> Result<(), Fault> {
-        for (number, parts) in events {
-            for (part, value) in (0..).zip(parts) {
-                self.batch.insert(keys::event(session, number, part), value);
-            }
-        }
+        self.insert(session, events);
         for (part, value) in (0..).zip(meta_parts) {
             self.batch.insert(keys::meta(session, part), value);
         }
@@ -103,8 +107,16 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
+    fn insert(&mut self, session: &SessionId, events: Vec<(u64, Vec<Vec<u8>>)>) {
+        for (number, parts) in events {
+            for (part, value) in (0..).zip(parts) {
+                self.batch.insert(keys::event(session, number, part), value);
+            }
+        }
+    }
+
     /// What is drafted so far is applied first, because a deletion looks at the tree to find what there is to delete.
-    fn delete(&mut self, session: &SessionId) -> Result<(), Fault> {
+    pub(crate) fn delete(&mut self, session: &SessionId) -> Result<(), Fault> {
         self.disk.apply(std::mem::take(&mut self.batch))?;
         let mut batch = sled::Batch::default();
         for key in self.listed.take(self.disk, session)? {

@@ -7,6 +7,7 @@
 //! | `m` session `FF` part | a session's summary, or a part of it |
 //! | `t` place | nothing: all listed sessions, newest first |
 //! | `d` hash-of-cwd place | nothing: the same by working directory |
+//! | `n` session | nothing: a session that never had a prompt, or has no summary yet |
 //!
 //! A session's id is text, in which the byte `FF` never occurs, so no id is a prefix of another one's keys. Numbers are
 //! big-endian, so that the order of the keys is the order of the numbers. Pure functions; no sled here.
@@ -19,6 +20,7 @@ use domain::{Millis, SessionId};
 
 pub(crate) const FORMAT: &[u8] = b"v";
 pub(crate) const METAS: &[u8] = b"m";
+pub(crate) const LEFTOVERS: &[u8] = b"n";
 const END_OF_ID: u8 = 0xff;
 
 /// What all keys of a session's events begin with.
@@ -55,6 +57,15 @@ pub(crate) fn meta(session: &SessionId, part: u32) -> Vec<u8> {
 pub(crate) fn session_of_meta(key: &[u8]) -> Option<SessionId> {
     let id = key.strip_prefix(METAS)?.strip_suffix(&[END_OF_ID, 0, 0, 0, 0])?;
     std::str::from_utf8(id).ok().map(SessionId::from)
+}
+
+/// Marks a session that nobody will look for.
+pub(crate) fn leftover(session: &SessionId) -> Vec<u8> {
+    [LEFTOVERS, session.as_str().as_bytes()].concat()
+}
+
+pub(crate) fn session_of_leftover(key: &[u8]) -> Option<SessionId> {
+    std::str::from_utf8(key.strip_prefix(LEFTOVERS)?).ok().map(SessionId::from)
 }
 
 fn of_session(kind: u8, session: &SessionId) -> Vec<u8> {

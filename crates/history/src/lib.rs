@@ -9,6 +9,7 @@
 //! disk in `reserve`, and stores that it cannot read in `opening` and `salvage`.
 
 mod committer;
+mod copying;
 mod disk;
 mod draft;
 mod keys;

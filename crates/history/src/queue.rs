@@ -112,7 +112,9 @@ impl Queue {
 fn weight(record: &Record) -> usize {
     OVERHEAD
         + match &record.entry {
-            Entry::Append { events, .. } => events.iter().map(|event| event.kind.weight()).sum(),
-            Entry::Delete => 0,
+            Entry::Append { events, .. } | Entry::Prepare { events } => {
+                events.iter().map(|event| event.kind.weight()).sum()
+            }
+            Entry::Copy { .. } | Entry::Delete => 0,
         }
 }

@@ -50,6 +50,20 @@ pub(crate) fn meta(db: &Db, session: &SessionId) -> Result<Option<SessionMeta>, 
     stored::decode_meta(&json).map(Some)
 }
 
+/// Sessions that are marked as such, and have not become something since.
+pub(crate) fn leftovers(db: &Db) -> Result<Vec<SessionId>, Fault> {
+    let mut found = Vec::new();
+    for key in db.scan_prefix(keys::LEFTOVERS).keys() {
+        let Some(session) = keys::session_of_leftover(&key?) else { continue };
+        match meta(db, &session) {
+            Ok(meta) if meta.as_ref().is_none_or(|meta| meta.messages == 0) => found.push(session),
+            Ok(_) | Err(Fault::Unreadable(_)) => {}
+            Err(fault) => return Err(fault),
+        }
+    }
+    Ok(found)
+}
+
 /// A page of an index, newest first, from after the place `after`.
 ///
 /// A session that is updated meanwhile moves to the front, before `after`, so later pages neither repeat nor skip any
@@ -75,7 +89,7 @@ pub(crate) fn page(db: &Db, cwd: Option<PathBuf>, after: Option<Place>, limit: u
         };
         // The index is written with the summary, so the two differ only where another directory has the same hash, or
         // where the summary before this one was unreadable and its place is not known.
-        if meta.updated != place.updated || cwd.as_ref().is_some_and(|cwd| *cwd != meta.cwd) {
+        if meta.updated != place.updated || cwd.as_ref().is_some_and(|cwd| cwd != meta.folder()) {
             continue;
         }
         if page.sessions.len() == limit.max(1) {

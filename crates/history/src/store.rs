@@ -130,6 +130,10 @@ impl History for Store {
         }))
     }
 
+    fn leftovers(&self) -> Answer<Vec<SessionId>> {
+        Box::pin(Self::ask(Arc::clone(&self.shared), Arc::clone(&self.queue), |_, db| read::leftovers(db)))
+    }
+
     fn status(&self) -> StoreStatus {
         self.shared.status()
     }

@@ -23,7 +23,16 @@ const HEADER: usize = 5;
 
 /// A record in its stored form.
 pub(crate) enum Encoded {
-    Append { events: Vec<(u64, Vec<Vec<u8>>)>, meta: SessionMeta, meta_parts: Vec<Vec<u8>> },
+    Append {
+        events: Vec<(u64, Vec<Vec<u8>>)>,
+        meta: SessionMeta,
+        meta_parts: Vec<Vec<u8>>,
+    },
+    Prepare {
+        events: Vec<(u64, Vec<Vec<u8>>)>,
+    },
+    /// Done in steps of its own, see `copying`.
+    Copy,
     Delete,
 }
 
@@ -33,6 +42,11 @@ pub(crate) fn encode(record: &Record) -> Result<Encoded, HistoryError> {
             let events = events.iter().map(|event| event_parts(event)).collect::<Result<_, _>>()?;
             Ok(Encoded::Append { events, meta: meta.clone(), meta_parts: meta_parts(meta)? })
         }
+        Entry::Prepare { events } => {
+            let events = events.iter().map(|event| event_parts(event)).collect::<Result<_, _>>()?;
+            Ok(Encoded::Prepare { events })
+        }
+        Entry::Copy { .. } => Ok(Encoded::Copy),
         Entry::Delete => Ok(Encoded::Delete),
     }
 }

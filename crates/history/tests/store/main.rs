@@ -16,4 +16,6 @@ mod keeping;
 #[cfg(test)]
 mod listing;
 #[cfg(test)]
+mod preparing;
+#[cfg(test)]
 mod support;

@@ -33,7 +33,7 @@ pub(crate) fn prompt(number: u64, text: &str) -> Arc<Event> {
     let content = vec![Content::text(text)];
     event(
         number,
-        EventKind::UserMessage { turn: TurnId::from("t"), message: MessageId::from("m"), content, aside: false },
+        EventKind::UserMessage { turn: TurnId::from("t"), message: MessageId::from("m"), content, aside: false, stands_for: None, context: Vec::new() },
     )
 }
 
@@ -50,6 +50,7 @@ pub(crate) fn meta(session: &str, updated: u64, last: u64) -> SessionMeta {
     SessionMeta {
         id: id(session),
         cwd: PathBuf::from("/work"),
+        real_cwd: None,
         extra_roots: Vec::new(),
         title: None,
         created: Millis(1),
