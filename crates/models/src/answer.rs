@@ -195,7 +195,7 @@ impl<F: Fold> Answer<F> {
         } else if status == 401 && !self.rekeyed && line.key().is_some() {
             // A command's key may have run out; the command is asked once more before the person is.
             self.rekeyed = true;
-            if self.question.service.keys.forget().await {
+            if self.question.service.keys.forget(&self.question.environment).await {
                 failure.again = Again::After(Duration::ZERO);
             }
         }

@@ -1,41 +1,32 @@
 //! Anthropic's Messages API: what is sent is built in `request`, what comes back is read in `fold`.
-//!
-//! Knows one model at one provider; keys, retries and reading are shared with the other dialect.
 
 mod fold;
 mod request;
 
-use std::sync::Arc;
-
-use domain::model::{Delta, Model, ModelError, ModelInfo, ModelRequest};
-use futures_util::stream::BoxStream;
+use domain::model::ModelRequest;
+use serde_json::Value;
 
 use self::fold::AnthropicFold;
-use crate::answer::{self, Question};
 use crate::known::Spec;
+use crate::remote::Dialect;
 use crate::service::Service;
 
-pub(crate) struct Anthropic {
-    pub(crate) spec: Spec,
-    pub(crate) service: Arc<Service>,
-}
+pub(crate) struct Anthropic;
 
-impl Model for Anthropic {
-    fn info(&self) -> &ModelInfo {
-        &self.spec.info
+impl Dialect for Anthropic {
+    type Fold = AnthropicFold;
+
+    const PATH: &'static str = "/v1/messages";
+
+    fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
+        request::body(spec, service, request)
     }
 
-    fn respond(&self, request: ModelRequest) -> BoxStream<'static, Result<Delta, ModelError>> {
-        let provider = self.service.name.clone();
-        let question = Question {
-            service: self.service.clone(),
-            model: self.spec.wire.clone(),
-            path: "/v1/messages",
-            environment: request.environment.clone(),
-            fold: Box::new(move || AnthropicFold::new(&provider)),
-            concede: request::concede,
-        };
-        let (spec, service) = (self.spec.clone(), self.service.clone());
-        answer::stream(question, move || request::body(&spec, &service, &request))
+    fn fold(provider: &str) -> AnthropicFold {
+        AnthropicFold::new(provider)
+    }
+
+    fn concede(body: &mut Value, complaint: &str) -> bool {
+        request::concede(body, complaint)
     }
 }

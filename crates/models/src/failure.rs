@@ -17,7 +17,7 @@ pub(crate) struct Failure {
     /// What happened, as the end of a sentence that starts with the provider's name.
     pub(crate) what: String,
     pub(crate) status: Option<u16>,
-    /// The provider's own words.
+    /// The provider's own words, as they came.
     pub(crate) detail: Option<String>,
     pub(crate) advice: &'static str,
     pub(crate) again: Again,
@@ -123,7 +123,7 @@ impl Failure {
             sort_status(status, again)
         };
         // A refusal of a key may quote the key.
-        let detail = (status != 401 && !complaint.message.is_empty()).then(|| shorten(&complaint.message));
+        let detail = (status != 401 && !complaint.message.is_empty()).then(|| complaint.message.clone());
         Self { kind, what: format!("{what} ({status})"), status: Some(status), detail, advice, again }
     }
 
@@ -135,7 +135,7 @@ impl Failure {
 
     pub(crate) fn unreachable(detail: String) -> Self {
         Self {
-            detail: Some(shorten(&detail)),
+            detail: Some(detail),
             ..Self::broken("cannot be reached", "check the network, the proxy and the address of the provider")
         }
     }
@@ -202,7 +202,7 @@ fn sort_status(status: u16, again: Again) -> (FailureKind, &'static str, &'stati
 }
 
 /// One line of at most a few hundred letters.
-fn shorten(text: &str) -> String {
+pub(crate) fn shorten(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(LONGEST_DETAIL) {
         Some((at, _)) => format!("{}...", &line[..at]),
@@ -276,9 +276,9 @@ mod tests {
 
     #[test]
     fn details_are_one_short_line_and_a_refused_key_has_none() {
-        assert_eq!(failure(500, "a\n b").detail.as_deref(), Some("a b"));
+        assert_eq!(shorten("a\n b"), "a b");
+        assert_eq!(shorten(&"ä".repeat(5000)).chars().count(), LONGEST_DETAIL + 3);
         assert_eq!(failure(502, "<html>bad gateway</html>").detail, None);
         assert_eq!(failure(401, r#"{"error":{"message":"Incorrect API key provided: sk-1"}}"#).detail, None);
-        assert_eq!(failure(500, &"ä".repeat(5000)).detail.unwrap().chars().count(), LONGEST_DETAIL + 3);
     }
 }

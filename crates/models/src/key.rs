@@ -3,12 +3,15 @@
 //! It knows nothing of HTTP or of providers. A key leaves this file only as a `Secret` beside the name of its source,
 //! and that name is all that errors and logs ever say.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
+use std::hash::{BuildHasher, RandomState};
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use domain::Environment;
@@ -64,14 +67,38 @@ pub(crate) struct Keyring {
     stored: Option<PathBuf>,
     /// `$CREDENTIALS_DIRECTORY` of this process.
     credentials: Option<PathBuf>,
-    /// One lock around the look-up, so that a command that asks for a password asks once.
-    said: Mutex<Option<(Instant, Secret)>>,
+    said: Answers,
+}
+
+/// What the key command last said, by the environment that it ran in: another session's may make it say another key.
+#[derive(Debug, Default)]
+struct Answers {
+    by_environment: std::sync::Mutex<HashMap<u64, Arc<Answer>>>,
+    hashing: RandomState,
+}
+
+/// One lock around the command, so that one that asks for a password asks once.
+type Answer = Mutex<Option<(Instant, Secret)>>;
+
+/// Environments that are remembered; a command that ran in another one is simply run again.
+const MOST_ENVIRONMENTS: usize = 64;
+
+impl Answers {
+    fn of(&self, environment: &Environment) -> Arc<Answer> {
+        let name = self.hashing.hash_one(environment.iter().collect::<Vec<_>>());
+        let mut answers = self.by_environment.lock().unwrap_or_else(PoisonError::into_inner);
+        if answers.len() >= MOST_ENVIRONMENTS && !answers.contains_key(&name) {
+            // Those that are waited for stay; of the others nobody knows which is wanted next.
+            answers.retain(|_, answer| Arc::strong_count(answer) > 1);
+        }
+        answers.entry(name).or_default().clone()
+    }
 }
 
 impl Keyring {
     pub(crate) fn new(config: KeyConfig, stored: Option<PathBuf>) -> Self {
         let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
-        Self { config, stored, credentials, said: Mutex::default() }
+        Self { config, stored, credentials, said: Answers::default() }
     }
 
     /// Whether any place to look is known, so that a missing key is an error.
@@ -125,9 +152,10 @@ impl Keyring {
         }
     }
 
-    /// Forgets what the command said, after the provider refused it. True if there was something to forget.
-    pub(crate) async fn forget(&self) -> bool {
-        self.said.lock().await.take().is_some()
+    /// Forgets what the command said in this environment, after the provider refused it. True if there was something to
+    /// forget.
+    pub(crate) async fn forget(&self, environment: &Environment) -> bool {
+        self.said.of(environment).lock().await.take().is_some()
     }
 
     fn variable<'a>(&'a self, environment: &'a Environment) -> Option<(&'a str, &'a str)> {
@@ -146,7 +174,8 @@ impl Keyring {
     }
 
     async fn ask_command(&self, command: &str, environment: &Environment) -> Result<Secret, KeyError> {
-        let mut said = self.said.lock().await;
+        let answer = self.said.of(environment);
+        let mut said = answer.lock().await;
         if let Some((at, secret)) = &*said
             && at.elapsed() < COMMAND_COUNTS_FOR
         {

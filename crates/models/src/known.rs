@@ -59,14 +59,22 @@ impl Spec {
 /// One row: names that start so, the window, the longest answer, and whether it sees and thinks.
 struct Row(&'static str, u64, u64, bool, bool);
 
-/// The first row that fits counts, so longer beginnings stand before shorter ones.
-const ROWS: [Row; 39] = [
+/// The first row that fits counts, so longer beginnings stand before shorter ones. Where a family differs, or a server may
+/// have less than the makers say, the smaller number stands here: a summary too early costs less than an overflow.
+const ROWS: [Row; 69] = [
     Row("claude-3-7", 200_000, 32_000, true, true),
     Row("claude-3-5", 200_000, 8_192, true, false),
     Row("claude-3", 200_000, 4_096, true, false),
-    Row("claude-2", 200_000, 4_096, false, false),
+    Row("claude-2.1", 200_000, 4_096, false, false),
+    Row("claude-2", 100_000, 4_096, false, false),
+    Row("claude-instant", 100_000, 4_096, false, false),
+    // Later ones hold a million tokens, which Anthropic's own list says of them.
     Row("claude", 200_000, 32_000, true, true),
+    // Of 400,000 tokens and more these take 272,000 before they answer, or before they cost more.
     Row("gpt-5-chat", 128_000, 16_384, true, false),
+    Row("gpt-5.1-chat", 128_000, 16_384, true, false),
+    Row("gpt-5.2-chat", 128_000, 16_384, true, false),
+    Row("gpt-5.3-chat", 128_000, 16_384, true, false),
     Row("gpt-5", 272_000, 128_000, true, true),
     Row("gpt-4.1", 1_047_576, 32_768, true, false),
     Row("gpt-4o", 128_000, 16_384, true, false),
@@ -74,36 +82,64 @@ const ROWS: [Row; 39] = [
     Row("gpt-4", 8_192, 4_096, false, false),
     Row("gpt-3.5", 16_385, 4_096, false, false),
     Row("gpt-oss", 131_072, 32_768, false, true),
-    Row("gpt-6", 272_000, 128_000, true, true),
     Row("chatgpt", 128_000, 16_384, true, false),
+    Row("codex-mini", 200_000, 100_000, true, true),
     Row("o1-mini", 128_000, 65_536, false, true),
+    Row("o1-preview", 128_000, 32_768, false, true),
     Row("o1", 200_000, 100_000, true, true),
     Row("o3-mini", 200_000, 100_000, false, true),
     Row("o3", 200_000, 100_000, true, true),
     Row("o4", 200_000, 100_000, true, true),
+    Row("gemini-1", 1_048_576, 8_192, true, false),
+    Row("gemini-2.0", 1_048_576, 8_192, true, false),
     Row("gemini", 1_048_576, 65_536, true, true),
+    Row("gemma3:1b", 32_768, 8_192, false, false),
+    Row("gemma-3-1b", 32_768, 8_192, false, false),
+    Row("gemma3n", 32_768, 8_192, false, false),
+    Row("gemma-3n", 32_768, 8_192, false, false),
     Row("gemma3", 131_072, 8_192, true, false),
     Row("gemma-3", 131_072, 8_192, true, false),
     Row("deepseek", 128_000, 32_000, false, false),
-    Row("kimi", 256_000, 32_000, false, false),
+    Row("kimi-k2.5", 262_144, 32_768, true, false),
+    Row("kimi", 131_072, 32_000, false, false),
+    Row("glm-4.6", 200_000, 32_000, false, false),
+    Row("glm-4.7", 200_000, 32_000, false, false),
+    Row("glm-5", 200_000, 32_000, false, false),
     Row("glm", 128_000, 32_000, false, false),
-    Row("grok", 256_000, 32_000, true, false),
-    Row("mistral", 128_000, 32_000, false, false),
-    Row("codestral", 256_000, 32_000, false, false),
+    Row("minimax-m2", 200_000, 32_000, false, false),
+    Row("grok-4", 256_000, 32_000, true, false),
+    Row("grok-code", 256_000, 32_000, false, false),
+    Row("grok-2-vision", 32_768, 8_192, true, false),
+    Row("grok", 131_072, 32_000, false, false),
+    Row("mistral-large", 128_000, 32_000, false, false),
+    Row("mistral-medium", 128_000, 32_000, false, false),
+    Row("mistral-nemo", 128_000, 32_000, false, false),
+    Row("mistral", 32_768, 8_192, false, false),
+    Row("ministral", 128_000, 32_000, false, false),
+    Row("pixtral", 128_000, 8_192, true, false),
+    Row("codestral-2", 256_000, 32_000, false, false),
+    Row("codestral-latest", 256_000, 32_000, false, false),
     Row("devstral", 128_000, 32_000, false, false),
-    Row("llama-4", 1_000_000, 16_384, true, false),
-    Row("llama4", 1_000_000, 16_384, true, false),
-    Row("llama-3.2-vision", 131_072, 8_192, true, false),
-    Row("llama3.2-vision", 131_072, 8_192, true, false),
-    Row("llama", 131_072, 8_192, false, false),
-    Row("qwen2.5vl", 128_000, 8_192, true, false),
+    Row("llama-4", 131_072, 16_384, true, false),
+    Row("llama4", 131_072, 16_384, true, false),
+    Row("llama-3.", 131_072, 8_192, false, false),
+    Row("llama3.", 131_072, 8_192, false, false),
+    Row("llama-3", 8_192, 4_096, false, false),
+    Row("llama3", 8_192, 4_096, false, false),
+    Row("llama", 4_096, 2_048, false, false),
+    Row("qwen3-coder", 262_144, 32_768, false, false),
     Row("qwen3-vl", 262_144, 32_768, true, false),
-    Row("qwen", 131_072, 32_768, false, false),
-    Row("phi", 131_072, 8_192, false, false),
+    Row("qwen3", 40_960, 32_768, false, false),
+    Row("phi-4-mini", 131_072, 8_192, false, false),
+    Row("phi4-mini", 131_072, 8_192, false, false),
+    Row("phi", 16_384, 4_096, false, false),
 ];
 
 /// For names that nobody knows.
 const UNKNOWN: Row = Row("", 32_768, 8_192, false, false);
+
+/// Parts of names by which makers say that a model sees, whatever its family does.
+const SEEING: [&str; 4] = ["vision", "-vl", "2.5vl", "llava"];
 
 /// Models of the Anthropic dialect that are told a number of tokens; all later ones are told an effort.
 const BUDGETED: [&str; 8] = [
@@ -130,7 +166,7 @@ pub(crate) fn spec(provider: &str, model: &str) -> Spec {
             id: ModelId::from(format!("{provider}/{model}")),
             name: model.to_owned(),
             window: *window,
-            images: *images,
+            images: *images || SEEING.iter().any(|part| bare.contains(part)),
             audio: bare.contains("-audio"),
             thinks: *thinks,
             price: None,
@@ -152,12 +188,31 @@ mod tests {
             ("anthropic/claude-3-5-haiku", 200_000, true, false),
             ("gpt-4o-mini", 128_000, true, false),
             ("openai/gpt-5.1", 272_000, true, true),
-            ("qwen3:8b", 131_072, false, false),
+            ("gpt-5.2-chat-latest", 128_000, true, false),
+            ("gpt-4-0613", 8_192, false, false),
+            ("o1-preview", 128_000, false, true),
+            ("gemini-2.0-flash", 1_048_576, true, false),
+            ("gemini-2.5-pro", 1_048_576, true, true),
+            ("grok-code-fast-1", 256_000, false, false),
+            ("x-ai/grok-3", 131_072, false, false),
+            ("llama3:8b", 8_192, false, false),
+            ("llama3.2-vision:11b", 131_072, true, false),
+            ("meta-llama/llama-3.2-11b-vision-instruct", 131_072, true, false),
+            ("qwen3:8b", 40_960, false, false),
+            ("qwen2.5vl:7b", 32_768, true, false),
             ("my-own", 32_768, false, false),
         ] {
             let spec = spec("p", name);
             assert_eq!((spec.info.window, spec.info.images, spec.info.thinks), (window, images, thinks), "{name}");
             assert_eq!((spec.info.id.as_str(), spec.wire.as_str()), (&*format!("p/{name}"), name));
+        }
+    }
+
+    #[test]
+    fn no_row_stands_behind_one_that_hides_it() {
+        for (at, row) in ROWS.iter().enumerate() {
+            let before = ROWS[..at].iter().find(|before| row.0.starts_with(before.0));
+            assert!(before.is_none(), "{} hides {}", before.unwrap().0, row.0);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Language models behind `domain::model::Model`, one file each, and the catalogues that sessions choose from.
 //!
 //! Knows nothing of ACP, of actix, or of how tools are carried out: a model hears a request and streams an answer.
-//! `Providers` is the catalogue of real life. A request goes from a dialect (`anthropic`, `openai`) through `answer`,
+//! `Providers` is the catalogue of real life. A request goes from a dialect (`anthropic`, `openai`) by `remote` through `answer`,
 //! which finds the key (`key`), sends (`service`, `http`), reads (`sse`) and tries again (`retry`, `failure`).
 
 mod account;
@@ -18,6 +18,7 @@ mod openai;
 mod outline;
 mod providers;
 mod rehearsal;
+mod remote;
 mod retry;
 mod script;
 mod secret;
@@ -30,7 +31,7 @@ pub use config::{Kind, LocalConfig, ModelConfig, ModelsConfig, PriceConfig, Prov
 pub use http::{Patience, install_crypto};
 pub use key::KeyConfig;
 pub use known::Thinking;
-pub use providers::{ConfigError, Providers};
+pub use providers::{ConfigError, KeySurvey, Providers, Survey};
 pub use rehearsal::Rehearsal;
 pub use retry::RetryPolicy;
 pub use script::{Script, Step};

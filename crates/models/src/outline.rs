@@ -29,6 +29,7 @@ pub(crate) enum Entry<'a> {
 pub(crate) struct Answered<'a> {
     pub(crate) call: &'a CallId,
     pub(crate) text: &'a str,
+    pub(crate) images: &'a [Content],
     pub(crate) failed: bool,
 }
 
@@ -101,9 +102,11 @@ fn add_response<'a>(entries: &mut Vec<Entry<'a>>, parts: &'a [Part], outcomes: &
         Part::Thought(_) | Part::Seal(_) | Part::Text(_) => None,
     });
     let answered = calls.map(|call| match outcomes.get(call) {
-        Some(result) if result.text.is_empty() => Answered { call, text: "(no output)", failed: result.failed },
-        Some(result) => Answered { call, text: &result.text, failed: result.failed },
-        None => Answered { call, text: NO_OUTCOME, failed: true },
+        Some(CallResult { text, images, failed, .. }) => {
+            let is_empty = text.is_empty() && images.is_empty();
+            Answered { call, text: if is_empty { "(no output)" } else { text }, images, failed: *failed }
+        }
+        None => Answered { call, text: NO_OUTCOME, images: &[], failed: true },
     });
     let answered: Vec<Answered> = answered.collect();
     match entries.last_mut() {
@@ -137,8 +140,12 @@ mod tests {
     }
 
     fn results(results: &[(&str, &str)]) -> Arc<Message> {
-        let results =
-            results.iter().map(|(call, text)| CallResult { call: (*call).into(), text: (*text).into(), failed: false });
+        let results = results.iter().map(|(call, text)| CallResult {
+            call: (*call).into(),
+            text: (*text).into(),
+            images: vec![],
+            failed: false,
+        });
         Arc::new(Message::Results { results: results.collect() })
     }
 

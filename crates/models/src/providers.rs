@@ -7,6 +7,7 @@
 mod listing;
 mod offer;
 mod setup;
+mod survey;
 
 use std::sync::Arc;
 
@@ -14,11 +15,13 @@ use domain::model::{Catalogue, Model, ModelError, ModelInfo};
 use domain::{Environment, ModelId};
 
 use self::offer::Offer;
+pub use self::survey::{KeySurvey, Survey};
 use crate::account::Accounts;
 use crate::anthropic::Anthropic;
 use crate::config::{Kind, ModelsConfig};
 use crate::known::Spec;
 use crate::openai::OpenAi;
+use crate::remote::Remote;
 use crate::secret::Secret;
 use crate::service::Service;
 
@@ -78,10 +81,10 @@ impl Providers {
         names
     }
 
-    /// The names of the providers that a key can be stored for.
+    /// The names of the providers that a key can be stored for: all but the servers that are found on this machine.
     pub fn names(&self) -> Vec<String> {
-        let needy = self.offers.iter().filter(|offer| offer.service.needs_key);
-        needy.map(|offer| offer.service.name.clone()).collect()
+        let ours = self.offers.iter().filter(|offer| offer.takes_stored_key());
+        ours.map(|offer| offer.service.name.clone()).collect()
     }
 
     /// Whether some provider can be used with this environment without asking anybody for a key.
@@ -143,7 +146,7 @@ impl Catalogue for Providers {
 
 fn build(spec: Spec, service: Arc<Service>) -> Arc<dyn Model> {
     match service.kind {
-        Kind::Anthropic => Arc::new(Anthropic { spec, service }),
-        Kind::OpenAi => Arc::new(OpenAi { spec, service }),
+        Kind::Anthropic => Arc::new(Remote::<Anthropic>::new(spec, service)),
+        Kind::OpenAi => Arc::new(Remote::<OpenAi>::new(spec, service)),
     }
 }

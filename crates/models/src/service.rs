@@ -12,7 +12,7 @@ use reqwest::{Client, RequestBuilder, Url};
 use serde_json::{Map, Value, json};
 
 use crate::config::Kind;
-use crate::failure::Failure;
+use crate::failure::{Failure, shorten};
 use crate::http::{Http, Patience};
 use crate::key::{Key, Keyring};
 use crate::retry::RetryPolicy;
@@ -94,7 +94,8 @@ impl Service {
     /// The error that the person sees. It names the source of the key and never the key.
     pub(crate) fn error(&self, model: &str, failure: Failure, key: Option<&Key>, tries: u32) -> ModelError {
         let Failure { kind, what, status, detail, advice, again: _ } = failure;
-        let scrub = |text: String| self.scrub(&key.map_or(text.clone(), |key| key.secret.scrub(&text)));
+        // Scrubbed while it is whole: half a key at the end of a shortened text would not be found.
+        let scrub = |text: String| shorten(&self.scrub(&key.map_or(text.clone(), |key| key.secret.scrub(&text))));
         let mut data = Map::new();
         let facts = [
             ("provider", json!(self.name)),
@@ -238,6 +239,17 @@ mod tests {
         let error = service.error("m", failure, line.key(), 1);
         assert_eq!(error.data["key"], "environment variable P_KEY");
         assert!(!format!("{error:?}{line:?}").contains("heim"));
+    }
+
+    #[test]
+    fn a_key_is_scrubbed_also_where_a_long_text_is_cut() {
+        let service = Service::stub(Kind::OpenAi);
+        let key = Key { secret: Secret::new("k".repeat(50)), source: "x".to_owned(), from_environment: true };
+        let message = format!("{}{} is no key", "a".repeat(580), key.secret.expose());
+        let complaint = crate::failure::Complaint { message, ..Default::default() };
+        let error = service.error("m", Failure::of_status(500, &complaint, None), Some(&key), 1);
+        let detail = error.data["detail"].as_str().unwrap();
+        assert_eq!(detail, format!("{}[key] is no key", "a".repeat(580)));
     }
 
     #[test]

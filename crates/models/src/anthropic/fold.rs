@@ -12,7 +12,7 @@ use crate::draft::Draft;
 use crate::failure::Failure;
 
 #[derive(Debug, Default)]
-pub(super) struct AnthropicFold {
+pub(crate) struct AnthropicFold {
     provider: String,
     /// Blocks that are open, by their index.
     open: BTreeMap<u64, Block>,

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::draft::as_object;
 use crate::known::{Spec, Thinking};
 use crate::media::{self, Medium};
-use crate::outline::{Entry, current_loop, outline};
+use crate::outline::{Answered, Entry, current_loop, outline};
 use crate::service::Service;
 
 /// Tokens of an answer where nothing else is known; the API insists on a number.
@@ -55,13 +55,27 @@ fn messages(entry: &Entry<'_>, info: &ModelInfo, provider: &str) -> Vec<Value> {
         Entry::Assistant { parts, results } => {
             let said = json!({ "role": "assistant", "content": response(parts, provider) });
             let heard = results.iter().map(|result| {
-                json!({ "type": "tool_result", "tool_use_id": result.call, "content": result.text,
+                json!({ "type": "tool_result", "tool_use_id": result.call, "content": outcome(result, info),
                     "is_error": result.failed })
             });
             let heard: Vec<Value> = heard.collect();
             if heard.is_empty() { vec![said] } else { vec![said, json!({ "role": "user", "content": heard })] }
         }
     }
+}
+
+/// Plain text wherever there is nothing else, because some servers of this dialect take nothing else. A failure is text
+/// only: the API refuses pictures in one.
+fn outcome(result: &Answered<'_>, info: &ModelInfo) -> Value {
+    if result.images.is_empty() {
+        return json!(result.text);
+    }
+    let text = (!result.text.is_empty()).then(|| json!({ "type": "text", "text": result.text }));
+    let images = result.images.iter().map(|image| match result.failed {
+        true => json!({ "type": "text", "text": image.as_text() }),
+        false => block(image, info),
+    });
+    text.into_iter().chain(images).collect()
 }
 
 /// Outcomes and the user's next words are one message of the user's: roles must alternate.

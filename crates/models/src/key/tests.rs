@@ -80,9 +80,34 @@ async fn a_command_runs_once_in_the_sessions_environment_and_again_when_forgotte
         assert_eq!(found(&keyring, &[("PART", "my")]).await.unwrap().unwrap().0, "my-key");
     }
     assert_eq!(fs::read_to_string(&log).unwrap(), "x\n");
-    assert!(keyring.forget().await && !keyring.forget().await);
-    found(&keyring, &[]).await.unwrap();
+    let mine = environment(&[("PART", "my")]);
+    assert!(keyring.forget(&mine).await && !keyring.forget(&mine).await);
+    found(&keyring, &[("PART", "my")]).await.unwrap();
     assert_eq!(fs::read_to_string(&log).unwrap(), "x\nx\n");
+}
+
+#[tokio::test]
+async fn a_command_that_says_something_else_in_another_environment_is_asked_there() {
+    let keyring = Keyring::new(KeyConfig { command: Some("echo $PART-key".into()), ..KeyConfig::default() }, None);
+    for _ in 0..2 {
+        for part in ["my", "your"] {
+            assert_eq!(found(&keyring, &[("PART", part)]).await.unwrap().unwrap().0, format!("{part}-key"));
+        }
+    }
+    assert!(keyring.forget(&environment(&[("PART", "my")])).await);
+    assert!(!keyring.forget(&environment(&[("PART", "nobody's")])).await);
+    assert!(keyring.forget(&environment(&[("PART", "your")])).await);
+}
+
+#[test]
+fn only_so_many_environments_are_remembered() {
+    let answers = Answers::default();
+    let mine = answers.of(&environment(&[]));
+    for number in 0..1000 {
+        answers.of(&environment(&[("PART", &number.to_string())]));
+        assert!(answers.by_environment.lock().unwrap().len() <= MOST_ENVIRONMENTS);
+    }
+    assert!(Arc::ptr_eq(&mine, &answers.of(&environment(&[]))));
 }
 
 #[tokio::test]

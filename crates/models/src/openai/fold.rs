@@ -12,7 +12,7 @@ use crate::draft::Draft;
 use crate::failure::Failure;
 
 #[derive(Debug, Default)]
-pub(super) struct OpenAiFold {
+pub(crate) struct OpenAiFold {
     provider: String,
     calls: Vec<Fragments>,
     /// The field that thoughts came by, which is the one that they go back to.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::draft::as_object;
 use crate::known::Spec;
 use crate::media::{self, Medium};
-use crate::outline::{Entry, current_loop, outline};
+use crate::outline::{Answered, Entry, current_loop, outline};
 use crate::service::Service;
 
 pub(super) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
@@ -18,21 +18,27 @@ pub(super) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Va
         messages.push(json!({ "role": "system", "content": request.system }));
     }
     let past = entries.len() - current_loop(&entries).len();
+    // An outcome is text in this dialect; its pictures follow in the user's next message, or in one of their own.
+    let mut pictures: Vec<&Content> = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
         match entry {
-            Entry::User(content) => messages.push(json!({ "role": "user", "content": user(content, &spec.info) })),
+            Entry::User(content) => {
+                let content: Vec<&Content> = pictures.drain(..).chain(content.iter().copied()).collect();
+                messages.push(json!({ "role": "user", "content": user(&content, &spec.info) }));
+            }
             Entry::Assistant { parts, results } => {
+                show(&mut pictures, &mut messages, &spec.info);
                 // Reasoning belongs to the loop that it began in; some servers refuse or ignore that of earlier turns.
                 let provider = (at >= past).then_some(service.name.as_str());
                 messages.push(response(parts, provider));
-                messages.extend(
-                    results
-                        .iter()
-                        .map(|result| json!({ "role": "tool", "tool_call_id": result.call, "content": result.text })),
-                );
+                for result in results {
+                    let content = outcome(result, &spec.info, &mut pictures);
+                    messages.push(json!({ "role": "tool", "tool_call_id": result.call, "content": content }));
+                }
             }
         }
     }
+    show(&mut pictures, &mut messages, &spec.info);
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(spec.wire));
     body.insert("stream".to_owned(), json!(true));
@@ -53,6 +59,31 @@ pub(super) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Va
         body.insert("reasoning_effort".to_owned(), json!(effort));
     }
     Value::Object(body)
+}
+
+/// The text of an outcome. Pictures that the model can take are put aside, others become markers.
+fn outcome<'a>(result: &Answered<'a>, info: &ModelInfo, pictures: &mut Vec<&'a Content>) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    if !result.text.is_empty() {
+        texts.push(result.text.to_owned());
+    }
+    for image in result.images {
+        match media::sort(image, info) {
+            Medium::Text(marker) => texts.push(marker),
+            Medium::Image { .. } | Medium::Pdf { .. } | Medium::Audio { .. } => {
+                texts.push(format!("{} follows", image.as_text()));
+                pictures.push(image);
+            }
+        }
+    }
+    texts.join("\n")
+}
+
+fn show(pictures: &mut Vec<&Content>, messages: &mut Vec<Value>, info: &ModelInfo) {
+    if !pictures.is_empty() {
+        messages.push(json!({ "role": "user", "content": user(pictures, info) }));
+        pictures.clear();
+    }
 }
 
 /// Plain text wherever there is nothing else, because small servers take nothing else.
@@ -125,7 +156,7 @@ fn response(parts: &[&Part], provider: Option<&str>) -> Value {
 fn effort(model: &str, level: ThoughtLevel) -> Option<&'static str> {
     let bare = model.rsplit('/').next().unwrap_or(model);
     match level {
-        ThoughtLevel::Off if bare.starts_with("gpt-5.") || bare.starts_with("gpt-6") => Some("none"),
+        ThoughtLevel::Off if bare.starts_with("gpt-5.") => Some("none"),
         ThoughtLevel::Off if bare.starts_with("gpt-5") => Some("minimal"),
         ThoughtLevel::Off if ["o1", "o3", "o4", "gpt-oss"].iter().any(|name| bare.starts_with(name)) => Some("low"),
         ThoughtLevel::Off => None,

@@ -63,6 +63,17 @@ impl Offer {
         Self { service, list_path, role, named, discovers, lists: Mutex::default() }
     }
 
+    /// Whether a person may entrust us with a key for it. A provider that is configured without one may need one all the
+    /// same.
+    pub(super) fn takes_stored_key(&self) -> bool {
+        self.role != Role::Local
+    }
+
+    /// Whether it is a server on this machine that nobody has configured.
+    pub(super) fn is_local(&self) -> bool {
+        self.role == Role::Local
+    }
+
     /// Whether a session with this environment could ask one of its models now.
     pub(super) fn is_ready(&self, environment: &Environment) -> bool {
         match self.role {

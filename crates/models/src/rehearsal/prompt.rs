@@ -2,8 +2,6 @@
 //!
 //! Pure. Editors send "read @main.rs" as a text and a link; here it becomes one sentence again.
 
-use std::borrow::Cow;
-
 use domain::{Content, Payload};
 
 use super::directions::{Direction, Understanding, understand};
@@ -57,29 +55,10 @@ fn uri_of(payload: &Payload) -> Option<&str> {
     }
 }
 
-/// The path of a `file:` address, without the line numbers that editors put behind `#`.
-fn file_path(uri: &str) -> Option<Cow<'_, str>> {
-    let path = uri.strip_prefix("file://")?;
-    let path = path.strip_prefix("localhost").unwrap_or(path);
-    let path = path.split(['#', '?']).next().filter(|path| path.starts_with('/') && path.len() > 1)?;
-    let path = if path.contains('%') { Cow::Owned(percent_decoded(path)?) } else { Cow::Borrowed(path) };
+/// The path of a `file:` address, as far as it can stand in a sentence.
+fn file_path(uri: &str) -> Option<String> {
+    let path = domain::link::file_path(uri)?.into_os_string().into_string().ok()?;
     (!path.contains(['`', '\n'])).then_some(path)
-}
-
-fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        if *first == b'%' {
-            let digits = std::str::from_utf8(after.get(..2)?).ok()?;
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = &after[2..];
-        } else {
-            bytes.push(*first);
-            rest = after;
-        }
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
@@ -94,6 +73,7 @@ mod tests {
             title: None,
             description: None,
             size: None,
+            path: None,
         }
         .into()
     }
@@ -114,15 +94,5 @@ mod tests {
     fn an_attached_file_does_not_disturb_a_direction_that_stands_alone() {
         let blocks = [link("file:///w/open.rs"), Content::text("read a.txt")];
         assert_eq!(understand_blocks(&blocks).directions, [read("a.txt")]);
-    }
-
-    #[test]
-    fn addresses_that_are_no_files_are_not_taken_for_paths() {
-        for uri in
-            ["https://example.org/a.txt", "file://", "file:///", "file:///%zz", "file:///%f", "file://host/a", ""]
-        {
-            assert_eq!(file_path(uri), None, "{uri}");
-        }
-        assert_eq!(file_path("file:///%C3%BC.txt?x").as_deref(), Some("/ü.txt"));
     }
 }

@@ -68,7 +68,7 @@ impl<'a> Stage<'a> {
                 assert!(self.tools.split(' ').any(|offered| offered == tool), "{tool} is not offered");
                 let outcome = (self.outcome)(tool, input);
                 let failed = outcome.verdict != domain::tool::OutcomeKind::Completed;
-                results.push(CallResult { call: id.clone(), text: outcome.text, failed });
+                results.push(CallResult { call: id.clone(), text: outcome.text, images: vec![], failed });
             }
         }
         self.messages.push(Arc::new(Message::Assistant { id: MessageId::new(), parts }));
@@ -306,6 +306,7 @@ async fn attachments_are_named() {
         title: None,
         description: None,
         size: None,
+        path: None,
     };
     let blob = Payload::BlobResource { uri: "file:///w/b.bin".to_owned(), mime: None, blob: "AAAA".to_owned() };
     let text = Payload::TextResource { uri: "file:///w/c.txt".to_owned(), mime: None, text: "secret".to_owned() };

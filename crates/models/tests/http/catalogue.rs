@@ -10,9 +10,9 @@ use domain::Environment;
 use domain::model::Catalogue;
 use serde_json::{Value, json};
 
-use crate::dialogue::Answer;
-use crate::server::{Act, Reply, Server};
 use crate::stage::{KEY, ask_with, config, environment, providers, request, user};
+use testkit::dialogue::Answer;
+use testkit::provider::{Act, Reply, Server};
 
 fn ids(providers: &Providers, environment: &Environment) -> Vec<String> {
     providers.list(environment).into_iter().map(|info| info.id.to_string()).collect()
@@ -55,8 +55,7 @@ async fn a_key_in_the_environment_chooses_its_provider_at_the_address_beside_it(
         let server = Server::with(move |seen, _| match seen.method.as_str() {
             "GET" => Reply::json(200, &models(&["claude-haiku-4-5", "gpt-4.1", "whisper-1"])),
             _ => Reply::stream(&[&Answer::text("hi").sse(kind)]),
-        })
-        .await;
+        });
         let providers = providers(&nothing_local());
         let base = if kind == Kind::OpenAi { format!("{}/v1/", server.address) } else { server.address.clone() };
         let environment = environment(&[(variable, KEY), (address, &base)]);
@@ -90,8 +89,8 @@ async fn a_key_in_the_environment_chooses_its_provider_at_the_address_beside_it(
 
 #[tokio::test]
 async fn a_server_on_this_machine_is_used_while_it_answers() {
-    let ollama = Server::script(vec![Reply::json(200, &models(&["qwen3:8b", "nomic-embed-text"]))]).await;
-    let webpage = Server::script(vec![Reply::new(200, &[("content-type", "text/html")], "<html></html>")]).await;
+    let ollama = Server::script(vec![Reply::json(200, &models(&["qwen3:8b", "nomic-embed-text"]))]);
+    let webpage = Server::script(vec![Reply::new(200, &[("content-type", "text/html")], "<html></html>")]);
     let config = ModelsConfig {
         local: LocalConfig { probe: true, ollama: ollama.address.clone(), llama_cpp: webpage.address.clone() },
         ..ModelsConfig::default()
@@ -108,7 +107,7 @@ async fn a_server_on_this_machine_is_used_while_it_answers() {
 
 #[tokio::test]
 async fn a_server_that_hangs_is_in_nobodys_way() {
-    let server = Server::script(vec![Reply(vec![Act::UntilClosed])]).await;
+    let server = Server::script(vec![Reply(vec![Act::UntilClosed])]);
     let mut config = config(Kind::OpenAi, &server.address);
     config.local = LocalConfig { probe: true, ollama: server.address.clone(), llama_cpp: server.address.clone() };
     let providers = providers(&config);
@@ -130,7 +129,7 @@ fn outside_of_a_runtime_nothing_is_asked_and_nothing_breaks() {
 
 #[tokio::test]
 async fn configured_models_are_offered_as_configured_and_others_beside_them_on_demand() {
-    let server = Server::script(vec![Reply::json(200, &models(&["own", "other"]))]).await;
+    let server = Server::script(vec![Reply::json(200, &models(&["own", "other"]))]);
     let mut config = config(Kind::OpenAi, &server.address);
     let provider = config.providers.get_mut("fake").unwrap();
     let own = ModelConfig { id: "own".into(), name: Some("My own".into()), window: Some(4096), ..Default::default() };
@@ -159,7 +158,7 @@ async fn a_model_is_found_by_provider_and_name_whether_or_not_a_list_has_it() {
 
 #[tokio::test]
 async fn a_configured_provider_takes_the_place_of_the_well_known_one() {
-    let server = Server::script(vec![Reply::json(200, &models(&["mine"]))]).await;
+    let server = Server::script(vec![Reply::json(200, &models(&["mine"]))]);
     let mut config = nothing_local();
     config.providers.insert("openai".into(), ProviderConfig::new(Kind::OpenAi, &server.address));
     let providers = providers(&config);
@@ -203,8 +202,7 @@ async fn a_key_can_be_checked_before_it_is_stored() {
     let server = Server::with(|seen, _| match seen.header("x-api-key") {
         "good" => Reply::json(200, &models(&["claude-a", "claude-b"])),
         _ => Reply::json(401, &json!({ "error": { "type": "authentication_error", "message": "invalid x-api-key" } })),
-    })
-    .await;
+    });
     let providers = providers(&config(Kind::Anthropic, &server.address));
     assert_eq!(providers.check("fake", &Secret::new("good")).await, Ok(2));
     let error = providers.check("fake", &Secret::new("bad-key")).await.unwrap_err();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use acpd_models::{DeviceError, DeviceFlow, DevicePoll, Secret};
 use serde_json::{Value, json};
 
-use crate::server::{Reply, Server};
+use testkit::provider::{Reply, Server};
 
 fn started() -> Value {
     json!({ "device_code": "dev-secret", "user_code": "AB-12", "verification_uri": "https://example.com/device",
@@ -13,12 +13,11 @@ fn started() -> Value {
 }
 
 /// The flow against a server that begins it and then gives these answers to polls.
-async fn flow(polls: Vec<Reply>) -> (Server, DeviceFlow) {
+fn flow(polls: Vec<Reply>) -> (Server, DeviceFlow) {
     let server = Server::with(move |seen, at| match seen.path.as_str() {
         "/device" => Reply::json(200, &started()),
         _ => polls[(at - 1).min(polls.len() - 1)].clone(),
-    })
-    .await;
+    });
     let url = |path: &str| format!("{}{path}", server.address);
     let flow = DeviceFlow::new(&url("/device"), &url("/token"), "client & co", "read:user");
     (server, flow)
@@ -32,7 +31,7 @@ fn error(name: &str) -> Reply {
 async fn a_flow_is_pending_until_there_is_a_token() {
     let token = Reply::json(200, &json!({ "access_token": "gho_secret", "token_type": "bearer" }));
     let slow = Reply::json(200, &json!({ "error": "slow_down", "interval": 0 }));
-    let (server, flow) = flow(vec![error("authorization_pending"), slow, Reply::new(502, &[], ""), token]).await;
+    let (server, flow) = flow(vec![error("authorization_pending"), slow, Reply::new(502, &[], ""), token]);
     let grant = flow.start().await.unwrap();
     assert_eq!((grant.verification_uri.as_str(), grant.user_code.as_str()), ("https://example.com/device", "AB-12"));
     assert_eq!((grant.interval, grant.expires_in), (Duration::ZERO, Duration::from_secs(900)));
@@ -57,7 +56,7 @@ async fn each_answer_to_a_poll_is_understood() {
         (error("access_denied"), DevicePoll::Denied),
         (Reply::json(400, &json!({ "error": "expired_token" })), DevicePoll::Expired),
     ] {
-        let (_server, flow) = flow(vec![reply]).await;
+        let (_server, flow) = flow(vec![reply]);
         let grant = flow.start().await.unwrap();
         assert_eq!(flow.poll(&grant).await, Ok(expected));
     }
@@ -66,7 +65,7 @@ async fn each_answer_to_a_poll_is_understood() {
 #[tokio::test]
 async fn a_denial_and_an_expired_code_end_the_flow() {
     for (name, expected) in [("access_denied", DeviceError::Denied), ("expired_token", DeviceError::Expired)] {
-        let (_server, flow) = flow(vec![error("authorization_pending"), error(name)]).await;
+        let (_server, flow) = flow(vec![error("authorization_pending"), error(name)]);
         let grant = flow.start().await.unwrap();
         assert_eq!(flow.complete(&grant).await, Err(expected));
     }
@@ -74,7 +73,7 @@ async fn a_denial_and_an_expired_code_end_the_flow() {
 
 #[tokio::test]
 async fn what_is_no_flow_is_told_with_the_servers_words() {
-    let server = Server::script(vec![Reply::json(404, &json!({ "error": "Not Found" }))]).await;
+    let server = Server::script(vec![Reply::json(404, &json!({ "error": "Not Found" }))]);
     let flow = DeviceFlow::new(&server.address, &server.address, "c", "");
     assert_eq!(flow.start().await.unwrap_err().to_string(), "127.0.0.1 refused the request: Not Found");
     let flow = DeviceFlow::new("ftp://x", "ftp://x", "c", "");

@@ -7,9 +7,9 @@ use domain::StopReason;
 use domain::model::{Delta, Model};
 use serde_json::{Value, json};
 
-use crate::dialogue::{Answer, Beat, without_seals};
-use crate::server::{Act, Reply, Server};
 use crate::stage::{BOTH, KEY, ask, ask_with, config, model, model_of, recorded, request, user};
+use testkit::dialogue::{Answer, Beat, without_seals};
+use testkit::provider::{Act, Reply, Server};
 
 #[tokio::test]
 async fn the_same_conversation_through_both_dialects_gives_the_same_deltas() {
@@ -21,7 +21,7 @@ async fn the_same_conversation_through_both_dialects_gives_the_same_deltas() {
     let mut transcripts = Vec::new();
     for kind in BOTH {
         let replies = script.iter().map(|answer| Reply::stream(&[&answer.sse(kind)])).collect();
-        let server = Server::script(replies).await;
+        let server = Server::script(replies);
         let model = model(kind, &server);
         let mut messages = vec![user("Change the letter.")];
         let mut transcript = Vec::new();
@@ -86,7 +86,7 @@ async fn where_the_pieces_of_a_stream_are_cut_does_not_matter() {
         let answer = Answer::small();
         let bytes = answer.sse(kind);
         let replies = (0..=bytes.len()).map(|at| Reply::stream(&[&bytes[..at], &bytes[at..]]));
-        let server = Server::script(replies.collect()).await;
+        let server = Server::script(replies.collect());
         let model = impatient(kind, &server);
         for at in 0..=bytes.len() {
             let (deltas, error) = ask(&*model).await;
@@ -105,7 +105,7 @@ async fn a_stream_that_breaks_anywhere_is_told_from_a_whole_one() {
         // A connection that is simply closed. Unframed, it looks like a proper end to HTTP, so every byte is tried; framed,
         // HTTP itself tells, and a few will do.
         for (cut, step) in [(Reply::unframed as fn(&[u8]) -> Reply, 1), (|bytes| Reply::begun(&[bytes]), 13)] {
-            let (server, queue) = Server::queue().await;
+            let (server, queue) = Server::queue();
             let model = impatient(kind, &server);
             for at in (0..bytes.len()).step_by(step) {
                 *queue.lock().unwrap() = [cut(&bytes[..at]), Reply::stream(&[&bytes])].into();
@@ -145,9 +145,9 @@ async fn odd_streams_are_understood() {
         ("empty choices", format!("data: {{\"choices\":[]}}\n\ndata: {}\n\ndata: {stop}\n\n", text("hi"))),
         ("events after the end", format!("data: {}\n\ndata: [DONE]\n\ndata: {}\n\n", text("hi"), text("late"))),
     ] {
-        let server = Server::script(vec![Reply::stream(&[stream.as_bytes()])]).await;
+        let server = Server::script(vec![Reply::stream(&[stream.as_bytes()])]);
         assert_eq!(ask(&*model(Kind::OpenAi, &server)).await, (expected.to_vec(), None), "{name}");
-        let server = Server::script(vec![Reply::unframed(stream.as_bytes())]).await;
+        let server = Server::script(vec![Reply::unframed(stream.as_bytes())]);
         assert_eq!(ask(&*model(Kind::OpenAi, &server)).await, (expected.to_vec(), None), "{name}, unframed");
     }
 }
@@ -155,7 +155,7 @@ async fn odd_streams_are_understood() {
 #[tokio::test]
 async fn a_server_that_does_not_stream_is_understood() {
     let whole = json!({ "choices": [{ "message": { "content": "hi" }, "finish_reason": "stop" }] });
-    let server = Server::script(vec![Reply::json(200, &whole)]).await;
+    let server = Server::script(vec![Reply::json(200, &whole)]);
     let expected = vec![Delta::Text("hi".into()), Delta::Stopped(StopReason::EndTurn)];
     assert_eq!(ask(&*model(Kind::OpenAi, &server)).await, (expected, None));
 }
@@ -164,7 +164,7 @@ async fn a_server_that_does_not_stream_is_understood() {
 async fn a_stream_that_is_never_closed_ends_with_its_last_event() {
     for kind in BOTH {
         let answer = Answer::text("hi");
-        let server = Server::script(vec![Reply::begun(&[&answer.sse(kind)]).then(Act::UntilClosed)]).await;
+        let server = Server::script(vec![Reply::begun(&[&answer.sse(kind)]).then(Act::UntilClosed)]);
         assert_eq!(ask(&*model(kind, &server)).await, (answer.deltas(), None));
     }
 }

@@ -8,17 +8,16 @@ use acpd_models::{Accounts, KeyConfig, Kind, Providers, Rehearsal, Secret};
 use domain::model::Catalogue;
 use domain::turn::FailureKind;
 
-use crate::dialogue::Answer;
-use crate::server::{Reply, Server};
 use crate::stage::{ask, ask_with, config, environment, model_of, request, user};
+use testkit::dialogue::Answer;
+use testkit::provider::{Reply, Server};
 
 #[tokio::test]
 async fn a_commands_key_that_has_run_out_is_fetched_anew_once() {
     let server = Server::with(|seen, _| match seen.header("authorization") {
         "Bearer key-2" => Reply::stream(&[&Answer::text("hi").sse(Kind::OpenAi)]),
         _ => Reply::new(401, &[], "{}"),
-    })
-    .await;
+    });
     let folder = tempfile::tempdir().unwrap();
     let count = folder.path().join("count");
     let command = format!("echo x >> {0}; echo key-$(wc -l < {0} | tr -d ' ')", count.display());
@@ -36,7 +35,7 @@ async fn a_commands_key_that_has_run_out_is_fetched_anew_once() {
 
 #[tokio::test]
 async fn a_key_file_that_others_may_read_is_refused_before_anything_is_sent() {
-    let server = Server::script(vec![Reply::stream(&[&Answer::text("hi").sse(Kind::Anthropic)])]).await;
+    let server = Server::script(vec![Reply::stream(&[&Answer::text("hi").sse(Kind::Anthropic)])]);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");
     fs::write(&file, "from-file").unwrap();
@@ -53,7 +52,7 @@ async fn a_key_file_that_others_may_read_is_refused_before_anything_is_sent() {
 
 #[tokio::test]
 async fn a_stored_key_serves_until_it_is_forgotten() {
-    let server = Server::script(vec![Reply::stream(&[&Answer::text("hi").sse(Kind::OpenAi)])]).await;
+    let server = Server::script(vec![Reply::stream(&[&Answer::text("hi").sse(Kind::OpenAi)])]);
     let home = tempfile::tempdir().unwrap();
     let accounts = Accounts::new(home.path().join("accounts"));
     let config = config(Kind::OpenAi, &server.address);
@@ -75,7 +74,7 @@ async fn a_stored_key_serves_until_it_is_forgotten() {
 #[tokio::test]
 async fn configured_headers_are_sent_and_have_the_last_word() {
     let echo = Reply::new(400, &[], "no use for Token abc-long-secret");
-    let server = Server::script(vec![Reply::stream(&[&Answer::text("hi").sse(Kind::OpenAi)]), echo]).await;
+    let server = Server::script(vec![Reply::stream(&[&Answer::text("hi").sse(Kind::OpenAi)]), echo]);
     let mut config = config(Kind::OpenAi, &server.address);
     let provider = config.providers.get_mut("fake").unwrap();
     provider.headers = [("X-Title", "acpd"), ("Authorization", "Token abc-long-secret")]

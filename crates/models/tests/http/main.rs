@@ -7,8 +7,6 @@
 mod catalogue;
 mod device;
 mod dialects;
-mod dialogue;
 mod keys;
-mod server;
 mod stage;
 mod trouble;

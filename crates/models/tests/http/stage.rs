@@ -12,7 +12,7 @@ use domain::{CallId, Content, Environment, MessageId, ModelId, ThoughtLevel};
 use futures_util::StreamExt;
 use serde_json::json;
 
-use crate::server::Server;
+use testkit::provider::Server;
 
 /// The key of every test. It must not turn up in any error.
 pub(crate) const KEY: &str = "sk-test-0123456789";
@@ -109,7 +109,7 @@ pub(crate) fn recorded(deltas: &[Delta], outcome: impl Fn(&str) -> String) -> Ve
             (Delta::Seal(seal), _) => parts.push(Part::Seal(seal.clone())),
             (Delta::Call { tool, input }, _) => {
                 let id = CallId::new();
-                results.push(CallResult { call: id.clone(), text: outcome(tool), failed: false });
+                results.push(CallResult { call: id.clone(), text: outcome(tool), images: vec![], failed: false });
                 parts.push(Part::Call { id, tool: tool.clone(), input: input.clone() });
             }
             (Delta::Usage(_) | Delta::Notice(_) | Delta::Stopped(_), _) => {}

@@ -27,6 +27,7 @@ fn results(results: &[(&str, &str, bool)]) -> Message {
     let result = |(call, text, failed): &(&str, &str, bool)| CallResult {
         call: (*call).into(),
         text: (*text).to_owned(),
+        images: vec![],
         failed: *failed,
     };
     Message::Results { results: results.iter().map(result).collect() }
@@ -261,4 +262,66 @@ fn a_model_that_was_guessed_wrongly_is_asked_the_other_way() {
     let mut body = json!({ "output_config": { "effort": "low" } });
     assert!(concede(&mut body, "This model does not support the effort parameter."));
     assert!(!concede(&mut body, "max_tokens: too large"));
+}
+
+#[test]
+fn pictures_of_outcomes_go_along_with_them_or_become_markers() {
+    let picture = |data: &str, mime: &str| Payload::Image { data: data.into(), mime: mime.into(), uri: None }.into();
+    let images = vec![picture("iVBORw0KGgoAA", "image/png"), picture("PHN2Zz4", "image/svg+xml")];
+    let shown = CallResult { call: "1".into(), text: "An image.".to_owned(), images, failed: false };
+    let request = request(vec![
+        user(vec![Content::text("a")]),
+        agent(vec![call("1", "read_file", json!({})), call("2", "read_file", json!({}))]),
+        Message::Results {
+            results: vec![
+                shown.clone(),
+                CallResult { images: vec![], text: String::new(), call: "2".into(), ..shown.clone() },
+            ],
+        },
+    ]);
+    let outcomes = |model: &str| built(model, &request)["messages"][2]["content"].clone();
+    check(
+        &outcomes("claude-sonnet-4-5"),
+        expect![[r#"
+        [
+          {
+            "type": "tool_result",
+            "tool_use_id": "1",
+            "content": [
+              {
+                "type": "text",
+                "text": "An image."
+              },
+              {
+                "type": "image",
+                "source": {
+                  "type": "base64",
+                  "media_type": "image/png",
+                  "data": "iVBORw0KGgoAA"
+                }
+              },
+              {
+                "type": "text",
+                "text": "[image: image/svg+xml]"
+              }
+            ],
+            "is_error": false
+          },
+          {
+            "type": "tool_result",
+            "tool_use_id": "2",
+            "content": "(no output)",
+            "is_error": false,
+            "cache_control": {
+              "type": "ephemeral"
+            }
+          }
+        ]"#]],
+    );
+    let text_only = outcomes("claude-2.1");
+    let failed = Message::Results { results: vec![CallResult { failed: true, ..shown }] };
+    let failed = super::tests::request(vec![agent(vec![call("1", "read_file", json!({}))]), failed]);
+    assert_eq!(built("claude-sonnet-4-5", &failed)["messages"][2]["content"][0]["content"][1]["type"], "text");
+    assert_eq!(text_only[0]["content"][1]["text"], "[image: image/png]");
+    assert_eq!(text_only[1]["content"], "(no output)");
 }

@@ -24,7 +24,9 @@ fn call(id: &str, tool: &str, input: Value) -> Part {
 }
 
 fn result(call: &str, text: &str) -> Message {
-    Message::Results { results: vec![CallResult { call: call.into(), text: text.to_owned(), failed: false }] }
+    Message::Results {
+        results: vec![CallResult { call: call.into(), text: text.to_owned(), images: vec![], failed: false }],
+    }
 }
 
 fn request(messages: Vec<Message>) -> ModelRequest {
@@ -187,4 +189,103 @@ fn what_a_server_does_not_know_is_left_out() {
     assert!(concede(&mut body, "stream_options: extra fields not permitted"));
     assert_eq!(body, json!({}));
     assert!(!concede(&mut body, "anything else"));
+}
+
+#[test]
+fn pictures_of_outcomes_follow_in_a_message_of_the_users_or_become_markers() {
+    let picture = |data: &str| Payload::Image { data: data.into(), mime: "image/png".into(), uri: None }.into();
+    let shown = |call: &str, text: &str| {
+        let images = vec![picture("iVBORw0KGgoAA")];
+        Message::Results { results: vec![CallResult { call: call.into(), text: text.into(), images, failed: false }] }
+    };
+    let request = request(vec![
+        user(vec![Content::text("a")]),
+        agent(vec![call("1", "read_file", json!({}))]),
+        shown("1", "An image."),
+        agent(vec![call("2", "read_file", json!({}))]),
+        shown("2", ""),
+        user(vec![Content::text("b")]),
+    ]);
+    check(
+        &built("gpt-4o", &request)["messages"],
+        expect![[r#"
+        [
+          {
+            "role": "system",
+            "content": "Be brief."
+          },
+          {
+            "role": "user",
+            "content": "a"
+          },
+          {
+            "role": "assistant",
+            "content": null,
+            "tool_calls": [
+              {
+                "id": "1",
+                "type": "function",
+                "function": {
+                  "name": "read_file",
+                  "arguments": "{}"
+                }
+              }
+            ]
+          },
+          {
+            "role": "tool",
+            "tool_call_id": "1",
+            "content": "An image.\n[image: image/png] follows"
+          },
+          {
+            "role": "user",
+            "content": [
+              {
+                "type": "image_url",
+                "image_url": {
+                  "url": "data:image/png;base64,iVBORw0KGgoAA"
+                }
+              }
+            ]
+          },
+          {
+            "role": "assistant",
+            "content": null,
+            "tool_calls": [
+              {
+                "id": "2",
+                "type": "function",
+                "function": {
+                  "name": "read_file",
+                  "arguments": "{}"
+                }
+              }
+            ]
+          },
+          {
+            "role": "tool",
+            "tool_call_id": "2",
+            "content": "[image: image/png] follows"
+          },
+          {
+            "role": "user",
+            "content": [
+              {
+                "type": "image_url",
+                "image_url": {
+                  "url": "data:image/png;base64,iVBORw0KGgoAA"
+                }
+              },
+              {
+                "type": "text",
+                "text": "b"
+              }
+            ]
+          }
+        ]"#]],
+    );
+    let text_only = built("gpt-3.5", &request)["messages"].clone();
+    assert_eq!(text_only[3]["content"], "An image.\n[image: image/png]");
+    assert_eq!(text_only[5]["content"], "[image: image/png]");
+    assert_eq!((text_only[6]["content"].as_str(), text_only.as_array().unwrap().len()), (Some("b"), 7));
 }

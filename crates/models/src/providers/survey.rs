@@ -1,0 +1,65 @@
+//! How every provider fares, for the person who checks an installation: where its key comes from, and whether it answers.
+//!
+//! Asks each provider for its models, as a session would. Says where a key comes from and never the key.
+
+use std::time::Duration;
+
+use domain::Environment;
+use futures_util::future::join_all;
+
+use super::offer::Offer;
+use super::{Providers, listing};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Survey {
+    pub provider: String,
+    pub address: String,
+    pub key: KeySurvey,
+    /// How many models it offers, or why that is not known. None if it was not asked, for want of a key.
+    pub models: Option<Result<usize, String>>,
+    /// A server on this machine that need not be there.
+    pub local: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeySurvey {
+    NotNeeded,
+    /// With the place where it was found.
+    Found(String),
+    /// With the places that were looked at.
+    Missing(String),
+    Broken(String),
+}
+
+impl Providers {
+    /// All at once, and none for longer than `deadline`.
+    pub async fn survey(&self, environment: &Environment, deadline: Duration) -> Vec<Survey> {
+        join_all(self.offers.iter().map(|offer| survey(offer, environment, deadline))).await
+    }
+}
+
+async fn survey(offer: &Offer, environment: &Environment, deadline: Duration) -> Survey {
+    let service = &offer.service;
+    let asked = tokio::time::timeout(deadline, async {
+        let key = match service.keys.find(environment).await {
+            Ok(Some(key)) => KeySurvey::Found(key.source),
+            Ok(None) if service.needs_key => KeySurvey::Missing(service.keys.places()),
+            Ok(None) => KeySurvey::NotNeeded,
+            Err(error) => KeySurvey::Broken(error.to_string()),
+        };
+        let models = match key {
+            KeySurvey::Found(_) | KeySurvey::NotNeeded => {
+                let listed = listing::fetch(service, &offer.list_path, environment).await;
+                Some(listed.map(|models| models.len()).map_err(|error| error.message))
+            }
+            KeySurvey::Missing(_) | KeySurvey::Broken(_) => None,
+        };
+        (key, models)
+    });
+    let (key, models) = asked.await.unwrap_or_else(|_| {
+        let why = format!("{}: no answer within {} seconds", service.name, deadline.as_secs());
+        (KeySurvey::NotNeeded, Some(Err(why)))
+    });
+    let address = service.address.of(environment);
+    Survey { provider: service.name.clone(), address, key, models, local: offer.is_local() }
+}
