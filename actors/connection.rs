@@ -9,38 +9,41 @@ mod calls;
 mod configuring;
 mod goodbye;
 mod helping;
+mod importing;
 mod inlet;
 mod opening;
 pub(crate) mod outbox;
 mod places;
+mod reopening;
+mod requests;
 mod steering;
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
-use actix::{Actor, ActorContext, AsyncContext, Context, Handler, Message, StreamHandler};
+use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, StreamHandler, WrapFuture};
 use domain::card::ConnectionCard;
 use domain::{ClientInfo, ConnectionId, Environment, Millis, QuestionId, SessionId, TurnId};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{oneshot, watch};
 use wire::from_acp::{self, Answer as Told};
-use wire::rpc::{self, Incoming, Pending};
+use wire::rpc::{self, Heading, Incoming, Pending};
 use wire::to_client::Answered;
 use wire::{Abilities, Id, Notice, RpcError};
 
-use attachment::{Attachment, Sight};
+use attachment::{Announced, Attachment, Sight};
+use importing::Importing;
 use inlet::{Inflow, inflow};
 use outbox::Outbox;
+use requests::{OPEN_REQUESTS, Requests};
 
 use crate::directory::{Arrive, Depart};
 use crate::house::House;
 use crate::mail::{Obituary, tell};
-use crate::session;
-
-/// Requests of one client that may be unanswered at a time.
-const OPEN_REQUESTS: usize = 1024;
+use crate::{session, spans};
 
 /// How a client came to us.
 #[derive(Clone, Debug)]
@@ -65,14 +68,17 @@ pub(crate) struct Connection {
     attachments: HashMap<SessionId, Attachment>,
     /// How many attaches there have been.
     attaches: u64,
-    /// Sessions that are being opened.
-    opening: usize,
+    /// Held once for each session that is being opened, and once here.
+    opening: Rc<()>,
     /// Prompts that are not answered yet, by the turn they started.
     prompts: HashMap<TurnId, PendingPrompt>,
+    /// Prompts whose session is being opened again.
+    reopening: Vec<(Id, SessionId)>,
+    /// A log that comes in parts.
+    importing: Option<Importing>,
     /// What we have asked of this client and it has not answered.
     asked: Pending<Asked>,
-    /// Requests that have not been answered.
-    unanswered: usize,
+    requests: Requests,
     /// The client sends nothing more; the connection ends when all is answered.
     half_closed: bool,
     card: watch::Sender<ConnectionCard>,
@@ -90,8 +96,8 @@ enum Asked {
     Permission(SessionId, QuestionId),
     /// For a tool, which waits at the other end.
     Help(oneshot::Sender<Answered>),
-    /// To open a page; what the client says to that changes nothing.
-    Page,
+    /// To open a page for a request of the client's; what it says to that changes nothing.
+    Page(Id),
 }
 
 struct PendingPrompt {
@@ -106,15 +112,17 @@ impl Connection {
         W: AsyncWrite + Unpin + 'static,
     {
         let id = ConnectionId::new();
+        let span = spans::connection(&id);
         let framing = Arc::new(OnceLock::new());
         let myself = ctx.address().downgrade();
-        let outbox = Outbox::open(writer, framing.clone(), move || {
+        let outbox = Outbox::open(writer, framing.clone(), span.clone(), move || {
             if let Some(myself) = myself.upgrade() {
                 tell(&myself, HangUp);
             }
         });
-        let settings = &house.ports().settings;
-        ctx.add_stream(inflow(reader, settings.frame_limit, outbox.gate(settings.outbox_limit), framing));
+        let ports = house.ports();
+        let settings = &ports.settings;
+        ctx.add_stream(inflow(reader, settings.frame_limit, outbox.gate(settings.outbox_limit), framing, span.clone()));
         let card = watch::Sender::new(ConnectionCard {
             id: id.clone(),
             client: ClientInfo::default(),
@@ -124,16 +132,14 @@ impl Connection {
             sessions: Vec::new(),
             outbox: 0,
         });
-        let directory = house.directory();
-        tell(&directory, Arrive { id: id.clone(), card: card.subscribe(), queued: outbox.queued() });
         let obituary = {
-            let id = id.clone();
+            let (id, house) = (id.clone(), house.clone());
             Obituary::new(move |_| {
-                tell(&directory, Depart(id));
+                tell(&house.directory(), Depart(id));
             })
         };
         Self {
-            span: tracing::info_span!(parent: None, "connection", %id),
+            span,
             id,
             house,
             outbox,
@@ -142,10 +148,12 @@ impl Connection {
             environment: Arc::default(),
             attachments: HashMap::new(),
             attaches: 0,
-            opening: 0,
+            opening: Rc::default(),
             prompts: HashMap::new(),
+            reopening: Vec::new(),
+            importing: None,
             asked: Pending::default(),
-            unanswered: 0,
+            requests: Requests::default(),
             half_closed: false,
             card,
             _obituary: obituary,
@@ -171,79 +179,72 @@ impl Connection {
         self.environment.over(&self.house.ports().settings.base.get())
     }
 
-    /// Answers a request. Every request passes here once.
+    /// Answers a request, unless it has been: one that was withdrawn may have left work behind.
     fn answer(&mut self, id: &Id, result: Result<impl Serialize, RpcError>, ctx: &mut Context<Self>) {
+        if !self.requests.close(id) {
+            return;
+        }
+        self.reopening.retain(|(waiting, _)| waiting != id);
+        let code = result.as_ref().err().map(|error| error.code);
+        tracing::debug!(parent: &self.span, ?id, error = code, "answer");
         match result {
             Ok(result) => self.outbox.push(&rpc::response(id, &result)),
             Err(error) => self.outbox.push(&rpc::failure(id, &error)),
         }
-        self.unanswered = self.unanswered.saturating_sub(1);
         self.leave_if_done(ctx);
     }
 
     fn leave_if_done(&self, ctx: &mut Context<Self>) {
-        if self.half_closed && self.unanswered == 0 {
+        if self.half_closed && self.requests.is_empty() {
             ctx.stop();
         }
     }
 
     fn take(&mut self, message: Incoming, ctx: &mut Context<Self>) {
         match message {
-            Incoming::Request { id, call } => {
-                self.unanswered += 1;
+            Incoming::Request { id, heading: Heading { method, trace }, call } => {
+                tracing::debug!(parent: &self.span, method, ?id, ?trace, "request");
+                let full = self.requests.is_full();
+                self.requests.open(id.clone(), call.as_ref().ok(), trace);
                 match call {
-                    Ok(_) if self.unanswered > OPEN_REQUESTS => {
-                        let error = RpcError::internal("too many requests are open on this connection");
+                    Ok(_) if full => {
+                        let error = RpcError::internal(
+                            "too many requests are open on this connection",
+                            json!({ "limit": OPEN_REQUESTS, "advice": "wait for the answers to the others" }),
+                        );
                         self.answer(&id, Err::<Value, _>(error), ctx);
                     }
                     Ok(call) => self.dispatch(id, call, ctx),
                     Err(error) => self.answer(&id, Err::<Value, _>(error), ctx),
                 }
             }
-            Incoming::Notice(notice) => self.heed(notice, ctx),
-            Incoming::Reply { id, result } => self.hear(&id, result),
-            Incoming::Malformed(error) => self.outbox.push(&rpc::failure(&Id::null(), &error)),
+            Incoming::Notice(notice) => {
+                tracing::debug!(parent: &self.span, method = notice.method(), "notification");
+                self.heed(notice, ctx);
+            }
+            Incoming::Reply { id, result } => {
+                tracing::debug!(parent: &self.span, ?id, error = result.as_ref().err().map(|error| error.code), "reply");
+                self.hear(&id, result);
+            }
+            Incoming::Malformed(error) => {
+                tracing::debug!(parent: &self.span, code = error.code, "no message");
+                self.outbox.push(&rpc::failure(&Id::null(), &error));
+            }
         }
     }
 
     fn heed(&mut self, notice: Notice, ctx: &mut Context<Self>) {
         match notice {
-            Notice::CancelTurn { session } => self.cancel_turn(&session),
-            Notice::CancelRequest { request } => self.cancel_request(&request, ctx),
-            Notice::Unknown { method } => tracing::debug!(parent: &self.span, method, "ignored a notification"),
-        }
-    }
-
-    pub(super) fn cancel_turn(&self, session: &SessionId) {
-        if let Some(attachment) = self.attachments.get(session) {
-            tell(&attachment.addr, session::Cancel);
-        }
-    }
-
-    fn cancel_request(&mut self, request: &Id, ctx: &mut Context<Self>) {
-        if let Some((turn, prompt)) = self.prompts.iter().find(|(_, prompt)| prompt.request == *request) {
-            if let Some(attachment) = self.attachments.get(&prompt.session) {
-                tell(&attachment.addr, session::Withdraw(turn.clone()));
-            }
-            return;
-        }
-        let load = self.attachments.iter_mut().find_map(|(session, attachment)| {
-            let load = attachment.withdraw_load(request)?;
-            Some((load, session.clone(), attachment.is_awaited()))
-        });
-        if let Some((load, session, awaited)) = load {
-            // Others may wait for what the cursor brings.
-            if !awaited && self.prompts.values().all(|prompt| prompt.session != session) {
-                self.detach(&session, ctx);
-            }
-            self.answer(&load, Err::<Value, _>(RpcError::cancelled()), ctx);
+            Notice::CancelTurn { session } => self.cancel_turn(&session, ctx),
+            Notice::CancelRequest { request } => self.withdraw(&request, ctx),
+            Notice::Unknown { .. } => {}
         }
     }
 
     /// A reply to a request of ours. One to a question that is settled meanwhile finds nothing and is dropped.
     fn hear(&mut self, id: &Id, result: Answered) {
         let (session, question) = match self.asked.take(id) {
-            None | Some(Asked::Page) => return,
+            None | Some(Asked::Page(_)) => return,
             Some(Asked::Help(tool)) => {
                 // The tool may have ended meanwhile.
                 let _ = tool.send(result);
@@ -260,6 +261,20 @@ impl Connection {
         if let Some(attachment) = self.attachments.get(&session) {
             tell(&attachment.addr, session::Answer { question, decision, by });
         }
+    }
+
+    /// Enters the directory, and every one that takes its place.
+    fn arrive(&self, ctx: &mut Context<Self>) {
+        let mut directories = self.house.directories();
+        let arrive = Arrive { id: self.id.clone(), card: self.card.subscribe(), queued: self.outbox.queued() };
+        tell(&self.house.directory(), arrive);
+        // The house outlives its connections, so that this does not end early.
+        let replaced = async move { directories.changed().await.is_ok() };
+        ctx.spawn(replaced.into_actor(self).map(|replaced, this, ctx| {
+            if replaced {
+                this.arrive(ctx);
+            }
+        }));
     }
 
     fn publish(&self) {
@@ -280,6 +295,7 @@ impl Actor for Connection {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         tracing::info!(parent: &self.span, "connected");
+        self.arrive(ctx);
         self.await_drain(ctx);
     }
 
@@ -294,7 +310,7 @@ impl StreamHandler<Inflow> for Connection {
             Inflow::Message(message) => self.take(message, ctx),
             Inflow::Broken(error) => {
                 tracing::warn!(parent: &self.span, %error, "the client broke the framing");
-                let error = RpcError::invalid_request(error.to_string());
+                let error = RpcError::invalid_request(error.to_string(), error.advice());
                 self.outbox.push(&rpc::failure(&Id::null(), &error));
                 ctx.stop();
             }
@@ -315,6 +331,16 @@ impl StreamHandler<Sight> for Connection {
 
     fn finished(&mut self, _: &mut Context<Self>) {
         // A cursor ends with its session, not with the connection.
+    }
+}
+
+impl StreamHandler<Announced> for Connection {
+    fn handle(&mut self, announced: Announced, _: &mut Context<Self>) {
+        self.announce(&announced);
+    }
+
+    fn finished(&mut self, _: &mut Context<Self>) {
+        // It ends with its session, not with the connection.
     }
 }
 

@@ -8,7 +8,7 @@ use domain::{Event, SessionId};
 use futures_util::Stream;
 use futures_util::stream;
 
-use crate::connection::outbox::Gate;
+use crate::connection::outbox::{Gate, Room};
 use crate::tail::{Found, Progress, Tail};
 
 /// How much is read from the tail, and from the store, at a time.
@@ -23,6 +23,8 @@ pub(crate) enum Passed {
         events: Vec<Arc<Event>>,
         /// Set if it is one event that could not be stored as it should have been.
         unsaved: Option<HistoryError>,
+        /// To be held until they are in the client's outbox.
+        room: Room,
     },
     /// The session left memory; nothing more comes.
     Ended,
@@ -51,27 +53,48 @@ impl Cursor {
     }
 
     async fn advance(&mut self, watch: &mut tokio::sync::watch::Receiver<Progress>) -> Passed {
-        loop {
-            self.gate.room().await;
-            // Marked as seen before the ring is read, so that what comes after the look wakes us again.
-            let ended = watch.borrow_and_update().ended;
-            let events = match self.tail.read(self.next, FROM_TAIL) {
-                Found::Events(events) => events,
-                Found::InStore => match self.history.read(self.session.clone(), self.next, FROM_STORE).await {
+        // Nothing is held while there is nothing to yield: neither room, which others need, nor events, which cost memory.
+        if !self.something_to_pass(watch).await {
+            return Passed::Ended;
+        }
+        let room = self.gate.reserve(FROM_STORE).await;
+        let events = match self.tail.read(self.next, FROM_TAIL) {
+            Found::Events(events) => events,
+            // What was in the ring a moment ago is in the store if it is not in the ring any more.
+            Found::InStore | Found::Nothing => {
+                match self.history.read(self.session.clone(), self.next, FROM_STORE).await {
                     Ok(events) if events.is_empty() => return Passed::Unreadable(HistoryError::Lost),
                     Ok(events) => events,
                     Err(error) => return Passed::Unreadable(error),
-                },
-                Found::Nothing if ended || watch.changed().await.is_err() => return Passed::Ended,
-                Found::Nothing => continue,
-            };
-            return self.pass(events).await;
+                }
+            }
+        };
+        self.pass(events, room).await
+    }
+
+    /// Waits for the next event, and until it is safe or cannot be. False if none will come.
+    async fn something_to_pass(&self, watch: &mut tokio::sync::watch::Receiver<Progress>) -> bool {
+        loop {
+            // Marked as seen before the ring is read, so that what comes after the look wakes us again.
+            let ended = watch.borrow_and_update().ended;
+            match self.tail.read(self.next, 0) {
+                Found::InStore => return true,
+                Found::Events(events) => {
+                    if let Some(next) = events.first() {
+                        // A failure is told together with the event.
+                        let _ = self.tail.until_safe(next).await;
+                    }
+                    return true;
+                }
+                Found::Nothing if ended || watch.changed().await.is_err() => return false,
+                Found::Nothing => {}
+            }
         }
     }
 
     /// Yields what is as safe as it must be before anything rests on it. A reader never sees a call, a decision or the end
     /// of a turn that a crash could take back; text, of which it could, is not held up.
-    async fn pass(&mut self, mut events: Vec<Arc<Event>>) -> Passed {
+    async fn pass(&mut self, mut events: Vec<Arc<Event>>, room: Room) -> Passed {
         let safe = {
             let progress = self.tail.watch();
             let progress = progress.borrow();
@@ -87,7 +110,7 @@ impl Cursor {
         if let Some(last) = events.last() {
             self.next = last.number + 1;
         }
-        Passed::Events { events: join_text(events), unsaved }
+        Passed::Events { events: join_text(events), unsaved, room }
     }
 }
 

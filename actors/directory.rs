@@ -3,9 +3,11 @@
 //! for the entry's next state. It never looks into a session.
 
 mod entry;
+mod sweeping;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, MessageResult, ResponseFuture};
 use domain::card::{ConnectionCard, SessionCard};
@@ -94,11 +96,11 @@ pub(crate) struct Depart(pub(crate) ConnectionId);
 #[rtype(result = "Overview")]
 pub(crate) struct Describe;
 
-/// Everything that `ctl` can ask of the daemon, at one moment.
-pub(crate) struct Overview {
-    pub(crate) sessions: Vec<SessionCard>,
-    pub(crate) connections: Vec<ConnectionCard>,
-    pub(crate) store: StoreStatus,
+/// Everything that can be asked of the daemon, at one moment.
+pub struct Overview {
+    pub sessions: Vec<SessionCard>,
+    pub connections: Vec<ConnectionCard>,
+    pub store: StoreStatus,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,14 +153,17 @@ pub(crate) struct Directory {
     sessions: HashMap<SessionId, Entry>,
     connections: HashMap<ConnectionId, Arrive>,
     history: Arc<dyn History>,
+    /// How long what an earlier daemon left behind may stay.
+    grace: Duration,
     /// Set by `Drain`: who waits for the last session to go.
     draining: Option<Vec<oneshot::Sender<()>>>,
     _obituary: Obituary,
 }
 
 impl Directory {
-    pub(crate) fn new(history: Arc<dyn History>, obituary: Obituary) -> Self {
-        Self { sessions: HashMap::new(), connections: HashMap::new(), history, draining: None, _obituary: obituary }
+    pub(crate) fn new(history: Arc<dyn History>, grace: Duration, obituary: Obituary) -> Self {
+        let (sessions, connections) = (HashMap::new(), HashMap::new());
+        Self { sessions, connections, history, grace, draining: None, _obituary: obituary }
     }
 
     fn grant(&self, id: SessionId, directory: Addr<Directory>) -> Opening {
@@ -207,6 +212,10 @@ impl Directory {
 
 impl Actor for Directory {
     type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        self.sweep_after(self.grace, ctx);
+    }
 }
 
 impl Handler<Open> for Directory {

@@ -2,28 +2,36 @@
 //! spreads sessions and connections over the arbiters, and is what the program holds on to.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use actix::{Actor, Addr, ArbiterHandle};
-use domain::Millis;
-use domain::card::{Activity, SessionCard};
+use domain::card::{Activity, ReloadCard, SessionCard};
+use domain::{Millis, SessionId, Swap};
+use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, watch};
 
 use crate::connection::{Connection, Peer};
-use crate::directory::{Describe, Directory, Drain, HistorianReplaced};
+use crate::directory::{Describe, Directory, Drain, Find, HistorianReplaced, Overview};
 use crate::historian::Historian;
 use crate::mail::{Obituary, Reach, tell};
-use crate::ports::Ports;
+use crate::ports::{Ports, Settings};
 
 #[derive(Clone)]
 pub struct House(Arc<Rooms>);
 
+/// Resolves with what has changed and what sessions go by from now on, or with the reason why nothing has changed.
+pub type Reload = dyn Fn() -> BoxFuture<'static, Result<(ReloadCard, Settings), String>> + Send + Sync;
+
 struct Rooms {
-    ports: Ports,
+    ports: Swap<Ports>,
+    /// Reads the configuration again; the program says how.
+    reload: OnceLock<Box<Reload>>,
     directory: Reach<Directory>,
+    /// How many directories there have been before this one.
+    directories: watch::Sender<u32>,
     historian: Reach<Historian>,
     arbiters: Vec<ArbiterHandle>,
     next_arbiter: AtomicUsize,
@@ -67,8 +75,10 @@ impl House {
         let (deaths, mut vacancies) = mpsc::unbounded_channel();
         let house = House(Arc::new(Rooms {
             directory: Reach::new(start_directory(&ports, &deaths)),
+            directories: watch::Sender::new(0),
             historian: Reach::new(start_historian(&ports, &deaths)),
-            ports,
+            ports: Swap::new(ports),
+            reload: OnceLock::new(),
             arbiters,
             next_arbiter: AtomicUsize::new(0),
             farewell: watch::Sender::new(None),
@@ -89,9 +99,12 @@ impl House {
     fn fill(&self, post: Post, deaths: &mpsc::UnboundedSender<Post>) {
         tracing::error!(?post, "an actor that must always be there died; starting another");
         match post {
-            Post::Directory => self.0.directory.replace(start_directory(&self.0.ports, deaths)),
+            Post::Directory => {
+                self.0.directory.replace(start_directory(&self.ports(), deaths));
+                self.0.directories.send_modify(|count| *count += 1);
+            }
             Post::Historian => {
-                self.0.historian.replace(start_historian(&self.0.ports, deaths));
+                self.0.historian.replace(start_historian(&self.ports(), deaths));
                 tell(&self.directory(), HistorianReplaced);
             }
         }
@@ -185,8 +198,27 @@ impl House {
         self.0.farewell.borrow().is_some()
     }
 
-    pub(crate) fn ports(&self) -> &Ports {
-        &self.0.ports
+    pub(crate) fn ports(&self) -> Arc<Ports> {
+        self.0.ports.get()
+    }
+
+    /// Has clients reach what reads the configuration again. Only the first counts.
+    pub fn on_reload(&self, reload: Box<Reload>) {
+        let _ = self.0.reload.set(reload);
+    }
+
+    /// Reads the configuration again. What it says of sessions and connections counts for those that are opened from now on.
+    pub async fn reload(&self) -> Result<ReloadCard, String> {
+        let reload = self.0.reload.get().ok_or("this daemon has no configuration to read")?;
+        let (card, settings) = reload().await?;
+        let ports = self.ports();
+        self.0.ports.replace(Ports { settings, ..(*ports).clone() });
+        Ok(card)
+    }
+
+    /// Changes when another directory has taken the place of one that died.
+    pub(crate) fn directories(&self) -> watch::Receiver<u32> {
+        self.0.directories.subscribe()
     }
 
     pub(crate) fn directory(&self) -> Addr<Directory> {
@@ -197,7 +229,19 @@ impl House {
         self.0.historian.clone()
     }
 
-    pub(crate) fn started(&self) -> Millis {
+    /// Everything that is in memory, at one moment. None if the directory has just died; another takes its place.
+    pub async fn describe(&self) -> Option<Overview> {
+        self.directory().send(Describe).await.ok()
+    }
+
+    /// Whether there is such a session, in memory or stored.
+    pub async fn knows(&self, session: &SessionId) -> bool {
+        let live = self.directory().send(Find(session.clone())).await;
+        live.is_ok_and(|live| live.is_some())
+            || self.ports().history.find(session.clone()).await.is_ok_and(|found| found.is_some())
+    }
+
+    pub fn started(&self) -> Millis {
         self.0.started
     }
 
@@ -209,7 +253,8 @@ impl House {
 }
 
 fn start_directory(ports: &Ports, deaths: &mpsc::UnboundedSender<Post>) -> Addr<Directory> {
-    Directory::new(ports.history.clone(), obituary(deaths, Post::Directory)).start()
+    let obituary = obituary(deaths, Post::Directory);
+    Directory::new(ports.history.clone(), ports.settings.idle_after, obituary).start()
 }
 
 fn start_historian(ports: &Ports, deaths: &mpsc::UnboundedSender<Post>) -> Addr<Historian> {

@@ -11,10 +11,12 @@ mod house;
 mod mail;
 mod ports;
 mod session;
+mod spans;
 mod tail;
 mod tool_executor;
 mod turn;
 
 pub use connection::Peer;
-pub use house::{Farewell, House};
+pub use directory::Overview;
+pub use house::{Farewell, House, Reload};
 pub use ports::{Ports, Settings, Unattended, WhenBusy};

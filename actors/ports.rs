@@ -31,6 +31,8 @@ pub struct Settings {
     pub unattended: Unattended,
     /// Model requests in one turn, at most.
     pub max_requests: u32,
+    /// Model requests of one sub-agent, at most.
+    pub agent_requests: u32,
     /// Bytes of one incoming message, at most.
     pub frame_limit: usize,
     /// Bytes that may wait for one client before its cursors pause.
@@ -76,6 +78,7 @@ impl Default for Settings {
             when_busy: WhenBusy::Refuse,
             unattended: Unattended::Wait,
             max_requests: 100,
+            agent_requests: 30,
             frame_limit: 64 << 20,
             outbox_limit: 8 << 20,
             sessions_per_connection: 256,

@@ -6,8 +6,10 @@
 
 mod calls;
 mod commands;
+mod custom;
 mod delegating;
 mod ending;
+mod equipping;
 mod news;
 mod record;
 mod running;
@@ -22,16 +24,18 @@ use actix::{Actor, ActorContext, Addr, AsyncContext, Context, SpawnHandle, WeakR
 use domain::card::{Activity, OpenQuestion, SessionCard};
 use domain::editor::Editor;
 use domain::state::Asked;
-use domain::{Environment, Event, EventKind, Grant, SeenFiles, SessionId, SessionState};
+use domain::{ConnectionId, Environment, EventKind, Grant, SeenFiles, SessionId, SessionState};
 use tokio::sync::watch;
 
 pub(crate) use commands::{
-    Answer, AnswerOpen, Attach, Attached, Cancel, Configure, DescribePermissions, From, Latest, Leaving, Presence,
-    Prompt, PutAway, Recorded, Refused, Rename, Resubmit, Roots, Tell, Withdraw,
+    Answer, AnswerOpen, Attach, Attached, Cancel, Configure, DescribeDetails, DescribePermissions, From, Latest,
+    Leaving, Presence, Prompt, PutAway, Recorded, Refused, Rename, Resubmit, Return, Roots, Tell, Withdraw,
 };
-pub(crate) use slash::COMMANDS;
+pub(crate) use custom::offered;
+pub(crate) use equipping::Equip;
 pub(crate) use undoing::{NotUndone, Undo};
 
+use equipping::Equipment;
 use record::Ledger;
 use running::Running;
 
@@ -44,8 +48,6 @@ use crate::tail::Tail;
 /// What a session is made from.
 pub(crate) struct Seed {
     pub(crate) state: SessionState,
-    /// Events that are part of the state but of no stored log yet, as in a fork.
-    pub(crate) copied: Vec<Arc<Event>>,
     /// The first thing to append.
     pub(crate) beginning: Beginning,
 }
@@ -69,6 +71,7 @@ pub(crate) struct Surroundings {
     pub(crate) incarnation: u64,
     pub(crate) card: watch::Sender<SessionCard>,
     pub(crate) leash: Leash,
+    pub(crate) span: tracing::Span,
 }
 
 pub(crate) struct Session {
@@ -81,6 +84,8 @@ pub(crate) struct Session {
     /// Names of the attached clients, by the number of their attach.
     clients: HashMap<u64, String>,
     attaches: u64,
+    /// By which connection each bridge goes on that had another one before.
+    bridges: HashMap<String, ConnectionId>,
     /// Of the client that opened the session; a second one does not change it.
     environment: Option<Arc<Environment>>,
     seen: Arc<SeenFiles>,
@@ -98,7 +103,10 @@ pub(crate) struct Session {
     idling: Option<SpawnHandle>,
     /// Folders that a client named when it came; they count from the next turn on.
     roots_wanted: Option<Vec<PathBuf>>,
+    equipment: Equipment,
     span: tracing::Span,
+    /// Of the turn that runs.
+    turn_span: tracing::Span,
     _obituary: Obituary,
 }
 
@@ -108,8 +116,8 @@ impl Session {
     }
 
     fn new(seed: Seed, around: Surroundings) -> Self {
-        let Seed { state, copied, beginning } = seed;
-        let Surroundings { ports, historian, leave, stays, gone, incarnation, card, leash } = around;
+        let Seed { state, beginning } = seed;
+        let Surroundings { ports, historian, leave, stays, gone, incarnation, card, leash, span } = around;
         let id = state.id.clone();
         let obituary = {
             let id = id.clone();
@@ -121,9 +129,8 @@ impl Session {
             Beginning::Repaired => state.head.life + 1,
             Beginning::Created(_) | Beginning::Continued => state.head.life,
         };
-        let stored = if copied.is_empty() { state.head.number } else { 0 };
         Self {
-            ledger: Ledger::new(Arc::new(Tail::after(stored)), historian, life, copied),
+            ledger: Ledger::new(Arc::new(Tail::after(state.head.number)), historian, life),
             state,
             ports,
             leave,
@@ -131,6 +138,7 @@ impl Session {
             card,
             clients: HashMap::new(),
             attaches: 0,
+            bridges: HashMap::new(),
             environment: None,
             seen: Arc::default(),
             editor: None,
@@ -142,7 +150,9 @@ impl Session {
             leaving: false,
             idling: None,
             roots_wanted: None,
-            span: tracing::info_span!(parent: None, "session", %id),
+            equipment: Equipment::default(),
+            span,
+            turn_span: tracing::Span::none(),
             _obituary: obituary,
         }
     }
@@ -242,6 +252,7 @@ pub(crate) fn describe(state: &SessionState, activity: Activity, clients: Vec<St
                 always: question.always.as_ref().map(Grant::label),
             })
             .collect(),
+        doing: state.calls.values().filter(|open| open.started).map(|open| open.card.title.clone()).collect(),
     }
 }
 
@@ -252,7 +263,6 @@ impl Actor for Session {
         if let Some(leash) = self.leash.take() {
             leash.hold::<Self>(ctx);
         }
-        self.submit_copied(ctx);
         if let Some(beginning) = self.beginning.take() {
             self.begin(beginning, ctx);
         }

@@ -9,6 +9,7 @@ use domain::tool::{Desk, Errand, Job, Moment, OutcomeKind, Refusal, ToolRequest,
 use domain::{CallId, Outcome, Site, ToolCard, ToolContent};
 use futures_util::future::BoxFuture;
 use tokio::sync::{oneshot, watch};
+use tracing::Instrument;
 
 use crate::mail::{Leash, Obituary, report};
 use crate::tail::Tail;
@@ -46,6 +47,7 @@ pub(crate) enum What {
 }
 
 pub(crate) struct Assignment {
+    pub(crate) span: tracing::Span,
     pub(crate) call: CallId,
     pub(crate) request: ToolRequest,
     pub(crate) site: Arc<Site>,
@@ -64,6 +66,7 @@ pub(crate) struct ToolExecutor {
     patience: Duration,
     phase: Phase,
     cancel: watch::Sender<bool>,
+    span: tracing::Span,
     _obituary: Obituary,
 }
 
@@ -91,7 +94,7 @@ struct Around {
 
 impl ToolExecutor {
     pub(crate) fn new(assignment: Assignment) -> Self {
-        let Assignment { call, request, site, toolbox, tail, parent, leash, patience } = assignment;
+        let Assignment { span, call, request, site, toolbox, tail, parent, leash, patience } = assignment;
         let obituary = {
             let (call, parent) = (call.clone(), parent.clone());
             Obituary::new(move |_| {
@@ -105,6 +108,7 @@ impl ToolExecutor {
             patience,
             phase: Phase::Assigned { request, site, toolbox, leash },
             cancel: watch::Sender::new(false),
+            span,
             _obituary: obituary,
         }
     }
@@ -115,6 +119,7 @@ impl ToolExecutor {
 
     fn end(&mut self, outcome: Outcome, ctx: &mut Context<Self>) {
         self.phase = Phase::Over;
+        tracing::debug!(parent: &self.span, verdict = ?outcome.verdict, "ended");
         self.say(What::Ended(outcome));
         ctx.stop();
     }
@@ -177,7 +182,7 @@ impl Actor for ToolExecutor {
             unreachable!("an actor starts once");
         };
         leash.hold::<Self>(ctx);
-        let plan = toolbox.plan(request, site.clone());
+        let plan = toolbox.plan(request, site.clone()).instrument(self.span.clone());
         self.phase = Phase::Planning(Around { site, toolbox });
         ctx.spawn(plan.into_actor(self).map(|planned, this, ctx| this.planned(planned, ctx)));
     }
@@ -200,7 +205,8 @@ impl Handler<Run> for ToolExecutor {
                 Err(error) => Outcome::failed(format!("The call was not run: {error}.")),
             }
         };
-        ctx.spawn(run.into_actor(self).map(|outcome, this, ctx| this.end(outcome, ctx)));
+        tracing::debug!(parent: &self.span, "runs");
+        ctx.spawn(run.instrument(self.span.clone()).into_actor(self).map(|outcome, this, ctx| this.end(outcome, ctx)));
     }
 }
 

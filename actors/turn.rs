@@ -1,21 +1,27 @@
 //! One prompt's loop: ask the model, have its tool calls carried out, ask again. Started by the `Session`, whose leash it
 //! holds and through which everything it does is recorded; it ends with its turn. It runs no tool and writes no log.
 
+mod calling;
 mod compaction;
+mod estimate;
+mod failing;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, StreamHandler, WeakRecipient, WrapFuture};
+use domain::briefing::Brief;
 use domain::conversation::Conversation;
 use domain::model::{Delta, Model, ModelError, ModelRequest, Price};
-use domain::tool::{ToolRequest, ToolSpec, UPDATE_PLAN};
+use domain::tool::{ToolRequest, ToolSpec};
 use domain::turn::FailureKind;
 use domain::{CallId, Environment, MessageId, PlanEntry, StopReason, ThoughtLevel, TurnFailure, TurnId, Usage};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
-use serde::Deserialize;
 
+pub(crate) use self::calling::Reequip;
+use self::estimate::Tally;
+use self::failing::Failing;
 use crate::mail::{Leash, Obituary, report};
 use crate::tail::Tail;
 
@@ -42,6 +48,15 @@ pub(crate) struct Compacted {
 pub(crate) struct GoOn {
     pub(crate) at: u64,
     pub(crate) conversation: Conversation,
+}
+
+/// The person chose another model or thought level, which counts from the next request on.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Switch {
+    /// None to stay with the model of this turn.
+    pub(crate) model: Option<Arc<dyn Model>>,
+    pub(crate) thought: ThoughtLevel,
 }
 
 #[derive(Message)]
@@ -88,6 +103,8 @@ pub(crate) enum What {
         usage: Usage,
         window: u64,
         price: Option<Price>,
+        /// Guessed, because the provider counted nothing.
+        estimated: bool,
     },
     Summarised {
         summary: String,
@@ -105,7 +122,7 @@ pub(crate) struct Task {
     pub(crate) purpose: Purpose,
     pub(crate) model: Arc<dyn Model>,
     /// What the model is told first; taken by the first request.
-    pub(crate) briefing: Option<BoxFuture<'static, String>>,
+    pub(crate) briefing: Option<BoxFuture<'static, Brief>>,
     pub(crate) tools: Vec<ToolSpec>,
     pub(crate) thought: ThoughtLevel,
     pub(crate) environment: Arc<Environment>,
@@ -117,6 +134,7 @@ pub(crate) struct Task {
     pub(crate) max_requests: u32,
     pub(crate) tail: Arc<Tail>,
     pub(crate) parent: WeakRecipient<TurnEvent>,
+    pub(crate) span: tracing::Span,
 }
 
 /// What a turn is for.
@@ -128,8 +146,10 @@ pub(crate) enum Purpose {
 }
 
 pub(crate) struct Turn {
-    /// What it works on; `after`, `conversation` and `window_used` are kept up to date.
+    /// What it works on; `after`, `conversation` and `window_used` are kept up to date, and `model` and `thought` are those
+    /// of the request that runs.
     task: Task,
+    switch: Option<Switch>,
     leash: Option<Leash>,
     /// Known once the first request is made.
     system: String,
@@ -137,6 +157,7 @@ pub(crate) struct Turn {
     /// The response that is being streamed.
     message: MessageId,
     doing: Doing,
+    tally: Tally,
     stopped: StopReason,
     /// Whether the response has shown anything yet, so that asking again would show it twice.
     visible: bool,
@@ -145,8 +166,7 @@ pub(crate) struct Turn {
     waiting: VecDeque<(CallId, ToolRequest)>,
     /// Calls that have been handed over and have no outcome yet.
     running: Vec<(CallId, ToolRequest)>,
-    /// Calls that have failed since something was last changed, and how often.
-    failing: Vec<(ToolRequest, u32)>,
+    failing: Failing,
     _obituary: Obituary,
 }
 
@@ -159,11 +179,17 @@ enum Doing {
     Summarising {
         summary: String,
         then: Purpose,
+        /// The first message that is not summarised.
+        kept_from: Option<MessageId>,
+        /// Tokens of older messages that are told, at most.
+        room: u64,
+        /// How often the room was halved because even the summary's request did not fit.
+        halvings: u32,
     },
 }
 
-/// The same call may fail this often, with nothing changed in between, before the model is told to do something else.
-const SAME_FAILURES: u32 = 3;
+/// A summary that does not fit is asked for with half as much to read, this often.
+const HALVINGS: u32 = 8;
 
 impl Turn {
     pub(crate) fn new(task: Task, leash: Leash) -> Self {
@@ -175,17 +201,19 @@ impl Turn {
         };
         Self {
             task,
+            switch: None,
             leash: Some(leash),
             system: String::new(),
             requests: 0,
             message: MessageId::new(),
             doing: Doing::Answering { called: false },
+            tally: Tally::default(),
             stopped: StopReason::EndTurn,
             visible: false,
             overflowed: false,
             waiting: VecDeque::new(),
             running: Vec::new(),
-            failing: Vec::new(),
+            failing: Failing::default(),
             _obituary: obituary,
         }
     }
@@ -201,18 +229,41 @@ impl Turn {
 
     /// Asks the model, after a summary of older messages if its window is nearly full.
     fn go_on(&mut self, ctx: &mut Context<Self>) {
-        if compaction::is_due(self.task.window_used, self.task.model.info().window)
-            && compaction::kept_from(&self.task.conversation).is_some()
-        {
+        self.take_up_switch();
+        // What came since the last request, such as long outcomes, is not in its count.
+        let expected = estimate::conversation(self.task.conversation.messages(), &self.task.tools);
+        if compaction::is_due(self.task.window_used.max(expected), self.window()) && self.kept_from().is_some() {
             return self.summarise(Purpose::Answer, ctx);
         }
+        self.answer(ctx);
+    }
+
+    fn answer(&mut self, ctx: &mut Context<Self>) {
         self.doing = Doing::Answering { called: false };
         self.ask(ctx);
     }
 
     fn summarise(&mut self, then: Purpose, ctx: &mut Context<Self>) {
-        self.doing = Doing::Summarising { summary: String::new(), then };
+        self.take_up_switch();
+        let kept_from = self.kept_from();
+        let room = compaction::room(&self.task.conversation, kept_from.as_ref(), self.window());
+        self.doing = Doing::Summarising { summary: String::new(), then, kept_from, room, halvings: 0 };
         self.ask(ctx);
+    }
+
+    fn window(&self) -> u64 {
+        self.task.model.info().window
+    }
+
+    fn kept_from(&self) -> Option<MessageId> {
+        compaction::kept_from(&self.task.conversation, self.window())
+    }
+
+    fn take_up_switch(&mut self) {
+        if let Some(Switch { model, thought }) = self.switch.take() {
+            self.task.thought = thought;
+            self.task.model = model.unwrap_or_else(|| self.task.model.clone());
+        }
     }
 
     /// Waits until what the request rests on is safe, then asks.
@@ -235,7 +286,10 @@ impl Turn {
         };
         ctx.spawn(ready.into_actor(self).map(|ready, this, ctx| match ready {
             Ok(system) => {
-                this.system = system.unwrap_or_else(|| std::mem::take(&mut this.system));
+                if let Some(Brief { text, notices }) = system {
+                    this.system = text;
+                    notices.into_iter().for_each(|text| this.say(What::Noticed { text }));
+                }
                 this.stream(ctx);
             }
             Err(error) => this.end(StopReason::Failed(TurnFailure {
@@ -247,22 +301,26 @@ impl Turn {
     }
 
     fn stream(&mut self, ctx: &mut Context<Self>) {
-        let window = self.task.model.info().window;
-        let messages = match self.doing {
-            Doing::Answering { .. } => compaction::fitted(self.task.conversation.messages(), window),
-            Doing::Summarising { .. } => compaction::to_summarise(&self.task.conversation, window),
+        self.take_up_switch();
+        let conversation = &self.task.conversation;
+        let (messages, tools) = match &self.doing {
+            Doing::Answering { .. } => {
+                (compaction::fitted(conversation.messages(), self.window()), self.task.tools.clone())
+            }
+            Doing::Summarising { kept_from, room, .. } => {
+                (vec![compaction::to_summarise(conversation, kept_from.as_ref(), *room)], Vec::new())
+            }
         };
-        let tools = match self.doing {
-            Doing::Answering { .. } => self.task.tools.clone(),
-            Doing::Summarising { .. } => Vec::new(),
-        };
-        let answer = self.task.model.respond(ModelRequest {
+        let request = ModelRequest {
             system: self.system.clone(),
             messages,
             tools,
             thought: self.task.thought,
             environment: self.task.environment.clone(),
-        });
+        };
+        self.tally = Tally { sent: estimate::request(&request), ..Tally::default() };
+        tracing::debug!(parent: &self.task.span, model = %self.task.model.info().id, "asks the model");
+        let answer = self.task.span.in_scope(|| self.task.model.respond(request));
         let tail = self.task.tail.clone();
         ctx.add_stream(answer.then(move |delta| {
             let tail = tail.clone();
@@ -275,11 +333,13 @@ impl Turn {
 
     fn take(&mut self, delta: Delta) {
         let message = self.message.clone();
+        self.tally.received += estimate::weight(&delta);
         match (delta, &mut self.doing) {
             (Delta::Usage(usage), _) => {
-                self.task.window_used = usage.total();
-                let info = self.task.model.info();
-                self.say(What::Used { usage, window: info.window, price: info.price.clone() });
+                self.tally.is_counted = true;
+                if usage != Usage::default() {
+                    self.count(usage, false);
+                }
             }
             (Delta::Notice(text), _) => self.say(What::Noticed { text }),
             (Delta::Stopped(reason), _) => self.stopped = reason,
@@ -301,15 +361,40 @@ impl Turn {
         }
     }
 
+    fn count(&mut self, usage: Usage, estimated: bool) {
+        self.task.window_used = usage.total();
+        let info = self.task.model.info();
+        self.say(What::Used { usage, window: info.window, price: info.price.clone(), estimated });
+    }
+
+    /// Many servers count nothing; without a number nobody would see the window fill up.
+    fn count_if_nobody_has(&mut self) {
+        let is_answered = self.tally.received > 0 || !matches!(self.stopped, StopReason::Failed(_));
+        if is_answered && !self.tally.is_counted {
+            self.count(self.tally.guess(), true);
+        }
+    }
+
     /// The stream has ended for good.
     fn conclude(&mut self, ctx: &mut Context<Self>) {
+        self.count_if_nobody_has();
         let overflow = matches!(&self.stopped, StopReason::Failed(failure) if failure.kind == FailureKind::Overflow);
-        match (&self.doing, &self.stopped) {
-            (Doing::Answering { .. }, _) if overflow && self.may_summarise() => {
+        let may_summarise = overflow && self.may_summarise();
+        match (&mut self.doing, &self.stopped) {
+            (Doing::Answering { .. }, _) if may_summarise => {
                 self.overflowed = true;
                 self.summarise(Purpose::Answer, ctx);
             }
-            (Doing::Answering { called: true }, StopReason::EndTurn) => self.hand_over(ctx),
+            (Doing::Summarising { summary, room, halvings, .. }, _) if overflow && *halvings < HALVINGS => {
+                summary.clear();
+                *halvings += 1;
+                *room /= 2;
+                self.ask(ctx);
+            }
+            (Doing::Answering { called: true }, StopReason::EndTurn) => {
+                self.overflowed = false;
+                self.hand_over(ctx);
+            }
             (Doing::Summarising { summary, .. }, StopReason::EndTurn | StopReason::MaxTokens)
                 if summary.trim().is_empty() =>
             {
@@ -318,79 +403,17 @@ impl Turn {
                 let kind = FailureKind::Model;
                 self.end(StopReason::Failed(TurnFailure { kind, message, data: serde_json::Value::Null }));
             }
-            (Doing::Summarising { summary, .. }, StopReason::EndTurn | StopReason::MaxTokens) => {
-                let kept_from = compaction::kept_from(&self.task.conversation);
-                self.say(What::Summarised { summary: summary.clone(), kept_from });
+            (Doing::Summarising { summary, kept_from, .. }, StopReason::EndTurn | StopReason::MaxTokens) => {
+                let (summary, kept_from) = (std::mem::take(summary), kept_from.take());
+                self.say(What::Summarised { summary, kept_from });
             }
             (Doing::Answering { .. } | Doing::Summarising { .. }, reason) => self.end(reason.clone()),
         }
     }
 
     fn may_summarise(&self) -> bool {
-        !self.visible && !self.overflowed && compaction::kept_from(&self.task.conversation).is_some()
+        !self.visible && !self.overflowed && self.kept_from().is_some()
     }
-
-    /// Hands over the next call, and with it those that follow as long as all of them only read.
-    fn hand_over(&mut self, ctx: &mut Context<Self>) {
-        while let Some((call, request)) = self.waiting.pop_front() {
-            let reads = request.tool == UPDATE_PLAN || self.only_reads(&request.tool);
-            if !self.running.is_empty() && !reads {
-                return self.waiting.push_front((call, request));
-            }
-            self.running.push((call.clone(), request.clone()));
-            self.carry_out(call, request);
-            if !reads {
-                return;
-            }
-        }
-        if self.running.is_empty() {
-            self.go_on(ctx);
-        }
-    }
-
-    fn only_reads(&self, tool: &str) -> bool {
-        self.task.tools.iter().any(|spec| spec.name == tool && spec.read_only)
-    }
-
-    fn carry_out(&self, call: CallId, request: ToolRequest) {
-        let message = self.message.clone();
-        if self.failing.iter().any(|(failed, times)| *failed == request && *times >= SAME_FAILURES) {
-            let reason = format!(
-                "This call has failed {SAME_FAILURES} times with the same input, and nothing was changed in between. It was \
-                 not run again. Do something else, or tell the user what is in the way."
-            );
-            return self.say(What::Barred { call, message, request, reason });
-        }
-        match planned(&request) {
-            Some(entries) => self.say(What::Planned { call, message, entries }),
-            None => self.say(What::Called { call, message, request }),
-        }
-    }
-
-    fn remember(&mut self, request: ToolRequest, failed: bool) {
-        if failed {
-            match self.failing.iter_mut().find(|(before, _)| *before == request) {
-                Some((_, times)) => *times += 1,
-                None => self.failing.push((request, 1)),
-            }
-        } else if self.only_reads(&request.tool) {
-            self.failing.retain(|(before, _)| *before != request);
-        } else {
-            // Something may be otherwise now, so that what failed before may be worth another try.
-            self.failing.clear();
-        }
-    }
-}
-
-/// `update_plan` is carried out by the turn, since it has no effect but on what people see. An input that is no plan goes
-/// to the toolbox, which refuses it with a reason that the model can act on.
-fn planned(request: &ToolRequest) -> Option<Vec<PlanEntry>> {
-    #[derive(Deserialize)]
-    struct Plan {
-        entries: Vec<PlanEntry>,
-    }
-    let is_plan = request.tool == UPDATE_PLAN;
-    is_plan.then(|| Plan::deserialize(&request.input).ok()).flatten().map(|plan| plan.entries)
 }
 
 impl Actor for Turn {
@@ -427,7 +450,8 @@ impl Handler<CallEnded> for Turn {
         let CallEnded { call, failed, at, conversation } = ended;
         if let Some(at) = self.running.iter().position(|(running, _)| *running == call) {
             let (_, request) = self.running.remove(at);
-            self.remember(request, failed);
+            let reads = self.only_reads(&request.tool);
+            self.failing.note(request, failed, reads);
         }
         self.task.after = self.task.after.max(at);
         self.task.conversation = conversation;
@@ -445,7 +469,7 @@ impl Handler<Compacted> for Turn {
         // Unknown until the next request says.
         self.task.window_used = 0;
         match self.doing {
-            Doing::Summarising { then: Purpose::Answer, .. } => self.go_on(ctx),
+            Doing::Summarising { then: Purpose::Answer, .. } => self.answer(ctx),
             Doing::Summarising { then: Purpose::Compact, .. } | Doing::Answering { .. } => {
                 self.end(StopReason::EndTurn);
             }
@@ -460,5 +484,13 @@ impl Handler<GoOn> for Turn {
         self.task.after = self.task.after.max(at);
         self.task.conversation = conversation;
         self.go_on(ctx);
+    }
+}
+
+impl Handler<Switch> for Turn {
+    type Result = ();
+
+    fn handle(&mut self, switch: Switch, _: &mut Context<Self>) {
+        self.switch = Some(switch);
     }
 }

@@ -1,6 +1,6 @@
 //! `authenticate` and `logout`: a look at the environment, or a login that a person finishes in a browser.
 
-use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use actix::{ActorFutureExt, Context, WrapFuture};
 use domain::MessageId;
 use domain::account::Login;
 use serde_json::{Value, json};
@@ -24,7 +24,8 @@ impl Connection {
     }
 
     fn check_environment(&mut self, id: &Id, ctx: &mut Context<Self>) {
-        let accounts = &self.house.ports().accounts;
+        let ports = self.house.ports();
+        let accounts = &ports.accounts;
         let result = if accounts.is_authenticated(&self.whole_environment()) {
             Ok(json!({}))
         } else {
@@ -38,10 +39,12 @@ impl Connection {
 
     fn log_in(&mut self, id: Id, ctx: &mut Context<Self>) {
         let begin = self.house.ports().accounts.begin_login();
-        ctx.spawn(begin.into_actor(self).map(move |begun, this, ctx| match begun {
+        let request = id.clone();
+        let work = begin.into_actor(self).map(move |begun, this, ctx| match begun {
             Ok(login) => this.show_login(id, login, ctx),
             Err(why) => this.answer(&id, Err::<Value, _>(login_failed(&why)), ctx),
-        }));
+        });
+        self.work_on(&request, work, ctx);
     }
 
     /// Shows address and code where the client can: as an elicitation, in an open session, or in the answer.
@@ -54,7 +57,7 @@ impl Connection {
             let request = Id::from_text(MessageId::new().as_str());
             self.outbox.push(&rpc::request(&request, method::ELICITATION_CREATE, &params));
             // The client's word on the elicitation changes nothing: only the login itself tells how it ended.
-            self.asked.insert(request, Asked::Page);
+            self.asked.insert(request, Asked::Page(id.clone()));
             return self.finish_login(id, Some(elicitation), done, ctx);
         }
         if let Some(attachment) = self.attachments.values().find(|attachment| !attachment.ended) {
@@ -79,19 +82,33 @@ impl Connection {
         done: futures_util::future::BoxFuture<'static, Result<(), String>>,
         ctx: &mut Context<Self>,
     ) {
-        ctx.spawn(done.into_actor(self).map(move |done, this, ctx| {
+        let request = id.clone();
+        let work = done.into_actor(self).map(move |done, this, ctx| {
             if let Some(elicitation) = elicitation {
                 let params = json!({ "elicitationId": elicitation });
                 this.outbox.push(&rpc::notification(method::ELICITATION_COMPLETE, &params));
             }
             let result = done.map(|()| json!({})).map_err(|why| login_failed(&why));
             this.answer(&id, result, ctx);
-        }));
+        });
+        self.work_on(&request, work, ctx);
+    }
+
+    /// The client no longer wants to log in, so that the page is no longer wanted either.
+    pub(super) fn withdraw_page(&mut self, request: &Id) {
+        for (id, _) in self.asked.take_where(|_, asked| matches!(asked, Asked::Page(by) if by == request)) {
+            self.outbox.push(&rpc::notification(method::CANCEL_REQUEST, &json!({ "requestId": id })));
+        }
     }
 
     pub(super) fn log_out(&mut self, id: Id, ctx: &mut Context<Self>) {
         let forget = self.house.ports().accounts.forget();
-        let work = async move { forget.await.map(|()| json!({})).map_err(RpcError::internal) };
+        let work = async move {
+            forget
+                .await
+                .map(|()| json!({}))
+                .map_err(|why| RpcError::internal(why, "look at the key file in the state folder, then try again"))
+        };
         self.answer_later(id, work, ctx);
     }
 }

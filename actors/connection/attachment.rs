@@ -1,18 +1,27 @@
 //! A client's view of one session: the cursor that brings its events, and what becomes of each.
 
+use std::sync::Arc;
+
 use actix::{Addr, AsyncContext, Context, SpawnHandle};
+use domain::briefing::Command;
 use domain::history::HistoryError;
+use domain::mcp::Server;
 use domain::{Event, Origin, Place, QuestionId, SessionId};
-use futures_util::StreamExt;
+use futures_util::{Stream, StreamExt, stream};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use wire::rpc;
 use wire::to_acp::{self, Menu};
 use wire::translator::{Attach as View, Viewer};
 use wire::{Id, RpcError, Said, Seen, Translator, method};
 
-use super::{Asked, Connection};
+use super::calls::Opened;
+use super::helping::AskClient;
+use super::{Asked, Connection, opening};
 use crate::cursor::{Cursor, Passed};
-use crate::session::{self, Attached, Presence, Session};
+use crate::mail::tell;
+use crate::session::{Attached, Equip, Presence, Session};
+use crate::tail::Tail;
 
 /// What a cursor of this connection brought.
 pub(super) struct Sight {
@@ -25,6 +34,13 @@ pub(super) struct Sight {
 pub(super) struct Attachment {
     attach: u64,
     pub(super) addr: Addr<Session>,
+    pub(super) tail: Arc<Tail>,
+    commands: Vec<Command>,
+    /// What the session's MCP servers add to them.
+    served: watch::Receiver<Vec<Command>>,
+    /// The MCP servers that this client asked for, in case it must open the session again.
+    pub(super) servers: Option<Vec<Server>>,
+    announced: SpawnHandle,
     pub(super) translator: Translator,
     /// The last event that the cursor passed.
     pub(super) seen: Place,
@@ -35,10 +51,25 @@ pub(super) struct Attachment {
     pub(super) ended: bool,
     loading: Vec<Load>,
     resume: Option<Resume>,
+    /// What tools want of this client, once it has been told enough.
+    pub(super) asks: Vec<AskClient>,
     /// Closes that are answered when the cursor has brought the session's end.
     pub(super) closing: Vec<Id>,
     cursor: SpawnHandle,
     _presence: Presence,
+}
+
+/// What the session's MCP servers add to its commands has changed.
+pub(super) struct Announced {
+    session: SessionId,
+    attach: u64,
+}
+
+fn changes(served: watch::Receiver<Vec<Command>>) -> impl Stream<Item = ()> {
+    stream::unfold(served, |mut served| async move {
+        served.changed().await.ok()?;
+        Some(((), served))
+    })
 }
 
 /// A request to open the session that is answered when the cursor passes all that had happened.
@@ -77,10 +108,22 @@ impl Attachment {
         opened
     }
 
-    /// Takes back a load; gives its id as it was written.
-    pub(super) fn withdraw_load(&mut self, request: &Id) -> Option<Id> {
+    /// The notification of what the person can type to acpd itself.
+    pub(super) fn commands(&self, session: &SessionId) -> Vec<u8> {
+        let served = self.served.borrow();
+        let all: Vec<Command> = self.commands.iter().chain(served.iter()).cloned().collect();
+        to_acp::commands(session, &all)
+    }
+
+    /// Takes back a request that waits here; says whether it was one to open the session.
+    pub(super) fn withdraw(&mut self, request: &Id) -> Option<bool> {
+        if let Some(at) = self.closing.iter().position(|close| close == request) {
+            self.closing.remove(at);
+            return Some(false);
+        }
         let at = self.loading.iter().position(|load| load.id == *request)?;
-        Some(self.loading.remove(at).id)
+        self.loading.remove(at);
+        Some(true)
     }
 
     /// Whether a request waits for what the cursor brings.
@@ -89,22 +132,11 @@ impl Attachment {
     }
 }
 
-/// What the person can type to acpd itself.
-pub(super) fn commands(session: &SessionId) -> Vec<u8> {
-    let commands = session::COMMANDS.map(|(name, description, hint)| to_acp::Command { name, description, hint });
-    to_acp::commands(session, &commands)
-}
-
 impl Connection {
     /// Starts a cursor for a session that this client may now see.
-    pub(super) fn attach(
-        &mut self,
-        session: &SessionId,
-        addr: Addr<Session>,
-        attached: Attached,
-        answer: Answering,
-        ctx: &mut Context<Self>,
-    ) {
+    pub(super) fn attach(&mut self, opened: Opened, answer: Answering, ctx: &mut Context<Self>) {
+        let Opened { session, addr, attached, commands, servers } = opened;
+        let session = &session;
         let Attached {
             presence,
             tail,
@@ -116,8 +148,10 @@ impl Connection {
             model,
             thought,
             open_calls,
+            hidden_calls,
             open_questions,
             prompted,
+            served,
             ..
         } = attached;
         let strict = self.house.ports().settings.strict;
@@ -141,6 +175,7 @@ impl Connection {
             head,
             own_from: if matches!(answer, Answering::Resume(_)) { next } else { head + 1 },
             open_calls,
+            hidden_calls,
             open_questions,
         });
         self.cancel_cursor(session, ctx);
@@ -155,8 +190,10 @@ impl Connection {
                 .map(|origin| origin.request)
                 .collect(),
         });
-        // Loads that still wait are answered with this replay, and what was to be closed has been.
-        let (mut loading, closed) = before.map(|before| (before.loading, before.closing)).unwrap_or_default();
+        // What waits goes on with this replay, and what was to be closed has been.
+        let before = before.map(|before| (before.loading, before.asks, before.closing, before.servers));
+        let (mut loading, asks, closed, servers_before) = before.unwrap_or_default();
+        tell(&addr, Equip(servers.clone()));
         match answer {
             Answering::Now => {}
             Answering::Load(id) => loading.push(Load { head, id, resumes: false }),
@@ -164,19 +201,28 @@ impl Connection {
         }
         let cursor = Cursor {
             session: session.clone(),
-            tail,
+            tail: tail.clone(),
             history: self.house.ports().history.clone(),
             gate: self.outbox.gate(self.house.ports().settings.outbox_limit),
             next,
         };
         self.attaches += 1;
         let (name, attach) = (session.clone(), self.attaches);
+        let announced = {
+            let name = name.clone();
+            ctx.add_stream(changes(served.clone()).map(move |()| Announced { session: name.clone(), attach }))
+        };
         let cursor = ctx.add_stream(cursor.stream().map(move |passed| Sight { session: name.clone(), attach, passed }));
         self.attachments.insert(
             session.clone(),
             Attachment {
                 attach,
                 addr,
+                tail,
+                commands,
+                served,
+                servers: servers.or(servers_before),
+                announced,
                 translator,
                 seen: Place { life, number: next.saturating_sub(1) },
                 head: Place { life, number: head },
@@ -184,6 +230,7 @@ impl Connection {
                 ended: false,
                 loading,
                 resume,
+                asks,
                 closing: Vec::new(),
                 cursor,
                 _presence: presence,
@@ -195,15 +242,21 @@ impl Connection {
         }
         // With nothing to replay the cursor is past the head already.
         self.answer_load(session, next - 1, ctx);
+        self.ask_what_is_due(session);
     }
 
     /// The client will read no more updates: its sessions live on without it, and what it waited for in them is not
     /// answered. Short requests on their way still are.
     pub(super) fn detach_all(&mut self, ctx: &mut Context<Self>) {
-        let streams = self.attachments.values();
-        let waiting: usize = streams.map(|attachment| attachment.loading.len() + attachment.closing.len()).sum();
-        self.unanswered = self.unanswered.saturating_sub(waiting + self.prompts.len());
-        self.prompts.clear();
+        for attachment in self.attachments.values() {
+            let loads = attachment.loading.iter().map(|load| &load.id);
+            for id in loads.chain(&attachment.closing) {
+                self.requests.close(id);
+            }
+        }
+        for (_, prompt) in self.prompts.drain() {
+            self.requests.close(&prompt.request);
+        }
         let sessions: Vec<SessionId> = self.attachments.keys().cloned().collect();
         sessions.iter().for_each(|session| self.detach(session, ctx));
     }
@@ -211,7 +264,9 @@ impl Connection {
     /// Forgets a session. It lives on without this client.
     pub(super) fn detach(&mut self, session: &SessionId, ctx: &mut Context<Self>) {
         self.cancel_cursor(session, ctx);
-        self.attachments.remove(session);
+        if let Some(left) = self.attachments.remove(session) {
+            self.drop_asks(left.asks);
+        }
         self.asked.take_where(|_, asked| matches!(asked, Asked::Permission(of, _) if of == session));
         self.publish();
     }
@@ -219,6 +274,7 @@ impl Connection {
     fn cancel_cursor(&mut self, session: &SessionId, ctx: &mut Context<Self>) {
         if let Some(before) = self.attachments.get_mut(session) {
             ctx.cancel_future(before.cursor);
+            ctx.cancel_future(before.announced);
         }
     }
 
@@ -228,23 +284,34 @@ impl Connection {
             return;
         }
         match passed {
-            Passed::Events { events, unsaved } => {
+            Passed::Events { events, unsaved, room } => {
                 for event in events {
                     self.show(&session, &event, unsaved.as_ref(), ctx);
                 }
+                drop(room);
             }
-            Passed::Ended => self.ended(&session, RpcError::internal("the session ended unexpectedly"), ctx),
-            Passed::Unreadable(error) => self.ended(&session, RpcError::internal(error.to_string()), ctx),
+            Passed::Ended => {
+                self.ended(&session, RpcError::internal("the session ended unexpectedly", "load it again"), ctx)
+            }
+            Passed::Unreadable(error) => self.ended(&session, opening::unreadable(error), ctx),
+        }
+    }
+
+    pub(super) fn announce(&mut self, Announced { session, attach }: &Announced) {
+        if let Some(attachment) = self.attachments.get(session).filter(|attachment| attachment.attach == *attach) {
+            self.outbox.push(&attachment.commands(session));
         }
     }
 
     fn show(&mut self, session: &SessionId, event: &Event, unsaved: Option<&HistoryError>, ctx: &mut Context<Self>) {
+        tracing::debug!(parent: &self.span, %session, number = event.number, event = event.kind.name(), "tells");
         let Some(attachment) = self.attachments.get_mut(session) else { return };
         attachment.seen = event.place();
         for said in attachment.translator.translate(event) {
             self.pass_on(session, event.number, said, unsaved, ctx);
         }
         self.answer_load(session, event.number, ctx);
+        self.ask_what_is_due(session);
     }
 
     /// Whether this client is at that session already, with a cursor that goes on.
@@ -256,7 +323,7 @@ impl Connection {
     pub(super) fn resume_again(&mut self, session: &SessionId, id: &Id, ctx: &mut Context<Self>) {
         let Some(attachment) = self.attachments.get(session) else { return };
         let opened = attachment.opened(None);
-        self.outbox.push(&commands(session));
+        self.outbox.push(&attachment.commands(session));
         self.answer(id, Ok(opened), ctx);
     }
 
@@ -294,14 +361,14 @@ impl Connection {
             }
             Said::TurnOver { turn, origin, answer } => {
                 let answer = match (answer, unsaved) {
-                    (Ok(_), Some(error)) => Err(RpcError::internal(error.to_string())),
+                    (Ok(_), Some(error)) => Err(opening::unreadable(error.clone())),
                     (answer, _) => answer,
                 };
                 if let Some(prompt) = self.prompts.remove(&turn) {
                     self.answer(&prompt.request, answer, ctx);
                 } else if let Some(request) = self.inherited(session, number, origin) {
-                    // Its request came by another connection, so that it is not counted among those of this one.
-                    self.unanswered += 1;
+                    // Its request came by another connection, so that it is not among those of this one.
+                    self.requests.open(request.clone(), None, None);
                     self.answer(&request, answer, ctx);
                 }
             }
@@ -325,13 +392,16 @@ impl Connection {
         }
         let opened = attachment.opened(None);
         let pending = attachment.resume.as_ref().map(|resume| json!(resume.pending));
+        let is_bridge = self.bridge.is_some();
         if passed.iter().any(|load| !load.resumes) {
-            self.outbox.push(&commands(session));
+            self.outbox.push(&attachment.commands(session));
         }
         for load in passed {
             let mut opened = opened.clone();
             if load.resumes {
                 opened["pending"] = pending.clone().unwrap_or_else(|| json!([]));
+                // Whatever else the bridge sent before has not been taken, and will not be.
+                opened["final"] = json!(is_bridge);
             }
             self.answer(&load.id, Ok(opened), ctx);
         }
@@ -344,6 +414,8 @@ impl Connection {
         attachment.ended = true;
         let loads = std::mem::take(&mut attachment.loading).into_iter().map(|load| load.id);
         let closes = std::mem::take(&mut attachment.closing);
+        let asks = std::mem::take(&mut attachment.asks);
+        self.drop_asks(asks);
         let lost: Vec<_> =
             self.prompts.extract_if(|_, prompt| prompt.session == *session).map(|(_, prompt)| prompt.request).collect();
         for request in lost.into_iter().chain(loads) {

@@ -2,12 +2,15 @@
 //! what it brings back is then taken in one go.
 
 use std::future::Future;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use actix::{ActorFutureExt, Addr, AsyncContext, Context, WrapFuture};
+use domain::briefing::{Command, Workplace};
 use domain::card::{Activity, StatusCard};
 use domain::editor::{Editor, Offers};
 use domain::history::ListQuery;
+use domain::mcp::Server;
 use domain::{EventKind, Origin, SessionId, TurnId};
 use serde_json::{Value, json};
 use wire::call::{self, Call};
@@ -15,15 +18,32 @@ use wire::ext::{ConnectionsResult, HelloResult, SessionsResult};
 use wire::to_acp::{self, AgentFacts};
 use wire::{Id, RpcError, Seen};
 
-use super::attachment::{Answering, commands};
+use super::attachment::Answering;
 use super::helping::ClientEditor;
-use super::places::{check_folder, check_folders, same_folder, set_roots};
+use super::places::{check_folder, check_folders, real_folder, same_folder, set_roots};
 use super::{Connection, PendingPrompt, Phase, opening};
 use crate::directory::{Describe, Fate, Leave, Overview, Why};
 use crate::house::{Farewell, House};
-use crate::session::{self, Attach, Attached, From, Refused, Session};
+use crate::mail::tell;
+use crate::session::{self, Attach, Attached, From, Refused, Return, Session};
+use crate::tail::Tail;
 
-type Opened = (SessionId, Addr<Session>, Attached);
+/// A session that a client may see now.
+pub(super) struct Opened {
+    pub(super) session: SessionId,
+    pub(super) addr: Addr<Session>,
+    pub(super) attached: Attached,
+    /// What the person can type to acpd itself.
+    pub(super) commands: Vec<Command>,
+    /// The MCP servers that this client wants for it; None leaves it what it has.
+    pub(super) servers: Option<Vec<Server>>,
+}
+
+impl Opened {
+    pub(super) fn with(self, servers: Option<Vec<Server>>) -> Self {
+        Self { servers, ..self }
+    }
+}
 
 impl Connection {
     pub(super) fn dispatch(&mut self, id: Id, call: Call, ctx: &mut Context<Self>) {
@@ -41,18 +61,21 @@ impl Connection {
             Call::Steer { session, how } => self.steer(id, session, how, ctx),
             Call::Undo { session, way } => self.undo(id, session, way, ctx),
             Call::DescribePermissions { session } => self.permissions(id, session, ctx),
+            Call::DescribeSession { session } => self.session_details(id, session, ctx),
             Call::Export { session, from } => self.export(id, session, from, ctx),
-            Call::Import { events } => self.import(id, events, ctx),
+            Call::Import(import) => self.import(id, import, ctx),
             Call::Stop => {
                 self.answer(&id, Ok(json!({})), ctx);
                 self.house.request(Farewell::Stop);
             }
+            Call::Reload => self.reload(id, ctx),
             Call::Restart { now } => {
                 self.answer(&id, Ok(json!({})), ctx);
                 self.house.request(Farewell::Restart { now });
             }
             _ if matches!(self.phase, Phase::Fresh) => {
-                let error = RpcError::invalid_request("initialize comes first on a connection");
+                let error =
+                    RpcError::invalid_request("initialize comes first on a connection", "send it, then this again");
                 self.answer(&id, Err::<Value, _>(error), ctx);
             }
             Call::NewSession(new) => self.new_session(id, new, ctx),
@@ -60,7 +83,7 @@ impl Connection {
             Call::ResumeSession(resume) => self.open_session(id, resume, From::Head, ctx),
             Call::Resume { open, after } => self.open_session(id, open, From::After(after), ctx),
             Call::Cancel { session } => {
-                self.cancel_turn(&session);
+                self.cancel_turn(&session, ctx);
                 self.answer(&id, Ok(json!({})), ctx);
             }
             Call::ForkSession(fork) => self.fork_session(id, fork, ctx),
@@ -76,7 +99,10 @@ impl Connection {
 
     fn initialize(&mut self, id: Id, initialize: call::Initialize, ctx: &mut Context<Self>) {
         if matches!(self.phase, Phase::Initialized { .. }) {
-            let error = RpcError::invalid_request("this connection is initialized already");
+            let error = RpcError::invalid_request(
+                "this connection is initialized already",
+                "go on with it, or open another connection",
+            );
             return self.answer(&id, Err::<Value, _>(error), ctx);
         }
         let ports = self.house.ports();
@@ -96,14 +122,15 @@ impl Connection {
     }
 
     fn hello(&mut self, id: Id, hello: call::Hello, ctx: &mut Context<Self>) {
-        let settings = &self.house.ports().settings;
+        let ports = self.house.ports();
+        let settings = &ports.settings;
         if let (Some(mine), Some(theirs)) = (&settings.home, &hello.home)
             && mine != theirs
         {
             let why = format!("this daemon serves the home {}, not {}", mine.display(), theirs.display());
             let hint = "set HOME as the daemon has it; or give this home a daemon of its own with `--socket PATH`, or \
                         ACPD_SOCKET, for it and all its clients";
-            let error = RpcError::internal(&why).with_data(serde_json::json!({ "hint": hint }));
+            let error = RpcError::internal(&why, json!({ "hint": hint }));
             return self.answer(&id, Err::<Value, _>(error), ctx);
         }
         let result = HelloResult {
@@ -131,9 +158,8 @@ impl Connection {
         let house = self.house.clone();
         let look = async move {
             let overview = house.directory().send(Describe).await;
-            let overview =
-                overview.map_err(|_| RpcError::internal("the directory of sessions is not there; try again"))?;
-            show(overview, &house).map_err(|error| RpcError::internal(error.to_string()))
+            let overview = overview.map_err(|_| opening::no_directory())?;
+            show(overview, &house).map_err(|error| opening::unwritable(&error))
         };
         self.answer_later(id, look, ctx);
     }
@@ -145,19 +171,23 @@ impl Connection {
         work: impl Future<Output = Result<Value, RpcError>> + 'static,
         ctx: &mut Context<Self>,
     ) {
-        ctx.spawn(work.into_actor(self).map(move |result, this, ctx| this.answer(&id, result, ctx)));
+        let request = id.clone();
+        let work = work.into_actor(self).map(move |result, this, ctx| this.answer(&id, result, ctx));
+        self.work_on(&request, work, ctx);
     }
 
     fn may_open_another(&self, session: &SessionId) -> Result<(), RpcError> {
         let limit = self.house.ports().settings.sessions_per_connection;
-        if self.attachments.len() + self.opening < limit || self.attachments.contains_key(session) {
+        if self.attachments.len() + Rc::strong_count(&self.opening) - 1 < limit
+            || self.attachments.contains_key(session)
+        {
             return Ok(());
         }
-        Err(RpcError::invalid_request(format!("{limit} sessions are open on this connection; close one first")))
+        Err(RpcError::invalid_request(format!("{limit} sessions are open on this connection"), "close one first"))
     }
 
-    fn attach_as(&self, from: From) -> Attach {
-        Attach { name: self.client_name(), from, environment: self.environment.clone() }
+    pub(super) fn attach_as(&self, from: From) -> Attach {
+        Attach { name: self.client_name(), from, environment: self.environment.clone(), returning: None }
     }
 
     fn new_session(&mut self, id: Id, new: call::NewSession, ctx: &mut Context<Self>) {
@@ -165,25 +195,25 @@ impl Connection {
         if let Err(error) = self.may_open_another(&session) {
             return self.answer(&id, Err::<Value, _>(error), ctx);
         }
-        let house = self.house.clone();
-        let settings = &house.ports().settings;
+        self.makes(&id, &session);
+        let by = self.opener(&id);
+        let ports = by.house.ports();
+        let settings = &ports.settings;
         let created = EventKind::Created {
             cwd: new.cwd.clone(),
             extra_roots: new.extra_roots.clone(),
             mode: settings.mode,
             approval: settings.approval,
-            model: house.ports().models.default_model(&self.whole_environment()),
+            model: by.house.ports().models.default_model(&self.whole_environment()),
         };
         let attach = self.attach_as(From::Head);
         let open = async move {
-            check_folder(&house, "cwd", &new.cwd).await?;
-            check_folders(&house, Some(&new.extra_roots)).await?;
-            let addr = opening::create(&house, &session, created);
-            attach_written(session, addr, attach).await
+            let real_cwd = check_folder(&by.house, "cwd", &new.cwd).await?;
+            check_folders(&by.house, Some(&new.extra_roots)).await?;
+            let addr = opening::create(&by, &session, created, real_cwd);
+            Ok(attach_written(&by.house, session, addr, attach).await?.with(Some(new.servers)))
         };
-        self.open_then(id, open, ctx, |this, id, (session, addr, attached), ctx| {
-            this.greet(id, session, addr, attached, ctx);
-        });
+        self.open_then(id, open, ctx, Self::greet);
     }
 
     fn fork_session(&mut self, id: Id, fork: call::OpenSession, ctx: &mut Context<Self>) {
@@ -191,29 +221,26 @@ impl Connection {
         if let Err(error) = self.may_open_another(&session) {
             return self.answer(&id, Err::<Value, _>(error), ctx);
         }
-        let house = self.house.clone();
+        self.makes(&id, &session);
+        let by = self.opener(&id);
         let attach = self.attach_as(From::Head);
         let open = async move {
-            if let Some(cwd) = &fork.cwd {
-                check_folder(&house, "cwd", cwd).await?;
-            }
-            check_folders(&house, fork.extra_roots.as_deref()).await?;
-            let addr = opening::fork(&house, &fork.session, &session, fork.cwd).await?;
+            check_folders(&by.house, fork.extra_roots.as_deref()).await?;
+            let addr = opening::fork(&by, &fork.session, &session, fork.cwd).await?;
             set_roots(&addr, fork.extra_roots);
-            attach_written(session, addr, attach).await
+            Ok(attach_written(&by.house, session, addr, attach).await?.with(Some(fork.servers.unwrap_or_default())))
         };
-        self.open_then(id, open, ctx, |this, id, (session, addr, attached), ctx| {
-            this.greet(id, session, addr, attached, ctx);
-        });
+        self.open_then(id, open, ctx, Self::greet);
     }
 
     /// Answers with a session that is new to this client; its notifications come after.
-    fn greet(&mut self, id: Id, session: SessionId, addr: Addr<Session>, attached: Attached, ctx: &mut Context<Self>) {
-        self.attach(&session, addr, attached, Answering::Now, ctx);
+    fn greet(&mut self, id: Id, opened: Opened, ctx: &mut Context<Self>) {
+        let session = opened.session.clone();
+        self.attach(opened, Answering::Now, ctx);
         if let Some(attachment) = self.attachments.get(&session) {
-            let opened = attachment.opened(Some(&session));
+            let (opened, commands) = (attachment.opened(Some(&session)), attachment.commands(&session));
             self.answer(&id, Ok(opened), ctx);
-            self.outbox.push(&commands(&session));
+            self.outbox.push(&commands);
         }
     }
 
@@ -222,58 +249,70 @@ impl Connection {
         if let Err(error) = self.may_open_another(&session) {
             return self.answer(&id, Err::<Value, _>(error), ctx);
         }
-        let house = self.house.clone();
-        let attach = self.attach_as(from);
+        let by = self.opener(&id);
+        let mut attach = self.attach_as(from);
+        if let (From::After(_), Some(bridge)) = (from, &self.bridge) {
+            attach.returning = Some(Return { bridge: bridge.clone(), connection: self.id.clone() });
+        }
         let opened = async move {
-            check_folders(&house, open.extra_roots.as_deref()).await?;
-            let (addr, attached) = opening::open_attached(&house, &session, &attach).await?;
+            check_folders(&by.house, open.extra_roots.as_deref()).await?;
+            let (addr, attached) = opening::open_attached(&by, &session, &attach).await?;
             if let Some(cwd) = &open.cwd {
-                same_folder(&house, cwd, &attached.cwd).await?;
+                same_folder(&by.house, cwd, &attached.cwd).await?;
             }
-            attached.tail.until_written(attached.head).await.map_err(opening::unreadable)?;
             set_roots(&addr, open.extra_roots);
-            Ok((session, addr, attached))
+            Ok(written(&by.house, session, addr, attached).await?.with(open.servers))
         };
-        self.open_then(id, opened, ctx, move |this, id, (session, addr, attached), ctx| {
-            let next = attached.next;
+        self.open_then(id, opened, ctx, move |this, id, opened, ctx| {
+            let (session, addr, next) = (opened.session.clone(), opened.addr.clone(), opened.attached.next);
             match from {
-                From::Start => this.attach(&session, addr, attached, Answering::Load(id), ctx),
-                From::Head if this.follows(&session, &addr) => this.resume_again(&session, &id, ctx),
+                From::Start => this.attach(opened, Answering::Load(id), ctx),
+                From::Head if this.follows(&session, &addr) => {
+                    tell(&addr, session::Equip(opened.servers));
+                    this.resume_again(&session, &id, ctx);
+                }
                 From::Head => {
                     // Nobody will see the end of what this client followed before.
-                    this.ended(&session, RpcError::internal("the session was closed and opened again"), ctx);
-                    this.attach(&session, addr, attached, Answering::Load(id), ctx);
+                    this.ended(&session, RpcError::retry("the session was closed and opened again"), ctx);
+                    this.attach(opened, Answering::Load(id), ctx);
                     this.catch_up(&session, Seen::Nothing, next, ctx);
                 }
                 From::After(_) => {
-                    this.attach(&session, addr, attached, Answering::Resume(id), ctx);
+                    this.attach(opened, Answering::Resume(id), ctx);
                     this.catch_up(&session, Seen::Everything, next, ctx);
                 }
             }
         });
     }
 
-    fn open_then(
+    pub(super) fn open_then(
         &mut self,
         id: Id,
         open: impl Future<Output = Result<Opened, RpcError>> + 'static,
         ctx: &mut Context<Self>,
         then: impl FnOnce(&mut Self, Id, Opened, &mut Context<Self>) + 'static,
     ) {
-        self.opening += 1;
-        ctx.spawn(open.into_actor(self).map(move |opened, this, ctx| {
-            this.opening -= 1;
+        let request = id.clone();
+        // Counts until the future is done or dropped.
+        let place = self.opening.clone();
+        let work = open.into_actor(self).map(move |opened, this, ctx| {
+            drop(place);
             match opened {
                 Ok(opened) => then(this, id, opened, ctx),
                 Err(error) => this.answer(&id, Err::<Value, _>(error), ctx),
             }
-        }));
+        });
+        self.work_on(&request, work, ctx);
     }
 
     fn list_sessions(&mut self, id: Id, list: call::ListSessions, ctx: &mut Context<Self>) {
         let house = self.house.clone();
         let look = async move {
-            let query = ListQuery { cwd: list.cwd, cursor: list.cursor, limit: house.ports().settings.page };
+            let cwd = match list.cwd {
+                Some(cwd) => Some(real_folder(&house, cwd).await),
+                None => None,
+            };
+            let query = ListQuery { cwd, cursor: list.cursor, limit: house.ports().settings.page };
             let page = house.ports().history.list(query).await.map_err(opening::unreadable)?;
             let live = house.directory().send(Describe).await.map(|overview| overview.sessions).unwrap_or_default();
             let activity = |session: &SessionId| {
@@ -286,37 +325,18 @@ impl Connection {
 
     fn prompt(&mut self, id: Id, prompt: call::Prompt, ctx: &mut Context<Self>) {
         if self.house.is_leaving() {
-            let error = RpcError::internal("the daemon is about to restart or stop");
-            return self.answer(&id, Err::<Value, _>(error.with_data(json!({ "retry": true }))), ctx);
+            let error = RpcError::retry("the daemon is about to restart or stop");
+            return self.answer(&id, Err::<Value, _>(error), ctx);
         }
-        let Some(attachment) = self.attachments.get(&prompt.session) else {
-            return self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
-        };
-        if !attachment.ended {
-            return self.send_prompt(id, prompt, ctx);
-        }
-        // Another client closed it meanwhile: it opens again where this one's cursor stopped.
-        let house = self.house.clone();
         let session = prompt.session.clone();
-        let attach = self.attach_as(From::After(attachment.seen));
-        let reopen = async move {
-            let (addr, attached) = opening::open_attached(&house, &session, &attach).await?;
-            attached.tail.until_written(attached.head).await.map_err(opening::unreadable)?;
-            Ok((session, addr, attached))
-        };
-        self.open_then(id, reopen, ctx, |this, id, (session, addr, attached), ctx| {
-            if this.half_closed {
-                let error = RpcError::internal("the client's input ended before the session was open again");
-                return this.answer(&id, Err::<Value, _>(error), ctx);
-            }
-            if !this.follows(&session, &addr) {
-                this.attach(&session, addr, attached, Answering::Now, ctx);
-            }
-            this.send_prompt(id, prompt, ctx);
-        });
+        if self.attachments.get(&session).is_some_and(|attachment| attachment.ended) {
+            self.reopening.push((id.clone(), session.clone()));
+        }
+        self.with_session(id, &session, ctx, |this, id, ctx| this.send_prompt(id, prompt, ctx));
     }
 
     fn send_prompt(&mut self, id: Id, prompt: call::Prompt, ctx: &mut Context<Self>) {
+        self.reopening.retain(|(waiting, _)| *waiting != id);
         let call::Prompt { session, content, message } = prompt;
         let Some(attachment) = self.attachments.get(&session) else {
             return self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
@@ -324,17 +344,20 @@ impl Connection {
         // The turn's id is chosen here, so that its end can be told apart before the session has even replied.
         let turn = TurnId::new();
         let origin = Origin { connection: self.id.clone(), bridge: self.bridge.clone(), request: id.raw().to_owned() };
-        let editor = self.as_editor(&session, ctx);
-        let sent = attachment.addr.send(session::Prompt { turn: turn.clone(), origin, content, message, editor });
+        let editor = self.as_editor(&session, &attachment.tail, ctx);
+        let trace = self.requests.trace(&id);
+        let prompt = session::Prompt { turn: turn.clone(), origin, content, message, editor, trace };
+        let sent = attachment.addr.send(prompt);
         self.prompts.insert(turn.clone(), PendingPrompt { request: id, session });
         ctx.spawn(sent.into_actor(self).map(move |taken, this, ctx| {
             let error = match taken {
                 Ok(Ok(())) => return,
-                Ok(Err(Refused::Busy)) => RpcError::invalid_request("a prompt is running in this session")
-                    .with_data(json!({ "advice": "wait for its answer, or cancel it with session/cancel" })),
-                Ok(Err(Refused::Leaving)) | Err(_) => {
-                    RpcError::internal("the session is being put away").with_data(json!({ "retry": true }))
-                }
+                Ok(Err(Refused::Busy)) => RpcError::invalid_request(
+                    "a prompt is running in this session",
+                    "wait for its answer, or cancel it with session/cancel",
+                ),
+                Ok(Err(Refused::Superseded)) => RpcError::retry("this bridge goes on by another connection"),
+                Ok(Err(Refused::Leaving)) | Err(_) => RpcError::retry("the session is being put away"),
             };
             if let Some(prompt) = this.prompts.remove(&turn) {
                 this.answer(&prompt.request, Err::<Value, _>(error), ctx);
@@ -343,19 +366,23 @@ impl Connection {
     }
 
     /// What the tools of this client's prompts may ask of it.
-    fn as_editor(&self, session: &SessionId, ctx: &Context<Self>) -> Option<Arc<dyn Editor>> {
+    fn as_editor(&self, session: &SessionId, tail: &Arc<Tail>, ctx: &Context<Self>) -> Option<Arc<dyn Editor>> {
         let abilities = self.abilities();
         let offers = Offers {
             read_files: abilities.read_files,
             write_files: abilities.write_files,
             terminal: abilities.terminal,
+            forms: abilities.elicits_form,
+            pages: abilities.elicits_url,
         };
         (offers != Offers::default()).then(|| {
             Arc::new(ClientEditor {
                 connection: self.id.clone(),
                 session: session.clone(),
                 offers,
+                tail: tail.clone(),
                 reach: ctx.address().recipient().downgrade(),
+                tell: ctx.address().recipient().downgrade(),
             }) as Arc<dyn Editor>
         })
     }
@@ -364,7 +391,7 @@ impl Connection {
         if !self.attachments.contains_key(&session) {
             return self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
         }
-        self.leave(session, Fate::Keep, ctx, move |this, session, left, ctx| match left {
+        self.leave(id, session, Fate::Keep, ctx, |this, id, session, left, ctx| match left {
             Ok(()) => match this.attachments.get_mut(&session) {
                 Some(attachment) if !attachment.ended => attachment.closing.push(id),
                 Some(_) | None => this.finish_close(&session, &id, ctx),
@@ -380,7 +407,7 @@ impl Connection {
     }
 
     fn delete_session(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
-        self.leave(session, Fate::Delete, ctx, move |this, session, left, ctx| match left {
+        self.leave(id, session, Fate::Delete, ctx, |this, id, session, left, ctx| match left {
             Ok(()) => match this.attachments.get_mut(&session) {
                 Some(attachment) if !attachment.ended => attachment.closing.push(id),
                 Some(_) | None => this.finish_close(&session, &id, ctx),
@@ -391,31 +418,49 @@ impl Connection {
 
     pub(super) fn leave(
         &mut self,
+        id: Id,
         session: SessionId,
         fate: Fate,
         ctx: &mut Context<Self>,
-        then: impl FnOnce(&mut Self, SessionId, Result<(), RpcError>, &mut Context<Self>) + 'static,
+        then: impl FnOnce(&mut Self, Id, SessionId, Result<(), RpcError>, &mut Context<Self>) + 'static,
     ) {
+        let request = id.clone();
         let left = self.house.directory().send(Leave { id: session.clone(), fate, why: Why::Wanted });
-        ctx.spawn(left.into_actor(self).map(move |left, this, ctx| {
+        let work = left.into_actor(self).map(move |left, this, ctx| {
             let left = match left {
                 Ok(Ok(())) => Ok(()),
                 Ok(Err(error)) => Err(opening::unreadable(error)),
-                Err(_) => Err(RpcError::internal("the directory of sessions is not there; try again")),
+                Err(_) => Err(opening::no_directory()),
             };
-            then(this, session, left, ctx);
-        }));
+            then(this, id, session, left, ctx);
+        });
+        self.work_on(&request, work, ctx);
     }
 }
 
-/// Attaches, and waits until all that the client will rest on is written.
-async fn attach_written(session: SessionId, addr: Addr<Session>, attach: Attach) -> Result<Opened, RpcError> {
-    let attached = addr.send(attach).await;
-    let Ok(Ok(attached)) = attached else {
-        return Err(RpcError::internal("the session crashed while it was opened"));
-    };
+async fn attach_written(
+    house: &House,
+    session: SessionId,
+    addr: Addr<Session>,
+    attach: Attach,
+) -> Result<Opened, RpcError> {
+    match addr.send(attach).await {
+        Ok(Ok(attached)) => written(house, session, addr, attached).await,
+        Ok(Err(_)) | Err(_) => Err(opening::crashed()),
+    }
+}
+
+/// Waits until all that the client will rest on is written.
+pub(super) async fn written(
+    house: &House,
+    session: SessionId,
+    addr: Addr<Session>,
+    attached: Attached,
+) -> Result<Opened, RpcError> {
     attached.tail.until_written(attached.head).await.map_err(opening::unreadable)?;
-    Ok((session, addr, attached))
+    let place = Workplace { cwd: attached.cwd.clone(), extra_roots: Vec::new(), mode: attached.mode };
+    let commands = session::offered(house.ports().briefing.commands(place).await);
+    Ok(Opened { session, addr, attached, commands, servers: None })
 }
 
 fn status(overview: Overview, house: &House) -> StatusCard {

@@ -13,6 +13,11 @@ use crate::session;
 
 impl Connection {
     pub(super) fn configure(&mut self, id: Id, configure: call::Configure, ctx: &mut Context<Self>) {
+        let session = configure.session.clone();
+        self.with_session(id, &session, ctx, |this, id, ctx| this.send_setting(id, configure, ctx));
+    }
+
+    fn send_setting(&mut self, id: Id, configure: call::Configure, ctx: &mut Context<Self>) {
         let Some(attachment) = self.attachments.get(&configure.session) else {
             return self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
         };
@@ -23,7 +28,7 @@ impl Connection {
         };
         let sent = attachment.addr.send(session::Configure(setting));
         let work = async move {
-            let set = sent.await.map_err(|_| RpcError::internal("the session is not there; load it again"))?;
+            let set = sent.await.map_err(|_| RpcError::internal("the session is not there", "load it again"))?;
             set.recorded.written().await.map_err(opening::unreadable)?;
             (menu.mode, menu.approval, menu.model, menu.thought) = (set.mode, set.approval, set.model, set.thought);
             Ok(match configure.answer {

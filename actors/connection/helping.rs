@@ -1,10 +1,14 @@
-//! The client as the editor of its own prompts: its files and terminals, asked for over this connection and no other.
+//! The client as the editor of its own prompts: its files, its terminals and the person at it, asked for over this connection
+//! and no other.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Context, Handler, Message, WeakRecipient};
-use domain::editor::{Editor, EditorError, Offers, TerminalExit, TerminalId, TerminalOrder, TerminalOutput};
+use domain::editor::{
+    Editor, EditorError, Elicitation, Elicited, Offers, TerminalExit, TerminalId, TerminalOrder, TerminalOutput,
+};
 use domain::{ConnectionId, QuestionId, SessionId};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
@@ -14,6 +18,7 @@ use wire::{Id, method, rpc};
 
 use super::{Asked, Connection};
 use crate::mail::report;
+use crate::tail::Tail;
 
 /// A client that does not answer in this time counts as gone. A command may run for as long as it likes.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -22,9 +27,20 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(super) struct AskClient {
+    session: SessionId,
+    /// The last event when it was asked. The client is told up to there first: of the call that asks, for one.
+    after: u64,
     method: &'static str,
     params: Value,
     answer: Option<oneshot::Sender<Answered>>,
+}
+
+/// Sends a notification to the client.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct TellClient {
+    method: &'static str,
+    params: Value,
 }
 
 impl Connection {
@@ -36,13 +52,9 @@ impl Connection {
             self.outbox.push(&rpc::notification(method::CANCEL_REQUEST, &params));
         }
     }
-}
 
-impl Handler<AskClient> for Connection {
-    type Result = ();
-
-    fn handle(&mut self, ask: AskClient, _: &mut Context<Self>) {
-        let AskClient { method, params, answer } = ask;
+    fn ask_client(&mut self, ask: AskClient) {
+        let AskClient { method, params, answer, .. } = ask;
         self.withdraw_abandoned();
         let id = Id::from_text(QuestionId::new().as_str());
         self.outbox.push(&rpc::request(&id, method, &params));
@@ -50,19 +62,59 @@ impl Handler<AskClient> for Connection {
             self.asked.insert(id, Asked::Help(answer));
         }
     }
+
+    /// Asks what the client has been told enough for.
+    pub(super) fn ask_what_is_due(&mut self, session: &SessionId) {
+        let Some(attachment) = self.attachments.get_mut(session) else { return };
+        let seen = attachment.seen.number;
+        let due: Vec<AskClient> = attachment.asks.extract_if(.., |ask| ask.after <= seen).collect();
+        due.into_iter().for_each(|ask| self.ask_client(ask));
+    }
+
+    /// The client hears no more of the session. Nobody waits for answers, but a terminal has to be released.
+    pub(super) fn drop_asks(&mut self, asks: Vec<AskClient>) {
+        asks.into_iter().filter(|ask| ask.answer.is_none()).for_each(|ask| self.ask_client(ask));
+    }
+}
+
+impl Handler<AskClient> for Connection {
+    type Result = ();
+
+    fn handle(&mut self, ask: AskClient, _: &mut Context<Self>) {
+        match self.attachments.get_mut(&ask.session) {
+            Some(attachment) if !attachment.ended && attachment.seen.number < ask.after => attachment.asks.push(ask),
+            Some(_) | None => self.ask_client(ask),
+        }
+    }
+}
+
+impl Handler<TellClient> for Connection {
+    type Result = ();
+
+    fn handle(&mut self, TellClient { method, params }: TellClient, _: &mut Context<Self>) {
+        self.outbox.push(&rpc::notification(method, &params));
+    }
 }
 
 pub(super) struct ClientEditor {
     pub(super) connection: ConnectionId,
     pub(super) session: SessionId,
     pub(super) offers: Offers,
+    pub(super) tail: Arc<Tail>,
     pub(super) reach: WeakRecipient<AskClient>,
+    pub(super) tell: WeakRecipient<TellClient>,
 }
 
 impl ClientEditor {
+    /// False if the client is gone.
+    fn send(&self, method: &'static str, params: Value, answer: Option<oneshot::Sender<Answered>>) -> bool {
+        let after = self.tail.watch().borrow().appended;
+        report(&self.reach, AskClient { session: self.session.clone(), after, method, params, answer })
+    }
+
     fn ask(&self, method: &'static str, params: Value) -> BoxFuture<'static, Result<Answered, EditorError>> {
         let (tell, told) = oneshot::channel();
-        let sent = report(&self.reach, AskClient { method, params, answer: Some(tell) });
+        let sent = self.send(method, params, Some(tell));
         Box::pin(async move {
             if !sent {
                 return Err(EditorError::Gone);
@@ -127,6 +179,20 @@ impl Editor for ClientEditor {
 
     fn release_terminal(&self, terminal: TerminalId) {
         let params = to_client::terminal(&self.session, &terminal);
-        report(&self.reach, AskClient { method: method::TERMINAL_RELEASE, params, answer: None });
+        self.send(method::TERMINAL_RELEASE, params, None);
+    }
+
+    fn elicit(&self, elicitation: Elicitation) -> BoxFuture<'static, Result<Elicited, EditorError>> {
+        let Some(params) = to_client::elicit(&self.session, elicitation) else {
+            let why = "it cannot show a form like this".to_owned();
+            return Box::pin(std::future::ready(Err(EditorError::Refused(why))));
+        };
+        let answer = self.ask(method::ELICITATION_CREATE, params);
+        Box::pin(async move { to_client::elicited(answer.await?) })
+    }
+
+    fn elicited_elsewhere(&self, id: String) {
+        let params = serde_json::json!({ "elicitationId": id });
+        report(&self.tell, TellClient { method: method::ELICITATION_COMPLETE, params });
     }
 }

@@ -28,6 +28,7 @@ struct Inlet<R> {
     decoder: Decoder,
     gate: Gate,
     framing: Arc<OnceLock<Framing>>,
+    span: tracing::Span,
 }
 
 pub(super) fn inflow<R>(
@@ -35,15 +36,19 @@ pub(super) fn inflow<R>(
     limit: usize,
     gate: Gate,
     framing: Arc<OnceLock<Framing>>,
+    span: tracing::Span,
 ) -> impl Stream<Item = Inflow>
 where
     R: AsyncRead + Unpin,
 {
-    let inlet = Inlet { reader, decoder: Decoder::new(limit), gate, framing };
+    let inlet = Inlet { reader, decoder: Decoder::new(limit), gate, framing, span };
     stream::unfold(Some(inlet), |inlet| async move {
         let mut inlet = inlet?;
         match inlet.next_frame().await? {
-            Ok(frame) => Some((Inflow::Message(understand(frame).await), Some(inlet))),
+            Ok(frame) => {
+                tracing::trace!(parent: &inlet.span, message = %String::from_utf8_lossy(&frame), "received");
+                Some((Inflow::Message(understand(frame).await), Some(inlet)))
+            }
             Err(error) => Some((Inflow::Broken(error), None)),
         }
     })
@@ -80,5 +85,5 @@ async fn understand(frame: Bytes) -> Incoming {
     }
     tokio::task::spawn_blocking(move || rpc::read(&frame))
         .await
-        .unwrap_or_else(|_| Incoming::Malformed(wire::RpcError::internal("the message could not be read")))
+        .unwrap_or_else(|_| Incoming::Malformed(wire::RpcError::retry("the message could not be read")))
 }

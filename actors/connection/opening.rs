@@ -7,15 +7,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use actix::Addr;
 use domain::card::Activity;
-use domain::history::HistoryError;
-use domain::{Event, EventKind, SessionId, SessionState};
-use tokio::sync::watch;
+use domain::history::{Entry, HistoryError, Receipt, Record};
+use domain::{Event, EventKind, SessionId, SessionState, Trace};
+use tokio::sync::{oneshot, watch};
 use wire::RpcError;
 
+use super::places::{check_folder, own_folder};
 use crate::directory::{Enter, Live, Open, Opening};
 use crate::house::House;
 use crate::mail::{leash, tell};
 use crate::session::{Attach, Attached, Beginning, Leaving, Seed, Session, Surroundings, describe};
+use crate::spans;
 
 /// How much of a log is read at a time.
 const READ: usize = 1 << 20;
@@ -26,44 +28,55 @@ const TRIES: usize = 5;
 /// Numbers the actors of sessions, so that a late word of one is not taken for its successor's.
 static INCARNATIONS: AtomicU64 = AtomicU64::new(1);
 
+/// Who opens a session: its span has its place there.
+#[derive(Clone)]
+pub(super) struct Opener {
+    pub(super) house: House,
+    pub(super) span: tracing::Span,
+    /// The trace that the client said its request is part of.
+    pub(super) trace: Option<Trace>,
+}
+
 /// Spawns a session that nobody else can know yet, and enters it.
-pub(super) fn create(house: &House, id: &SessionId, created: EventKind) -> Addr<Session> {
-    let seed = Seed {
-        state: SessionState::new(id.clone()),
-        copied: Vec::new(),
-        beginning: Beginning::Created(Box::new(created)),
-    };
-    let live = spawn(house, seed);
+pub(super) fn create(by: &Opener, id: &SessionId, created: EventKind, real_cwd: PathBuf) -> Addr<Session> {
+    let state = SessionState { real_cwd: Some(real_cwd), ..SessionState::new(id.clone()) };
+    enter(by, Seed { state, beginning: Beginning::Created(Box::new(created)) })
+}
+
+/// Spawns a session whose id nobody else knows yet.
+fn enter(by: &Opener, seed: Seed) -> Addr<Session> {
+    let id = seed.state.id.clone();
+    let live = spawn(by, seed);
     let addr = live.addr.clone();
-    tell(&house.directory(), Enter { id: id.clone(), live });
+    tell(&by.house.directory(), Enter { id, live });
     addr
 }
 
 /// The live session, or the one from the log, with this client attached. One that is just leaving is waited for.
 pub(super) async fn open_attached(
-    house: &House,
+    by: &Opener,
     id: &SessionId,
     attach: &Attach,
 ) -> Result<(Addr<Session>, Attached), RpcError> {
     for _ in 0..TRIES {
-        let addr = open(house, id).await?;
+        let addr = open(by, id).await?;
         match addr.send(attach.clone()).await {
             Ok(Ok(attached)) => return Ok((addr, attached)),
             Ok(Err(Leaving)) => {}
-            Err(_) => return Err(RpcError::internal("the session crashed while it was opened")),
+            Err(_) => return Err(crashed()),
         }
     }
-    Err(RpcError::internal("the session is being put away").with_data(serde_json::json!({ "retry": true })))
+    Err(RpcError::retry("the session is being put away"))
 }
 
 /// The live session, or the one from the log.
-pub(super) async fn open(house: &House, id: &SessionId) -> Result<Addr<Session>, RpcError> {
-    let opening = house.directory().send(Open(id.clone())).await;
-    let opening = opening.map_err(|_| RpcError::internal("the directory of sessions is not there; try again"))?;
-    match opening.map_err(|_| RpcError::internal("the daemon is stopping"))? {
+pub(super) async fn open(by: &Opener, id: &SessionId) -> Result<Addr<Session>, RpcError> {
+    let opening = by.house.directory().send(Open(id.clone())).await;
+    let opening = opening.map_err(|_| no_directory())?;
+    match opening.map_err(|_| RpcError::retry("the daemon is stopping"))? {
         Opening::Live(addr) => Ok(addr),
         Opening::Leave(leave) => {
-            let live = spawn(house, revive(house, id).await?);
+            let live = spawn(by, revive(&by.house, id).await?);
             let addr = live.addr.clone();
             leave.enter(live);
             Ok(addr)
@@ -80,51 +93,59 @@ async fn revive(house: &House, id: &SessionId) -> Result<Seed, RpcError> {
         return Err(RpcError::unknown_session());
     }
     state.extra_roots = meta.extra_roots;
+    state.real_cwd = meta.real_cwd;
     // A clean mark without the events before it is none.
     let orderly = meta.clean && meta.last == state.head.number && state.turn.is_none();
     let beginning = if orderly { Beginning::Continued } else { Beginning::Repaired };
-    Ok(Seed { state, copied: Vec::new(), beginning })
+    Ok(Seed { state, beginning })
 }
 
-/// A new session with the history of another, independent from then on.
+/// A new session with the history of another, independent from then on. Nobody finds it before it is complete.
 pub(super) async fn fork(
-    house: &House,
+    by: &Opener,
     from: &SessionId,
     to: &SessionId,
     cwd: Option<PathBuf>,
 ) -> Result<Addr<Session>, RpcError> {
     let mut state = SessionState::new(to.clone());
-    let mut copied = Vec::new();
-    each_event(house, from, |event| {
-        state.apply(event);
-        copied.push(event.clone());
-    })
-    .await?;
-    if copied.is_empty() {
+    each_event(&by.house, from, |event| state.apply(event)).await?;
+    if state.head.number == 0 {
         return Err(RpcError::unknown_session());
     }
+    let (cwd, real_cwd) = match cwd {
+        Some(cwd) => (cwd.clone(), check_folder(&by.house, "cwd", &cwd).await?),
+        None => (state.cwd.clone(), own_folder(&by.house, &state.cwd).await?),
+    };
+    state.real_cwd = Some(real_cwd);
+    keep(&by.house, to, Entry::Copy { from: from.clone(), last: state.head.number }).await?;
     let created = EventKind::Created {
-        cwd: cwd.unwrap_or_else(|| state.cwd.clone()),
+        cwd,
         extra_roots: state.extra_roots.clone(),
         mode: state.mode,
         approval: state.approval,
         model: state.model.clone(),
     };
-    let live = spawn(house, Seed { state, copied, beginning: Beginning::Created(Box::new(created)) });
-    let addr = live.addr.clone();
-    tell(&house.directory(), Enter { id: to.clone(), live });
-    Ok(addr)
+    Ok(enter(by, Seed { state, beginning: Beginning::Created(Box::new(created)) }))
 }
 
-/// A new session with a log from elsewhere, which has been checked.
-pub(super) fn import(house: &House, id: &SessionId, events: Vec<Event>) -> Addr<Session> {
+/// A new session with a log from elsewhere, which has been checked and is in the store.
+pub(super) async fn import(by: &Opener, id: &SessionId) -> Result<Addr<Session>, RpcError> {
     let mut state = SessionState::new(id.clone());
-    let copied: Vec<Arc<Event>> = events.into_iter().map(Arc::new).collect();
-    copied.iter().for_each(|event| state.apply(event));
-    let live = spawn(house, Seed { state, copied, beginning: Beginning::Repaired });
-    let addr = live.addr.clone();
-    tell(&house.directory(), Enter { id: id.clone(), live });
-    addr
+    each_event(&by.house, id, |event| state.apply(event)).await?;
+    // It may come from another machine, where its folder is.
+    state.real_cwd = by.house.ports().folders.resolve(state.cwd.clone()).await.ok();
+    Ok(enter(by, Seed { state, beginning: Beginning::Repaired }))
+}
+
+/// Has something kept of a session that nobody can find yet, and waits until it is written.
+pub(super) async fn keep(house: &House, session: &SessionId, entry: Entry) -> Result<(), RpcError> {
+    let (told, kept) = oneshot::channel();
+    let receipt = Receipt::new(move |result| {
+        // Whoever waited may be gone.
+        let _ = told.send(result);
+    });
+    house.ports().history.submit(Record { session: session.clone(), entry, receipt });
+    kept.await.unwrap_or(Err(HistoryError::Lost)).map(|_| ()).map_err(unreadable)
 }
 
 async fn each_event(house: &House, id: &SessionId, mut take: impl FnMut(&Arc<Event>)) -> Result<(), RpcError> {
@@ -137,30 +158,43 @@ async fn each_event(house: &House, id: &SessionId, mut take: impl FnMut(&Arc<Eve
     }
 }
 
-fn spawn(house: &House, seed: Seed) -> Live {
+fn spawn(by: &Opener, seed: Seed) -> Live {
     let (lead, leash) = leash();
     let incarnation = INCARNATIONS.fetch_add(1, Ordering::Relaxed);
     let card = watch::Sender::new(describe(&seed.state, Activity::Idle, Vec::new()));
     let card_seen = card.subscribe();
-    let directory = house.directory();
+    let directory = by.house.directory();
     let around = Surroundings {
-        ports: house.ports().clone(),
-        historian: house.historian(),
+        ports: (*by.house.ports()).clone(),
+        historian: by.house.historian(),
         leave: directory.clone().recipient().downgrade(),
         stays: directory.clone().recipient().downgrade(),
         gone: directory.recipient().downgrade(),
         incarnation,
         card,
         leash,
+        span: spans::session(&by.span, &seed.state.id, by.trace.as_ref()),
     };
-    Live { addr: Session::spawn(seed, around, &house.arbiter()), incarnation, card: card_seen, _lead: lead }
+    Live { addr: Session::spawn(seed, around, &by.house.arbiter()), incarnation, card: card_seen, _lead: lead }
 }
 
 pub(super) fn unreadable(error: HistoryError) -> RpcError {
     match error {
         HistoryError::UnknownCursor => RpcError::invalid_params("cursor", "unknown cursor"),
         HistoryError::Write(_) | HistoryError::Read(_) | HistoryError::Open(_) | HistoryError::Lost => {
-            RpcError::internal(error.to_string())
+            RpcError::internal(error.to_string(), "free space or mend the state folder, then try again")
         }
     }
+}
+
+pub(super) fn no_directory() -> RpcError {
+    RpcError::retry("the directory of sessions is not there")
+}
+
+pub(super) fn crashed() -> RpcError {
+    RpcError::retry("the session crashed while it was opened")
+}
+
+pub(super) fn unwritable(error: &serde_json::Error) -> RpcError {
+    RpcError::internal(error.to_string(), "this is a bug in acpd; its log says more")
 }

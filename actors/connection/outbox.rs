@@ -1,7 +1,7 @@
 //! What waits to be read by one client: a queue of encoded frames, counted in bytes, and the task that writes them.
 //!
-//! Cursors ask the gate before they yield, so a client that does not read costs one bounded queue. Answers pass the gate
-//! always; instead the inlet stops reading requests when they pile up.
+//! Cursors reserve room at the gate before they yield, so a client that does not read costs one bounded queue, however many
+//! cursors wake together. Answers pass the gate always; instead the inlet stops reading requests when they pile up.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -22,6 +22,7 @@ pub(super) struct Outbox {
     frames: mpsc::UnboundedSender<Bytes>,
     queued: Arc<watch::Sender<usize>>,
     framing: Arc<OnceLock<Framing>>,
+    span: tracing::Span,
     /// Its drop tells the writer that the connection has ended, even in the middle of a write.
     _open: watch::Sender<()>,
 }
@@ -29,13 +30,30 @@ pub(super) struct Outbox {
 /// Says whether there is room.
 #[derive(Clone)]
 pub(crate) struct Gate {
-    queued: watch::Receiver<usize>,
+    queued: Arc<watch::Sender<usize>>,
     limit: usize,
+}
+
+/// Room for what a cursor is about to yield, counted as if it were queued; gone with its drop, when that is.
+pub(crate) struct Room {
+    queued: Arc<watch::Sender<usize>>,
+    size: usize,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.queued.send_modify(|queued| *queued = queued.saturating_sub(self.size));
+    }
 }
 
 impl Outbox {
     /// Starts the writer; `broken` is called when the client can no longer be written to.
-    pub(super) fn open<W>(writer: W, framing: Arc<OnceLock<Framing>>, broken: impl FnOnce() + 'static) -> Self
+    pub(super) fn open<W>(
+        writer: W,
+        framing: Arc<OnceLock<Framing>>,
+        span: tracing::Span,
+        broken: impl FnOnce() + 'static,
+    ) -> Self
     where
         W: AsyncWrite + Unpin + 'static,
     {
@@ -49,10 +67,11 @@ impl Outbox {
                 broken();
             }
         });
-        Self { frames, queued, framing, _open: open }
+        Self { frames, queued, framing, span, _open: open }
     }
 
     pub(super) fn push(&self, message: &[u8]) {
+        tracing::trace!(parent: &self.span, message = %String::from_utf8_lossy(message), "sent");
         let framing = self.framing.get().copied().unwrap_or(Framing::Lines);
         let frame = frame::encode(framing, message);
         let weight = frame.len();
@@ -63,7 +82,7 @@ impl Outbox {
     }
 
     pub(super) fn gate(&self, limit: usize) -> Gate {
-        Gate { queued: self.queued.subscribe(), limit }
+        Gate { queued: self.queued.clone(), limit }
     }
 
     pub(super) fn queued(&self) -> watch::Receiver<usize> {
@@ -73,13 +92,23 @@ impl Outbox {
 
 impl Gate {
     #[cfg(test)]
-    pub(crate) fn for_tests(queued: watch::Receiver<usize>, limit: usize) -> Self {
+    pub(crate) fn for_tests(queued: Arc<watch::Sender<usize>>, limit: usize) -> Self {
         Self { queued, limit }
     }
 
-    /// Resolves when a cursor may yield.
-    pub(crate) async fn room(&self) {
-        self.below(self.limit).await;
+    /// Resolves when a cursor may yield about so much, for which the room is its own then.
+    pub(crate) async fn reserve(&self, size: usize) -> Room {
+        loop {
+            self.below(self.limit).await;
+            let taken = self.queued.send_if_modified(|queued| {
+                let free = *queued < self.limit;
+                *queued += if free { size } else { 0 };
+                free
+            });
+            if taken {
+                return Room { queued: self.queued.clone(), size };
+            }
+        }
     }
 
     /// Resolves when another request may be read.
@@ -88,8 +117,8 @@ impl Gate {
     }
 
     async fn below(&self, limit: usize) {
-        // An error means that the outbox is gone, and then its connection is about to stop.
-        let _ = self.queued.clone().wait_for(|queued| *queued < limit).await;
+        // The sender is a field of this, so that it is not gone.
+        let _ = self.queued.subscribe().wait_for(|queued| *queued < limit).await;
     }
 }
 

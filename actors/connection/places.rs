@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use actix::Addr;
+use domain::link::file_uri;
 use wire::RpcError;
 
 use crate::house::House;
@@ -19,6 +20,18 @@ pub(super) async fn check_folders(house: &House, folders: Option<&[PathBuf]>) ->
         check_folder(house, "additionalDirectories", folder).await?;
     }
     Ok(())
+}
+
+/// The folder of a session in which another is to begin. The client did not name it, so that it is no mistake of its own if
+/// it is gone.
+pub(super) async fn own_folder(house: &House, path: &Path) -> Result<PathBuf, RpcError> {
+    let resolved = house.ports().folders.resolve(path.to_owned()).await;
+    resolved.map_err(|why| RpcError::not_found(&file_uri(path), &format!("{why}; name another folder as `cwd`")))
+}
+
+/// The folder that a client asks about, by its real path as far as there is one.
+pub(super) async fn real_folder(house: &House, path: PathBuf) -> PathBuf {
+    house.ports().folders.resolve(path.clone()).await.unwrap_or(path)
 }
 
 /// Folders that a client named beside the working folder, which have been checked.

@@ -1,13 +1,14 @@
-//! What `ctl` does to sessions that it has not opened: steer, export, import.
+//! What `ctl` does to sessions that it has not opened: steer and export.
 
 use actix::{Addr, Context, MailboxError};
 use domain::checkpoint::Way;
-use domain::{Decision, Event, EventKind, SessionId};
+use domain::{Decision, Event, SessionId};
 use serde_json::{Value, json};
 use wire::call::Steer;
 use wire::{Id, RpcError};
 
-use super::{Connection, opening};
+use super::Connection;
+use super::opening::{self, Opener};
 use crate::directory::{Fate, Find};
 use crate::house::House;
 use crate::mail::tell;
@@ -19,7 +20,7 @@ const PAGE: usize = 1 << 20;
 impl Connection {
     pub(super) fn steer(&mut self, id: Id, session: SessionId, how: Steer, ctx: &mut Context<Self>) {
         let house = self.house.clone();
-        let by = self.client_name();
+        let (opener, by) = (self.opener(&id), self.client_name());
         let fate = match how {
             Steer::Close => Fate::Keep,
             Steer::Delete => Fate::Delete,
@@ -29,23 +30,38 @@ impl Connection {
                 return self.answer_later(id, answer, ctx);
             }
             Steer::Rename { title } => {
-                return self.answer_later(id, async move { rename(&house, session, title).await }, ctx);
+                return self.answer_later(id, async move { rename(&opener, session, title).await }, ctx);
             }
         };
-        self.leave(session, fate, ctx, move |this, _, left, ctx| {
+        self.leave(id, session, fate, ctx, |this, id, _, left, ctx| {
             this.answer(&id, left.map(|()| json!({})), ctx);
         });
     }
 
-    pub(super) fn undo(&mut self, id: Id, session: SessionId, way: Way, ctx: &mut Context<Self>) {
+    /// Has the daemon read its configuration again.
+    pub(super) fn reload(&mut self, id: Id, ctx: &mut Context<Self>) {
         let house = self.house.clone();
         let work = async move {
-            let addr = opening::open(&house, &session).await?;
+            match house.reload().await {
+                Ok(card) => serde_json::to_value(card).map_err(|error| opening::unwritable(&error)),
+                Err(why) => Err(RpcError::invalid_request(
+                    format!("the configuration stays as it was: {why}"),
+                    "mend it and reload again",
+                )),
+            }
+        };
+        self.answer_later(id, work, ctx);
+    }
+
+    pub(super) fn undo(&mut self, id: Id, session: SessionId, way: Way, ctx: &mut Context<Self>) {
+        let by = self.opener(&id);
+        let work = async move {
+            let addr = opening::open(&by, &session).await?;
             let done = addr.send(session::Undo(way)).await;
-            match done.map_err(|_| RpcError::internal("the session is not there; try again"))? {
-                Ok(card) => serde_json::to_value(card).map_err(|error| RpcError::internal(error.to_string())),
+            match done.map_err(|_| RpcError::retry("the session is not there"))? {
+                Ok(card) => serde_json::to_value(card).map_err(|error| opening::unwritable(&error)),
                 Err(NotUndone::Busy) => {
-                    Err(RpcError::invalid_request("a turn is running; wait for its end, or cancel it"))
+                    Err(RpcError::invalid_request("a turn is running", "wait for its end, or cancel it"))
                 }
                 Err(NotUndone::Unreadable(error)) => Err(opening::unreadable(error)),
             }
@@ -54,12 +70,23 @@ impl Connection {
     }
 
     pub(super) fn permissions(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
-        let house = self.house.clone();
+        let by = self.opener(&id);
         let look = async move {
-            let addr = opening::open(&house, &session).await?;
+            let addr = opening::open(&by, &session).await?;
             let card = addr.send(session::DescribePermissions).await;
-            let card = card.map_err(|_| RpcError::internal("the session is not there; try again"))?;
-            serde_json::to_value(card).map_err(|error| RpcError::internal(error.to_string()))
+            let card = card.map_err(|_| RpcError::retry("the session is not there"))?;
+            serde_json::to_value(card).map_err(|error| opening::unwritable(&error))
+        };
+        self.answer_later(id, look, ctx);
+    }
+
+    pub(super) fn session_details(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
+        let by = self.opener(&id);
+        let look = async move {
+            let addr = opening::open(&by, &session).await?;
+            let details = addr.send(session::DescribeDetails).await;
+            let details = details.map_err(|_| RpcError::retry("the session is not there"))?;
+            serde_json::to_value(details).map_err(|error| opening::unwritable(&error))
         };
         self.answer_later(id, look, ctx);
     }
@@ -67,7 +94,8 @@ impl Connection {
     pub(super) fn export(&mut self, id: Id, session: SessionId, from: u64, ctx: &mut Context<Self>) {
         let house = self.house.clone();
         let read = async move {
-            let history = &house.ports().history;
+            let ports = house.ports();
+            let history = &ports.history;
             let known = history.find(session.clone()).await.map_err(opening::unreadable)?;
             let meta = known.ok_or_else(RpcError::unknown_session)?;
             let events = history.read(session, from, PAGE).await.map_err(opening::unreadable)?;
@@ -77,23 +105,11 @@ impl Connection {
         };
         self.answer_later(id, read, ctx);
     }
-
-    pub(super) fn import(&mut self, id: Id, events: Vec<Event>, ctx: &mut Context<Self>) {
-        let house = self.house.clone();
-        let write = async move {
-            check(&events)?;
-            let session = SessionId::new();
-            let addr = opening::import(&house, &session, events);
-            written(addr.send(session::Latest).await).await?;
-            Ok(json!({ "sessionId": session }))
-        };
-        self.answer_later(id, write, ctx);
-    }
 }
 
 async fn live(house: &House, session: SessionId) -> Result<Addr<Session>, RpcError> {
     let found = house.directory().send(Find(session)).await;
-    let found = found.map_err(|_| RpcError::internal("the directory of sessions is not there; try again"))?;
+    let found = found.map_err(|_| opening::no_directory())?;
     found.ok_or_else(RpcError::unknown_session)
 }
 
@@ -123,25 +139,14 @@ async fn answer(
     }
 }
 
-async fn rename(house: &House, session: SessionId, title: String) -> Result<Value, RpcError> {
-    let addr = opening::open(house, &session).await?;
+async fn rename(by: &Opener, session: SessionId, title: String) -> Result<Value, RpcError> {
+    let addr = opening::open(by, &session).await?;
     written(addr.send(session::Rename(title)).await).await
 }
 
 /// Waits until what a session has recorded is written.
-async fn written(recorded: Result<Recorded, MailboxError>) -> Result<Value, RpcError> {
-    let recorded = recorded.map_err(|_| RpcError::internal("the session is not there; try again"))?;
+pub(super) async fn written(recorded: Result<Recorded, MailboxError>) -> Result<Value, RpcError> {
+    let recorded = recorded.map_err(|_| RpcError::retry("the session is not there"))?;
     recorded.written().await.map_err(opening::unreadable)?;
     Ok(json!({}))
-}
-
-/// A log begins with its creation, and its numbers grow by one.
-fn check(events: &[Event]) -> Result<(), RpcError> {
-    let wrong = |why: &str| Err(RpcError::invalid_params("events", why));
-    let Some(Event { kind: EventKind::Created { .. }, .. }) = events.first() else {
-        return wrong("The first event must be `created`");
-    };
-    let numbered = events.iter().zip(1..).all(|(event, number)| event.number == number);
-    let aged = events.is_sorted_by_key(|event| event.life);
-    if numbered && aged { Ok(()) } else { wrong("The numbers must grow by one, and the lives not shrink") }
 }

@@ -15,6 +15,7 @@ use super::commands::Answer;
 use super::running::{Phase, Running};
 use crate::mail::{Lead, leash, tell};
 use crate::ports::Unattended;
+use crate::spans;
 use crate::tool_executor::{self, Assignment, ExecutorEvent, Run, ToolExecutor};
 use crate::turn::CallEnded;
 
@@ -59,6 +60,7 @@ impl Session {
         let Some(running) = &mut self.turn else { return };
         let (lead, leash) = leash();
         let addr = ToolExecutor::new(Assignment {
+            span: spans::tool(&self.turn_span, &call, &request.tool),
             call: call.clone(),
             request: request.clone(),
             site,
@@ -81,7 +83,7 @@ impl Session {
             Access::Free => None,
         };
         let agent = self.agent_of(&call);
-        self.record_call(call.clone(), message, card, agent.as_ref(), ctx);
+        self.record_call(call.clone(), message, card.visible(), agent.as_ref(), ctx);
         match verdict {
             Verdict::Run => self.run_call(call, ctx),
             Verdict::Deny if rule == Some(Verdict::Deny) => {
@@ -234,7 +236,7 @@ impl Session {
             preview: Vec::new(),
             access: Access::Free,
         };
-        self.record_call(call.clone(), message, card, agent.as_ref(), ctx);
+        self.record_call(call.clone(), message, card.visible(), agent.as_ref(), ctx);
         self.conclude_call(call, Outcome::failed(refusal.reason), agent, ctx);
     }
 

@@ -4,15 +4,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, MessageResult, WeakAddr, WrapFuture};
-use domain::card::{PermissionsCard, Remembered};
+use domain::briefing::Command;
+use domain::card::{PermissionsCard, Remembered, SessionDetails};
 use domain::editor::Editor;
 use domain::event::Setting;
 use domain::history::HistoryError;
 use domain::state::{Asked, OpenCall};
 use domain::{
-    Approval, CallId, Content, Decision, Environment, EventKind, MessageId, Mode, ModelId, Origin, Place, QuestionId,
-    StopReason, ThoughtLevel, TurnId,
+    Approval, CallId, ConnectionId, Content, Decision, Environment, EventKind, MessageId, Mode, ModelId, Origin, Place,
+    QuestionId, StopReason, ThoughtLevel, Trace, TurnId,
 };
+use tokio::sync::watch;
 
 use super::{Session, stop};
 use crate::directory::{Stays, Why};
@@ -29,6 +31,15 @@ pub(crate) struct Attach {
     pub(crate) name: String,
     pub(crate) from: From,
     pub(crate) environment: Arc<Environment>,
+    pub(crate) returning: Option<Return>,
+}
+
+/// A bridge that goes on by another connection. What it sent by an earlier one and has not come by now is refused if it
+/// comes, so that the bridge may send it again.
+#[derive(Clone, Debug)]
+pub(crate) struct Return {
+    pub(crate) bridge: String,
+    pub(crate) connection: ConnectionId,
 }
 
 /// The session is being put away; it can be opened again in a moment.
@@ -68,7 +79,10 @@ pub(crate) struct Attached {
     /// Who prompted the running turn and those that wait.
     pub(crate) prompted: Vec<Origin>,
     pub(crate) open_calls: Vec<(CallId, OpenCall)>,
+    pub(crate) hidden_calls: Vec<CallId>,
     pub(crate) open_questions: Vec<Asked>,
+    /// The commands that the session's servers add.
+    pub(crate) served: watch::Receiver<Vec<Command>>,
 }
 
 /// A client's being attached. Its drop detaches, whoever holds it by then and for whatever reason it goes.
@@ -99,6 +113,8 @@ pub(crate) struct Prompt {
     pub(crate) message: Option<MessageId>,
     /// Who sent it, as far as it helps the tools.
     pub(crate) editor: Option<Arc<dyn Editor>>,
+    /// The trace that the client said it is part of.
+    pub(crate) trace: Option<Trace>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +123,8 @@ pub(crate) enum Refused {
     Busy,
     /// The session is being put away.
     Leaving,
+    /// The bridge that sent it goes on by another connection.
+    Superseded,
 }
 
 /// Ends the running turn, if there is one, and gives up the prompts that wait.
@@ -185,6 +203,11 @@ pub(crate) struct Configured {
 #[rtype(result = "PermissionsCard")]
 pub(crate) struct DescribePermissions;
 
+/// Everything about the session that fits on a page.
+#[derive(Message)]
+#[rtype(result = "SessionDetails")]
+pub(crate) struct DescribeDetails;
+
 /// Ends what runs, records that all is in order, and dies.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -199,6 +222,11 @@ pub(crate) struct Resubmit;
 const WAITING: usize = 16;
 
 impl Session {
+    fn is_superseded(&self, origin: &Origin) -> bool {
+        let current = origin.bridge.as_ref().and_then(|bridge| self.bridges.get(bridge));
+        current.is_some_and(|current| *current != origin.connection)
+    }
+
     fn prompted(&self) -> Vec<Origin> {
         let running = self.state.turn.iter().map(|turn| turn.origin.clone());
         running.chain(self.waiting.iter().chain(&self.given_up).map(|prompt| prompt.origin.clone())).collect()
@@ -206,6 +234,20 @@ impl Session {
 
     fn recorded(&self) -> Recorded {
         Recorded { tail: self.ledger.tail.clone(), number: self.state.head.number }
+    }
+
+    fn permissions(&self) -> PermissionsCard {
+        let remembered = self.state.memory.rules().iter().map(|(grant, allow)| Remembered {
+            allow: *allow,
+            what: grant.label(),
+            grant: grant.clone(),
+        });
+        PermissionsCard {
+            mode: self.state.mode,
+            approval: self.state.approval,
+            remembered: remembered.collect(),
+            rules: self.ports.toolbox.rules(&self.state.cwd),
+        }
     }
 
     /// Goes on with leaving once nothing runs any more.
@@ -229,7 +271,10 @@ impl Handler<Attach> for Session {
         if self.leaving {
             return Err(Leaving);
         }
-        let Attach { name, from, environment } = attach;
+        let Attach { name, from, environment, returning } = attach;
+        if let Some(Return { bridge, connection }) = returning {
+            self.bridges.insert(bridge, connection);
+        }
         self.attaches += 1;
         self.clients.insert(self.attaches, name);
         // A client without one, such as `ctl`, leaves it to the next.
@@ -239,14 +284,15 @@ impl Handler<Attach> for Session {
         self.publish();
         self.consider_leaving(ctx);
         let head = self.state.head.number;
+        let next = match from {
+            From::Start => 1,
+            From::Head => head + 1,
+            From::After(place) => self.state.next_after(place),
+        };
         Ok(Attached {
             presence: Presence { session: ctx.address().downgrade(), attach: self.attaches },
             tail: self.ledger.tail.clone(),
-            next: match from {
-                From::Start => 1,
-                From::Head => head + 1,
-                From::After(place) => self.state.next_after(place),
-            },
+            next,
             head,
             life: self.state.head.life,
             cwd: self.state.cwd.clone(),
@@ -256,7 +302,9 @@ impl Handler<Attach> for Session {
             thought: self.state.thought,
             prompted: self.prompted(),
             open_calls: self.state.calls.iter().map(|(id, open)| (id.clone(), open.clone())).collect(),
+            hidden_calls: self.state.hidden_at(next).cloned().collect(),
             open_questions: self.state.questions.clone(),
+            served: self.equipment.commands(),
         })
     }
 }
@@ -289,6 +337,9 @@ impl Handler<Prompt> for Session {
     fn handle(&mut self, prompt: Prompt, ctx: &mut Context<Self>) -> Self::Result {
         if self.leaving {
             return Err(Refused::Leaving);
+        }
+        if self.is_superseded(&prompt.origin) {
+            return Err(Refused::Superseded);
         }
         match self.ports.settings.when_busy {
             _ if self.turn.is_none() => self.start_turn(prompt, ctx),
@@ -378,7 +429,11 @@ impl Handler<Configure> for Session {
     type Result = MessageResult<Configure>;
 
     fn handle(&mut self, Configure(setting): Configure, ctx: &mut Context<Self>) -> Self::Result {
+        let is_of_the_model = matches!(setting, Setting::Model(_) | Setting::ThoughtLevel(_));
         self.append(EventKind::Configured { setting }, ctx);
+        if is_of_the_model {
+            self.switch_turn();
+        }
         self.publish();
         MessageResult(Configured {
             recorded: self.recorded(),
@@ -394,16 +449,23 @@ impl Handler<DescribePermissions> for Session {
     type Result = MessageResult<DescribePermissions>;
 
     fn handle(&mut self, DescribePermissions: DescribePermissions, _: &mut Context<Self>) -> Self::Result {
-        let remembered = self.state.memory.rules().iter().map(|(grant, allow)| Remembered {
-            allow: *allow,
-            what: grant.label(),
-            grant: grant.clone(),
-        });
-        MessageResult(PermissionsCard {
-            mode: self.state.mode,
-            approval: self.state.approval,
-            remembered: remembered.collect(),
-            rules: self.ports.toolbox.rules(&self.state.cwd),
+        MessageResult(self.permissions())
+    }
+}
+
+impl Handler<DescribeDetails> for Session {
+    type Result = MessageResult<DescribeDetails>;
+
+    fn handle(&mut self, DescribeDetails: DescribeDetails, _: &mut Context<Self>) -> Self::Result {
+        let roots = std::iter::once(&self.state.cwd).chain(&self.state.extra_roots);
+        MessageResult(SessionDetails {
+            card: super::describe(&self.state, self.activity(), self.client_names()),
+            events: self.state.head.number,
+            roots: roots.cloned().collect(),
+            permissions: self.permissions(),
+            window_used: self.state.window_used,
+            environment: self.environment().iter().map(|(name, _)| name.to_owned()).collect(),
+            own_environment: self.environment.is_some(),
         })
     }
 }

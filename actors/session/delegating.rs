@@ -1,23 +1,24 @@
 //! Sub-agents of a running turn: each is a turn of its own that works on one call. Its conversation lives here and not in the
 //! log; its calls go the way of all calls, and what it reports is the outcome of the call that it works on.
 
+use std::sync::Arc;
+
 use actix::{Actor, Addr, AsyncContext, Context};
 use domain::briefing::Workplace;
 use domain::conversation::Conversation;
+use domain::model::Model;
 use domain::tool::{AGENT, Errand, Refusal};
 use domain::{
-    CallId, Content, Event, EventKind, MessageId, Millis, Mode, Outcome, StopReason, ToolContent, ToolKind,
-    TurnFailure, TurnId,
+    CallId, Content, Event, EventKind, MessageId, Millis, Mode, Outcome, StopReason, ThoughtLevel, ToolContent,
+    ToolKind, TurnFailure, TurnId,
 };
 use tokio::sync::oneshot;
 
 use super::Session;
+use super::running::Spent;
 use crate::mail::{Lead, leash, tell};
 use crate::tool_executor;
-use crate::turn::{CallEnded, Compacted, Purpose, Task, Turn, What};
-
-/// Model requests of one sub-agent, at most.
-const BUDGET: u32 = 30;
+use crate::turn::{CallEnded, Compacted, Purpose, Switch, Task, Turn, What};
 
 /// How many of its steps are shown.
 const STEPS: usize = 20;
@@ -26,6 +27,8 @@ pub(super) struct SubAgent {
     /// The call that it works on.
     pub(super) call: CallId,
     pub(super) mode: Mode,
+    /// Whether its model is the session's and not one that it was given.
+    follows: bool,
     turn: Addr<Turn>,
     _lead: Lead,
     conversation: Conversation,
@@ -38,6 +41,10 @@ pub(super) struct SubAgent {
 }
 
 impl SubAgent {
+    pub(super) fn switch(&self, model: Option<Arc<dyn Model>>, thought: ThoughtLevel) {
+        tell(&self.turn, Switch { model: model.filter(|_| self.follows), thought });
+    }
+
     /// Adds to its conversation what is in the log for others, or in no log at all.
     fn hear(&mut self, kind: EventKind) {
         self.conversation.apply(&Event { life: 0, number: 0, at: Millis::default(), kind });
@@ -54,6 +61,7 @@ impl Session {
         ctx: &mut Context<Self>,
     ) {
         let Errand { task, mode, model } = errand;
+        let follows = model.is_none();
         let id = model.as_ref().unwrap_or(&self.state.model);
         let Some(model) = self.ports.models.find(id) else {
             // Whoever waits for the report may be gone.
@@ -63,33 +71,38 @@ impl Session {
         let turn = TurnId::new();
         let mut conversation = Conversation::default();
         let content = vec![Content::text(brief(&task))];
-        let asked = EventKind::UserMessage { turn: turn.clone(), message: MessageId::new(), content, aside: false };
+        let asked = EventKind::UserMessage {
+            turn: turn.clone(),
+            message: MessageId::new(),
+            content,
+            aside: false,
+            stands_for: None,
+            context: Vec::new(),
+        };
         conversation.apply(&Event { life: 0, number: 0, at: Millis::default(), kind: asked });
-        let mut tools = self.ports.toolbox.offer(mode);
+        let mut tools = self.ports.toolbox.offer(&self.state.id, mode);
         tools.retain(|tool| tool.name != AGENT);
         let (lead, leash) = leash();
         let task = Task {
             turn: turn.clone(),
             purpose: Purpose::Answer,
             model,
-            briefing: Some(self.ports.briefing.brief(Workplace {
-                cwd: self.state.cwd.clone(),
-                extra_roots: self.state.extra_roots.clone(),
-                mode,
-            })),
+            briefing: Some(self.ports.briefing.brief(Workplace { mode, ..self.workplace() })),
             tools,
             thought: self.state.thought,
             environment: self.environment(),
             conversation: conversation.clone(),
             window_used: 0,
             after: self.ledger.sync_point,
-            max_requests: BUDGET.min(self.ports.settings.max_requests),
+            max_requests: self.ports.settings.agent_requests.min(self.ports.settings.max_requests),
             tail: self.ledger.tail.clone(),
             parent: ctx.address().recipient().downgrade(),
+            span: self.turn_span.clone(),
         };
         let sub = SubAgent {
             call,
             mode,
+            follows,
             turn: Turn::new(task, leash).start(),
             _lead: lead,
             conversation,
@@ -138,7 +151,7 @@ impl Session {
                 sub.hear(EventKind::Planned { call: call.clone(), message, entries });
                 self.tell_agent(&turn, call, false);
             }
-            What::Used { usage, price, .. } => self.pay_for_agent(usage, price, ctx),
+            What::Used { usage, price, estimated, .. } => self.pay_for_agent(Spent { usage, price, estimated }, ctx),
             What::Summarised { summary, kept_from } => {
                 sub.hear(EventKind::Compacted { summary, kept_from });
                 tell(&sub.turn, Compacted { conversation: sub.conversation.clone() });
@@ -166,8 +179,9 @@ impl Session {
             shown = format!("[{earlier} steps before]\n{shown}");
         }
         let within = sub.call.clone();
-        self.append(EventKind::Delegated { call: call.clone(), within: within.clone() }, ctx);
-        self.append(EventKind::ToolProgressed { call: within, content: vec![ToolContent::text(shown)] }, ctx);
+        self.append(EventKind::ToolProgressed { call: within.clone(), content: vec![ToolContent::text(shown)] }, ctx);
+        // Right before the call itself, so that no reader starts between the two.
+        self.append(EventKind::Delegated { call: call.clone(), within }, ctx);
     }
 
     pub(super) fn hear_outcome(&mut self, agent: &TurnId, call: CallId, outcome: Outcome) {

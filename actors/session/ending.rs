@@ -71,7 +71,17 @@ impl Session {
         let text = format!("A hook did not let the turn end: {why}");
         self.append(EventKind::Noticed { message: MessageId::new(), text: text.clone(), passing: true }, ctx);
         let content = vec![Content::text(text)];
-        let at = self.append(EventKind::UserMessage { turn, message: MessageId::new(), content, aside: false }, ctx);
+        let at = self.append(
+            EventKind::UserMessage {
+                turn,
+                message: MessageId::new(),
+                content,
+                aside: false,
+                stands_for: None,
+                context: Vec::new(),
+            },
+            ctx,
+        );
         if let Some(Running { phase: Phase::Going { turn, .. }, .. }) = &self.turn {
             tell(turn, GoOn { at, conversation: self.state.conversation.clone() });
         }

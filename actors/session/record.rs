@@ -42,11 +42,8 @@ pub(super) struct Ledger {
 pub(super) struct RecordFailed(HistoryError);
 
 impl Ledger {
-    pub(super) fn new(tail: Arc<Tail>, historian: Reach<Historian>, life: u32, copied: Vec<Arc<Event>>) -> Self {
-        for event in &copied {
-            tail.push(event.clone());
-        }
-        Self { tail, historian, life, sync_point: 0, unsent: copied, unsent_bytes: 0, gathering: false, losses: 0 }
+    pub(super) fn new(tail: Arc<Tail>, historian: Reach<Historian>, life: u32) -> Self {
+        Self { tail, historian, life, sync_point: 0, unsent: Vec::new(), unsent_bytes: 0, gathering: false, losses: 0 }
     }
 
     fn send(&mut self, meta: SessionMeta, failed: WeakRecipient<RecordFailed>, told: Option<Told>) {
@@ -84,6 +81,11 @@ impl Session {
         self.ledger.tail.push(event.clone());
         self.ledger.unsent_bytes += event.kind.weight();
         let durability = event.kind.durability();
+        let shown =
+            matches!(event.kind, EventKind::ToolStarted { .. } | EventKind::ToolEnded { .. } | EventKind::Used { .. });
+        if shown {
+            self.publish();
+        }
         if durability == Durability::Synced {
             self.ledger.sync_point = number;
         }
@@ -109,11 +111,6 @@ impl Session {
             let failed = ctx.address().recipient().downgrade();
             self.ledger.send(self.state.meta(false), failed, None);
         }
-    }
-
-    /// The copied events of a fork, which are in the tail and in the state but in no store.
-    pub(super) fn submit_copied(&mut self, ctx: &mut Context<Self>) {
-        self.submit(ctx);
     }
 
     /// Marks the session as put away in good order; resolves when that is written.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler};
-use domain::briefing::Workplace;
+use domain::mcp::Prepared;
 use domain::model::Price;
 use domain::tool::{OutcomeKind, Refusal};
 use domain::turn::FailureKind;
@@ -15,12 +15,13 @@ use domain::{
 
 use super::calls::Executor;
 use super::commands::Prompt;
+use super::custom::{Asked, Reading};
 use super::delegating::SubAgent;
 use super::ending::HooksAtEnd;
 use super::{Session, slash};
 use crate::mail::{Lead, leash, tell};
-use crate::tool_executor;
-use crate::turn::{self, Compacted, Purpose, Task, Turn, TurnEvent};
+use crate::turn::{self, Compacted, Purpose, Switch, Task, Turn, TurnEvent};
+use crate::{spans, tool_executor};
 
 const TITLE_CHARS: usize = 60;
 
@@ -39,14 +40,23 @@ pub(super) enum Phase {
         turn: Addr<Turn>,
         _lead: Lead,
     },
+    /// What a command of the project stands for is being read.
+    Reading(Reading),
     /// A command to us is at work, which is short and ends by itself.
     Obeying,
     /// The turn is gone; its executors are ending. Then it ends for this reason.
     Stopping(StopReason),
 }
 
+/// What one model request cost.
+pub(super) struct Spent {
+    pub(super) usage: Usage,
+    pub(super) price: Option<Price>,
+    pub(super) estimated: bool,
+}
+
 impl Running {
-    fn new(id: TurnId, phase: Phase) -> Self {
+    pub(super) fn new(id: TurnId, phase: Phase) -> Self {
         Self {
             id,
             usage: Usage::default(),
@@ -60,19 +70,21 @@ impl Running {
 
 impl Session {
     pub(super) fn start_turn(&mut self, prompt: Prompt, ctx: &mut Context<Self>) {
-        let Prompt { turn, origin, content, message, editor } = prompt;
+        let Prompt { turn, origin, content, message, editor, trace } = prompt;
         self.editor = editor;
         if let Some(roots) = self.roots_wanted.take() {
             self.state.extra_roots = roots;
         }
-        self.append(EventKind::TurnStarted { turn: turn.clone(), origin }, ctx);
-        let message = message.unwrap_or_default();
-        let slash = slash::read(&content);
-        let aside = slash.is_some();
-        let after = self.append(EventKind::UserMessage { turn: turn.clone(), message, content, aside }, ctx);
-        match slash {
-            Some(slash) => self.obey(slash, turn, after, ctx),
-            None => self.begin_turn(turn, Purpose::Answer, after, ctx),
+        self.equip(ctx);
+        let started = self.append(EventKind::TurnStarted { turn: turn.clone(), origin }, ctx);
+        self.turn_span = spans::turn(&self.span, started, trace.as_ref());
+        tracing::debug!(parent: &self.turn_span, %turn, "started");
+        let asked = Asked { turn: turn.clone(), message: message.unwrap_or_default(), content };
+        if let Some(slash) = slash::read(&asked.content) {
+            let after = self.record_message(asked, true, Prepared::default(), ctx);
+            self.obey(slash, turn, after, ctx);
+        } else {
+            self.read_prompt(asked, ctx);
         }
     }
 
@@ -91,12 +103,8 @@ impl Session {
             turn: turn.clone(),
             purpose,
             model,
-            briefing: Some(self.ports.briefing.brief(Workplace {
-                cwd: self.state.cwd.clone(),
-                extra_roots: self.state.extra_roots.clone(),
-                mode: self.state.mode,
-            })),
-            tools: self.ports.toolbox.offer(self.state.mode),
+            briefing: Some(self.ports.briefing.brief(self.workplace())),
+            tools: self.ports.toolbox.offer(&self.state.id, self.state.mode),
             thought: self.state.thought,
             environment: self.environment(),
             conversation: self.state.conversation.clone(),
@@ -105,6 +113,7 @@ impl Session {
             max_requests: self.ports.settings.max_requests,
             tail: self.ledger.tail.clone(),
             parent: ctx.address().recipient().downgrade(),
+            span: self.turn_span.clone(),
         };
         let phase = Phase::Going { turn: Turn::new(task, leash).start(), _lead: lead };
         self.turn = Some(Running::new(turn, phase));
@@ -134,6 +143,7 @@ impl Session {
 
     /// Ends the turn early: the model is dropped at once, the tools are told to end, and when they have the turn ends.
     pub(super) fn stop_turn(&mut self, reason: StopReason, ctx: &mut Context<Self>) {
+        self.stop_reading(ctx);
         let Some(running) = &mut self.turn else { return };
         if matches!(running.phase, Phase::Stopping(_) | Phase::Obeying) {
             return;
@@ -186,6 +196,8 @@ impl Session {
             }
             self.append(kind, ctx);
         }
+        tracing::debug!(parent: &self.turn_span, "ended");
+        self.turn_span = tracing::Span::none();
         self.publish();
         self.record_given_up(ctx);
         match self.waiting.pop_front() {
@@ -200,7 +212,12 @@ impl Session {
         for Prompt { turn, origin, content, message, .. } in std::mem::take(&mut self.given_up) {
             self.append(EventKind::TurnStarted { turn: turn.clone(), origin }, ctx);
             let aside = slash::read(&content).is_some();
-            self.append(EventKind::UserMessage { turn, message: message.unwrap_or_default(), content, aside }, ctx);
+            self.record_message(
+                Asked { turn, message: message.unwrap_or_default(), content },
+                aside,
+                Prepared::default(),
+                ctx,
+            );
             for kind in self.state.closing(OutcomeKind::Cancelled, StopReason::Cancelled) {
                 self.append(kind, ctx);
             }
@@ -237,13 +254,28 @@ impl Session {
     }
 
     /// What a sub-agent costs is part of the turn; how full its window is concerns nobody else.
-    pub(super) fn pay_for_agent(&mut self, usage: Usage, price: Option<Price>, ctx: &mut Context<Self>) {
+    pub(super) fn pay_for_agent(&mut self, spent: Spent, ctx: &mut Context<Self>) {
+        let window = self.ports.models.find(&self.state.model).map_or(0, |model| model.info().window);
+        self.pay(spent, self.state.window_used, window, ctx);
+    }
+
+    fn pay(&mut self, spent: Spent, window_used: u64, window: u64, ctx: &mut Context<Self>) {
+        let Spent { usage, price, estimated } = spent;
         if let Some(running) = &mut self.turn {
             running.usage += usage;
         }
-        let window = self.ports.models.find(&self.state.model).map_or(0, |model| model.info().window);
         let cost = price.map(|price| self.cost_with(&price, &usage));
-        self.append(EventKind::Used { usage, window_used: self.state.window_used, window, cost }, ctx);
+        self.append(EventKind::Used { usage, window_used, window, cost, estimated }, ctx);
+        self.publish();
+    }
+
+    /// A running turn asks the model that is set now, from its next request on; a sub-agent with a model of its own keeps
+    /// that.
+    pub(super) fn switch_turn(&self) {
+        let Some(Running { phase: Phase::Going { turn, .. }, agents, .. }) = &self.turn else { return };
+        let (model, thought) = (self.ports.models.find(&self.state.model), self.state.thought);
+        agents.values().for_each(|agent| agent.switch(model.clone(), thought));
+        tell(turn, Switch { model, thought });
     }
 
     /// Whether an event of this turn still counts: the turn runs and has not been stopped.
@@ -286,12 +318,9 @@ impl Handler<TurnEvent> for Session {
                 self.append(EventKind::Planned { call: call.clone(), message, entries }, ctx);
                 self.tell_turn(call, false);
             }
-            turn::What::Used { usage, window, price } => {
-                if let Some(running) = &mut self.turn {
-                    running.usage += usage;
-                }
-                let cost = price.map(|price| self.cost_with(&price, &usage));
-                self.append(EventKind::Used { usage, window_used: usage.total(), window, cost }, ctx);
+            turn::What::Used { usage, window, price, estimated } => {
+                let spent = Spent { usage, price, estimated };
+                self.pay(spent, usage.total(), window, ctx);
             }
             turn::What::Ended { reason } => self.consider_ending(turn, reason, ctx),
             turn::What::Died => {

@@ -1,6 +1,7 @@
 //! Commands to acpd itself, typed as a prompt: what there is, how it is read, and what it says. The model sees none of it.
 
 use actix::Context;
+use domain::briefing::CommandCall;
 use domain::checkpoint::Way;
 use domain::event::Setting;
 use domain::{Content, EventKind, MessageId, Mode, ModelId, Payload, SessionState, StopReason, TurnId};
@@ -9,12 +10,13 @@ use super::Session;
 use crate::turn::Purpose;
 
 /// Name, description, and what may follow the name.
-pub(crate) const COMMANDS: [(&str, &str, Option<&str>); 7] = [
+pub(crate) const COMMANDS: [(&str, &str, Option<&str>); 8] = [
     ("help", "Show these commands", None),
     ("status", "Show the session, its model, mode and usage", None),
     ("mode", "Show or set the mode", Some("full | read-only | safe | sandbox")),
     ("model", "Show or set the model", Some("the model's id")),
     ("compact", "Replace older messages by a summary", None),
+    ("mcp", "Show the MCP servers, their tools and prompts", None),
     ("undo", "Put files back to what they were before the last turn that changed any", None),
     ("redo", "Make the changes again that were undone last", None),
 ];
@@ -26,6 +28,7 @@ pub(super) enum Slash {
     Mode(Option<String>),
     Model(Option<String>),
     Compact,
+    Mcp,
     Restore(Way),
 }
 
@@ -41,17 +44,27 @@ pub(super) fn read(content: &[Content]) -> Option<Slash> {
         "mode" => Some(Slash::Mode(argument)),
         "model" => Some(Slash::Model(argument)),
         "compact" => Some(Slash::Compact),
+        "mcp" => Some(Slash::Mcp),
         "undo" => Some(Slash::Restore(Way::Undo)),
         "redo" => Some(Slash::Restore(Way::Redo)),
         _ => None,
     }
 }
 
+/// A prompt may call a command of the project if its first block begins with what could be the name of one.
+pub(super) fn call(content: &[Content]) -> Option<CommandCall> {
+    let [Content { payload: Payload::Text { text }, .. }, ..] = content else { return None };
+    let text = text.trim_start().strip_prefix('/')?;
+    let (name, arguments) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let could_be = !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || "-_.:".contains(letter));
+    could_be.then(|| CommandCall { name: name.to_owned(), arguments: arguments.trim().to_owned() })
+}
+
 impl Session {
     /// Carries a command out in the turn that has just been opened for it.
     pub(super) fn obey(&mut self, slash: Slash, turn: TurnId, after: u64, ctx: &mut Context<Self>) {
         let said = match slash {
-            Slash::Help => help(),
+            Slash::Help => return self.help_in_turn(turn, ctx),
             Slash::Status => status(&self.state),
             Slash::Mode(None) => listing("mode", self.state.mode.id(), Mode::ALL.map(Mode::id)),
             Slash::Mode(Some(id)) => match Mode::from_id(&id) {
@@ -75,6 +88,7 @@ impl Session {
             Slash::Compact if self.state.conversation.messages().len() < 3 => {
                 "There is nothing to compact yet.".to_owned()
             }
+            Slash::Mcp => self.describe_servers(),
             Slash::Restore(way) => return self.restore_in_turn(turn, way, ctx),
             Slash::Compact => return self.begin_turn(turn, Purpose::Compact, after, ctx),
         };
@@ -91,14 +105,6 @@ impl Session {
         let models = self.ports.models.list(&self.environment());
         listing("model", self.state.model.as_str(), models.iter().map(|model| model.id.as_str()))
     }
-}
-
-fn help() -> String {
-    let lines = COMMANDS.map(|(name, description, hint)| {
-        let hint = hint.map(|hint| format!(" [{hint}]")).unwrap_or_default();
-        format!("- `/{name}{hint}`: {description}")
-    });
-    lines.join("\n")
 }
 
 fn listing<'a>(what: &str, current: &str, all: impl IntoIterator<Item = &'a str>) -> String {
@@ -134,6 +140,17 @@ mod tests {
         assert_eq!(text("help"), None);
         assert_eq!(read(&[Content::text("/help"), Content::text("x")]), None);
         assert_eq!(read(&[]), None);
+    }
+
+    #[test]
+    fn what_could_be_a_command_of_the_project_begins_with_a_name_and_may_have_more_blocks() {
+        let called =
+            |text: &str| call(&[Content::text(text), Content::text("more")]).map(|call| (call.name, call.arguments));
+        assert_eq!(called(" /review  a  b \n"), Some(("review".to_owned(), "a  b".to_owned())));
+        assert_eq!(called("/git:log"), Some(("git:log".to_owned(), String::new())));
+        for text in ["/", "/ x", "/etc/passwd", "/a`b", "review"] {
+            assert_eq!(called(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -76,7 +76,7 @@ impl Session {
         self.notice(words(way, files), ctx);
     }
 
-    fn notice(&mut self, text: String, ctx: &mut Context<Self>) {
+    pub(super) fn notice(&mut self, text: String, ctx: &mut Context<Self>) {
         self.append(EventKind::Noticed { message: MessageId::new(), text, passing: false }, ctx);
     }
 }

@@ -51,6 +51,27 @@ pub struct SessionCard {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
     pub questions: Vec<OpenQuestion>,
+    /// Titles of the calls that run now. An older daemon does not say.
+    #[serde(default)]
+    pub doing: Vec<String>,
+}
+
+/// One session in detail.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionDetails {
+    pub card: SessionCard,
+    /// Events of its log.
+    pub events: u64,
+    /// Its folders: the working directory and those that were added.
+    pub roots: Vec<PathBuf>,
+    pub permissions: PermissionsCard,
+    /// How much of the model's window was used by the last request.
+    pub window_used: u64,
+    /// Names of the environment's variables. Values stay in the daemon, since any of them may be a key.
+    pub environment: Vec<String>,
+    /// Whether a client brought an environment of its own, or it is the daemon's base.
+    pub own_environment: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -83,6 +104,18 @@ pub struct Remembered {
     /// What it covers, in words.
     pub what: String,
     pub grant: Grant,
+}
+
+/// What reading the configuration again has changed, by key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReloadCard {
+    /// These count already.
+    pub now: Vec<String>,
+    /// These count for sessions and connections that are opened from now on.
+    pub later: Vec<String>,
+    /// These count after a restart.
+    pub restart: Vec<String>,
 }
 
 /// What an undo or redo did. Without files there was nothing to do.

@@ -1,7 +1,11 @@
 //! What people put into prompts and what models answer with.
 
+use std::path::{Path, PathBuf};
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::link::{self, Label};
 
 /// One block of a prompt, with whatever its sender attached to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +34,9 @@ pub enum Payload {
         description: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         size: Option<i64>,
+        /// Where the file is, as a model should name it. Known in conversations only; it follows from the address.
+        #[serde(skip)]
+        path: Option<PathBuf>,
     },
     /// The text of a resource, embedded in the prompt.
     TextResource {
@@ -95,11 +102,29 @@ impl Content {
             }
     }
 
+    /// The block as a conversation in this folder holds it: a link knows how the model should name its file.
+    pub(crate) fn told_in(&self, cwd: &Path) -> Self {
+        let mut told = self.clone();
+        if let Payload::Link { uri, path, .. } = &mut told.payload {
+            *path = link::told_path(uri, cwd);
+        }
+        told
+    }
+
     /// The block as text for a model that can take nothing else.
     pub fn as_text(&self) -> String {
         match &self.payload {
             Payload::Text { text } => text.clone(),
-            Payload::Link { uri, name, .. } => format!("[{name}]({uri})"),
+            Payload::Link { uri, name, mime, title, description, size, path } => Label {
+                uri,
+                name,
+                mime: mime.as_deref(),
+                title: title.as_deref(),
+                description: description.as_deref(),
+                size: *size,
+                path: path.as_deref(),
+            }
+            .told(),
             Payload::TextResource { uri, text, .. } => {
                 format!("<resource uri=\"{uri}\">\n{text}\n</resource>")
             }

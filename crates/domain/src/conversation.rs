@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::checkpoint::Way;
 use crate::tool::{OutcomeKind, UPDATE_PLAN};
-use crate::{CallId, Content, Event, EventKind, MessageId, Outcome};
+use crate::{CallId, Content, Event, EventKind, MessageId, Outcome, Payload, ToolContent};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
@@ -43,13 +43,20 @@ pub enum Part {
 pub struct CallResult {
     pub call: CallId,
     pub text: String,
+    /// Pictures among what the call showed; the model sees what people see.
+    pub images: Vec<Content>,
     pub failed: bool,
 }
+
+/// The id of the message that stands for what was summarised.
+const SUMMARY: &str = "summary";
 
 /// The messages so far. Cheap to clone: a running request shares them.
 #[derive(Clone, Debug, Default)]
 pub struct Conversation {
     messages: Vec<Arc<Message>>,
+    /// The working folder, from which files are named.
+    cwd: PathBuf,
     /// Open calls of sub-agents, which are no part of it.
     delegated: BTreeSet<CallId>,
 }
@@ -62,8 +69,13 @@ impl Conversation {
     pub fn apply(&mut self, event: &Event) {
         match &event.kind {
             EventKind::UserMessage { aside: true, .. } => {}
-            EventKind::UserMessage { message, content, .. } => {
-                self.push(Message::User { id: message.clone(), content: content.clone() });
+            EventKind::UserMessage { message, content, stands_for, context, .. } => {
+                let mut content: Vec<Content> = content.iter().map(|block| block.told_in(&self.cwd)).collect();
+                if let (Some(text), Some(first)) = (stands_for, content.first_mut()) {
+                    *first = Content::text(text);
+                }
+                content.extend(context.iter().cloned());
+                self.push(Message::User { id: message.clone(), content });
             }
             EventKind::AgentText { message, text } => self.add_text(message, text),
             EventKind::AgentThought { message, text } => self.add_thought(message, text),
@@ -87,8 +99,8 @@ impl Conversation {
                 self.push(Message::User { id: message.clone(), content: vec![Content::text(restored(*way, files))] });
             }
             EventKind::Compacted { summary, kept_from } => self.compact(summary, kept_from.as_ref()),
-            EventKind::Created { .. }
-            | EventKind::Reopened
+            EventKind::Created { cwd, .. } => self.cwd.clone_from(cwd),
+            EventKind::Reopened
             | EventKind::TurnStarted { .. }
             | EventKind::PermissionAsked { .. }
             | EventKind::PermissionAnswered { .. }
@@ -132,6 +144,7 @@ impl Conversation {
         let result = CallResult {
             call: call.clone(),
             text: outcome.text.clone(),
+            images: outcome.content.iter().filter_map(image).collect(),
             failed: outcome.verdict != OutcomeKind::Completed,
         };
         if let Some(last) = self.messages.last_mut()
@@ -172,10 +185,19 @@ impl Conversation {
         let tail = kept.map(|at| self.messages.split_off(at)).unwrap_or_default();
         self.messages.clear();
         self.push(Message::User {
-            id: MessageId::from("summary"),
+            id: MessageId::from(SUMMARY),
             content: vec![Content::text(format!("What happened so far, in short:\n\n{summary}"))],
         });
         self.messages.extend(tail);
+    }
+}
+
+fn image(shown: &ToolContent) -> Option<Content> {
+    match shown {
+        ToolContent::Image { data, mime } => {
+            Some(Payload::Image { data: data.clone(), mime: mime.clone(), uri: None }.into())
+        }
+        ToolContent::Text { .. } | ToolContent::Diff { .. } | ToolContent::Terminal { .. } => None,
     }
 }
 
@@ -189,13 +211,24 @@ fn restored(way: Way, files: &[PathBuf]) -> String {
 }
 
 impl Message {
+    /// Whether it stands for older messages, which are not there any more.
+    pub fn is_summary(&self) -> bool {
+        matches!(self, Message::User { id, .. } if id.as_str() == SUMMARY)
+    }
+
     /// Roughly its size in bytes.
     pub fn weight(&self) -> usize {
         match self {
             Message::User { content, .. } => content.iter().map(Content::weight).sum(),
             Message::Assistant { parts, .. } => parts.iter().map(Part::weight).sum(),
-            Message::Results { results } => results.iter().map(|result| result.text.len()).sum(),
+            Message::Results { results } => results.iter().map(CallResult::weight).sum(),
         }
+    }
+}
+
+impl CallResult {
+    fn weight(&self) -> usize {
+        self.text.len() + self.images.iter().map(Content::weight).sum::<usize>()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use futures_util::future::BoxFuture;
+use serde_json::Value;
 
 use crate::ConnectionId;
 
@@ -30,6 +31,15 @@ pub trait Editor: Send + Sync + 'static {
 
     /// Sent without waiting for an answer, so that it can be sent from a drop.
     fn release_terminal(&self, terminal: TerminalId);
+
+    /// Asks the person something, on behalf of whoever needs to know. Resolves when they have answered, however long that
+    /// takes; dropping the future takes the question back.
+    fn elicit(&self, _elicitation: Elicitation) -> BoxFuture<'static, Result<Elicited, EditorError>> {
+        Box::pin(std::future::ready(Err(EditorError::Refused("it shows no questions".to_owned()))))
+    }
+
+    /// What the person was asked to do elsewhere is done. Sent without waiting for an answer.
+    fn elicited_elsewhere(&self, _id: String) {}
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +47,33 @@ pub struct Offers {
     pub read_files: bool,
     pub write_files: bool,
     pub terminal: bool,
+    /// Shows a form that it is given.
+    pub forms: bool,
+    /// Opens a page that it is given.
+    pub pages: bool,
+}
+
+/// A question to the person at the editor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Elicitation {
+    pub message: String,
+    pub form: Form,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Form {
+    /// Fields to fill in, by the JSON Schema of an object.
+    Fields(Value),
+    /// A page to open, and the asker's name for this question.
+    Page { url: String, id: String },
+}
+
+/// What the person made of a question.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Elicited {
+    Accepted(Option<Value>),
+    Declined,
+    Cancelled,
 }
 
 /// An editor's own name for one of its terminals.

@@ -58,6 +58,12 @@ pub enum EventKind {
         /// A command to acpd, which the model does not see.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         aside: bool,
+        /// The text of the command that the first block calls; the model is told this in its place.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stands_for: Option<String>,
+        /// What was fetched for it, such as the resources that it links to; the model is told this, too.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        context: Vec<Content>,
     },
     /// A piece of the model's answer. All pieces of one response share its message id.
     AgentText {
@@ -127,6 +133,9 @@ pub enum EventKind {
         /// What the session has cost up to here, where prices are known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost: Option<Cost>,
+        /// Guessed from what was sent and received, because the provider counted nothing.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        estimated: bool,
     },
     /// Older messages were replaced by a summary in what the model sees.
     Compacted {
@@ -238,12 +247,43 @@ impl EventKind {
         }
     }
 
+    /// What kind of event it is, for logs: nothing of what is in it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Created { .. } => "created",
+            Self::Reopened => "reopened",
+            Self::TurnStarted { .. } => "turn_started",
+            Self::UserMessage { .. } => "user_message",
+            Self::AgentText { .. } => "agent_text",
+            Self::AgentThought { .. } => "agent_thought",
+            Self::ResponseSealed { .. } => "response_sealed",
+            Self::ToolCalled { .. } => "tool_called",
+            Self::Delegated { .. } => "delegated",
+            Self::PermissionAsked { .. } => "permission_asked",
+            Self::PermissionAnswered { .. } => "permission_answered",
+            Self::ToolStarted { .. } => "tool_started",
+            Self::ToolProgressed { .. } => "tool_progressed",
+            Self::ToolEnded { .. } => "tool_ended",
+            Self::Planned { .. } => "planned",
+            Self::Configured { .. } => "configured",
+            Self::Titled { .. } => "titled",
+            Self::Used { .. } => "used",
+            Self::Compacted { .. } => "compacted",
+            Self::Noticed { .. } => "noticed",
+            Self::Restored { .. } => "restored",
+            Self::TurnEnded { .. } => "turn_ended",
+        }
+    }
+
     /// Roughly what the event costs to hold in memory.
     pub fn weight(&self) -> usize {
         const BASE: usize = 200;
         BASE + match self {
             Self::AgentText { text, .. } | Self::AgentThought { text, .. } | Self::Noticed { text, .. } => text.len(),
-            Self::UserMessage { content, .. } => content.iter().map(Content::weight).sum(),
+            Self::UserMessage { content, stands_for, context, .. } => {
+                content.iter().chain(context).map(Content::weight).sum::<usize>()
+                    + stands_for.as_ref().map_or(0, String::len)
+            }
             Self::ToolCalled { card, .. } => {
                 2 * card.title.len() + card.preview.iter().map(ToolContent::weight).sum::<usize>()
             }

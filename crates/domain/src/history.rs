@@ -1,6 +1,6 @@
 //! The port to the store of all sessions.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -13,6 +13,9 @@ use crate::{Durability, Event, Millis, SessionId};
 pub struct SessionMeta {
     pub id: SessionId,
     pub cwd: PathBuf,
+    /// Where `cwd` led when the session began, if that is another path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub real_cwd: Option<PathBuf>,
     #[serde(default)]
     pub extra_roots: Vec<PathBuf>,
     #[serde(default)]
@@ -28,6 +31,13 @@ pub struct SessionMeta {
     pub clean: bool,
 }
 
+impl SessionMeta {
+    /// The folder under which it is listed.
+    pub fn folder(&self) -> &Path {
+        self.real_cwd.as_deref().unwrap_or(&self.cwd)
+    }
+}
+
 /// Something to keep, with the place to report to when it is kept.
 pub struct Record {
     pub session: SessionId,
@@ -38,6 +48,10 @@ pub struct Record {
 pub enum Entry {
     /// Events in order, and the summary as it is after the last of them.
     Append { events: Vec<Arc<Event>>, meta: SessionMeta },
+    /// Events of a session that nobody can find yet: it is there from its first `Append` on, all at once.
+    Prepare { events: Vec<Arc<Event>> },
+    /// The same with the events of another session up to this number, as they are stored.
+    Copy { from: SessionId, last: u64 },
     /// All of the session's events and its summary go.
     Delete,
 }
@@ -49,7 +63,7 @@ impl Record {
             Entry::Append { events, .. } => {
                 events.iter().map(|event| event.kind.durability()).max().unwrap_or(Durability::Written)
             }
-            Entry::Delete => Durability::Written,
+            Entry::Prepare { .. } | Entry::Copy { .. } | Entry::Delete => Durability::Written,
         }
     }
 }
@@ -107,6 +121,7 @@ pub enum HistoryError {
 /// Which sessions to list, newest first.
 #[derive(Clone, Debug, Default)]
 pub struct ListQuery {
+    /// Only those of this folder, by its real path.
     pub cwd: Option<PathBuf>,
     /// Where the last page ended, as that page said.
     pub cursor: Option<String>,
@@ -152,6 +167,9 @@ pub trait History: Send + Sync + 'static {
     fn find(&self, session: SessionId) -> BoxFuture<'static, Result<Option<SessionMeta>, HistoryError>>;
 
     fn list(&self, query: ListQuery) -> BoxFuture<'static, Result<Page, HistoryError>>;
+
+    /// Sessions that never had a prompt, and those that were prepared and nothing came of.
+    fn leftovers(&self) -> BoxFuture<'static, Result<Vec<SessionId>, HistoryError>>;
 
     fn status(&self) -> StoreStatus;
 }

@@ -34,6 +34,7 @@ pub enum Delta {
         tool: String,
         input: Value,
     },
+    /// The tokens of this request. Where a model says nothing they are estimated; one that says zero costs nothing.
     Usage(Usage),
     /// Something that the person should know while they wait, such as a retry.
     Notice(String),

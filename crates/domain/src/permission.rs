@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Approval, CallId, QuestionId, ToolCard, ToolKind};
+use crate::{Approval, CallId, QuestionId, ToolCard, ToolKind, visible};
 
 /// Whether a call must be allowed before it runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +24,8 @@ pub enum Grant {
     Tool(String),
     /// Shell commands that begin with these words.
     Command(Vec<String>),
+    /// This shell command and no other.
+    Exactly(String),
     /// Edits of files below a folder.
     Folder(PathBuf),
 }
@@ -33,18 +35,21 @@ impl Grant {
         match (self, wanted) {
             (Grant::Tool(mine), Grant::Tool(theirs)) => mine == theirs,
             (Grant::Command(mine), Grant::Command(theirs)) => theirs.starts_with(mine),
+            (Grant::Exactly(mine), Grant::Exactly(theirs)) => mine == theirs,
             (Grant::Folder(mine), Grant::Folder(theirs)) => theirs.starts_with(mine),
-            (Grant::Tool(_) | Grant::Command(_) | Grant::Folder(_), _) => false,
+            (Grant::Tool(_) | Grant::Command(_) | Grant::Exactly(_) | Grant::Folder(_), _) => false,
         }
     }
 
     /// The end of a sentence that begins with "Always allow".
     pub fn label(&self) -> String {
-        match self {
+        let label = match self {
             Grant::Tool(name) => name.clone(),
             Grant::Command(words) => format!("`{}` commands", words.join(" ")),
+            Grant::Exactly(command) => format!("exactly `{command}`"),
             Grant::Folder(path) => format!("edits in {}", path.display()),
-        }
+        };
+        visible::line(&label).into_owned()
     }
 }
 

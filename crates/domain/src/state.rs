@@ -18,6 +18,8 @@ use crate::{
 pub struct SessionState {
     pub id: SessionId,
     pub cwd: PathBuf,
+    /// Where that led when the session began, if it is another path. Not in the log; it is kept beside it.
+    pub real_cwd: Option<PathBuf>,
     pub extra_roots: Vec<PathBuf>,
     pub mode: Mode,
     pub approval: Approval,
@@ -37,6 +39,8 @@ pub struct SessionState {
     pub turn: Option<OpenTurn>,
     /// Calls that have no outcome yet.
     pub calls: BTreeMap<CallId, OpenCall>,
+    /// The calls of sub-agents, which are not shown: up to the event that asks the person about them, if there is one.
+    pub hidden: BTreeMap<CallId, Option<u64>>,
     /// The turns whose changes to files can be undone or redone.
     pub checkpoints: Checkpoints,
     /// The questions that nobody has answered, oldest first.
@@ -73,6 +77,7 @@ impl SessionState {
         Self {
             id,
             cwd: PathBuf::new(),
+            real_cwd: None,
             extra_roots: Vec::new(),
             mode: Mode::default(),
             approval: Approval::default(),
@@ -89,6 +94,7 @@ impl SessionState {
             messages: 0,
             turn: None,
             calls: BTreeMap::new(),
+            hidden: BTreeMap::new(),
             checkpoints: Checkpoints::default(),
             questions: Vec::new(),
             head: Place { life: 1, number: 0 },
@@ -120,6 +126,9 @@ impl SessionState {
                 self.calls.insert(call.clone(), OpenCall { card: card.clone(), started: false });
             }
             EventKind::PermissionAsked { question } => {
+                if let Some(until) = self.hidden.get_mut(&question.call) {
+                    until.get_or_insert(event.number);
+                }
                 self.questions.push(Asked { at: event.number, question: question.clone() });
             }
             EventKind::PermissionAnswered { question, decision, .. } => self.settle(question, *decision),
@@ -146,8 +155,10 @@ impl SessionState {
             // Unknown until the next request says; what the summary itself took says nothing.
             EventKind::Compacted { .. } => self.window_used = 0,
             EventKind::TurnEnded { .. } => self.turn = None,
+            EventKind::Delegated { call, .. } => {
+                self.hidden.insert(call.clone(), None);
+            }
             EventKind::Reopened
-            | EventKind::Delegated { .. }
             | EventKind::AgentText { .. }
             | EventKind::AgentThought { .. }
             | EventKind::ResponseSealed { .. }
@@ -212,10 +223,16 @@ impl SessionState {
         place.number.min(end.number) + 1
     }
 
+    /// The calls that are not shown to a reader at event `next`.
+    pub fn hidden_at(&self, next: u64) -> impl Iterator<Item = &CallId> {
+        self.hidden.iter().filter(move |(_, until)| until.is_none_or(|until| until >= next)).map(|(call, _)| call)
+    }
+
     pub fn meta(&self, clean: bool) -> SessionMeta {
         SessionMeta {
             id: self.id.clone(),
             cwd: self.cwd.clone(),
+            real_cwd: self.real_cwd.clone(),
             extra_roots: self.extra_roots.clone(),
             title: self.title.clone(),
             created: self.created,

@@ -4,12 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::briefing::Command;
 use crate::checkpoint::{Restore, Restored};
+use crate::mcp::{Outfit, Prepared, ServerCard, Supply};
 use crate::permission::RuleTexts;
-use crate::{Access, ConnectionId, Mode, ModelId, SessionId, Site, StopReason, TurnId, Verdict};
+use crate::{Access, ConnectionId, Content, Mode, ModelId, SessionId, Site, StopReason, TurnId, Verdict};
 
 /// The name under which the turn itself keeps the plan; the registry declares it, the turn carries it out.
 pub const UPDATE_PLAN: &str = "update_plan";
@@ -241,8 +244,31 @@ impl NewsEvent {
 
 /// The tools of all sessions.
 pub trait Toolbox: Send + Sync + 'static {
-    /// What a mode offers.
-    fn offer(&self, mode: Mode) -> Vec<ToolSpec>;
+    /// What a mode offers to a session.
+    fn offer(&self, session: &SessionId, mode: Mode) -> Vec<ToolSpec>;
+
+    /// From now on the session has these servers of its own, in place of those before. They connect in the background, and
+    /// what becomes of them comes by the stream, which ends when the session is closed or equipped anew. None if there
+    /// are none. Returns at once.
+    fn equip(&self, _outfit: Outfit) -> Option<BoxStream<'static, Supply>> {
+        None
+    }
+
+    /// What must happen before the model hears of this prompt: servers that still connect are waited for, a while, and what
+    /// the prompt names of theirs is fetched. None if there is nothing to do. Dropping the future gives it up.
+    fn prepare(&self, _session: &SessionId, _prompt: &[Content]) -> Option<BoxFuture<'static, Prepared>> {
+        None
+    }
+
+    /// What the person can type in a session beyond our own commands.
+    fn commands(&self, _session: &SessionId) -> Vec<Command> {
+        Vec::new()
+    }
+
+    /// How the session's servers are.
+    fn servers(&self, _session: &SessionId) -> Vec<ServerCard> {
+        Vec::new()
+    }
 
     /// Looks at a request and says what it would do, without doing it. A refusal (unknown tool, bad input, a path
     /// outside the roots, a tool that the mode leaves out) is what the model hears.

@@ -190,7 +190,7 @@ mod tests {
         accounts.sent(br#"{"id":1,"result":null}"#);
         assert_eq!(accounts.unpaid().len(), 6);
         assert!(accounts.heard(r#"{"jsonrpc":"2.0","id":null,"result":{}}"#).is_err());
-        let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}"#;
+        let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no","data":{}}}"#;
         (0..6).for_each(|_| accounts.heard(error).unwrap());
         assert_eq!((accounts.unpaid().len(), accounts.strays()), (0, 0));
         accounts.heard(error).unwrap();

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use domain::tool::{Desk, Job, Refusal, ToolRequest, ToolSpec, Toolbox};
-use domain::{Access, Grant, Mode, Outcome, Site, ToolCard, ToolContent, ToolKind};
+use domain::{Access, Grant, Mode, Outcome, SessionId, Site, ToolCard, ToolContent, ToolKind};
 use futures_util::future::BoxFuture;
 use serde_json::json;
 
@@ -18,7 +18,7 @@ pub struct Bench {
 const TOOLS: [&str; 8] = ["where", "look", "touch", "wait", "crash", "crash_early", "refuse", "deaf"];
 
 impl Toolbox for Bench {
-    fn offer(&self, mode: Mode) -> Vec<ToolSpec> {
+    fn offer(&self, _: &SessionId, mode: Mode) -> Vec<ToolSpec> {
         TOOLS
             .iter()
             .filter(|name| mode != Mode::ReadOnly || **name == "look")

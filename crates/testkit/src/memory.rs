@@ -8,6 +8,7 @@ use domain::history::{
 };
 use domain::{Durability, Event, SessionId};
 use futures_util::future::{BoxFuture, ready};
+use tokio::sync::watch;
 
 #[derive(Clone, Default)]
 pub struct MemoryHistory(Arc<Mutex<Shelf>>);
@@ -17,6 +18,8 @@ struct Shelf {
     sessions: BTreeMap<SessionId, Log>,
     manner: Manner,
     held: Vec<Record>,
+    /// True while nothing can be read.
+    unreadable: watch::Sender<bool>,
 }
 
 #[derive(Default)]
@@ -44,9 +47,31 @@ impl MemoryHistory {
         self.0.lock().unwrap().manner = Manner::Holding;
     }
 
+    /// Lets every look at the store wait until `release`.
+    pub fn hold_reads(&self) {
+        self.0.lock().unwrap().unreadable.send_replace(true);
+    }
+
+    /// Whether nothing is stored of any session.
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().unwrap().sessions.is_empty()
+    }
+
+    /// What a look at the store finds, once it may look.
+    fn look<T: Send + 'static>(&self, find: impl FnOnce(&Shelf) -> T + Send + 'static) -> BoxFuture<'static, T> {
+        let shelf = self.0.clone();
+        let mut unreadable = shelf.lock().unwrap().unreadable.subscribe();
+        Box::pin(async move {
+            // The sender is on the shelf, so this does not end early.
+            let _ = unreadable.wait_for(|unreadable| !unreadable).await;
+            find(&shelf.lock().unwrap())
+        })
+    }
+
     /// Keeps what was held, and everything from now on.
     pub fn release(&self) {
         let mut shelf = self.0.lock().unwrap();
+        shelf.unreadable.send_replace(false);
         shelf.manner = Manner::Prompt;
         let held = std::mem::take(&mut shelf.held);
         let kept: Vec<_> = held.into_iter().map(|record| shelf.keep(record)).collect();
@@ -92,6 +117,15 @@ impl Shelf {
                 stored.events.extend(events.into_iter().map(|event| (event.number, event)));
                 stored.meta = Some(meta);
             }
+            Entry::Prepare { events } => {
+                let prepared = self.sessions.entry(session).or_default();
+                prepared.events.extend(events.into_iter().map(|event| (event.number, event)));
+            }
+            Entry::Copy { from, last } => {
+                let original = self.sessions.get(&from).map(|log| log.events.clone()).unwrap_or_default();
+                let copied = original.into_iter().filter(|(number, _)| *number <= last);
+                self.sessions.entry(session).or_default().events.extend(copied);
+            }
             Entry::Delete => {
                 self.sessions.remove(&session);
             }
@@ -129,47 +163,43 @@ impl History for MemoryHistory {
         from: u64,
         budget: usize,
     ) -> BoxFuture<'static, Result<Vec<Arc<Event>>, HistoryError>> {
-        let shelf = self.0.lock().unwrap();
-        let mut weight = 0;
-        let events = shelf.sessions.get(&session).map(|log| {
-            log.events
-                .range(from..)
-                .map(|(_, event)| event.clone())
-                .take_while(|event| {
-                    let fits = weight <= budget;
-                    weight += event.kind.weight();
-                    fits
-                })
-                .collect()
-        });
-        Box::pin(ready(Ok(events.unwrap_or_default())))
+        self.look(move |shelf| {
+            let mut weight = 0;
+            let Some(log) = shelf.sessions.get(&session) else { return Ok(Vec::new()) };
+            let fits = |event: &Arc<Event>| {
+                let fits = weight <= budget;
+                weight += event.kind.weight();
+                fits
+            };
+            Ok(log.events.range(from..).map(|(_, event)| event.clone()).take_while(fits).collect())
+        })
     }
 
     fn find(&self, session: SessionId) -> BoxFuture<'static, Result<Option<SessionMeta>, HistoryError>> {
-        let shelf = self.0.lock().unwrap();
-        let meta = shelf.sessions.get(&session).and_then(|log| log.meta.clone());
-        Box::pin(ready(Ok(meta)))
+        self.look(move |shelf| Ok(shelf.sessions.get(&session).and_then(|log| log.meta.clone())))
     }
 
     fn list(&self, query: ListQuery) -> BoxFuture<'static, Result<Page, HistoryError>> {
-        let shelf = self.0.lock().unwrap();
-        let mut sessions: Vec<SessionMeta> = shelf
-            .sessions
-            .values()
-            .filter_map(|log| log.meta.clone())
-            .filter(|meta| meta.messages > 0 && query.cwd.as_ref().is_none_or(|cwd| meta.cwd == *cwd))
-            .collect();
-        sessions.sort_by(|a, b| (b.updated, &b.id).cmp(&(a.updated, &a.id)));
-        let start = match &query.cursor {
-            None => Ok(0),
-            Some(cursor) => cursor.parse::<usize>().map_err(|_| HistoryError::UnknownCursor),
-        };
-        let page = start.map(|start| {
+        self.look(move |shelf| {
+            let metas = shelf.sessions.values().filter_map(|log| log.meta.clone());
+            let is_wanted = |meta: &SessionMeta| query.cwd.as_ref().is_none_or(|cwd| meta.folder() == cwd);
+            let mut sessions: Vec<SessionMeta> = metas.filter(|meta| meta.messages > 0 && is_wanted(meta)).collect();
+            sessions.sort_by(|a, b| (b.updated, &b.id).cmp(&(a.updated, &a.id)));
+            let start = match &query.cursor {
+                None => 0,
+                Some(cursor) => cursor.parse::<usize>().map_err(|_| HistoryError::UnknownCursor)?,
+            };
             let end = sessions.len().min(start + query.limit);
             let next = (end < sessions.len()).then(|| end.to_string());
-            Page { sessions: sessions.get(start..end).unwrap_or_default().to_vec(), next }
-        });
-        Box::pin(ready(page))
+            Ok(Page { sessions: sessions.get(start..end).unwrap_or_default().to_vec(), next })
+        })
+    }
+
+    fn leftovers(&self) -> BoxFuture<'static, Result<Vec<SessionId>, HistoryError>> {
+        let shelf = self.0.lock().unwrap();
+        let nobodys = |log: &Log| log.meta.as_ref().is_none_or(|meta| meta.messages == 0);
+        let found = shelf.sessions.iter().filter(|(_, log)| nobodys(log)).map(|(id, _)| id.clone()).collect();
+        Box::pin(ready(Ok(found)))
     }
 
     fn status(&self) -> StoreStatus {

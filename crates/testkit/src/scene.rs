@@ -10,9 +10,9 @@ use domain::conversation::{Message, Part};
 use domain::history::History;
 use domain::model::{Catalogue, Delta, Model, ModelError, ModelInfo, ModelRequest};
 use domain::tool::Toolbox;
-use domain::{Content, Environment, Folders, ModelId};
+use domain::{Content, Environment, Folders, ModelId, Usage};
 use futures_util::future::{BoxFuture, ready};
-use futures_util::stream::BoxStream;
+use futures_util::stream::{self, BoxStream, StreamExt};
 use models::Script;
 use models::Step;
 use tokio::io::DuplexStream;
@@ -52,6 +52,12 @@ impl Scene {
     pub fn equipped(answers: Vec<Vec<Step>>, tools: Arc<dyn Toolbox>) -> Scene {
         let history = MemoryHistory::default();
         Self::set(answers, |ports| ports.toolbox = tools, Arc::new(history.clone()), history, Vec::new())
+    }
+
+    /// A scene in real time whose ports the test chooses, for models that are not scripted.
+    pub fn adjusted(adjust: impl FnOnce(&mut Ports)) -> Scene {
+        let history = MemoryHistory::default();
+        Self::set(Vec::new(), adjust, Arc::new(history.clone()), history, Vec::new())
     }
 
     /// A scene in real time, on these threads and with this history; `history` of the scene itself stays empty.
@@ -147,8 +153,8 @@ impl Folders for Stage {
 struct Brief;
 
 impl Briefing for Brief {
-    fn brief(&self, place: Workplace) -> BoxFuture<'static, String> {
-        Box::pin(ready(format!("mode {}", place.mode.id())))
+    fn brief(&self, place: Workplace) -> BoxFuture<'static, domain::briefing::Brief> {
+        Box::pin(ready(format!("mode {}", place.mode.id()).into()))
     }
 }
 
@@ -193,7 +199,9 @@ impl Model for Witness {
     fn respond(&self, request: ModelRequest) -> BoxStream<'static, Result<Delta, ModelError>> {
         let told: Vec<String> = request.messages.iter().map(|message| brief(message)).collect();
         self.transcript.note(format!("model  < {}", told.join(" | ")));
-        self.script.respond(request)
+        // A scripted model costs nothing unless the script says so: guessed numbers would be in every transcript.
+        let nothing = stream::iter([Ok(Delta::Usage(Usage::default()))]);
+        nothing.chain(self.script.respond(request)).boxed()
     }
 }
 
@@ -215,7 +223,10 @@ fn brief(message: &Message) -> String {
             format!("agent: {}", parts.join(" "))
         }
         Message::Results { results } => {
-            let texts: Vec<&str> = results.iter().map(|result| result.text.as_str()).collect();
+            let images =
+                |images: &[Content]| images.iter().map(|image| format!(" {}", image.as_text())).collect::<String>();
+            let texts: Vec<String> =
+                results.iter().map(|result| format!("{}{}", result.text, images(&result.images))).collect();
             format!("results: {}", texts.join(", "))
         }
     }

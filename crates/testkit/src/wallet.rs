@@ -17,6 +17,11 @@ impl Wallet {
     pub fn finish_login(&self, result: Result<(), String>) {
         self.0.lock().unwrap().take().expect("a login waits").send(result).unwrap();
     }
+
+    /// Whether nobody waits any more for the login that was begun last.
+    pub fn is_given_up(&self) -> bool {
+        self.0.lock().unwrap().as_ref().is_none_or(oneshot::Sender::is_closed)
+    }
 }
 
 impl Accounts for Wallet {

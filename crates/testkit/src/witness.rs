@@ -66,6 +66,9 @@ pub(crate) fn error(error: &Value) -> Verdict {
     if message.is_empty() || message.chars().any(char::is_control) || message.chars().count() > 201 {
         return Err(format!("the message of an error is one short sentence: {error}"));
     }
+    if !error["data"].is_object() {
+        return Err(format!("an error has data that says what to do: {error}"));
+    }
     match error["code"].as_i64() {
         Some(code) if CODES.contains(&code) => Ok(()),
         _ => Err(format!("an unknown code: {error}")),
@@ -173,7 +176,8 @@ mod tests {
         let models = json!({ "availableModels": [{ "modelId": "a", "name": "A" }], "currentModelId": "b" });
         assert!(response("session/load", &json!({ "models": models })).is_err());
         assert!(error(&json!({ "code": -32603, "message": "two\nlines" })).is_err());
-        assert!(error(&json!({ "code": 7, "message": "odd" })).is_err());
+        assert!(error(&json!({ "code": 7, "message": "odd", "data": {} })).is_err());
+        assert!(error(&json!({ "code": -32603, "message": "no advice" })).is_err());
         assert_eq!(
             error(&json!({ "code": -32602, "message": "Invalid params", "data": { "cwd": "Required" } })),
             Ok(())

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use domain::checkpoint::Way;
+use domain::mcp::Server;
 use domain::{Choice, ClientInfo, Content, Environment, Event, MessageId, Place, QuestionId, SessionId};
-use serde_json::Value;
 
+use crate::method;
 use crate::rpc::Id;
 
 /// A request, checked and made whole.
@@ -51,10 +52,8 @@ pub enum Call {
         session: SessionId,
         from: u64,
     },
-    /// `_acpd/import`: a new session with this log.
-    Import {
-        events: Vec<Event>,
-    },
+    /// `_acpd/import`: a new session with a log from elsewhere, or a part of it.
+    Import(Import),
     /// `_acpd/undo`: puts files back to what they were before the last turn that changed any, or forth again.
     Undo {
         session: SessionId,
@@ -64,6 +63,10 @@ pub enum Call {
     DescribePermissions {
         session: SessionId,
     },
+    /// `_acpd/session`: one session in detail.
+    DescribeSession {
+        session: SessionId,
+    },
     /// `_acpd/sessions`: the live sessions, for `ctl`.
     DescribeSessions,
     DescribeConnections,
@@ -71,9 +74,20 @@ pub enum Call {
     /// `_acpd/stop`: the daemon ends in good order.
     Stop,
     /// `_acpd/restart`: the daemon becomes the installed program, after the running turns or `now`.
+    Reload,
     Restart {
         now: bool,
     },
+}
+
+/// A part of a log.
+#[derive(Debug)]
+pub struct Import {
+    pub events: Vec<Event>,
+    /// The import that it goes on with; none if it is the first part.
+    pub into: Option<SessionId>,
+    /// Whether another part follows.
+    pub more: bool,
 }
 
 /// What `ctl` can do to a session.
@@ -108,6 +122,16 @@ pub enum Notice {
     },
 }
 
+impl Notice {
+    pub fn method(&self) -> &str {
+        match self {
+            Notice::CancelTurn { .. } => method::SESSION_CANCEL,
+            Notice::CancelRequest { .. } => method::CANCEL_REQUEST,
+            Notice::Unknown { method } => method,
+        }
+    }
+}
+
 #[derive(Debug, Default, PartialEq)]
 pub struct Initialize {
     pub version: i64,
@@ -137,7 +161,7 @@ pub struct Abilities {
 pub struct NewSession {
     pub cwd: PathBuf,
     pub extra_roots: Vec<PathBuf>,
-    pub servers: Vec<Value>,
+    pub servers: Vec<Server>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -147,7 +171,8 @@ pub struct OpenSession {
     pub cwd: Option<PathBuf>,
     /// None where the client left them out: the session's own.
     pub extra_roots: Option<Vec<PathBuf>>,
-    pub servers: Vec<Value>,
+    /// None where the client left them out: the session's own.
+    pub servers: Option<Vec<Server>>,
 }
 
 #[derive(Debug, Default, PartialEq)]

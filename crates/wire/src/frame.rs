@@ -28,6 +28,20 @@ pub enum FrameError {
     BadHeader,
 }
 
+impl FrameError {
+    /// What its sender can do about it.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            FrameError::TooLong { .. } => {
+                "connect again and send less at a time, or raise `limits.frame` in the daemon's configuration"
+            }
+            FrameError::BadHeader => {
+                "connect again and begin every message with `Content-Length: N` and a blank line, N being its bytes"
+            }
+        }
+    }
+}
+
 /// Cuts a stream of bytes into frames. It holds at most one frame that is not whole yet, within the limit, as long as
 /// its owner drains it before feeding it more.
 #[derive(Debug)]

@@ -48,6 +48,7 @@ pub fn call(method: &str, params: Option<&RawValue>) -> Result<Call, RpcError> {
         method::CONNECTIONS => Ok(Call::DescribeConnections),
         method::STATUS => Ok(Call::DescribeStatus),
         method::STOP => Ok(Call::Stop),
+        method::RELOAD => Ok(Call::Reload),
         method::RESTART => read().and_then(extension::restart),
         // A notification in the protocol; some clients send it as a request and wait for an answer.
         method::SESSION_CANCEL => Ok(Call::Cancel { session: read()?.session()? }),
@@ -59,6 +60,7 @@ pub fn call(method: &str, params: Option<&RawValue>) -> Result<Call, RpcError> {
         method::RENAME => extension::steer(read()?, extension::rename),
         method::EXPORT => read().and_then(extension::export),
         method::UNDO => read().and_then(extension::undo),
+        method::SESSION => Ok(Call::DescribeSession { session: read()?.session()? }),
         method::PERMISSIONS => Ok(Call::DescribePermissions { session: read()?.session()? }),
         method::IMPORT => read().and_then(extension::import),
         _ => Err(RpcError::method_not_found(method)),
@@ -133,7 +135,7 @@ fn new_session(mut params: Params) -> Result<Call, RpcError> {
     Ok(Call::NewSession(NewSession {
         cwd: params.path("cwd")?.ok_or_else(|| RpcError::invalid_params("cwd", "Required"))?,
         extra_roots: params.paths("additionalDirectories")?.unwrap_or_default(),
-        servers: servers::read(params.take("mcpServers"))?,
+        servers: servers::read(params.take("mcpServers"))?.unwrap_or_default(),
     }))
 }
 

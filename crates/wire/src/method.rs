@@ -27,6 +27,7 @@ pub const CONNECTIONS: &str = "_acpd/connections";
 pub const STATUS: &str = "_acpd/status";
 pub const STOP: &str = "_acpd/stop";
 pub const RESTART: &str = "_acpd/restart";
+pub const RELOAD: &str = "_acpd/reload";
 pub const RESUME: &str = "_acpd/resume";
 pub const CANCEL: &str = "_acpd/cancel";
 pub const ANSWER: &str = "_acpd/answer";
@@ -37,13 +38,15 @@ pub const EXPORT: &str = "_acpd/export";
 pub const IMPORT: &str = "_acpd/import";
 pub const PERMISSIONS: &str = "_acpd/permissions";
 pub const UNDO: &str = "_acpd/undo";
-pub const EXTENSIONS: [&str; 16] = [
+pub const SESSION: &str = "_acpd/session";
+pub const EXTENSIONS: [&str; 18] = [
     HELLO,
     SESSIONS,
     CONNECTIONS,
     STATUS,
     STOP,
     RESTART,
+    RELOAD,
     RESUME,
     CANCEL,
     ANSWER,
@@ -54,6 +57,7 @@ pub const EXTENSIONS: [&str; 16] = [
     IMPORT,
     PERMISSIONS,
     UNDO,
+    SESSION,
 ];
 
 // Notifications of a client.
@@ -78,3 +82,56 @@ pub const TERMINAL_OUTPUT: &str = "terminal/output";
 pub const TERMINAL_WAIT_FOR_EXIT: &str = "terminal/wait_for_exit";
 pub const TERMINAL_KILL: &str = "terminal/kill";
 pub const TERMINAL_RELEASE: &str = "terminal/release";
+
+#[cfg(test)]
+mod tests {
+    use agent_client_protocol_schema::v1 as acp;
+    use serde::Serialize;
+    use serde_json::{Value, json};
+
+    const PAGE: &str = include_str!("../../../docs/protocol.md");
+
+    fn names(table: &impl Serialize) -> Vec<String> {
+        let Value::Object(table) = serde_json::to_value(table).unwrap() else { panic!("a table of names") };
+        table.values().map(|name| name.as_str().unwrap().to_owned()).collect()
+    }
+
+    /// The crate keeps no list of them, but it names them all to whoever uses another.
+    fn updates() -> Vec<String> {
+        let error = serde_json::from_value::<acp::SessionUpdate>(json!({ "sessionUpdate": "?" })).unwrap_err();
+        error.to_string().split('`').skip(3).step_by(2).map(str::to_owned).collect()
+    }
+
+    /// A row names it first, and then a test that proves it, or says that it is not offered, and why.
+    fn has_row(page: &str, name: &str) -> bool {
+        page.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | ")).any(|(first, rest)| {
+            let is_test = |word: &str| word.matches('_').count() >= 3 && !word.contains(' ');
+            let proven = rest.split('`').skip(1).step_by(2).any(is_test);
+            let refused =
+                rest.split_once("not offered: ").is_some_and(|(_, why)| why.trim_matches([' ', '|']).len() > 10);
+            first.contains(&format!("`{name}`")) && (proven || refused)
+        })
+    }
+
+    #[test]
+    fn every_method_and_update_of_the_schema_has_a_row_on_the_page() {
+        let mut known = names(&acp::AGENT_METHOD_NAMES);
+        known.extend(names(&acp::CLIENT_METHOD_NAMES));
+        known.extend(names(&acp::PROTOCOL_LEVEL_METHOD_NAMES));
+        let updates = updates();
+        assert!(updates.contains(&"tool_call_update".to_owned()) && updates.len() > 10, "{updates:?}");
+        known.extend(updates);
+        let missing: Vec<&String> = known.iter().filter(|name| !has_row(PAGE, name)).collect();
+        assert!(missing.is_empty(), "docs/protocol.md has no row with a test or a reason for {missing:?}");
+    }
+
+    #[test]
+    fn a_row_without_a_test_or_a_reason_is_none() {
+        assert!(has_row("| `a/b` | works | `it_does_what_it_says` |", "a/b"));
+        assert!(has_row("| `a/b`, `c` | not offered: nobody has asked for it |", "c"));
+        for page in ["`a/b`", "| `a/b` | works | |", "| `a/b` | not offered: |", "| x | `a/b` `it_does_what_it_says` |"]
+        {
+            assert!(!has_row(page, "a/b"), "{page}");
+        }
+    }
+}

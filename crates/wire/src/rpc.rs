@@ -8,6 +8,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use domain::Trace;
 use serde::Serialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
@@ -19,6 +20,8 @@ use crate::{from_acp, shallow};
 /// Longer messages of an error are cut; what else there is to say belongs into its data.
 const MESSAGE_LIMIT: usize = 200;
 
+const UNWRITABLE: &str = "the answer cannot be written as JSON; this is a bug in acpd";
+
 /// A request's id as its sender wrote it: `1`, `1.0`, `"a"` or `null`. It goes back as the same bytes. Two ids are
 /// equal if they are the same token; strings are equal if they say the same, however they are escaped.
 #[derive(Clone)]
@@ -29,6 +32,7 @@ pub struct Id(Arc<str>);
 pub enum Incoming {
     Request {
         id: Id,
+        heading: Heading,
         call: Result<Call, RpcError>,
     },
     Notice(Notice),
@@ -41,11 +45,36 @@ pub enum Incoming {
     Malformed(RpcError),
 }
 
+/// What can be said of a request without its contents.
+#[derive(Debug, Default)]
+pub struct Heading {
+    /// Empty if it names none.
+    pub method: String,
+    /// The trace that it is part of, if its `_meta` says so.
+    pub trace: Option<Trace>,
+}
+
+/// What an error says beyond its message: in words, or as whatever object says more.
+pub struct Advice(Value);
+
+impl From<&str> for Advice {
+    fn from(advice: &str) -> Self {
+        Self(json!({ "advice": advice }))
+    }
+}
+
+impl From<Value> for Advice {
+    fn from(data: Value) -> Self {
+        Self(data)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, thiserror::Error)]
 #[error("{message} ({code})")]
 pub struct RpcError {
     pub code: i32,
     pub message: String,
+    /// Always there in an error of ours; a client's may lack it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
 }
@@ -69,7 +98,10 @@ impl Id {
     pub fn from_raw(raw: &RawValue) -> Result<Self, RpcError> {
         match raw.get().as_bytes().first() {
             Some(b'"' | b'-' | b'0'..=b'9' | b'n') => Ok(Self(raw.get().into())),
-            _ => Err(RpcError::invalid_request("The id must be a number, a string or null")),
+            _ => Err(RpcError::invalid_request(
+                "The id must be a number, a string or null",
+                "give every request an id of one of these types",
+            )),
         }
     }
 
@@ -126,62 +158,57 @@ impl RpcError {
     pub const NOT_FOUND: i32 = -32002;
     pub const CANCELLED: i32 = -32800;
 
-    fn new(code: i32, message: &str) -> Self {
-        Self { code, message: one_sentence(message), data: None }
+    /// Whoever reads an error should know what to do, so there is none of ours without data.
+    pub fn new(code: i32, message: &str, data: impl Into<Advice>) -> Self {
+        Self { code, message: one_sentence(message), data: Some(data.into().0) }
     }
 
     /// The bytes are not JSON.
     pub fn parse_error(detail: impl fmt::Display) -> Self {
-        Self::new(Self::PARSE_ERROR, "Parse error").with_data(json!({ "detail": one_sentence(&detail.to_string()) }))
+        let detail = one_sentence(&detail.to_string());
+        Self::new(Self::PARSE_ERROR, "Parse error", json!({ "detail": detail }))
     }
 
     /// JSON, but not a message, or not one that may come now.
-    pub fn invalid_request(message: impl AsRef<str>) -> Self {
-        Self::new(Self::INVALID_REQUEST, message.as_ref())
+    pub fn invalid_request(message: impl AsRef<str>, data: impl Into<Advice>) -> Self {
+        Self::new(Self::INVALID_REQUEST, message.as_ref(), data)
     }
 
     pub fn method_not_found(method: &str) -> Self {
-        Self::new(Self::METHOD_NOT_FOUND, "Method not found").with_data(json!({ "method": one_sentence(method) }))
+        Self::new(Self::METHOD_NOT_FOUND, "Method not found", json!({ "method": one_sentence(method) }))
     }
 
     /// `data` is `{field: why}`.
     pub fn invalid_params(field: &str, why: &str) -> Self {
-        Self::new(Self::INVALID_PARAMS, "Invalid params").with_data(json!({ one_sentence(field): why }))
+        Self::new(Self::INVALID_PARAMS, "Invalid params", json!({ one_sentence(field): why }))
     }
 
     pub fn unknown_session() -> Self {
         Self::invalid_params("session_id", "Session not found")
     }
 
-    pub fn internal(message: impl AsRef<str>) -> Self {
-        Self::new(Self::INTERNAL, message.as_ref())
+    pub fn internal(message: impl AsRef<str>, data: impl Into<Advice>) -> Self {
+        Self::new(Self::INTERNAL, message.as_ref(), data)
+    }
+
+    /// Something was in the way that may be gone by now; the request had no effect.
+    pub fn retry(message: impl AsRef<str>) -> Self {
+        Self::internal(message, json!({ "retry": true }))
     }
 
     /// `data` says which key is missing and what to do about it.
     pub fn authentication_required(data: Value) -> Self {
-        Self::new(Self::AUTHENTICATION_REQUIRED, "Authentication required").with_data(data)
+        Self::new(Self::AUTHENTICATION_REQUIRED, "Authentication required", data)
     }
 
-    /// A file or another resource is not there.
-    pub fn not_found(uri: &str) -> Self {
-        Self::new(Self::NOT_FOUND, "Resource not found").with_data(json!({ "uri": uri }))
+    /// A file or another resource is not there, which the request needs and does not name.
+    pub fn not_found(uri: &str, advice: &str) -> Self {
+        Self::new(Self::NOT_FOUND, "Resource not found", json!({ "uri": uri, "advice": advice }))
     }
 
     /// The client withdrew its request.
-    pub fn cancelled() -> Self {
-        Self::new(Self::CANCELLED, "Request cancelled")
-    }
-
-    #[must_use]
-    pub fn with_data(mut self, data: Value) -> Self {
-        self.data = Some(data);
-        self
-    }
-
-    #[must_use]
-    pub fn with_code(mut self, code: i32) -> Self {
-        self.code = code;
-        self
+    pub fn cancelled(data: impl Into<Advice>) -> Self {
+        Self::new(Self::CANCELLED, "Request cancelled", data)
     }
 
     /// The error of a reply, as far as it is one.
@@ -189,8 +216,7 @@ impl RpcError {
         let mut error: Map<String, Value> = serde_json::from_str(raw.get()).unwrap_or_default();
         let code = error.get("code").and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok());
         let message = error.get("message").and_then(Value::as_str).unwrap_or_default();
-        let read = Self::new(code.unwrap_or(Self::INTERNAL), message);
-        Self { data: error.remove("data"), ..read }
+        Self { code: code.unwrap_or(Self::INTERNAL), message: one_sentence(message), data: error.remove("data") }
     }
 }
 
@@ -232,24 +258,41 @@ pub fn read(frame: &[u8]) -> Incoming {
                 Incoming::Reply { id: id.unwrap_or_else(Id::null), result: Err(RpcError::from_reply(error)) }
             }
             (Some(result), _) => Incoming::Reply { id: id.unwrap_or_else(Id::null), result: Ok(result.to_owned()) },
-            (None, _) => refuse(id, "A message has a method, a result or an error"),
+            (None, _) => refuse(id, "A message has a method, a result or an error", "send one with a `method`"),
         },
     }
 }
 
 fn read_call(id: Option<Id>, method: &RawValue, params: Option<&RawValue>) -> Incoming {
-    let Some(method) = shallow::text(method) else { return refuse(id, "The method must be a string") };
+    let Some(method) = shallow::text(method) else {
+        return refuse(id, "The method must be a string", "name the method as the protocol does");
+    };
     match id {
-        Some(id) => Incoming::Request { id, call: from_acp::call(&method, params) },
+        Some(id) => {
+            let call = from_acp::call(&method, params);
+            let heading = Heading { method: method.into_owned(), trace: params.and_then(trace) };
+            Incoming::Request { id, heading, call }
+        }
         None => Incoming::Notice(from_acp::notice(&method, params)),
     }
 }
 
+/// <https://agentclientprotocol.com/protocol/v1/extensibility>: the keys of W3C Trace Context stand in `_meta` as they are.
+fn trace(params: &RawValue) -> Option<Trace> {
+    // Few clients send it, and nobody should pay for another look at a long prompt.
+    if !params.get().contains("traceparent") {
+        return None;
+    }
+    let [meta] = shallow::fields(params.get(), ["_meta"]).ok()?;
+    let [parent] = shallow::fields(meta?.get(), ["traceparent"]).ok()?;
+    Trace::read(&shallow::text(parent?)?)
+}
+
 /// What is no message is answered under its id if it has one that can be read.
-fn refuse(id: Option<Id>, why: &str) -> Incoming {
-    let error = RpcError::invalid_request(why);
+fn refuse(id: Option<Id>, why: &str, advice: &str) -> Incoming {
+    let error = RpcError::invalid_request(why, advice);
     match id {
-        Some(id) => Incoming::Request { id, call: Err(error) },
+        Some(id) => Incoming::Request { id, heading: Heading::default(), call: Err(error) },
         None => Incoming::Malformed(error),
     }
 }
@@ -257,8 +300,10 @@ fn refuse(id: Option<Id>, why: &str) -> Incoming {
 fn not_an_object(text: &str) -> RpcError {
     match serde_json::from_str::<IgnoredAny>(text) {
         Err(error) => RpcError::parse_error(error),
-        Ok(_) if text.trim_start().starts_with('[') => RpcError::invalid_request("Batches are not supported"),
-        Ok(_) => RpcError::invalid_request("A message must be an object"),
+        Ok(_) if text.trim_start().starts_with('[') => {
+            RpcError::invalid_request("Batches are not supported", "send the messages of the batch one by one")
+        }
+        Ok(_) => RpcError::invalid_request("A message must be an object", "send one JSON-RPC 2.0 message at a time"),
     }
 }
 
@@ -267,7 +312,7 @@ pub fn response(id: &Id, result: &impl Serialize) -> Vec<u8> {
     push_id(&mut message, id);
     match push_value(&mut message, "result", result) {
         Ok(()) => closed(message),
-        Err(error) => failure(id, &RpcError::internal(error.to_string())),
+        Err(error) => failure(id, &RpcError::internal(error.to_string(), UNWRITABLE)),
     }
 }
 

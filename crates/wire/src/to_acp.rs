@@ -10,6 +10,7 @@ pub(crate) mod time;
 
 use agent_client_protocol_schema::ProtocolVersion;
 use agent_client_protocol_schema::v1 as acp;
+use domain::briefing::Command;
 use domain::card::Activity;
 use domain::history::{Page, SessionMeta};
 use domain::turn::FailureKind;
@@ -63,16 +64,6 @@ pub struct AgentFacts {
     pub terminal_login: bool,
     /// Nothing beyond the stable protocol.
     pub strict: bool,
-}
-
-/// A slash command as it is shown to people.
-#[derive(Clone, Copy, Debug)]
-pub struct Command<'a> {
-    /// Without the slash.
-    pub name: &'a str,
-    pub description: &'a str,
-    /// What may follow the name.
-    pub hint: Option<&'a str>,
 }
 
 /// The answer to `initialize`.
@@ -132,8 +123,7 @@ pub fn prompt_answer(reason: &StopReason, usage: &Usage) -> Result<Value, RpcErr
         StopReason::Refusal => acp::StopReason::Refusal,
         StopReason::Cancelled => acp::StopReason::Cancelled,
         StopReason::Interrupted => {
-            let error = RpcError::internal("The daemon ended before the turn did");
-            return Err(error.with_data(json!({ "retry": true })));
+            return Err(RpcError::retry("The daemon ended before the turn did"));
         }
         StopReason::Failed(failure) => return Err(turn_error(failure)),
     };
@@ -150,16 +140,18 @@ fn turn_error(failure: &TurnFailure) -> RpcError {
         FailureKind::Authentication => RpcError::AUTHENTICATION_REQUIRED,
         FailureKind::Internal | FailureKind::Model | FailureKind::Overflow | FailureKind::History => RpcError::INTERNAL,
     };
-    let error = RpcError::internal(&failure.message).with_code(code);
-    if failure.data.is_null() { error } else { error.with_data(failure.data.clone()) }
+    let data = match &failure.data {
+        Value::Null => json!({ "advice": "send the prompt again; if it fails again, look into the daemon's log" }),
+        data => data.clone(),
+    };
+    RpcError::new(code, &failure.message, data)
 }
 
 /// A whole `session/update` notification with the slash commands on offer.
-pub fn commands(session: &SessionId, commands: &[Command<'_>]) -> Vec<u8> {
-    let commands = commands.iter().map(|command| {
-        let input =
-            command.hint.map(|hint| acp::AvailableCommandInput::Unstructured(acp::UnstructuredCommandInput::new(hint)));
-        acp::AvailableCommand::new(command.name, command.description).input(input)
+pub fn commands(session: &SessionId, commands: &[Command]) -> Vec<u8> {
+    let commands = commands.iter().map(|Command { name, description, hint }| {
+        let input = hint.as_ref().map(acp::UnstructuredCommandInput::new);
+        acp::AvailableCommand::new(name, description).input(input.map(acp::AvailableCommandInput::Unstructured))
     });
     let update = acp::AvailableCommandsUpdate::new(commands.collect());
     let update = acp::SessionUpdate::AvailableCommandsUpdate(update);

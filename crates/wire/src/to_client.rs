@@ -1,8 +1,8 @@
-//! Our requests to a client's files and terminals, and what it answers.
+//! Our requests to a client's files, its terminals and the person at it, and what it answers.
 
 use agent_client_protocol_schema::v1 as acp;
 use domain::SessionId;
-use domain::editor::{EditorError, TerminalExit, TerminalOrder, TerminalOutput};
+use domain::editor::{EditorError, Elicitation, Elicited, Form, TerminalExit, TerminalOrder, TerminalOutput};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -34,6 +34,18 @@ pub fn terminal(session: &SessionId, terminal: &str) -> Value {
     value(&acp::TerminalOutputRequest::new(session.to_string(), terminal.to_owned()))
 }
 
+/// Asks the person at the client. None for a form whose fields the protocol cannot show.
+pub fn elicit(session: &SessionId, elicitation: Elicitation) -> Option<Value> {
+    let scope = acp::ElicitationSessionScope::new(session.to_string());
+    let mode = match elicitation.form {
+        Form::Fields(schema) => {
+            acp::ElicitationMode::from(acp::ElicitationFormMode::new(scope, serde_json::from_value(schema).ok()?))
+        }
+        Form::Page { url, id } => acp::ElicitationMode::from(acp::ElicitationUrlMode::new(scope, id, url)),
+    };
+    Some(value(&acp::CreateElicitationRequest::new(mode, elicitation.message)))
+}
+
 /// What a client answered, or why it did not.
 pub type Answered = Result<Box<RawValue>, RpcError>;
 
@@ -60,6 +72,16 @@ pub fn terminal_output(answer: Answered) -> Result<TerminalOutput, EditorError> 
 
 pub fn terminal_exit(answer: Answered) -> Result<TerminalExit, EditorError> {
     read::<acp::WaitForTerminalExitResponse>(answer).map(|answer| exit(answer.exit_status))
+}
+
+/// What the person made of it. An action that is unknown counts as turning away.
+pub fn elicited(answer: Answered) -> Result<Elicited, EditorError> {
+    let answer: Value = read(answer)?;
+    Ok(match answer.get("action").and_then(Value::as_str) {
+        Some("accept") => Elicited::Accepted(answer.get("content").filter(|content| content.is_object()).cloned()),
+        Some("decline") => Elicited::Declined,
+        Some(_) | None => Elicited::Cancelled,
+    })
 }
 
 fn exit(status: acp::TerminalExitStatus) -> TerminalExit {

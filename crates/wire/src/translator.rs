@@ -51,6 +51,8 @@ pub struct Attach {
     pub own_from: u64,
     /// The calls that are open at the place where the cursor starts.
     pub open_calls: Vec<(CallId, OpenCall)>,
+    /// The calls of sub-agents, of which nothing is shown from there on.
+    pub hidden_calls: Vec<CallId>,
     /// Questions still open at `head`; others up to `head` are not asked again.
     pub open_questions: Vec<Asked>,
 }
@@ -84,7 +86,7 @@ pub struct Translator {
     own_from: u64,
     /// What is known of the calls that have no outcome yet: later events name them by id alone.
     calls: BTreeMap<CallId, OpenCall>,
-    /// Those among them that a sub-agent makes. They are not shown, unless the person is asked about one.
+    /// Those that a sub-agent makes. They are not shown, unless the person is asked about one.
     hidden: BTreeSet<CallId>,
     open_questions: Vec<Asked>,
     /// The running turn, if the viewer's own prompt started it.
@@ -102,7 +104,7 @@ impl Translator {
             head: attach.head,
             own_from: attach.own_from,
             calls: attach.open_calls.into_iter().collect(),
-            hidden: BTreeSet::new(),
+            hidden: attach.hidden_calls.into_iter().collect(),
             open_questions: attach.open_questions,
             own_turn: None,
             asked: None,
@@ -119,7 +121,7 @@ impl Translator {
     pub fn catch_up(&self, seen: Seen, next: u64) -> Vec<Said> {
         let mut said = Vec::new();
         if seen == Seen::Nothing {
-            for (id, open) in &self.calls {
+            for (id, open) in self.calls.iter().filter(|(id, _)| !self.hidden.contains(id)) {
                 let mut call = content::pending_call(id, &open.card);
                 if open.started {
                     call.fields = call.fields.status(acp::ToolCallStatus::InProgress);

@@ -61,6 +61,7 @@ impl Block {
             title: self.text("title"),
             description: self.text("description"),
             size: self.0.get("size").and_then(Value::as_i64),
+            path: None,
         })
     }
 
@@ -131,7 +132,7 @@ impl Block {
 
 /// Media that are only pointed at.
 fn link_to(uri: String, mime: Option<String>) -> Payload {
-    Payload::Link { name: last_part(&uri), uri, mime, title: None, description: None, size: None }
+    Payload::Link { name: last_part(&uri), uri, mime, title: None, description: None, size: None, path: None }
 }
 
 /// What follows the last slash, or the whole of it if nothing does.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::open_session;
 use super::params::Params;
-use crate::call::{Call, Steer};
+use crate::call::{Call, Import, Steer};
 use crate::rpc::RpcError;
 
 pub(super) fn resume(mut params: Params) -> Result<Call, RpcError> {
@@ -16,10 +16,15 @@ pub(super) fn resume(mut params: Params) -> Result<Call, RpcError> {
 }
 
 pub(super) fn restart(mut params: Params) -> Result<Call, RpcError> {
-    match params.take("now") {
-        None => Ok(Call::Restart { now: false }),
-        Some(Value::Bool(now)) => Ok(Call::Restart { now }),
-        Some(_) => Err(RpcError::invalid_params("now", "Must be a boolean")),
+    Ok(Call::Restart { now: flag(&mut params, "now")? })
+}
+
+/// One that is missing is not set.
+fn flag(params: &mut Params, name: &str) -> Result<bool, RpcError> {
+    match params.take(name) {
+        None => Ok(false),
+        Some(Value::Bool(set)) => Ok(set),
+        Some(_) => Err(RpcError::invalid_params(name, "Must be a boolean")),
     }
 }
 
@@ -52,14 +57,12 @@ pub(super) fn import(mut params: Params) -> Result<Call, RpcError> {
     let events = params.take("events").ok_or_else(|| RpcError::invalid_params("events", "Required"))?;
     let events: Vec<Event> =
         serde_json::from_value(events).map_err(|error| RpcError::invalid_params("events", &error.to_string()))?;
-    Ok(Call::Import { events })
+    let into = params.text("into")?.map(Into::into);
+    let more = flag(&mut params, "more")?;
+    Ok(Call::Import(Import { events, into, more }))
 }
 
 pub(super) fn undo(mut params: Params) -> Result<Call, RpcError> {
-    let way = match params.take("redo") {
-        None | Some(Value::Bool(false)) => Way::Undo,
-        Some(Value::Bool(true)) => Way::Redo,
-        Some(_) => return Err(RpcError::invalid_params("redo", "Must be a boolean")),
-    };
+    let way = if flag(&mut params, "redo")? { Way::Redo } else { Way::Undo };
     Ok(Call::Undo { session: params.session()?, way })
 }

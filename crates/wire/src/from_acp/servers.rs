@@ -1,78 +1,68 @@
-//! `mcpServers` in all the shapes that clients send, made into one: a list of objects with a type and nothing missing.
+//! `mcpServers` in all the shapes that clients send, made into one: a list of servers with nothing missing.
 
-use serde_json::{Map, Value, json};
+use domain::mcp::{Server, Way};
+use serde_json::Value;
 
 use crate::rpc::RpcError;
 
-/// Each server is `{type: "stdio", name, command, args, env}` or `{type: "http" | "sse", name, url, headers}`, with
-/// `env` and `headers` as lists of `{name, value}`.
-pub(super) fn read(servers: Option<Value>) -> Result<Vec<Value>, RpcError> {
-    match servers {
-        None => Ok(Vec::new()),
+/// None where the client left them out.
+pub(super) fn read(servers: Option<Value>) -> Result<Option<Vec<Server>>, RpcError> {
+    let read: Result<Vec<Server>, RpcError> = match servers {
+        None | Some(Value::Null) => return Ok(None),
         Some(Value::Array(servers)) => servers
             .into_iter()
             .enumerate()
-            .map(|(at, server)| one(&format!("mcpServers[{at}]"), None, server))
+            .map(|(at, server)| one(&format!("mcpServers[{at}]"), None, &server))
             .collect(),
         // The shape of configuration files: names on the left.
         Some(Value::Object(servers)) => {
-            servers.into_iter().map(|(name, server)| one(&format!("mcpServers.{name}"), Some(name), server)).collect()
+            servers.into_iter().map(|(name, server)| one(&format!("mcpServers.{name}"), Some(name), &server)).collect()
         }
         Some(_) => Err(RpcError::invalid_params("mcpServers", "Must be a list")),
-    }
+    };
+    read.map(Some)
 }
 
-fn one(field: &str, name: Option<String>, server: Value) -> Result<Value, RpcError> {
+fn one(field: &str, name: Option<String>, server: &Value) -> Result<Server, RpcError> {
     let refuse = |inner: &str, why: &str| RpcError::invalid_params(&format!("{field}{inner}"), why);
     let Value::Object(server) = server else { return Err(refuse("", "Must be an object")) };
     let text = |key: &str| server.get(key).and_then(Value::as_str);
     let name = text("name").map(str::to_owned).or(name).ok_or_else(|| refuse(".name", "Required"))?;
     let kind = text("type").unwrap_or(if server.contains_key("url") { "http" } else { "stdio" });
-    let mut whole = match kind {
-        "stdio" => {
-            let command = text("command").ok_or_else(|| refuse(".command", "Required"))?;
-            let args = strings(server.get("args")).ok_or_else(|| refuse(".args", "Must be a list of strings"))?;
-            let env = pairs(server.get("env")).ok_or_else(|| refuse(".env", "Must be a list of names and values"))?;
-            json!({ "type": kind, "name": name, "command": command, "args": args, "env": env })
-        }
-        "http" | "sse" => {
-            let url = text("url").ok_or_else(|| refuse(".url", "Required"))?;
-            let headers = pairs(server.get("headers"));
-            let headers = headers.ok_or_else(|| refuse(".headers", "Must be a list of names and values"))?;
-            json!({ "type": kind, "name": name, "url": url, "headers": headers })
-        }
+    let url = || text("url").map(str::to_owned).ok_or_else(|| refuse(".url", "Required"));
+    let headers =
+        || pairs(server.get("headers")).ok_or_else(|| refuse(".headers", "Must be a list of names and values"));
+    let way = match kind {
+        "stdio" => Way::Stdio {
+            command: text("command").ok_or_else(|| refuse(".command", "Required"))?.to_owned(),
+            args: strings(server.get("args")).ok_or_else(|| refuse(".args", "Must be a list of strings"))?,
+            env: pairs(server.get("env")).ok_or_else(|| refuse(".env", "Must be a list of names and values"))?,
+            cwd: None,
+        },
+        "http" => Way::Http { url: url()?, headers: headers()? },
+        "sse" => Way::Sse { url: url()?, headers: headers()? },
         _ => return Err(refuse(".type", "Must be stdio, http or sse")),
     };
-    if let Some(meta) = server.get("_meta").filter(|meta| meta.is_object()) {
-        whole["_meta"] = meta.clone();
-    }
-    Ok(whole)
+    Ok(Server { name, way })
 }
 
-fn strings(value: Option<&Value>) -> Option<Vec<&str>> {
+fn strings(value: Option<&Value>) -> Option<Vec<String>> {
     match value {
         None | Some(Value::Null) => Some(Vec::new()),
-        Some(Value::Array(items)) => items.iter().map(Value::as_str).collect(),
+        Some(Value::Array(items)) => items.iter().map(|item| item.as_str().map(str::to_owned)).collect(),
         Some(_) => None,
     }
 }
 
 /// Names and values, as a list of objects or as one object.
-fn pairs(value: Option<&Value>) -> Option<Vec<Value>> {
+fn pairs(value: Option<&Value>) -> Option<Vec<(String, String)>> {
+    let pair = |name: &str, value: &Value| Some((name.to_owned(), value.as_str()?.to_owned()));
     match value {
         None | Some(Value::Null) => Some(Vec::new()),
         Some(Value::Array(items)) => {
             items.iter().map(|item| pair(item.get("name")?.as_str()?, item.get("value")?)).collect()
         }
-        Some(Value::Object(fields)) => from_object(fields),
+        Some(Value::Object(fields)) => fields.iter().map(|(name, value)| pair(name, value)).collect(),
         Some(_) => None,
     }
-}
-
-fn from_object(fields: &Map<String, Value>) -> Option<Vec<Value>> {
-    fields.iter().map(|(name, value)| pair(name, value)).collect()
-}
-
-fn pair(name: &str, value: &Value) -> Option<Value> {
-    Some(json!({ "name": name, "value": value.as_str()? }))
 }

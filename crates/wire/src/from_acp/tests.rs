@@ -91,8 +91,8 @@ fn servers_are_made_whole_whatever_their_shape() {
         ],
         &expect![[r#"
             NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [] })
-            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [Object {"type": String("stdio"), "name": String("git"), "command": String("mcp-git"), "args": Array [], "env": Array [Object {"name": String("A"), "value": String("b")}]}] })
-            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [Object {"type": String("stdio"), "name": String("a"), "command": String("/bin/a"), "args": Array [], "env": Array []}, Object {"type": String("stdio"), "name": String("b"), "command": String("b"), "args": Array [String("-v")], "env": Array [Object {"name": String("N"), "value": String("v")}]}, Object {"type": String("http"), "name": String("c"), "url": String("https://c"), "headers": Array []}, Object {"type": String("sse"), "name": String("d"), "url": String("https://d"), "headers": Array [Object {"name": String("H"), "value": String("h")}]}] })
+            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [Server { name: "git", way: Stdio { command: "mcp-git", args: 0, env: ["A"], cwd: None } }] })
+            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [Server { name: "a", way: Stdio { command: "/bin/a", args: 0, env: [], cwd: None } }, Server { name: "b", way: Stdio { command: "b", args: 1, env: ["N"], cwd: None } }, Server { name: "c", way: Http { headers: [], .. } }, Server { name: "d", way: Sse { headers: ["H"], .. } }] })
             -32602 {"mcpServers[0].name":"Required"}
             -32602 {"mcpServers[0].command":"Required"}
             -32602 {"mcpServers[0].type":"Must be stdio, http or sse"}
@@ -112,8 +112,8 @@ fn opening_a_session_may_leave_out_all_but_its_id() {
             json!({"sessionId": 7}),
         ],
         &expect![[r#"
-            LoadSession(OpenSession { session: s, cwd: None, extra_roots: None, servers: [] })
-            LoadSession(OpenSession { session: s, cwd: Some("/w"), extra_roots: Some([]), servers: [] })
+            LoadSession(OpenSession { session: s, cwd: None, extra_roots: None, servers: None })
+            LoadSession(OpenSession { session: s, cwd: Some("/w"), extra_roots: Some([]), servers: Some([]) })
             -32602 {"sessionId":"Required"}
             -32602 {"sessionId":"Must be a string"}
         "#]],
@@ -343,5 +343,5 @@ fn every_dialect_of_a_permission_answer_is_understood_and_the_rest_is_a_rejectio
     ] {
         assert_eq!(decided(text), expected, "{text}");
     }
-    assert_eq!(permission_answer(Err(&RpcError::internal("no"))), Answer::NoAnswer);
+    assert_eq!(permission_answer(Err(&RpcError::internal("no", "wait"))), Answer::NoAnswer);
 }

@@ -8,8 +8,8 @@ use super::*;
 /// What the frame is, and what goes back at once if anything does.
 fn told(frame: &str) -> String {
     match read(frame.as_bytes()) {
-        Incoming::Request { id, call: Ok(call) } => format!("request {id:?} {call:?}"),
-        Incoming::Request { id, call: Err(error) } => String::from_utf8(failure(&id, &error)).unwrap(),
+        Incoming::Request { id, call: Ok(call), .. } => format!("request {id:?} {call:?}"),
+        Incoming::Request { id, call: Err(error), .. } => String::from_utf8(failure(&id, &error)).unwrap(),
         Incoming::Notice(notice) => format!("notice {notice:?}"),
         Incoming::Reply { id, result: Ok(result) } => format!("reply {id:?} {result}"),
         Incoming::Reply { id, result: Err(error) } => format!("reply {id:?} {error} {:?}", error.data),
@@ -31,12 +31,12 @@ fn what_is_no_message_is_answered_with_the_id_null_and_a_code_that_says_why() {
             {"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error","data":{"detail":"EOF while parsing a value at line 1 column 0"}}}
             {"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error","data":{"detail":"expected ident at line 1 column 2"}}}
             {"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error","data":{"detail":"trailing characters at line 1 column 4"}}}
-            {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Batches are not supported"}}
-            {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Batches are not supported"}}
+            {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Batches are not supported","data":{"advice":"send the messages of the batch one by one"}}}
+            {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Batches are not supported","data":{"advice":"send the messages of the batch one by one"}}}
             {"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error","data":{"detail":"EOF while parsing a value at line 1 column 3"}}}
-            {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"A message must be an object"}}
-            {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"A message must be an object"}}
-            {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"A message has a method, a result or an error"}}
+            {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"A message must be an object","data":{"advice":"send one JSON-RPC 2.0 message at a time"}}}
+            {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"A message must be an object","data":{"advice":"send one JSON-RPC 2.0 message at a time"}}}
+            {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"A message has a method, a result or an error","data":{"advice":"send one with a `method`"}}}
         "#]],
     );
 }
@@ -73,11 +73,11 @@ fn ids_come_back_as_they_were_and_other_things_are_no_ids() {
             {"jsonrpc":"2.0","id":123456789012345678901234567890,"error":{"code":-32601,"message":"Method not found","data":{"method":"x"}}}
             {"jsonrpc":"2.0","id":"\u0061","error":{"code":-32601,"message":"Method not found","data":{"method":"x"}}}
             {"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"Method not found","data":{"method":"x"}}}
-            {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"The id must be a number, a string or null"}}
-            {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"The id must be a number, a string or null"}}
-            {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"The id must be a number, a string or null"}}
-            {"jsonrpc":"2.0","id":7,"error":{"code":-32600,"message":"The method must be a string"}}
-            {"jsonrpc":"2.0","id":7,"error":{"code":-32600,"message":"A message has a method, a result or an error"}}
+            {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"The id must be a number, a string or null","data":{"advice":"give every request an id of one of these types"}}}
+            {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"The id must be a number, a string or null","data":{"advice":"give every request an id of one of these types"}}}
+            {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"The id must be a number, a string or null","data":{"advice":"give every request an id of one of these types"}}}
+            {"jsonrpc":"2.0","id":7,"error":{"code":-32600,"message":"The method must be a string","data":{"advice":"name the method as the protocol does"}}}
+            {"jsonrpc":"2.0","id":7,"error":{"code":-32600,"message":"A message has a method, a result or an error","data":{"advice":"send one with a `method`"}}}
             {"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"Method not found","data":{"method":"y"}}}
         "#]],
     );
@@ -123,7 +123,7 @@ fn string_ids_are_equal_when_they_say_the_same() {
 
 #[test]
 fn a_message_of_an_error_is_one_short_line() {
-    let error = RpcError::internal("a\nb\r\nc".to_owned() + &"x".repeat(1000));
+    let error = RpcError::internal("a\nb\r\nc".to_owned() + &"x".repeat(1000), "wait");
     assert!(error.message.starts_with("a b  cx") && error.message.chars().count() == MESSAGE_LIMIT + 1);
 }
 

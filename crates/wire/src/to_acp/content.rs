@@ -21,7 +21,7 @@ pub(crate) fn block(content: &Content) -> acp::ContentBlock {
         Payload::Text { text } => {
             acp::ContentBlock::Text(acp::TextContent::new(text).annotations(annotations).meta(meta))
         }
-        Payload::Link { uri, name, mime, title, description, size } => acp::ContentBlock::ResourceLink(
+        Payload::Link { uri, name, mime, title, description, size, .. } => acp::ContentBlock::ResourceLink(
             acp::ResourceLink::new(name, uri)
                 .mime_type(mime.clone())
                 .title(title.clone())

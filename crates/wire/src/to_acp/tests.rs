@@ -83,6 +83,7 @@ fn initialize_says_what_is_true_of_this_build() {
                       "_acpd/status",
                       "_acpd/stop",
                       "_acpd/restart",
+                      "_acpd/reload",
                       "_acpd/resume",
                       "_acpd/cancel",
                       "_acpd/answer",
@@ -332,6 +333,7 @@ fn a_list_tells_when_and_in_what_state_sessions_are() {
     let meta = SessionMeta {
         id: "s".into(),
         cwd: PathBuf::from("/work"),
+        real_cwd: None,
         extra_roots: vec![PathBuf::from("/more")],
         title: Some("Tidy up".to_owned()),
         created: Millis(0),
@@ -426,7 +428,7 @@ fn a_prompt_is_answered_with_its_reason_or_with_an_error() {
 fn commands_are_told_in_one_update() {
     let params = witness::update(&commands(&"s".into(), &[]));
     assert_eq!(params["update"]["availableCommands"], json!([]));
-    let one = Command { name: "model", description: "Choose a model", hint: Some("name") };
-    let params = witness::update(&commands(&"s".into(), &[one, Command { hint: None, ..one }]));
+    let one = Command { name: "model".into(), description: "Choose a model".into(), hint: Some("name".into()) };
+    let params = witness::update(&commands(&"s".into(), &[one.clone(), Command { hint: None, ..one }]));
     expect![[r#"{"sessionId":"s","update":{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"model","description":"Choose a model","input":{"hint":"name"}},{"name":"model","description":"Choose a model"}]}}"#]].assert_eq(&params.to_string());
 }

@@ -59,7 +59,14 @@ fn started(connection: &str) -> EventKind {
 }
 
 fn user(content: Vec<Content>) -> EventKind {
-    EventKind::UserMessage { turn: "t".into(), message: "u".into(), content, aside: false }
+    EventKind::UserMessage {
+        turn: "t".into(),
+        message: "u".into(),
+        content,
+        aside: false,
+        stands_for: None,
+        context: Vec::new(),
+    }
 }
 
 fn ended(reason: StopReason) -> EventKind {
@@ -137,7 +144,7 @@ fn story() -> Vec<Event> {
             outcome: Outcome::denied().showing(vec![ToolContent::text("no")]).with_raw(json!({"exit": 1})),
         },
         EventKind::Planned { call: "p".into(), message: "m".into(), entries: vec![entry] },
-        EventKind::Used { usage: Usage::default(), window_used: 9, window: 100, cost: None },
+        EventKind::Used { usage: Usage::default(), window_used: 9, window: 100, cost: None, estimated: false },
         EventKind::Titled { title: "Hello".to_owned() },
         EventKind::Noticed { message: "n".into(), text: "the key expires soon".to_owned(), passing: false },
         EventKind::Compacted { summary: "short".to_owned(), kept_from: None },

@@ -1,0 +1,104 @@
+//! A log from elsewhere that becomes a session. It comes in parts, so that its length has no limit; what has come is in the
+//! store, where nobody finds it before all of it has.
+
+use std::sync::Arc;
+
+use actix::{ActorFutureExt, Context, WrapFuture};
+use domain::history::Entry;
+use domain::{Event, EventKind, Place, SessionId};
+use serde_json::{Value, json};
+use wire::call;
+use wire::{Id, RpcError};
+
+use super::opening::{self, Opener};
+use super::{Connection, steering};
+use crate::directory::{Fate, Leave, Why};
+use crate::mail::tell;
+use crate::session;
+
+/// An import that is under way. Dropped unfinished, it takes what has come with it.
+pub(super) struct Importing {
+    by: Opener,
+    session: SessionId,
+    /// The place of the last event that has come; number 0 before the first.
+    last: Place,
+    finished: bool,
+}
+
+/// What came of one part.
+enum Part {
+    More(Importing),
+    Last(SessionId),
+}
+
+impl Importing {
+    fn new(by: Opener) -> Self {
+        Self { by, session: SessionId::new(), last: Place { life: 1, number: 0 }, finished: false }
+    }
+
+    async fn take(mut self, events: Vec<Event>, more: bool) -> Result<Part, RpcError> {
+        self.check(&events)?;
+        let events = events.into_iter().map(Arc::new).collect();
+        opening::keep(&self.by.house, &self.session, Entry::Prepare { events }).await?;
+        if more {
+            return Ok(Part::More(self));
+        }
+        let addr = opening::import(&self.by, &self.session).await?;
+        self.finished = true;
+        steering::written(addr.send(session::Latest).await).await?;
+        Ok(Part::Last(self.session.clone()))
+    }
+
+    /// A log begins with its creation, and its numbers grow by one.
+    fn check(&mut self, events: &[Event]) -> Result<(), RpcError> {
+        let wrong = |why: &str| Err(RpcError::invalid_params("events", why));
+        if self.last.number == 0 && !matches!(events.first(), Some(Event { kind: EventKind::Created { .. }, .. })) {
+            return wrong("The first event must be `created`");
+        }
+        for event in events {
+            if event.number != self.last.number + 1 || event.life < self.last.life {
+                return wrong("The numbers must grow by one, and the lives not shrink");
+            }
+            self.last = event.place();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Importing {
+    fn drop(&mut self) {
+        if !self.finished {
+            let (id, fate, why) = (self.session.clone(), Fate::Delete, Why::Wanted);
+            tell(&self.by.house.directory(), Leave { id, fate, why });
+        }
+    }
+}
+
+impl Connection {
+    pub(super) fn import(&mut self, id: Id, import: call::Import, ctx: &mut Context<Self>) {
+        let call::Import { events, into, more } = import;
+        let importing = match into {
+            None => Some(Importing::new(self.opener(&id))),
+            Some(into) => self.importing.take_if(|importing| importing.session == into),
+        };
+        let Some(importing) = importing else {
+            let error = RpcError::invalid_params("into", "No such import waits for its next part");
+            return self.answer(&id, Err::<Value, _>(error), ctx);
+        };
+        self.makes(&id, &importing.session);
+        let (request, taking) = (id.clone(), importing.take(events, more));
+        let work = taking.into_actor(self).map(move |taken, this, ctx| {
+            let answer = taken.map(|part| match part {
+                Part::More(importing) => {
+                    let answer = json!({ "into": importing.session });
+                    // One that was begun before is given up.
+                    this.importing = Some(importing);
+                    answer
+                }
+                Part::Last(session) => json!({ "sessionId": session }),
+            });
+            this.answer(&request, answer, ctx);
+        });
+        self.work_on(&id, work, ctx);
+    }
+}

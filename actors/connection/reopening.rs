@@ -1,0 +1,61 @@
+//! A session that somebody else closed while this client had it open: whatever this client wants of it next brings it back.
+
+use actix::Context;
+use domain::SessionId;
+use serde_json::Value;
+use wire::{Id, RpcError};
+
+use super::attachment::Answering;
+use super::calls::written;
+use super::{Connection, opening};
+use crate::mail::tell;
+use crate::session::{self, From};
+
+impl Connection {
+    /// Goes on with a session that this client has open, if need be after it was opened again where the cursor stopped.
+    pub(super) fn with_session(
+        &mut self,
+        id: Id,
+        session: &SessionId,
+        ctx: &mut Context<Self>,
+        then: impl FnOnce(&mut Self, Id, &mut Context<Self>) + 'static,
+    ) {
+        let Some(attachment) = self.attachments.get(session) else {
+            return self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
+        };
+        if !attachment.ended {
+            return then(self, id, ctx);
+        }
+        let by = self.opener(&id);
+        let session = session.clone();
+        let attach = self.attach_as(From::After(attachment.seen));
+        let servers = attachment.servers.clone();
+        let reopen = async move {
+            let (addr, attached) = opening::open_attached(&by, &session, &attach).await?;
+            Ok(written(&by.house, session, addr, attached).await?.with(servers))
+        };
+        self.open_then(id, reopen, ctx, |this, id, opened, ctx| {
+            if this.half_closed {
+                let error = RpcError::internal(
+                    "the client's input ended before the session was open again",
+                    "keep the input open until the request is answered",
+                );
+                return this.answer(&id, Err::<Value, _>(error), ctx);
+            }
+            if !this.follows(&opened.session, &opened.addr) {
+                this.attach(opened, Answering::Now, ctx);
+            }
+            then(this, id, ctx);
+        });
+    }
+
+    /// Cancels what runs, and the prompts that still wait for their session to open again.
+    pub(super) fn cancel_turn(&mut self, session: &SessionId, ctx: &mut Context<Self>) {
+        if let Some(attachment) = self.attachments.get(session) {
+            tell(&attachment.addr, session::Cancel);
+        }
+        let waiting: Vec<Id> =
+            self.reopening.extract_if(.., |(_, of)| of == session).map(|(request, _)| request).collect();
+        waiting.iter().for_each(|request| self.withdraw(request, ctx));
+    }
+}

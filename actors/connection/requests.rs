@@ -1,0 +1,181 @@
+//! The requests of a client that wait for an answer. Each is answered once, and until then the client may withdraw it.
+
+use actix::{ActorFuture, AsyncContext, Context, SpawnHandle};
+use domain::{SessionId, StopReason, Trace, Usage};
+use serde_json::Value;
+use wire::{Call, Id, RpcError, to_acp};
+
+use super::Connection;
+use super::opening::Opener;
+use crate::directory::{Fate, Leave, Why};
+use crate::mail::tell;
+use crate::session;
+
+/// Requests of one client that may be unanswered at a time.
+pub(super) const OPEN_REQUESTS: usize = 1024;
+
+#[derive(Default)]
+pub(super) struct Requests(Vec<Request>);
+
+struct Request {
+    id: Id,
+    kind: Kind,
+    /// What is being done about it. None while others hold its id until something happens.
+    work: Option<SpawnHandle>,
+    /// The session that comes of it, and goes again if it is withdrawn.
+    makes: Option<SessionId>,
+    trace: Option<Trace>,
+}
+
+/// What is left of a request that is withdrawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// It is answered as a turn that was cancelled.
+    Prompt,
+    /// Nothing: it changes nothing, or what it made goes again.
+    Traceless,
+    /// Perhaps all: it cannot be taken back.
+    Lasting,
+}
+
+impl Kind {
+    fn of(call: &Call) -> Self {
+        match call {
+            Call::Prompt(_) => Kind::Prompt,
+            Call::Initialize(_)
+            | Call::NewSession(_)
+            | Call::LoadSession(_)
+            | Call::ListSessions(_)
+            | Call::ResumeSession(_)
+            | Call::ForkSession(_)
+            | Call::Authenticate { .. }
+            | Call::Hello(_)
+            | Call::Resume { .. }
+            | Call::Export { .. }
+            | Call::Import { .. }
+            | Call::DescribePermissions { .. }
+            | Call::DescribeSession { .. }
+            | Call::DescribeSessions
+            | Call::DescribeConnections
+            | Call::DescribeStatus => Kind::Traceless,
+            Call::CloseSession { .. }
+            | Call::DeleteSession { .. }
+            | Call::Configure(_)
+            | Call::Logout
+            | Call::Cancel { .. }
+            | Call::Steer { .. }
+            | Call::Undo { .. }
+            | Call::Stop
+            | Call::Reload
+            | Call::Restart { .. } => Kind::Lasting,
+        }
+    }
+
+    fn withdrawn(self) -> Result<Value, RpcError> {
+        match self {
+            Kind::Prompt => to_acp::prompt_answer(&StopReason::Cancelled, &Usage::default()),
+            Kind::Traceless => Err(RpcError::cancelled("nothing came of it")),
+            Kind::Lasting => Err(RpcError::cancelled("it may have taken effect; look before you send it again")),
+        }
+    }
+}
+
+impl Requests {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.0.len() >= OPEN_REQUESTS
+    }
+
+    /// None is what is no request and gets its error at once.
+    pub(super) fn open(&mut self, id: Id, call: Option<&Call>, trace: Option<Trace>) {
+        let kind = call.map_or(Kind::Traceless, Kind::of);
+        self.0.push(Request { id, kind, work: None, makes: None, trace });
+    }
+
+    /// The trace that the client said a request is part of.
+    pub(super) fn trace(&self, id: &Id) -> Option<Trace> {
+        self.position(id).and_then(|at| self.0[at].trace.clone())
+    }
+
+    /// True if the request was open, so that it is answered now and never again.
+    pub(super) fn close(&mut self, id: &Id) -> bool {
+        let found = self.position(id);
+        found.map(|at| self.0.remove(at)).is_some()
+    }
+
+    /// A client that uses an id for several requests at a time cannot tell them apart, and neither can we.
+    fn position(&self, id: &Id) -> Option<usize> {
+        let as_written = self.0.iter().rposition(|open| open.id.raw() == id.raw());
+        as_written.or_else(|| self.0.iter().rposition(|open| open.id == *id))
+    }
+
+    fn get(&mut self, id: &Id) -> Option<&mut Request> {
+        self.position(id).map(|at| &mut self.0[at])
+    }
+}
+
+impl Connection {
+    /// Who opens a session for a request.
+    pub(super) fn opener(&self, id: &Id) -> Opener {
+        Opener { house: self.house.clone(), span: self.span.clone(), trace: self.requests.trace(id) }
+    }
+
+    /// Does what a request needs done. It stops where it is if the request is withdrawn.
+    pub(super) fn work_on(
+        &mut self,
+        id: &Id,
+        work: impl ActorFuture<Self, Output = ()> + 'static,
+        ctx: &mut Context<Self>,
+    ) {
+        let work = ctx.spawn(work);
+        if let Some(request) = self.requests.get(id) {
+            request.work = Some(work);
+        }
+    }
+
+    /// Notes which session comes of a request.
+    pub(super) fn makes(&mut self, id: &Id, session: &SessionId) {
+        if let Some(request) = self.requests.get(id) {
+            request.makes = Some(session.clone());
+        }
+    }
+
+    /// `$/cancel_request`: whatever it was is answered. What runs for it ends; what it made goes.
+    pub(super) fn withdraw(&mut self, id: &Id, ctx: &mut Context<Self>) {
+        if let Some((turn, prompt)) = self.prompts.iter().find(|(_, prompt)| prompt.request == *id) {
+            // It is answered when the turn has ended.
+            if let Some(attachment) = self.attachments.get(&prompt.session) {
+                tell(&attachment.addr, session::Withdraw(turn.clone()));
+            }
+            return;
+        }
+        let Some(request) = self.requests.get(id) else { return };
+        let (id, kind) = (request.id.clone(), request.kind);
+        let (work, made) = (request.work.take(), request.makes.take());
+        if let Some(work) = work {
+            ctx.cancel_future(work);
+        }
+        if let Some(made) = made {
+            tell(&self.house.directory(), Leave { id: made, fate: Fate::Delete, why: Why::Wanted });
+        }
+        self.withdraw_waiting(&id, ctx);
+        self.withdraw_page(&id);
+        self.answer(&id, kind.withdrawn(), ctx);
+    }
+
+    /// Loads and closes wait for what a cursor brings, which others may wait for, too.
+    fn withdraw_waiting(&mut self, id: &Id, ctx: &mut Context<Self>) {
+        let unopened = self.attachments.iter_mut().find_map(|(session, attachment)| {
+            let loaded = attachment.withdraw(id)?;
+            (loaded && !attachment.is_awaited()).then(|| session.clone())
+        });
+        if let Some(session) = unopened
+            && self.prompts.values().all(|prompt| prompt.session != session)
+        {
+            self.detach(&session, ctx);
+        }
+    }
+}

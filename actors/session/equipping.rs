@@ -1,0 +1,164 @@
+//! The MCP servers of a session: which it wants, when it gets them, and what becomes of them. The toolbox connects them; a
+//! session only says which, and passes on what it hears.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use actix::{AsyncContext, Context, Handler, Message, StreamHandler};
+use domain::briefing::Command;
+use domain::mcp::{Outfit, Server, ServerCard, Supply};
+use domain::{Environment, EventKind, MessageId};
+use tokio::sync::watch;
+
+use super::Session;
+use super::running::{Phase, Running};
+use crate::mail::tell;
+use crate::turn::Reequip;
+
+/// A client wants these servers for the session, from the next turn on; None leaves it what it has.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Equip(pub(crate) Option<Vec<Server>>);
+
+/// What the session's servers are.
+pub(super) struct Equipment {
+    /// What it was equipped for; None before a client has come that lends it an environment.
+    now: Option<Wanted>,
+    /// From the next turn on.
+    next: Option<Vec<Server>>,
+    /// The commands that its servers add.
+    commands: watch::Sender<Vec<Command>>,
+    /// Numbers the streams of news: one that was replaced may still have its say.
+    stream: u64,
+}
+
+#[derive(PartialEq)]
+struct Wanted {
+    servers: Vec<Server>,
+    extra_roots: Vec<PathBuf>,
+    environment: Option<Arc<Environment>>,
+}
+
+impl Default for Equipment {
+    fn default() -> Self {
+        Self { now: None, next: None, commands: watch::Sender::new(Vec::new()), stream: 0 }
+    }
+}
+
+impl Equipment {
+    pub(super) fn commands(&self) -> watch::Receiver<Vec<Command>> {
+        self.commands.subscribe()
+    }
+}
+
+/// News of the servers of one equipment.
+struct Heard {
+    stream: u64,
+    supply: Supply,
+}
+
+impl Session {
+    /// Has the toolbox connect what is wanted, unless that is what there is.
+    pub(super) fn equip(&mut self, ctx: &mut Context<Self>) {
+        let before = self.equipment.now.as_ref().map(|wanted| wanted.servers.clone());
+        let Some(servers) = self.equipment.next.take().or(before) else { return };
+        let extra_roots = self.roots_wanted.clone().unwrap_or_else(|| self.state.extra_roots.clone());
+        let wanted = Wanted { servers, extra_roots, environment: self.environment.clone() };
+        if self.equipment.now.as_ref() == Some(&wanted) {
+            return;
+        }
+        let news = self.ports.toolbox.equip(Outfit {
+            session: self.state.id.clone(),
+            cwd: self.state.cwd.clone(),
+            extra_roots: wanted.extra_roots.clone(),
+            environment: self.environment(),
+            servers: wanted.servers.clone(),
+        });
+        self.equipment.now = Some(wanted);
+        self.equipment.stream += 1;
+        let stream = self.equipment.stream;
+        if let Some(news) = news {
+            ctx.add_stream(futures_util::StreamExt::map(news, move |supply| Heard { stream, supply }));
+        }
+        self.publish_commands();
+    }
+
+    fn publish_commands(&self) {
+        let commands = self.ports.toolbox.commands(&self.state.id);
+        self.equipment.commands.send_if_modified(|known| {
+            let differs = *known != commands;
+            *known = commands;
+            differs
+        });
+    }
+
+    /// A running turn offers what there is now, from its next request on.
+    fn reequip_turn(&self) {
+        if let Some(Running { phase: Phase::Going { turn, .. }, .. }) = &self.turn {
+            tell(turn, Reequip(self.ports.toolbox.offer(&self.state.id, self.state.mode)));
+        }
+    }
+
+    pub(super) fn describe_servers(&self) -> String {
+        let servers = self.ports.toolbox.servers(&self.state.id);
+        if servers.is_empty() {
+            return "There are no MCP servers in this session.".to_owned();
+        }
+        servers.iter().map(describe).collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn describe(server: &ServerCard) -> String {
+    let ServerCard { name, transport, source, state, title, tools, prompts, log } = server;
+    let title = title.as_ref().map(|title| format!(" ({title})")).unwrap_or_default();
+    let mut text = format!("- `{name}`{title}: {}; {transport}, from the {}", state.describe(), source.name());
+    let list = |names: &[String]| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    if !tools.is_empty() {
+        text.push_str(&format!("\n  - tools: {}", list(tools)));
+    }
+    if !prompts.is_empty() {
+        let commands: Vec<String> = prompts.iter().map(|name| format!("/{name}")).collect();
+        text.push_str(&format!("\n  - prompts: {}", list(&commands)));
+    }
+    for line in log.iter().rev().take(LOG).rev() {
+        text.push_str(&format!("\n  - log: `{}`", line.replace('`', "'")));
+    }
+    text
+}
+
+/// How much of a server's log is shown.
+const LOG: usize = 5;
+
+impl Handler<Equip> for Session {
+    type Result = ();
+
+    fn handle(&mut self, Equip(servers): Equip, ctx: &mut Context<Self>) {
+        if servers.is_some() {
+            self.equipment.next = servers;
+        } else if self.equipment.now.is_none() && self.environment.is_some() {
+            self.equipment.next.get_or_insert_default();
+        }
+        if self.turn.is_none() {
+            self.equip(ctx);
+        }
+    }
+}
+
+impl StreamHandler<Heard> for Session {
+    fn handle(&mut self, Heard { stream, supply }: Heard, ctx: &mut Context<Self>) {
+        if stream != self.equipment.stream {
+            return;
+        }
+        match supply {
+            Supply::ToolsChanged => self.reequip_turn(),
+            Supply::CommandsChanged => self.publish_commands(),
+            Supply::Told(text) => {
+                self.append(EventKind::Noticed { message: MessageId::new(), text, passing: true }, ctx);
+            }
+        }
+    }
+
+    fn finished(&mut self, _: &mut Context<Self>) {
+        // The servers ended, not the session.
+    }
+}

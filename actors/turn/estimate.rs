@@ -1,0 +1,99 @@
+//! How many tokens a request and its answer are, where the provider does not say: a quarter of the bytes of all text, and a
+//! fixed number for every picture or sound. Near enough to see the window fill up, and no more. Pure.
+
+use std::sync::Arc;
+
+use domain::conversation::Message;
+use domain::model::{Delta, ModelRequest};
+use domain::tool::ToolSpec;
+use domain::{Content, Payload, Usage};
+
+const BYTES_PER_TOKEN: usize = 4;
+
+/// What a picture of common size costs at the large providers, however many bytes it has.
+const MEDIUM: u64 = 1_600;
+
+/// What one request and its answer come to.
+#[derive(Default)]
+pub(super) struct Tally {
+    /// Tokens.
+    pub(super) sent: u64,
+    /// Bytes.
+    pub(super) received: usize,
+    /// Whether the model itself has counted.
+    pub(super) is_counted: bool,
+}
+
+impl Tally {
+    pub(super) fn guess(&self) -> Usage {
+        Usage { input: self.sent, output: tokens(self.received), ..Usage::default() }
+    }
+}
+
+pub(super) fn tokens(bytes: usize) -> u64 {
+    bytes.div_ceil(BYTES_PER_TOKEN) as u64
+}
+
+pub(super) fn request(request: &ModelRequest) -> u64 {
+    tokens(request.system.len()) + conversation(&request.messages, &request.tools)
+}
+
+pub(super) fn conversation(messages: &[Arc<Message>], tools: &[ToolSpec]) -> u64 {
+    let tools = tools.iter().map(|tool| tool.name.len() + tool.description.len() + tool.schema.to_string().len());
+    tokens(tools.sum()) + messages.iter().map(|told| message(told)).sum::<u64>()
+}
+
+pub(super) fn message(message: &Message) -> u64 {
+    match message {
+        Message::User { content, .. } => content.iter().map(block).sum(),
+        Message::Assistant { .. } => tokens(message.weight()),
+        Message::Results { results } => {
+            let result = |text: &str, images: &[Content]| tokens(text.len()) + images.iter().map(block).sum::<u64>();
+            results.iter().map(|told| result(&told.text, &told.images)).sum()
+        }
+    }
+}
+
+fn block(content: &Content) -> u64 {
+    match &content.payload {
+        Payload::Image { .. } | Payload::Audio { .. } | Payload::BlobResource { .. } => MEDIUM,
+        Payload::Text { .. } | Payload::Link { .. } | Payload::TextResource { .. } => tokens(content.weight()),
+    }
+}
+
+/// Bytes of the answer in one piece of it.
+pub(super) fn weight(delta: &Delta) -> usize {
+    match delta {
+        Delta::Text(text) | Delta::Thought(text) => text.len(),
+        Delta::Seal(seal) => seal.to_string().len(),
+        Delta::Call { tool, input } => tool.len() + input.to_string().len(),
+        Delta::Usage(_) | Delta::Notice(_) | Delta::Stopped(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::conversation::CallResult;
+    use domain::{Environment, MessageId, ThoughtLevel};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn text_counts_by_its_bytes_and_a_picture_by_itself() {
+        let picture =
+            || Content::from(Payload::Image { data: "A".repeat(400_000), mime: "image/png".into(), uri: None });
+        let asked = Message::User { id: MessageId::new(), content: vec![Content::text("x".repeat(400)), picture()] };
+        let result = CallResult { call: "c".into(), text: "é".repeat(100), images: vec![picture()], failed: false };
+        let told = Message::Results { results: vec![result] };
+        assert_eq!((message(&asked), message(&told)), (100 + MEDIUM, 50 + MEDIUM));
+        let request = request(&ModelRequest {
+            system: "s".repeat(40),
+            messages: vec![Arc::new(asked)],
+            tools: vec![ToolSpec { name: "t".into(), description: "does".into(), schema: json!({}), read_only: true }],
+            thought: ThoughtLevel::Off,
+            environment: Arc::new(Environment::default()),
+        });
+        assert_eq!(request, 10 + 2 + 100 + MEDIUM);
+    }
+}

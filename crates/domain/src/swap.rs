@@ -1,0 +1,101 @@
+//! A value that is replaced as a whole while others use it: whoever has taken it goes on with what they took.
+//!
+//! A port behind a swap is itself that port, so that the actors need not know that a configuration was read again.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use futures_util::future::BoxFuture;
+
+use crate::account::{Accounts, Login};
+use crate::briefing::{Brief, Briefing, Command, CommandCall, Workplace};
+use crate::model::{Catalogue, Model, ModelInfo};
+use crate::{Environment, ModelId};
+
+pub struct Swap<T>(RwLock<Arc<T>>);
+
+impl<T> Swap<T> {
+    pub fn new(first: T) -> Self {
+        Self(RwLock::new(Arc::new(first)))
+    }
+
+    pub fn get(&self) -> Arc<T> {
+        // Nothing can panic while the lock is held, and an `Arc` is whole in any case.
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn replace(&self, next: impl Into<Arc<T>>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = next.into();
+    }
+}
+
+impl<T> From<Arc<T>> for Swap<T> {
+    fn from(first: Arc<T>) -> Self {
+        Self(RwLock::new(first))
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Swap<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
+    }
+}
+
+impl<T: Catalogue> Catalogue for Swap<T> {
+    fn list(&self, environment: &Environment) -> Vec<ModelInfo> {
+        self.get().list(environment)
+    }
+
+    fn find(&self, id: &ModelId) -> Option<Arc<dyn Model>> {
+        self.get().find(id)
+    }
+
+    fn default_model(&self, environment: &Environment) -> ModelId {
+        self.get().default_model(environment)
+    }
+}
+
+impl<T: Briefing> Briefing for Swap<T> {
+    fn brief(&self, place: Workplace) -> BoxFuture<'static, Brief> {
+        self.get().brief(place)
+    }
+
+    fn commands(&self, place: Workplace) -> BoxFuture<'static, Vec<Command>> {
+        self.get().commands(place)
+    }
+
+    fn expand(&self, place: Workplace, call: CommandCall) -> BoxFuture<'static, Option<String>> {
+        self.get().expand(place, call)
+    }
+}
+
+impl<T: Accounts> Accounts for Swap<T> {
+    fn variables(&self) -> Vec<String> {
+        self.get().variables()
+    }
+
+    fn is_authenticated(&self, environment: &Environment) -> bool {
+        self.get().is_authenticated(environment)
+    }
+
+    fn begin_login(&self) -> BoxFuture<'static, Result<Login, String>> {
+        self.get().begin_login()
+    }
+
+    fn forget(&self) -> BoxFuture<'static, Result<(), String>> {
+        self.get().forget()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_has_taken_a_value_keeps_it() {
+        let swap = Swap::new("old");
+        let taken = swap.get();
+        swap.replace("new");
+        assert_eq!((*taken, *swap.get()), ("old", "new"));
+    }
+}

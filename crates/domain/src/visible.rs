@@ -1,0 +1,137 @@
+//! Characters that a person cannot see, or that change how their neighbours look, written out. What is asked must look like
+//! what will be done.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::{ToolCard, ToolContent};
+
+/// How many kinds of such characters a note names.
+const NAMED: usize = 5;
+
+/// Text of several lines, with `\u{202e}` in place of what cannot be seen.
+pub fn text(text: &str) -> Cow<'_, str> {
+    written(text, |c| is_unseen(c) && c != '\n' && c != '\t')
+}
+
+/// The same for one line: line breaks are written out, too.
+pub fn line(text: &str) -> Cow<'_, str> {
+    written(text, is_unseen)
+}
+
+fn written(text: &str, is_unseen: fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(is_unseen) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            '\n' if is_unseen(c) => shown.push_str("\\n"),
+            '\t' if is_unseen(c) => shown.push_str("\\t"),
+            c if is_unseen(c) => write!(shown, "\\u{{{:x}}}", u32::from(c)).expect("writing to a string does not fail"),
+            c => shown.push(c),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Controls, characters without width, those that turn the direction of writing, and blanks that are no spaces.
+fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{a0}' | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{1680}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180e}' | '\u{2000}'..='\u{200f}' | '\u{2028}'..='\u{202f}' | '\u{205f}'..='\u{206f}'
+            | '\u{2800}' | '\u{3000}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
+impl ToolCard {
+    /// As people should be shown it. A diff stays as it is, since files are put back by it; what a change brings in that
+    /// cannot be seen is said beside it.
+    #[must_use]
+    pub fn visible(mut self) -> Self {
+        self.title = line(&self.title).into_owned();
+        let mut notes = Vec::new();
+        for content in &mut self.preview {
+            match content {
+                ToolContent::Text { text: shown } => *shown = text(shown).into_owned(),
+                ToolContent::Diff { old, new, .. } => notes.extend(brought_in(old.as_deref().unwrap_or_default(), new)),
+                ToolContent::Image { .. } | ToolContent::Terminal { .. } => {}
+            }
+        }
+        self.preview.extend(notes.into_iter().map(ToolContent::text));
+        self
+    }
+}
+
+/// What cannot be seen in the new text and is not in the old one as often.
+fn brought_in(old: &str, new: &str) -> Option<String> {
+    let mut counts: BTreeMap<char, i64> = BTreeMap::new();
+    // Carriage returns end lines in many files.
+    let unseen = |text: &str| -> Vec<char> {
+        text.chars().filter(|c| is_unseen(*c) && !matches!(c, '\n' | '\t' | '\r')).collect()
+    };
+    unseen(new).into_iter().for_each(|c| *counts.entry(c).or_default() += 1);
+    unseen(old).into_iter().for_each(|c| *counts.entry(c).or_default() -= 1);
+    let more: Vec<String> = counts
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(c, count)| format!("U+{:04X} ({count})", u32::from(c)))
+        .collect();
+    let rest = if more.len() > NAMED { " and others" } else { "" };
+    let named = more.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    (!more.is_empty()).then(|| format!("The new text has characters that cannot be seen: {named}{rest}."))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Access, ToolKind};
+
+    #[test]
+    fn what_cannot_be_seen_is_written_out_and_the_rest_is_left() {
+        let cases = [
+            ("ls -la", "ls -la"),
+            ("grün 日本 ❤️", "grün 日本 ❤️"),
+            ("a\u{202e}txt.exe", "a\\u{202e}txt.exe"),
+            ("rm\u{a0}-rf \u{200b}x", "rm\\u{a0}-rf \\u{200b}x"),
+            ("a\rb\u{1b}[2K\u{7f}", "a\\u{d}b\\u{1b}[2K\\u{7f}"),
+            ("\u{2066}x\u{2069}\u{feff}\u{e0041}", "\\u{2066}x\\u{2069}\\u{feff}\\u{e0041}"),
+        ];
+        for (given, shown) in cases {
+            assert_eq!(text(given), shown);
+        }
+        assert_eq!((text("a\n\tb"), line("a\n\tb")), ("a\n\tb".into(), "a\\n\\tb".into()));
+    }
+
+    #[test]
+    fn a_card_shows_what_will_be_done() {
+        let diff = |old: Option<&str>, new: &str| ToolContent::Diff {
+            path: "/a".into(),
+            old: old.map(str::to_owned),
+            new: new.to_owned(),
+        };
+        let card = ToolCard {
+            tool: "t".to_owned(),
+            title: "run a\u{202e}b\nc".to_owned(),
+            kind: ToolKind::Edit,
+            locations: Vec::new(),
+            input: json!({}),
+            preview: vec![
+                ToolContent::text("a\u{202e}b"),
+                diff(None, "x\u{200b}\u{200b}y\r\n"),
+                diff(Some("\u{feff}x"), "\u{feff}y"),
+            ],
+            access: Access::Free,
+        };
+        let shown = card.clone().visible();
+        assert_eq!(shown.title, "run a\\u{202e}b\\nc");
+        let mut expected = card.preview;
+        expected[0] = ToolContent::text("a\\u{202e}b");
+        expected.push(ToolContent::text("The new text has characters that cannot be seen: U+200B (2)."));
+        assert_eq!(shown.preview, expected);
+    }
+}

@@ -1,0 +1,196 @@
+//! Answers in neither dialect, and how a provider's server says them in each.
+
+use std::borrow::Cow;
+
+use domain::model::Delta;
+use domain::{StopReason, Usage};
+use models::Kind;
+use serde_json::{Value, json};
+
+#[derive(Clone, Debug)]
+pub enum Beat {
+    Thought(Cow<'static, str>),
+    Text(Cow<'static, str>),
+    Call(&'static str, Value),
+}
+
+impl Beat {
+    pub fn thought(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::Thought(text.into())
+    }
+
+    pub fn text(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub beats: Vec<Beat>,
+    pub usage: Usage,
+}
+
+impl Answer {
+    pub fn new(beats: Vec<Beat>) -> Self {
+        Self { beats, usage: Usage { input: 120, output: 30, cached_read: 100, cached_write: 0, thought: 0 } }
+    }
+
+    pub fn text(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(vec![Beat::text(text)])
+    }
+
+    /// The same from a server that counts nothing.
+    #[must_use]
+    pub fn uncounted(self) -> Self {
+        Self { usage: Usage::default(), ..self }
+    }
+
+    /// The answer with all that a session may need, one piece of each kind of trouble for a reader included.
+    pub fn rich() -> Self {
+        Self::rich_with("read_file", [json!({ "path": "ä.txt" }), json!({ "path": "b.txt", "lines": [1, 2] })])
+    }
+
+    /// The same with calls of the test's own.
+    pub fn rich_with(tool: &'static str, inputs: [Value; 2]) -> Self {
+        let words = [Beat::thought("Grübeln über €"), Beat::text("Both files 😀 of \"you\".")];
+        Self::new(words.into_iter().chain(inputs.map(|input| Beat::Call(tool, input))).collect())
+    }
+
+    /// The same in few bytes, for tests that go through every one of them.
+    pub fn small() -> Self {
+        Self::new(vec![Beat::thought("mé"), Beat::text("ok 😀"), Beat::Call("t", json!({ "a": 1 }))])
+    }
+
+    pub fn sse(&self, kind: Kind) -> Vec<u8> {
+        let mut text = String::new();
+        for event in self.events(kind) {
+            if let (Kind::Anthropic, Some(name)) = (kind, event["type"].as_str()) {
+                text.push_str(&format!("event: {name}\n"));
+            }
+            text.push_str(&format!("data: {event}\n\n"));
+        }
+        if kind == Kind::OpenAi {
+            text.push_str("data: [DONE]\n\n");
+        }
+        text.into_bytes()
+    }
+
+    pub fn events(&self, kind: Kind) -> Vec<Value> {
+        match kind {
+            Kind::Anthropic => self.anthropic(),
+            Kind::OpenAi => self.openai(),
+        }
+    }
+
+    fn anthropic(&self) -> Vec<Value> {
+        let Usage { input, output, cached_read, .. } = self.usage;
+        let counts = json!({ "input_tokens": input - cached_read, "cache_read_input_tokens": cached_read,
+            "cache_creation_input_tokens": 0, "output_tokens": 1 });
+        let counts = self.counted(counts);
+        let mut events = vec![json!({ "type": "message_start", "message": { "role": "assistant", "usage": counts } })];
+        for (index, beat) in self.beats.iter().enumerate() {
+            let start = |block: Value| json!({ "type": "content_block_start", "index": index, "content_block": block });
+            let delta = |delta: Value| json!({ "type": "content_block_delta", "index": index, "delta": delta });
+            match beat {
+                Beat::Thought(text) => {
+                    events.push(start(json!({ "type": "thinking", "thinking": "", "signature": "" })));
+                    let pieces = halves(text);
+                    events.extend(pieces.map(|piece| delta(json!({ "type": "thinking_delta", "thinking": piece }))));
+                    events.push(delta(json!({ "type": "signature_delta", "signature": "signed" })));
+                }
+                Beat::Text(text) => {
+                    events.push(start(json!({ "type": "text", "text": "" })));
+                    events.extend(halves(text).map(|piece| delta(json!({ "type": "text_delta", "text": piece }))));
+                }
+                Beat::Call(tool, input) => {
+                    let id = format!("toolu_{index}");
+                    events.push(start(json!({ "type": "tool_use", "id": id, "name": tool, "input": {} })));
+                    let input = input.to_string();
+                    let pieces = halves(&input);
+                    events.extend(
+                        pieces.map(|piece| delta(json!({ "type": "input_json_delta", "partial_json": piece }))),
+                    );
+                }
+            }
+            events.push(json!({ "type": "content_block_stop", "index": index }));
+            events.push(json!({ "type": "ping" }));
+        }
+        let reason = if self.calls().is_empty() { "end_turn" } else { "tool_use" };
+        events.push(json!({ "type": "message_delta", "delta": { "stop_reason": reason },
+            "usage": self.counted(json!({ "output_tokens": output })) }));
+        events.push(json!({ "type": "message_stop" }));
+        events
+    }
+
+    fn openai(&self) -> Vec<Value> {
+        let chunk = |delta: Value| json!({ "id": "c", "choices": [{ "index": 0, "delta": delta }] });
+        let mut events = vec![chunk(json!({ "role": "assistant", "content": "" }))];
+        for beat in &self.beats {
+            match beat {
+                Beat::Thought(text) => {
+                    events.extend(halves(text).map(|piece| chunk(json!({ "reasoning_content": piece }))));
+                }
+                Beat::Text(text) => events.extend(halves(text).map(|piece| chunk(json!({ "content": piece })))),
+                Beat::Call(..) => {}
+            }
+        }
+        // All calls begin before the first of them is whole.
+        let call = |fields: Value| chunk(json!({ "tool_calls": [fields] }));
+        for (index, (tool, _)) in self.calls().iter().enumerate() {
+            let function = json!({ "name": tool, "arguments": "" });
+            events.push(call(json!({ "index": index, "id": format!("call_{index}"), "function": function })));
+        }
+        for half in 0..2 {
+            for (index, (_, input)) in self.calls().iter().enumerate() {
+                let input = input.to_string();
+                let piece = halves(&input).nth(half).unwrap();
+                events.push(call(json!({ "index": index, "function": { "arguments": piece } })));
+            }
+        }
+        let reason = if self.calls().is_empty() { "stop" } else { "tool_calls" };
+        events.push(json!({ "id": "c", "choices": [{ "index": 0, "delta": {}, "finish_reason": reason }] }));
+        let Usage { input, output, cached_read, .. } = self.usage;
+        let usage = json!({ "prompt_tokens": input, "completion_tokens": output,
+            "prompt_tokens_details": { "cached_tokens": cached_read } });
+        events.push(json!({ "id": "c", "choices": [], "usage": self.counted(usage) }));
+        events
+    }
+
+    fn counted(&self, counts: Value) -> Value {
+        if self.usage == Usage::default() { Value::Null } else { counts }
+    }
+
+    fn calls(&self) -> Vec<(&'static str, &Value)> {
+        let calls = self.beats.iter().filter_map(|beat| match beat {
+            Beat::Call(tool, input) => Some((*tool, input)),
+            Beat::Thought(_) | Beat::Text(_) => None,
+        });
+        calls.collect()
+    }
+
+    /// What a model that hears this should say, seals aside.
+    pub fn deltas(&self) -> Vec<Delta> {
+        let mut deltas = Vec::new();
+        for beat in &self.beats {
+            match beat {
+                Beat::Thought(text) => deltas.extend(halves(text).map(|piece| Delta::Thought(piece.to_owned()))),
+                Beat::Text(text) => deltas.extend(halves(text).map(|piece| Delta::Text(piece.to_owned()))),
+                Beat::Call(..) => {}
+            }
+        }
+        let call = |(tool, input): (&str, &Value)| Delta::Call { tool: tool.to_owned(), input: input.clone() };
+        deltas.extend(self.calls().into_iter().map(call));
+        deltas.extend([Delta::Usage(self.usage), Delta::Stopped(StopReason::EndTurn)]);
+        deltas
+    }
+}
+
+fn halves(text: &str) -> impl Iterator<Item = &str> {
+    let middle = (0..=text.len() / 2).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let (first, second) = text.split_at(middle);
+    [first, second].into_iter()
+}
+
+pub fn without_seals(deltas: Vec<Delta>) -> Vec<Delta> {
+    deltas.into_iter().filter(|delta| !matches!(delta, Delta::Seal(_))).collect()
+}

@@ -1,0 +1,260 @@
+//! A provider that is not one: a tiny HTTP/1.1 server on a free port of 127.0.0.1, with or without TLS, that reads one
+//! request a connection, plays back a reply, and notes what it was asked and when its client went away.
+//!
+//! It has a thread and a runtime of its own, so that it serves tests with and without a runtime, and real time passes for
+//! it while a test's clock stands still. It knows nothing of models; what they say is in `dialogue`.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::{oneshot, watch};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub method: String,
+    pub path: String,
+    pub headers: HashMap<String, String>,
+    pub body: String,
+}
+
+impl Seen {
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+}
+
+/// What the server does after it has read a request; then it closes the connection.
+#[derive(Clone, Debug)]
+pub enum Act {
+    Write(Vec<u8>),
+    Pause(Duration),
+    /// Writes nothing more and waits until the client goes away.
+    UntilClosed,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Reply(pub Vec<Act>);
+
+impl Reply {
+    /// A whole answer.
+    pub fn new(status: u16, headers: &[(&str, &str)], body: &str) -> Self {
+        let mut head = format!("HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
+        headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
+        Self(vec![Act::Write(format!("{head}\r\n{body}").into_bytes())])
+    }
+
+    pub fn json(status: u16, body: &Value) -> Self {
+        Self::new(status, &[("content-type", "application/json")], &body.to_string())
+    }
+
+    /// A stream that ends as HTTP says, in these pieces.
+    pub fn stream(pieces: &[&[u8]]) -> Self {
+        Self::begun(pieces).then(Act::Write(b"0\r\n\r\n".to_vec()))
+    }
+
+    /// A stream that has not ended; if nothing follows, it is cut.
+    pub fn begun(pieces: &[&[u8]]) -> Self {
+        let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\n\
+            transfer-encoding: chunked\r\n\r\n";
+        let mut acts = vec![Act::Write(head.as_bytes().to_vec())];
+        acts.extend(pieces.iter().filter(|piece| !piece.is_empty()).map(|piece| Act::Write(chunk(piece))));
+        Self(acts)
+    }
+
+    /// A stream whose end is the end of the connection, as old servers do it.
+    pub fn unframed(bytes: &[u8]) -> Self {
+        let head = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\n\r\n";
+        Self(vec![Act::Write([&head[..], bytes].concat())])
+    }
+
+    pub fn then(mut self, act: Act) -> Self {
+        self.0.push(act);
+        self
+    }
+
+    pub fn then_piece(self, piece: &[u8]) -> Self {
+        self.then(Act::Write(chunk(piece)))
+    }
+}
+
+fn chunk(piece: &[u8]) -> Vec<u8> {
+    [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat()
+}
+
+type Answer = dyn Fn(&Seen, usize) -> Reply + Send + Sync;
+
+/// Ends when it is dropped.
+pub struct Server {
+    pub address: String,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    closed: watch::Receiver<usize>,
+    _end: oneshot::Sender<()>,
+}
+
+impl Server {
+    /// Answers each request with the next of the replies, and every further one with the last.
+    pub fn script(replies: Vec<Reply>) -> Self {
+        Self::with(move |_, at| replies[at.min(replies.len() - 1)].clone())
+    }
+
+    /// Answers as the function says, which hears how many requests came before.
+    pub fn with(answer: impl Fn(&Seen, usize) -> Reply + Send + Sync + 'static) -> Self {
+        Self::start(Arc::new(answer), None)
+    }
+
+    /// The same over TLS, and the certificate of the authority that signed its own, as PEM.
+    pub fn secure(answer: impl Fn(&Seen, usize) -> Reply + Send + Sync + 'static) -> (Self, String) {
+        let authority_key = rcgen::KeyPair::generate().unwrap();
+        let mut authority = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let pem = authority.self_signed(&authority_key).unwrap().pem();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let issuer = rcgen::Issuer::new(authority, authority_key);
+        let certificate = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        let certificate = certificate.signed_by(&key, &issuer).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+        let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+        let config = config.with_single_cert(vec![certificate.der().clone()], key).unwrap();
+        (Self::start(Arc::new(answer), Some(TlsAcceptor::from(Arc::new(config)))), pem)
+    }
+
+    /// Answers with whatever the test has put into the queue by then, and with nothing if it is empty.
+    pub fn queue() -> (Self, Arc<Mutex<VecDeque<Reply>>>) {
+        let queue: Arc<Mutex<VecDeque<Reply>>> = Arc::default();
+        let replies = queue.clone();
+        let server = Self::with(move |_, _| replies.lock().unwrap().pop_front().unwrap_or_default());
+        (server, queue)
+    }
+
+    fn start(answer: Arc<Answer>, tls: Option<TlsAcceptor>) -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let address = format!("{scheme}://{}", listener.local_addr().unwrap());
+        let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
+        let (went, closed) = watch::channel(0);
+        let (end, ended) = oneshot::channel();
+        let notes = seen.clone();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                tokio::select! {
+                    () = accept(listener, answer, tls, notes, went) => {}
+                    _ = ended => {}
+                }
+            });
+        });
+        Self { address, seen, closed, _end: end }
+    }
+
+    pub fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// How many clients went away while the server waited for it.
+    pub fn closed(&self) -> usize {
+        *self.closed.borrow()
+    }
+
+    /// Resolves when that many have.
+    pub async fn until_closed(&self, count: usize) {
+        self.closed.clone().wait_for(|closed| *closed >= count).await.unwrap();
+    }
+}
+
+async fn accept(
+    listener: std::net::TcpListener,
+    answer: Arc<Answer>,
+    tls: Option<TlsAcceptor>,
+    notes: Arc<Mutex<Vec<Seen>>>,
+    went: watch::Sender<usize>,
+) {
+    listener.set_nonblocking(true).unwrap();
+    let listener = TcpListener::from_std(listener).unwrap();
+    while let Ok((socket, _)) = listener.accept().await {
+        let (answer, tls, notes, went) = (answer.clone(), tls.clone(), notes.clone(), went.clone());
+        tokio::spawn(async move {
+            socket.set_nodelay(true)?;
+            // A client that goes away early ends its connection, and that is often the point of a test.
+            match tls {
+                Some(tls) => serve(tls.accept(socket).await?, &*answer, &notes, &went).await,
+                None => serve(socket, &*answer, &notes, &went).await,
+            }
+        });
+    }
+}
+
+async fn serve(
+    mut socket: impl AsyncRead + AsyncWrite + Unpin,
+    answer: &Answer,
+    notes: &Mutex<Vec<Seen>>,
+    went: &watch::Sender<usize>,
+) -> std::io::Result<()> {
+    let request = read_request(&mut socket).await?;
+    let reply = {
+        let mut notes = notes.lock().unwrap();
+        notes.push(request.clone());
+        answer(&request, notes.len() - 1)
+    };
+    for act in reply.0 {
+        match act {
+            Act::Write(bytes) => {
+                socket.write_all(&bytes).await?;
+                socket.flush().await?;
+                // Lets the client read this piece before the next one is there.
+                tokio::task::yield_now().await;
+            }
+            Act::Pause(pause) => tokio::time::sleep(pause).await,
+            Act::UntilClosed => {
+                let mut rest = [0; 64];
+                while socket.read(&mut rest).await.is_ok_and(|count| count > 0) {}
+                went.send_modify(|count| *count += 1);
+            }
+        }
+    }
+    socket.shutdown().await
+}
+
+async fn read_request(socket: &mut (impl AsyncRead + Unpin)) -> std::io::Result<Seen> {
+    let mut bytes = Vec::new();
+    let head = loop {
+        if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            break end;
+        }
+        if socket.read_buf(&mut bytes).await? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+    };
+    let text = String::from_utf8_lossy(&bytes[..head]).into_owned();
+    let mut lines = text.lines();
+    let mut first = lines.next().unwrap_or_default().split(' ');
+    let headers: HashMap<String, String> = lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+        .collect();
+    let length: usize = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
+    let mut body = bytes.split_off(head + 4);
+    while body.len() < length {
+        if socket.read_buf(&mut body).await? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(Seen {
+        method: first.next().unwrap_or_default().to_owned(),
+        path: first.next().unwrap_or_default().to_owned(),
+        headers,
+        body: String::from_utf8_lossy(&body).into_owned(),
+    })
+}
