@@ -3,13 +3,17 @@
 //! Made by `assemble`. A token goes from the login straight into its file; nobody else gets to see it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::Environment;
 use domain::account::{Accounts, Login};
 use futures_util::future::BoxFuture;
-use models::{DeviceFlow, Providers};
+use models::{DeviceFlow, Providers, Rehearsal};
 
-use crate::config::GithubLogin;
+use crate::config::{Config, GithubLogin};
+use crate::paths::Places;
+
+pub use models::{KeySurvey, Survey};
 
 /// Under this name the token of a login is stored, which is the name of the provider that uses it.
 const GITHUB: &str = "github";
@@ -58,6 +62,18 @@ impl Accounts for Keys {
         let stored = self.stored.clone();
         Box::pin(keep(stored, |stored| stored.names().iter().try_for_each(|name| stored.forget(name).map(|_| ()))))
     }
+}
+
+/// How the providers of this configuration fare, for `acpd doctor`.
+pub async fn survey(
+    places: &Places,
+    config: &Config,
+    environment: &Environment,
+    deadline: Duration,
+) -> anyhow::Result<Vec<Survey>> {
+    let stored = models::Accounts::new(places.keys());
+    let providers = Providers::new(&config.models, Some(&stored), vec![Arc::new(Rehearsal::new())])?;
+    Ok(providers.survey(environment, deadline).await)
 }
 
 /// Writes to the disk where that holds up nobody.

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use acpd_actors::{Ports, Settings};
 use anyhow::Context;
-use domain::BaseEnvironment;
 use domain::model::Model;
+use domain::{BaseEnvironment, Swap};
 use history::Store;
 use models::{Providers, Rehearsal};
-use tools::Registry;
+use tools::{Notes, Registry};
 
 use crate::accounts::Keys;
 use crate::config::Config;
@@ -24,6 +24,8 @@ pub struct Assembled {
     pub store: Arc<Store>,
     /// What the login shell's environment replaces once it has answered.
     pub base: Arc<BaseEnvironment>,
+    /// What a configuration that is read again changes.
+    pub parts: Parts,
 }
 
 /// Returns at once; the store opens on its own thread, and providers are asked what they offer in the background.
@@ -32,44 +34,97 @@ pub fn assemble(places: &Places, config: &Config) -> anyhow::Result<Assembled> {
     let soon = Duration::from_millis(150);
     let store = history::Settings { cache_bytes: config.history.cache, soon };
     let store = Arc::new(Store::open(places.history(), store));
+    let base = Arc::new(BaseEnvironment::new(launch::base_environment().collect()));
+    let parts = Parts::new(places, config, base.clone())?;
+    let ports = Ports {
+        models: parts.providers.clone(),
+        toolbox: parts.toolbox.clone(),
+        history: store.clone(),
+        folders: Arc::new(LocalFolders),
+        briefing: parts.notes.clone(),
+        accounts: parts.keys.clone(),
+        settings: settings(places, config, &base),
+    };
+    Ok(Assembled { ports, store, base, parts })
+}
+
+/// The ports that follow the configuration while the daemon runs. Sessions hold them and see every change.
+pub struct Parts {
+    providers: Arc<Swap<Providers>>,
+    toolbox: Arc<Registry>,
+    notes: Arc<Swap<Notes>>,
+    keys: Arc<Swap<Keys>>,
+    base: Arc<BaseEnvironment>,
+}
+
+impl Parts {
+    fn new(places: &Places, config: &Config, base: Arc<BaseEnvironment>) -> anyhow::Result<Self> {
+        let (providers, keys) = providers(places, config)?;
+        providers.warm(&base.get());
+        Ok(Self {
+            toolbox: Arc::new(Registry::new(tool_settings(places, config, &providers))),
+            notes: Arc::new(Swap::new(notes(places, config))),
+            providers: Arc::new(Swap::from(providers)),
+            keys: Arc::new(Swap::new(keys)),
+            base,
+        })
+    }
+
+    /// All or nothing. Gives what sessions and connections that are opened from now on go by.
+    pub fn renew(&self, places: &Places, config: &Config) -> anyhow::Result<Settings> {
+        let (providers, keys) = providers(places, config)?;
+        providers.warm(&self.base.get());
+        self.toolbox.reload(tool_settings(places, config, &providers));
+        self.notes.replace(notes(places, config));
+        self.providers.replace(providers);
+        self.keys.replace(keys);
+        Ok(settings(places, config, &self.base))
+    }
+}
+
+fn providers(places: &Places, config: &Config) -> anyhow::Result<(Arc<Providers>, Keys)> {
     let stored = Arc::new(models::Accounts::new(places.keys()));
     let built_in: Vec<Arc<dyn Model>> = vec![Arc::new(Rehearsal::new())];
     let providers = Providers::new(&config.models, Some(&stored), built_in);
     let providers = Arc::new(providers.context("the configuration under [models] cannot be used")?);
-    let base = Arc::new(BaseEnvironment::new(launch::base_environment().collect()));
-    providers.warm(&base.get());
-    let mut tool_settings = tools::Settings::new(runner());
-    tool_settings.owner = launch::owner(places);
-    tool_settings.hidden_variables.extend(providers.key_variables());
-    tool_settings.permissions = config.permissions.clone();
-    tool_settings.hooks = config.hooks.clone();
-    tool_settings.notify = config.notify.clone();
-    let ports = Ports {
-        models: providers.clone(),
-        toolbox: Arc::new(Registry::new(tool_settings)),
-        history: store.clone(),
-        folders: Arc::new(LocalFolders),
-        briefing: Arc::new(tools::Notes {
-            names: config.session.notes.clone(),
-            own: Some(places.config.with_file_name("AGENTS.md")),
-        }),
-        accounts: Arc::new(Keys { providers: providers.clone(), stored, github: config.login.github.clone() }),
-        settings: Settings {
-            mode: config.session.mode,
-            approval: config.session.approval,
-            when_busy: config.session.when_busy,
-            unattended: config.session.unattended,
-            max_requests: config.session.max_requests,
-            frame_limit: config.limits.frame,
-            outbox_limit: config.limits.outbox,
-            strict: config.protocol.strict,
-            version: env!("CARGO_PKG_VERSION"),
-            home: Some(launch::home(places)),
-            base: base.clone(),
-            ..Settings::default()
-        },
-    };
-    Ok(Assembled { ports, store, base })
+    let keys = Keys { providers: providers.clone(), stored, github: config.login.github.clone() };
+    Ok((providers, keys))
+}
+
+fn tool_settings(places: &Places, config: &Config, providers: &Providers) -> tools::Settings {
+    let mut settings = tools::Settings::new(runner());
+    settings.owner = launch::owner(places);
+    settings.hidden_variables.extend(providers.key_variables());
+    config.tools.apply(&mut settings);
+    config.sandbox.apply(&mut settings);
+    config.web.apply(&mut settings);
+    settings.permissions = config.permissions.clone();
+    settings.hooks = config.hooks.clone();
+    settings.notify = config.notify.clone();
+    settings.mcp = config.mcp.clone();
+    settings
+}
+
+fn notes(places: &Places, config: &Config) -> Notes {
+    Notes { names: config.session.notes.clone(), own: Some(places.config.with_file_name("AGENTS.md")) }
+}
+
+fn settings(places: &Places, config: &Config, base: &Arc<BaseEnvironment>) -> Settings {
+    Settings {
+        mode: config.session.mode,
+        approval: config.session.approval,
+        when_busy: config.session.when_busy,
+        unattended: config.session.unattended,
+        max_requests: config.session.max_requests,
+        agent_requests: config.tools.agent_requests,
+        frame_limit: config.limits.frame,
+        outbox_limit: config.limits.outbox,
+        strict: config.protocol.strict,
+        version: env!("CARGO_PKG_VERSION"),
+        home: Some(launch::home(places)),
+        base: base.clone(),
+        ..Settings::default()
+    }
 }
 
 /// The program under which tools run: this very one, also after another was installed in its place.

@@ -31,8 +31,8 @@ use wire::rpc::{self, Id, RpcError};
 
 use self::desk::Desk;
 use self::line::{Line, Way};
-use self::link::Inbox;
-use self::memory::{Verdict, answered, owed_answer};
+use self::link::{Inbox, Link};
+use self::memory::{Return, Verdict, answered, owed_answer};
 use self::recovery::Pace;
 use crate::paths::Places;
 
@@ -86,7 +86,7 @@ impl Bridge {
                 match frame {
                     Ok(frame) => self.pass_on(&frame),
                     Err(error) => {
-                        let error = RpcError::invalid_request(error.to_string());
+                        let error = RpcError::invalid_request(error.to_string(), error.advice());
                         self.desk.say(rpc::failure(&Id::null(), &error));
                         bail!("the editor's messages cannot be told apart any more: {}", error.message);
                     }
@@ -103,6 +103,7 @@ impl Bridge {
     fn pass_on(&self, frame: &Bytes) {
         match self.line.hear_editor(frame) {
             Way::Send(link) => link.send(&encode(Framing::Lines, frame)),
+            Way::Instead(link, message) => link.send(&encode(Framing::Lines, &message)),
             Way::Nowhere => {}
             Way::Refuse(error) => {
                 if let Some(id) = owed_answer(frame) {
@@ -127,7 +128,7 @@ impl Bridge {
     }
 
     /// Reads from the daemon, and brings it back whenever it has gone.
-    fn copy_to_editor(&self) {
+    fn copy_to_editor(self: &Arc<Self>) {
         let mut pace = Pace::default();
         loop {
             if let Some(inbox) = self.connect() {
@@ -137,7 +138,7 @@ impl Bridge {
         }
     }
 
-    fn copy(&self, mut inbox: Inbox) {
+    fn copy(self: &Arc<Self>, mut inbox: Inbox) {
         loop {
             match inbox.receive(self.line.deadline()) {
                 Ok(Some(frames)) if frames.is_empty() => return,
@@ -148,11 +149,11 @@ impl Bridge {
         }
     }
 
-    fn deliver(&self, mut frames: Vec<Bytes>) {
-        let mut lost = Vec::new();
+    fn deliver(self: &Arc<Self>, mut frames: Vec<Bytes>) {
+        let mut returns = Vec::new();
         frames.retain(|frame| match self.line.our_answer(frame) {
-            Some(ids) => {
-                lost.extend(ids);
+            Some(back) => {
+                returns.push(back);
                 false
             }
             None => self.line.hear_daemon(frame) == Verdict::Pass,
@@ -160,8 +161,26 @@ impl Bridge {
         if !frames.is_empty() {
             self.desk.deliver(&frames);
         }
-        self.refuse(lost, &recovery::not_recorded());
+        for (Return { lost, why, send }, link) in returns {
+            self.refuse(lost, &why);
+            if let Some(link) = link {
+                self.send_on(link, send);
+            }
+        }
         self.line.note_delivery();
+    }
+
+    /// Sends what has waited, beside the reading: the daemon may not read before we do.
+    fn send_on(self: &Arc<Self>, link: Link, frames: Vec<Bytes>) {
+        let bridge = self.clone();
+        let send = Arc::new(move || {
+            frames.iter().for_each(|frame| link.send(&encode(Framing::Lines, frame)));
+            bridge.line.sent();
+        });
+        let beside = send.clone();
+        if thread::Builder::new().name("to daemon".to_owned()).spawn(move || beside()).is_err() {
+            send();
+        }
     }
 
     fn refuse(&self, ids: Vec<Id>, error: &RpcError) {

@@ -1,8 +1,19 @@
 //! The command line: clap types whose doc comments are the help. No logic.
 
-use std::path::PathBuf;
+mod everyday;
 
-use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::ArgValueCompleter;
+use domain::Mode;
+
+pub use everyday::{Config, ConfigAction, Doctor, Editor, Install, Setup, Uninstall};
+
+use crate::commands::completions;
+use crate::commands::ctl::gc;
 
 /// One agent daemon for all your editors.
 ///
@@ -27,6 +38,13 @@ pub enum Command {
     Ctl(Ctl),
     Login(Login),
     Logout(Logout),
+    Setup(Setup),
+    Doctor(Doctor),
+    Config(Config),
+    Install(Install),
+    Uninstall(Uninstall),
+    Completions(Completions),
+    Man(Man),
 }
 
 /// Run the daemon in the foreground.
@@ -39,6 +57,10 @@ pub struct Serve {
     /// Set a key of the configuration, as in `--set session.mode=safe`. Can be given several times.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+
+    /// Listen for HTTP and WebSocket too, at an address such as `127.0.0.1:7341`. The same as `--set http.listen=ADDRESS`.
+    #[arg(long, value_name = "ADDRESS")]
+    pub http: Option<String>,
 
     /// Start the daemon in a session of its own, and leave.
     #[arg(long, hide = true)]
@@ -86,20 +108,59 @@ pub struct Logout {
 /// Ask the agent something in the current folder.
 ///
 /// The answer goes to stdout; what the agent does on the way is shown on stderr. Without a text the prompt is read from
-/// stdin, and on a terminal it is a conversation.
+/// stdin, and on a terminal it is a conversation. With a text, what comes on stdin goes along as context.
+///
+/// When it leaves, the session stays in the daemon: `--continue` goes on with it, and so can an editor.
 #[derive(Debug, Args)]
+#[command(after_help = ASK_EXIT_CODES)]
 pub struct Ask {
     /// What to ask. Several words are joined.
     #[arg(value_name = "TEXT")]
     pub text: Vec<String>,
 
+    /// Ask a daemon over HTTP, at an address such as `http://127.0.0.1:7341`. The folder is one of its machine.
+    ///
+    /// Its token is ACPD_TOKEN, or in the file of --token-file, or where a daemon of yours keeps it.
+    #[arg(long, value_name = "ADDRESS")]
+    pub url: Option<String>,
+
+    /// The file with the token for --url.
+    #[arg(long, value_name = "FILE", requires = "url")]
+    pub token_file: Option<PathBuf>,
+
+    /// Go on with the newest session of this folder.
+    #[arg(short, long = "continue", conflicts_with = "session")]
+    pub resume: bool,
+
+    /// Go on with this session: its id, or as much of its start or end as no other session has.
+    #[arg(short, long, value_name = "ID", add = ids())]
+    pub session: Option<String>,
+
     /// Allow everything that the agent asks permission for.
     #[arg(long)]
     pub allow: bool,
+
+    /// The session's mode: which tools the agent has.
+    #[arg(long, value_parser = PossibleValuesParser::new(Mode::ALL.map(Mode::id)))]
+    pub mode: Option<String>,
+
+    /// The session's model, such as `anthropic/claude-sonnet-4-5`.
+    #[arg(long)]
+    pub model: Option<String>,
+
+    /// Print a line of JSON for each update, and a last one with the stop reason.
+    #[arg(long)]
+    pub json: bool,
 }
 
+const ASK_EXIT_CODES: &str = "Exit codes: 0 the turn ended by itself; 1 it failed; 2 the command line is wrong; 4 no such \
+                              session; 5 it ended early, at a limit or because the model refused; 130 it was cancelled.";
+
 /// Look at the running daemon and steer it.
+///
+/// Starts no daemon. Colours are used on a terminal only, and not with NO_COLOR.
 #[derive(Debug, Args)]
+#[command(after_help = CTL_EXIT_CODES)]
 pub struct Ctl {
     /// Print JSON instead of a table.
     #[arg(long, global = true)]
@@ -109,6 +170,9 @@ pub struct Ctl {
     pub action: Action,
 }
 
+const CTL_EXIT_CODES: &str = "Exit codes: 0 done; 1 it failed; 2 the command line is wrong; 3 no daemon runs; 4 no such \
+                              session, or several that the given part of an id fits.";
+
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// List the sessions in the daemon's memory: what each does, for whom, and where.
@@ -117,6 +181,13 @@ pub enum Action {
         #[arg(long)]
         all: bool,
     },
+    /// Show one session: what it did, spent and may do, who is attached, and what it asks.
+    Session {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Show all sessions on a screen that refreshes, with keys to cancel, allow, deny and open them.
+    Top(Top),
     /// List the connected clients.
     Connections,
     /// Show how the daemon is.
@@ -170,6 +241,9 @@ pub enum Action {
         #[command(flatten)]
         which: Which,
     },
+    /// Show the daemon's log: the journal under systemd, its log file otherwise.
+    Logs(Logs),
+    Gc(Gc),
     Export(Export),
     /// Make a new session of what `export` wrote, and print its id.
     ///
@@ -178,6 +252,8 @@ pub enum Action {
         /// The file, or `-` for stdin.
         file: PathBuf,
     },
+    /// Have the daemon read its configuration again, and say what counts now and what needs a restart.
+    Reload,
     /// Replace the running daemon by the installed program, in place.
     ///
     /// No new turns begin; those that run may finish within half a minute and are stopped and recorded then. Editors stay
@@ -195,7 +271,69 @@ pub enum Action {
 #[derive(Debug, Args)]
 pub struct Which {
     /// The session's id, or as much of its start or end as no other session has.
+    #[arg(add = ids())]
     pub id: String,
+}
+
+#[derive(Debug, Args)]
+pub struct Top {
+    /// Seconds between two looks.
+    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
+    pub every: u16,
+}
+
+#[derive(Debug, Args)]
+pub struct Logs {
+    /// Go on with what is logged from now on; Ctrl-C leaves it.
+    #[arg(short, long)]
+    pub follow: bool,
+
+    /// How many of the last lines to show.
+    #[arg(short = 'n', long, value_name = "COUNT", default_value = "50")]
+    pub lines: usize,
+}
+
+/// Remove old sessions and their history. Says what would go, and removes it only with --yes.
+///
+/// A session goes if it is older than --older-than, or if there are as many newer ones as --keep says. Those that somebody
+/// is attached to, or that do something, stay in any case.
+#[derive(Debug, Args)]
+pub struct Gc {
+    /// Remove sessions in which nothing happened for so long, such as 12h, 30d or 8w. [default: 90d, without --keep]
+    #[arg(long, value_name = "AGE", value_parser = gc::age)]
+    pub older_than: Option<Duration>,
+
+    /// Remove all but so many of the newest.
+    #[arg(long, value_name = "COUNT")]
+    pub keep: Option<usize>,
+
+    /// Really remove them.
+    #[arg(long)]
+    pub yes: bool,
+}
+
+/// Print the completions for a shell, session ids included.
+///
+/// Bash: `source <(acpd completions bash)` in ~/.bashrc. Zsh: `source <(acpd completions zsh)` in ~/.zshrc, after compinit.
+/// Fish: `acpd completions fish > ~/.config/fish/completions/acpd.fish`.
+#[derive(Debug, Args)]
+pub struct Completions {
+    pub shell: Shell,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// Print the man page, or write all of them into a folder.
+#[derive(Debug, Args)]
+pub struct Man {
+    /// The folder for `acpd.1`, `acpd-ask.1` and so on, such as ~/.local/share/man/man1.
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -224,6 +362,11 @@ pub struct Export {
     /// Where to, instead of stdout.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+}
+
+/// Completes the id of a session, by asking the daemon.
+fn ids() -> ArgValueCompleter {
+    ArgValueCompleter::new(completions::session_ids)
 }
 
 #[cfg(test)]

@@ -4,6 +4,9 @@
 //! Owned by one task, which also decides what to do with what arrives. Knows the envelope of messages; what is in them
 //! is its owner's business.
 
+mod events;
+mod remote;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::os::unix::net::UnixStream;
@@ -12,18 +15,21 @@ use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use wire::frame::{Decoder, Framing, encode};
 use wire::rpc::{self, Id, Incoming, RpcError};
 
+use self::remote::Remote;
+
 pub struct Client {
-    reader: OwnedReadHalf,
-    writer: OwnedWriteHalf,
+    reader: Box<dyn AsyncRead + Unpin>,
+    writer: Box<dyn AsyncWrite + Unpin>,
     decoder: Decoder,
     /// What arrived while an answer was waited for, in order.
     early: VecDeque<Message>,
     sent: u64,
+    /// Goes last, when the pipe to it is closed.
+    _remote: Option<Remote>,
 }
 
 /// What the agent says.
@@ -71,7 +77,23 @@ impl Client {
     pub fn over(stream: UnixStream) -> anyhow::Result<Self> {
         stream.set_nonblocking(true)?;
         let (reader, writer) = tokio::net::UnixStream::from_std(stream)?.into_split();
-        Ok(Self { reader, writer, decoder: Decoder::new(usize::MAX), early: VecDeque::new(), sent: 0 })
+        Ok(Self::new(Box::new(reader), Box::new(writer), None))
+    }
+
+    /// Over HTTP, to a daemon that has this token.
+    pub async fn over_http(address: &str, token: &str) -> anyhow::Result<Self> {
+        let (pipe, remote) = remote::open(address, token).await?;
+        let (reader, writer) = tokio::io::split(pipe);
+        Ok(Self::new(Box::new(reader), Box::new(writer), Some(remote)))
+    }
+
+    fn new(
+        reader: Box<dyn AsyncRead + Unpin>,
+        writer: Box<dyn AsyncWrite + Unpin>,
+        remote: Option<Remote>,
+    ) -> Self {
+        let decoder = Decoder::new(usize::MAX);
+        Self { reader, writer, decoder, early: VecDeque::new(), sent: 0, _remote: remote }
     }
 
     /// Sends a request and waits for its answer; anything else that arrives meanwhile is kept for `next`.

@@ -3,15 +3,26 @@
 
 pub mod acp;
 pub mod ask;
+pub mod completions;
+pub mod config;
 pub mod ctl;
+pub mod doctor;
+pub mod install;
 pub mod login;
+pub mod man;
+mod paint;
 mod screen;
 pub mod serve;
+pub mod setup;
+mod systemctl;
+pub mod which;
 
 /// How a command ended, where it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Done,
+    /// A turn ended before it was done: at a limit, or because the model refused.
+    Early,
     /// The user stopped it.
     Cancelled,
 }

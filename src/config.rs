@@ -1,28 +1,34 @@
 //! Configuration: defaults, file, environment and flags become one checked `Config`.
 //!
-//! Read once, when the daemon starts; the other programs have none. A broken configuration is an error that names the
+//! Read when the daemon starts, and again when it is told to (`reload`). A broken configuration is an error that names the
 //! file and line, the variable or the flag, and the key; it never becomes a default. `paths` says where the file is.
 
-use std::collections::HashMap;
-use std::fmt::Write as _;
-use std::path::Path;
+#[cfg(test)]
+mod documented;
+mod layers;
+mod overview;
+mod place;
+mod tools;
+
+use std::path::{Path, PathBuf};
 use std::time::Duration;
-use std::{fs, io};
 
 use acpd_actors::{Unattended, WhenBusy};
-use anyhow::Context;
-use config::builder::DefaultState;
-use config::{ConfigBuilder, ConfigError, FileFormat};
 use domain::{Approval, Mode};
 use models::ModelsConfig;
 use serde::{Deserialize, Deserializer, de};
-use tools::hooks::Hooks;
-use tools::notify::Notify;
-use tools::rules::Permissions;
+use ::tools::hooks::Hooks;
+use ::tools::McpSettings;
+use ::tools::notify::Notify;
+use ::tools::rules::Permissions;
 
-const DEFAULTS: &str = include_str!("defaults.toml");
-const PREFIX: &str = "ACPD";
-const SEPARATOR: &str = "__";
+use crate::http;
+
+pub use layers::Layers;
+pub use overview::Shown;
+pub use tools::{Sandbox, Tools, Web};
+
+pub const DEFAULTS: &str = include_str!("defaults.toml");
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -37,7 +43,14 @@ pub struct Config {
     pub hooks: Hooks,
     #[serde(default)]
     pub notify: Notify,
+    #[serde(default)]
+    pub mcp: McpSettings,
+    pub tools: Tools,
+    pub sandbox: Sandbox,
+    pub web: Web,
     pub login: Login,
+    pub daemon: Daemon,
+    pub http: http::Settings,
     pub limits: Limits,
     pub history: History,
     pub log: Log,
@@ -62,6 +75,22 @@ pub struct Session {
 #[serde(deny_unknown_fields)]
 pub struct Protocol {
     pub strict: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Daemon {
+    #[serde(deserialize_with = "exit_when_idle")]
+    pub exit_when_idle: ExitWhenIdle,
+}
+
+/// Whether a daemon leaves when nobody is connected and no session is in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitWhenIdle {
+    /// After an hour if a service manager holds the socket, and never otherwise.
+    Auto,
+    Off,
+    After(Duration),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -115,15 +144,34 @@ fn when_busy<'de, D: Deserializer<'de>>(value: D) -> Result<WhenBusy, D::Error> 
     one_of(value, known, ["refuse", "queue"])
 }
 
-/// `wait`, `deny`, or a number of seconds such as `90s`.
+/// `auto`, `off`, or a time.
+fn exit_when_idle<'de, D: Deserializer<'de>>(value: D) -> Result<ExitWhenIdle, D::Error> {
+    let known = |given: &str| match given {
+        "auto" => Some(ExitWhenIdle::Auto),
+        "off" => Some(ExitWhenIdle::Off),
+        time => duration(time).map(ExitWhenIdle::After),
+    };
+    one_of(value, known, ["auto", "off", "a time such as 30m"])
+}
+
+/// A whole number of seconds, minutes or hours: `90s`, `30m`, `2h`.
+fn duration(text: &str) -> Option<Duration> {
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let unit = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit).map(Duration::from_secs)
+}
+
+/// `wait`, `deny`, or a time.
 fn unattended<'de, D: Deserializer<'de>>(value: D) -> Result<Unattended, D::Error> {
     let known = |given: &str| match given {
         "wait" => Some(Unattended::Wait),
         "deny" => Some(Unattended::Deny),
-        limit => {
-            let seconds = limit.strip_suffix('s').and_then(|number| number.parse().ok());
-            seconds.map(|seconds| Unattended::DenyAfter(Duration::from_secs(seconds)))
-        }
+        time => duration(time).map(Unattended::DenyAfter),
     };
     one_of(value, known, ["wait", "deny", "a time such as 90s"])
 }
@@ -137,168 +185,68 @@ fn one_of<'de, D: Deserializer<'de>, T, const N: usize>(
     find(&given).ok_or_else(|| de::Error::custom(format!("unknown value `{given}`, expected {}", known.join(", "))))
 }
 
-/// Where a wrong value came from, for the person who must mend it.
-enum Layer<'a> {
-    File { path: &'a Path, text: &'a str },
-    Environment,
-    Flags,
-}
-
-type Builder = ConfigBuilder<DefaultState>;
-
 /// Reads the file (a missing one is empty), then the environment, then `KEY=VALUE` from flags; later ones win.
 pub fn load(
     file: &Path,
     environment: impl IntoIterator<Item = (String, String)>,
     flags: &[String],
 ) -> anyhow::Result<Config> {
-    let text = read_or_empty(file)?;
-    let environment = ours(environment);
-    let flags = split_flags(flags)?;
-    let from_file = |builder: Builder| builder.add_source(config::File::from_str(&text, FileFormat::Toml));
-    let from_environment = |builder: Builder| {
-        let variables = config::Environment::with_prefix(PREFIX).prefix_separator(SEPARATOR).separator(SEPARATOR);
-        builder.add_source(variables.try_parsing(true).source(Some(environment.clone())))
-    };
-    let from_flags = |builder: Builder| with_flags(builder, &flags);
-
-    // Each layer is checked over the defaults by itself, so that a complaint can say which layer is at fault.
-    let file_layer = Layer::File { path: file, text: &text };
-    checked(from_file(defaults())).map_err(|fault| file_layer.blame(&fault))?;
-    checked(from_environment(defaults())).map_err(|fault| Layer::Environment.blame(&fault))?;
-    checked(from_flags(defaults())).map_err(|fault| Layer::Flags.blame(&fault))?;
-    checked(from_flags(from_environment(from_file(defaults())))).map_err(|fault| Layer::Flags.blame(&fault))
+    Layers::read(file, environment, flags)?.check()
 }
 
-fn defaults() -> Builder {
-    config::Config::builder().add_source(config::File::from_str(DEFAULTS, FileFormat::Toml))
+/// A configuration, and where it can be read again.
+pub struct Loaded {
+    pub config: Config,
+    layers: Layers,
+    file: PathBuf,
+    environment: Vec<(String, String)>,
+    flags: Vec<String>,
 }
 
-fn read_or_empty(file: &Path) -> anyhow::Result<String> {
-    match fs::read_to_string(file) {
-        Ok(text) => Ok(text),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
-        Err(error) => Err(error).with_context(|| format!("cannot read the configuration {}", file.display())),
+impl Loaded {
+    pub fn read(file: &Path, environment: Vec<(String, String)>, flags: Vec<String>) -> anyhow::Result<Self> {
+        let layers = Layers::read(file, environment.iter().cloned(), &flags)?;
+        Ok(Self { config: layers.check()?, layers, file: file.to_owned(), environment, flags })
+    }
+
+    /// The same places, as they are now.
+    pub fn again(&self) -> anyhow::Result<Self> {
+        Self::read(&self.file, self.environment.clone(), self.flags.clone())
+    }
+
+    /// The keys whose values differ.
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        self.layers.differences(&other.layers)
     }
 }
 
-fn ours(environment: impl IntoIterator<Item = (String, String)>) -> HashMap<String, String> {
-    let prefix = format!("{PREFIX}{SEPARATOR}");
-    environment.into_iter().filter(|(name, _)| name.starts_with(&prefix)).collect()
-}
-
-fn split_flags(flags: &[String]) -> anyhow::Result<Vec<(String, String)>> {
-    let split = |flag: &String| {
-        let (key, value) = flag.split_once('=').with_context(|| format!("--set {flag}: not of the form KEY=VALUE"))?;
-        Ok((key.trim().to_owned(), value.trim().to_owned()))
-    };
-    flags.iter().map(split).collect()
-}
-
-fn with_flags(builder: Builder, flags: &[(String, String)]) -> Builder {
-    // The crate's own overrides cannot be told apart from other text, so flags travel as one more environment.
-    let pairs = flags.iter().map(|(key, value)| (format!("{PREFIX}.{key}"), value.clone())).collect();
-    let source = config::Environment::with_prefix(PREFIX).prefix_separator(".").separator(".").try_parsing(true);
-    builder.add_source(source.source(Some(pairs)))
-}
-
-/// What is wrong, and with which key if that is known.
-struct Fault {
-    key: Option<String>,
-    why: String,
-}
-
-fn checked(builder: Builder) -> Result<Config, Fault> {
-    let config: Config = builder.build().and_then(config::Config::try_deserialize).map_err(|error| fault(&error))?;
-    let at_least = |key: &str, value: u64, least: u64| {
-        let why = format!("must be at least {least}, is {value}");
-        if value < least { Err(Fault { key: Some(key.to_owned()), why }) } else { Ok(()) }
-    };
-    at_least("session.max_requests", u64::from(config.session.max_requests), 1)?;
-    at_least("limits.frame", config.limits.frame as u64, 4096)?;
-    at_least("limits.outbox", config.limits.outbox as u64, 65_536)?;
-    at_least("history.cache", config.history.cache, 1 << 20)?;
-    if let Err(error) = config.log.filter.parse::<tracing_subscriber::EnvFilter>() {
-        return Err(Fault { key: Some("log.filter".to_owned()), why: error.to_string() });
-    }
-    Ok(config)
-}
-
-fn fault(error: &ConfigError) -> Fault {
-    match error {
-        ConfigError::Type { unexpected, expected, key, .. } => {
-            Fault { key: key.clone(), why: format!("expected {expected}, found {unexpected}") }
-        }
-        ConfigError::At { error, key, .. } => {
-            let inner = fault(error);
-            let key = [key.clone(), inner.key].into_iter().flatten().collect::<Vec<_>>().join(".");
-            Fault { key: Some(key), why: inner.why }
-        }
-        // Serde names an unknown field in its text only; the key so far is that of the section around it.
-        ConfigError::Message(text) => {
-            match text.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`')) {
-                Some((field, rest)) => Fault { key: Some(field.to_owned()), why: format!("unknown key{rest}") },
-                None => Fault { key: None, why: text.clone() },
+impl Config {
+    /// The first key whose value is of the right type and cannot be all the same, and why.
+    fn wrong(&self) -> Option<(&'static str, String)> {
+        let least = [
+            ("session.max_requests", u64::from(self.session.max_requests), 1),
+            ("limits.frame", self.limits.frame as u64, 4096),
+            ("limits.outbox", self.limits.outbox as u64, 65_536),
+            ("history.cache", self.history.cache, 1 << 20),
+            ("http.detach_seconds", self.http.detach_seconds, 1),
+        ];
+        for (key, value, least) in least.into_iter().chain(self.tools.least()).chain(self.web.least()) {
+            if value < least {
+                return Some((key, format!("must be at least {least}, is {value}")));
             }
         }
-        ConfigError::FileParse { cause, .. } => Fault { key: None, why: cause.to_string() },
-        other => Fault { key: None, why: other.to_string() },
-    }
-}
-
-impl Layer<'_> {
-    fn blame(&self, fault: &Fault) -> anyhow::Error {
-        let mut place = match self {
-            Self::File { path, text } => match fault.key.as_deref().and_then(|key| line_of(text, key)) {
-                Some(line) => format!("{}:{line}", path.display()),
-                None => path.display().to_string(),
-            },
-            Self::Environment => match &fault.key {
-                Some(key) => format!("{PREFIX}{SEPARATOR}{}", key.replace('.', SEPARATOR).to_uppercase()),
-                None => "the environment".to_owned(),
-            },
-            Self::Flags => "--set".to_owned(),
-        };
-        if let Some(key) = &fault.key {
-            let _ = write!(place, ": {key}");
+        if let Some(wrong) = self.sandbox.wrong() {
+            return Some(wrong);
         }
-        anyhow::anyhow!("{place}: {}", fault.why.trim_end())
+        let filter = self.log.filter.parse::<tracing_subscriber::EnvFilter>();
+        filter.err().map(|error| ("log.filter", error.to_string()))
     }
-}
-
-/// The line on which a dotted key stands. The parser is done with lines by the time a value turns out to be wrong, so
-/// this looks again; it need only find what the parser has accepted.
-fn line_of(text: &str, key: &str) -> Option<usize> {
-    let mut section = String::new();
-    let mut lists: HashMap<String, usize> = HashMap::new();
-    for (line, line_number) in text.lines().zip(1..) {
-        let line = line.trim();
-        if let Some((header, _)) = line.strip_prefix("[[").and_then(|rest| rest.split_once("]]")) {
-            // The parser counts the tables of a list in its keys.
-            let number = lists.entry(header.trim().to_owned()).and_modify(|number| *number += 1).or_insert(0);
-            section = format!("{}[{number}]", header.trim());
-            if section == key {
-                return Some(line_number);
-            }
-        } else if let Some(header) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            section = header.0.trim().to_owned();
-            if section == key {
-                return Some(line_number);
-            }
-        } else if let Some((name, _)) = line.split_once('=') {
-            let name = name.trim().trim_matches('"');
-            let full = if section.is_empty() { name.to_owned() } else { format!("{section}.{name}") };
-            // An inline table holds the keys below it on the same line, and a list its members.
-            if full == key || key.strip_prefix(&full).is_some_and(|below| below.starts_with(['.', '['])) {
-                return Some(line_number);
-            }
-        }
-    }
-    None
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use expect_test::expect;
 
     use super::*;

@@ -5,6 +5,7 @@
 
 mod gate;
 mod handover;
+mod idle;
 
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use acpd_actors::{Farewell, House};
+use acpd_actors::{Farewell, House, Ports};
 use actix::{Arbiter, System};
 use anyhow::{Context, bail};
 use domain::BaseEnvironment;
@@ -28,10 +29,12 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook_tokio::Signals;
 
 use crate::assemble::{Assembled, assemble, runner};
-use crate::config::Config;
+use crate::config::Loaded;
+use crate::http::Http;
 use crate::launch::{beside, owner};
 use crate::lock::{Attempt, Lock};
-use crate::login_shell;
+use crate::{login_shell, reload};
+use crate::metrics::{Metered, Metrics};
 use crate::paths::{Places, private_folder};
 use crate::socket::{self, Claim, Listener};
 
@@ -73,26 +76,31 @@ pub enum Parting {
 /// Serves until a signal or a client says stop or restart. `ready` is called when clients can connect.
 pub fn run(
     places: &Places,
-    config: &Config,
+    loaded: Loaded,
     inherited: Option<Inherited>,
     ready: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<Parting> {
     private_folder(places.socket_folder())?;
     private_folder(&places.state)?;
+    let config = loaded.config.clone();
+    let patience = idle::patience(config.daemon.exit_when_idle, inherited.as_ref().is_some_and(|inherited| !inherited.ours));
     let _locks = take_locks(places, inherited.is_some())?;
     let system = System::new();
     let (store, parting) = system.block_on(async {
         let (listener, claim) = listen(&places.socket, inherited)?;
-        let Assembled { ports, store, base } = assemble(places, config)?;
+        let Assembled { mut ports, store, base, parts } = assemble(places, &config)?;
+        let metrics = config.http.listen.is_some().then(|| metered(&mut ports));
         let arbiters: Vec<Arbiter> = (0..cores()).map(|_| Arbiter::new()).collect();
         let house = House::open(ports, arbiters.iter().map(Arbiter::handle).collect());
+        let http = metrics.map(|metrics| Http::open(places, &config, &house, metrics)).transpose()?.flatten();
+        house.on_reload(reload::reloader(places, loaded, parts));
         let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot listen for signals")?;
         ready()?;
         actix::spawn(ask_login_shell(places.clone(), base));
         tracing::info!(socket = %places.socket.display(), version = env!("CARGO_PKG_VERSION"), "ready");
         tell_manager(&[NotifyState::Ready]);
         let gate = Gate::new(house.clone(), owner(places));
-        let parting = match serve(&listener, &gate, &house, &mut signals).await {
+        let parting = match serve(&listener, &gate, &house, patience, &mut signals).await {
             Farewell::Stop => {
                 tracing::info!("stopping");
                 tell_manager(&[NotifyState::Stopping]);
@@ -106,16 +114,23 @@ pub fn run(
             }
             Farewell::Restart { .. } => {
                 tracing::info!("restarting");
-                tell_manager_of_restart();
+                tell_manager_of_reload();
                 // Who connects from here on waits for our successor.
                 Parting::Restart(Handover::of(&listener, claim.is_some())?)
             }
         };
-        leave(&house, &mut signals, arbiters).await;
+        leave(&house, http, &mut signals, arbiters).await;
         anyhow::Ok((store, parting))
     })?;
     close(&store);
     Ok(parting)
+}
+
+/// Has everything counted that goes into the history.
+fn metered(ports: &mut Ports) -> Arc<Metrics> {
+    let metrics = Metrics::new();
+    ports.history = Arc::new(Metered::new(ports.history.clone(), metrics.clone()));
+    metrics
 }
 
 /// The login shell's variables, over the daemon's own, become what sessions rest on.
@@ -175,7 +190,13 @@ fn cores() -> usize {
 }
 
 /// Lets clients in until it is time to leave.
-async fn serve(listener: &Listener, gate: &Gate, house: &House, signals: &mut Signals) -> Farewell {
+async fn serve(
+    listener: &Listener,
+    gate: &Gate,
+    house: &House,
+    patience: Option<Duration>,
+    signals: &mut Signals,
+) -> Farewell {
     let watchdog = actix::spawn(feed_watchdog());
     let farewell = tokio::select! {
         never = accept(listener, gate) => match never {},
@@ -183,7 +204,11 @@ async fn serve(listener: &Listener, gate: &Gate, house: &House, signals: &mut Si
             tracing::info!(?farewell, "a client asked the daemon to leave");
             farewell
         }
-        signal = stop_signal(signals) => {
+        () = idle::over(house, patience) => {
+            tracing::info!("nobody has been here for a while");
+            Farewell::Stop
+        }
+        signal = stop_signal(signals, house) => {
             tracing::info!(signal, "heard a signal");
             Farewell::Stop
         }
@@ -211,10 +236,16 @@ async fn accept(listener: &Listener, gate: &Gate) -> Infallible {
     }
 }
 
-async fn stop_signal(signals: &mut Signals) -> i32 {
+/// Resolves at a signal to stop; at a hang-up the configuration is read again.
+async fn stop_signal(signals: &mut Signals, house: &House) -> i32 {
     while let Some(signal) = signals.next().await {
         match signal {
-            SIGHUP => tracing::info!("ignored a hang-up; the configuration is read at the start only"),
+            SIGHUP => {
+                tell_manager_of_reload();
+                // What came of it is in the log.
+                let _ = house.reload().await;
+                tell_manager(&[NotifyState::Ready]);
+            }
             other => return other,
         }
     }
@@ -223,10 +254,17 @@ async fn stop_signal(signals: &mut Signals) -> i32 {
 }
 
 /// Puts everything away. A second signal cuts it short: what is then left is repaired when it is opened again.
-async fn leave(house: &House, signals: &mut Signals, arbiters: Vec<Arbiter>) {
+async fn leave(house: &House, http: Option<Http>, signals: &mut Signals, arbiters: Vec<Arbiter>) {
+    let put_away = async {
+        house.drain(DRAIN_DEADLINE).await;
+        // Clients over HTTP hear the last words, too.
+        if let Some(http) = http {
+            http.close().await;
+        }
+    };
     tokio::select! {
-        () = house.drain(DRAIN_DEADLINE) => {}
-        _ = stop_signal(signals) => tracing::warn!("heard a second signal; leaving at once"),
+        () = put_away => {}
+        _ = stop_signal(signals, house) => tracing::warn!("heard a second signal; leaving at once"),
     }
     for arbiter in arbiters {
         arbiter.stop();
@@ -256,10 +294,11 @@ fn tell_manager(state: &[NotifyState]) {
     }
 }
 
-/// For the manager a restart in place is a reload, which ends when the successor says that it is ready.
-fn tell_manager_of_restart() {
+/// It ends with the next word that we are ready. For the manager a restart in place is a reload, too, in which the successor
+/// says that word.
+fn tell_manager_of_reload() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell_manager(&[NotifyState::Reloading, now]),
-        Err(error) => tracing::warn!(%error, "cannot tell the service manager about the restart"),
+        Err(error) => tracing::warn!(%error, "cannot tell the service manager about the reload"),
     }
 }

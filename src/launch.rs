@@ -56,6 +56,11 @@ pub fn reach(places: &Places) -> anyhow::Result<UnixStream> {
     }
 }
 
+/// The process id of the daemon that runs, if one does. Nobody is connected to, so that systemd does not start one for it.
+pub fn running(places: &Places) -> Option<u32> {
+    Lock::held_by(&beside(&places.socket, "lock"))
+}
+
 /// How a program introduces itself to the daemon.
 pub fn introduction(places: &Places, bridge: Option<String>) -> HelloParams {
     HelloParams {

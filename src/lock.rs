@@ -41,6 +41,15 @@ impl Lock {
             Err(error) => Err(error).with_context(doing),
         }
     }
+
+    /// Who holds the lock, if anybody does. A holder that has not noted itself yet is not seen.
+    pub fn held_by(path: &Path) -> Option<u32> {
+        let mut file = File::open(path).ok()?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+            Err(Errno::WOULDBLOCK) => holder(&mut file),
+            Ok(()) | Err(_) => None,
+        }
+    }
 }
 
 fn holder(file: &mut File) -> Option<u32> {
@@ -61,7 +70,9 @@ mod tests {
         let Attempt::Taken(first) = Lock::attempt(&path).unwrap() else { panic!("a fresh lock was held") };
         let Attempt::Held(holder) = Lock::attempt(&path).unwrap() else { panic!("a lock was taken twice") };
         assert_eq!(holder, Some(std::process::id()));
+        assert_eq!(Lock::held_by(&path), Some(std::process::id()));
         drop(first);
+        assert_eq!(Lock::held_by(&path), None);
         assert!(matches!(Lock::attempt(&path).unwrap(), Attempt::Taken(_)));
     }
 }

@@ -4,16 +4,29 @@
 //! programs have no log: what they have to say is an error to their user.
 
 use std::io::IsTerminal;
+use std::sync::OnceLock;
 use std::{env, io};
 
 use anyhow::Context;
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Registry, reload};
+
+/// Through which the filter changes while the daemon runs.
+static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
+
+/// Lets something else through from now on.
+pub fn refilter(filter: &str) -> anyhow::Result<()> {
+    let filter: EnvFilter = filter.parse().context("cannot read the log filter")?;
+    // A program without a log has nothing to change.
+    FILTER.get().map_or(Ok(()), |handle| handle.reload(filter)).context("cannot change the log filter")
+}
 
 /// Starts logging what `filter` lets through.
 pub fn start(filter: &str) -> anyhow::Result<()> {
     let filter: EnvFilter = filter.parse().context("cannot read the log filter")?;
+    let (filter, handle) = reload::Layer::new(filter);
+    let _ = FILTER.set(handle);
     let registry = tracing_subscriber::registry().with(filter);
     if env::var_os("JOURNAL_STREAM").is_some()
         && let Ok(journal) = tracing_journald::layer()

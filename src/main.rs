@@ -3,6 +3,8 @@
 use std::process::ExitCode;
 
 use acpd::cli::{Cli, Command, Login};
+use acpd::commands::ctl::NoDaemon;
+use acpd::commands::which::NoSession;
 use acpd::commands::{self, Ending};
 use acpd::paths::Places;
 use clap::Parser;
@@ -13,6 +15,7 @@ fn main() -> ExitCode {
     if arguments.next().is_some_and(|first| first == tools::run::SUBCOMMAND) {
         return tools::run::main(arguments);
     }
+    commands::completions::answer_shell();
     exit_code(dispatch(Cli::parse()))
 }
 
@@ -26,17 +29,32 @@ fn dispatch(cli: Cli) -> anyhow::Result<Ending> {
         Command::Ctl(args) => commands::ctl::run(&places, &args),
         Command::Login(args) => commands::login::run(&places, &args),
         Command::Logout(args) => commands::login::forget(&places, &args),
+        Command::Setup(args) => commands::setup::run(&places, &args),
+        Command::Doctor(args) => commands::doctor::run(&places, &args),
+        Command::Config(args) => commands::config::run(&places, &args),
+        Command::Install(args) => commands::install::run(&places, &args),
+        Command::Uninstall(args) => commands::install::uninstall(&places, &args),
+        Command::Completions(args) => commands::completions::run(&args),
+        Command::Man(args) => commands::man::run(&args),
     }
 }
 
-/// 0 for success, 1 for failure, 2 for a wrong command line (clap's own), 130 for what the user stopped.
+/// 0 for success, 1 for failure, 2 for a wrong command line (clap's own), 3 where no daemon runs, 4 where there is no such
+/// session, 5 for a turn that ended early, 130 for what the user stopped. `--help` and docs/ctl.md say the same.
 fn exit_code(result: anyhow::Result<Ending>) -> ExitCode {
     match result {
         Ok(Ending::Done) => ExitCode::SUCCESS,
+        Ok(Ending::Early) => ExitCode::from(5),
         Ok(Ending::Cancelled) => ExitCode::from(130),
         Err(error) => {
             eprintln!("acpd: {error:#}");
-            ExitCode::FAILURE
+            if error.is::<NoDaemon>() {
+                ExitCode::from(3)
+            } else if error.is::<NoSession>() {
+                ExitCode::from(4)
+            } else {
+                ExitCode::FAILURE
+            }
         }
     }
 }

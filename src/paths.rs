@@ -17,6 +17,9 @@ use anyhow::{Context, bail, ensure};
 /// How the names of the variables begin that say where a user's folders are.
 pub const XDG: &str = "XDG_";
 
+/// In a runtime folder.
+const SOCKET: &str = "acpd/acpd.sock";
+
 /// The answers, all absolute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
@@ -48,8 +51,24 @@ impl Places {
         self.state.join("keys")
     }
 
+    /// Where the token for HTTP is, unless the configuration says otherwise.
+    pub fn http_token(&self) -> PathBuf {
+        self.state.join("http.token")
+    }
+
     pub fn history(&self) -> PathBuf {
         self.state.join("history")
+    }
+
+    /// A file of another program, below the folder in which programs keep their configuration.
+    pub fn of_configuration(&self, name: &str) -> PathBuf {
+        let folder = self.config.parent().and_then(Path::parent);
+        folder.map_or_else(|| self.home.join(".config"), Path::to_owned).join(name)
+    }
+
+    /// Whether the socket is where systemd would put it for this user: in the usual runtime folder.
+    pub fn has_usual_socket(&self) -> bool {
+        self.socket == usual_runtime(rustix::process::getuid().as_raw()).join(SOCKET)
     }
 
     /// The folder that holds the socket and its locks.
@@ -96,10 +115,10 @@ impl Rules<'_> {
             return Ok(named);
         }
         let session = self.absolute("XDG_RUNTIME_DIR");
-        let usual = PathBuf::from(format!("/run/user/{}", self.uid));
+        let usual = usual_runtime(self.uid);
         let runtime = session.into_iter().chain([usual]).find(|folder| (self.ours)(folder));
         Ok(match runtime {
-            Some(folder) => folder.join("acpd/acpd.sock"),
+            Some(folder) => folder.join(SOCKET),
             None => home.join(".local/state/acpd/acpd.sock"),
         })
     }
@@ -108,6 +127,10 @@ impl Rules<'_> {
     fn absolute(&self, name: &str) -> Option<PathBuf> {
         (self.variable)(name).map(PathBuf::from).filter(|path| path.is_absolute())
     }
+}
+
+fn usual_runtime(uid: u32) -> PathBuf {
+    PathBuf::from(format!("/run/user/{uid}"))
 }
 
 fn belongs_to(folder: &Path, uid: u32) -> bool {

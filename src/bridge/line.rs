@@ -10,7 +10,7 @@ use bytes::Bytes;
 use wire::rpc::{Id, RpcError};
 
 use super::link::Link;
-use super::memory::{Aftermath, Memory, Verdict, owed_answer};
+use super::memory::{Aftermath, Memory, Return, Verdict, owed_answer};
 
 #[derive(Default)]
 pub(super) struct Line {
@@ -24,6 +24,10 @@ struct State {
     memory: Memory,
     /// Until when sessions that are being resumed may take.
     deadline: Option<Instant>,
+    /// They took longer. Only what is said about them waits any more.
+    late: bool,
+    /// How many are still sending what a returned session has waited for. What the editor says after that waits for them.
+    sending: usize,
 }
 
 #[derive(Default)]
@@ -61,7 +65,8 @@ impl State {
         }
         match (self.memory.hear_editor(frame), link) {
             (Verdict::Pass, Some(link)) => Way::Send(link),
-            (Verdict::Pass | Verdict::Drop | Verdict::Goodbye, _) => Way::Nowhere,
+            (Verdict::Wake(resume), Some(link)) => Way::Instead(link, resume),
+            (Verdict::Pass | Verdict::Drop | Verdict::Hold | Verdict::Wake(_) | Verdict::Goodbye, _) => Way::Nowhere,
         }
     }
 }
@@ -69,6 +74,8 @@ impl State {
 /// Where a message of the editor goes.
 pub(super) enum Way {
     Send(Link),
+    /// Nowhere yet; this goes in its place.
+    Instead(Link, Vec<u8>),
     /// The daemon would hang up on a message of this length.
     TooLong {
         limit: usize,
@@ -118,11 +125,26 @@ impl Line {
         verdict
     }
 
-    pub(super) fn our_answer(&self, frame: &Bytes) -> Option<Vec<Id>> {
+    /// What became of a session, if this is the answer to a request of our own; with the link to send on what it has waited
+    /// for. Whoever gets a link calls `sent` in the end.
+    pub(super) fn our_answer(&self, frame: &Bytes) -> Option<(Return, Option<Link>)> {
         let mut state = self.state();
-        let lost = state.memory.our_answer(frame)?;
+        let back = state.memory.our_answer(frame)?;
+        let link = state.link().filter(|_| !back.send.is_empty());
+        if let Some(link) = &link {
+            state.sending += 1;
+            if let End::Up(_) = state.end {
+                state.end = End::Resuming(link.clone());
+            }
+        }
         self.let_through(&mut state);
-        Some(lost)
+        Some((back, link))
+    }
+
+    pub(super) fn sent(&self) {
+        let mut state = self.state();
+        state.sending -= 1;
+        self.let_through(&mut state);
     }
 
     /// Something was delivered, which may have been the last that the editor waited for.
@@ -135,6 +157,7 @@ impl Line {
     pub(super) fn cut(&self) -> Aftermath {
         let mut state = self.state();
         state.deadline = None;
+        state.late = false;
         let mut aftermath = state.memory.cut();
         if matches!(state.end, End::Leaving(_)) {
             aftermath.unknown.extend(state.memory.give_up());
@@ -161,9 +184,10 @@ impl Line {
         self.let_through(&mut state);
     }
 
-    /// The editor's messages go on once all sessions are back.
+    /// The editor's messages go on once all sessions are back, or have taken too long.
     fn let_through(&self, state: &mut State) {
-        if let (End::Resuming(link), false) = (&state.end, state.memory.is_resuming()) {
+        let is_waiting = state.sending > 0 || (state.memory.is_resuming() && !state.late);
+        if let (End::Resuming(link), false) = (&state.end, is_waiting) {
             state.end = End::Up(link.clone());
             state.deadline = None;
             self.changed.notify_all();
@@ -194,6 +218,8 @@ impl Line {
     pub(super) fn give_up_resuming(&self) -> Vec<Id> {
         let mut state = self.state();
         let late = state.memory.give_up_resuming();
+        state.late = true;
+        state.deadline = None;
         self.let_through(&mut state);
         late
     }

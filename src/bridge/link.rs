@@ -5,7 +5,7 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -25,6 +25,8 @@ const HELLO_DEADLINE: Duration = Duration::from_millis(1_500);
 #[derive(Clone)]
 pub(super) struct Link {
     stream: Arc<UnixStream>,
+    /// Held for a whole message: several threads may have something to say.
+    writing: Arc<Mutex<()>>,
     /// The longest message that the daemon takes, if it has said so.
     frame_limit: Option<usize>,
 }
@@ -42,7 +44,7 @@ impl Link {
     /// Reaches or starts the daemon and introduces this bridge.
     pub(super) fn open(places: &Places, bridge: &str) -> Result<(Link, Inbox), NoDaemon> {
         let stream = launch::reach(places).map_err(|error| NoDaemon::Failed(format!("{error:#}")))?;
-        let mut link = Link { stream: Arc::new(stream), frame_limit: None };
+        let mut link = Link { stream: Arc::new(stream), writing: Arc::default(), frame_limit: None };
         // The daemon is the one peer that may send as much as it likes.
         let (stream, decoder) = (link.stream.clone(), Decoder::new(usize::MAX));
         let mut inbox = Inbox { stream, decoder, piece: vec![0; READ_SIZE], early: Vec::new() };
@@ -57,6 +59,7 @@ impl Link {
 
     /// A failure is not reported: the inbox sees the same end.
     pub(super) fn send(&self, bytes: &[u8]) {
+        let _whole = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = (&*self.stream).write_all(bytes);
     }
 }
@@ -142,8 +145,6 @@ fn frame_limit(hello: &str) -> Option<usize> {
 }
 
 fn unreachable_daemon(reason: &str) -> RpcError {
-    RpcError::internal("The acpd daemon cannot be reached").with_data(json!({
-        "reason": reason,
-        "hint": "run `acpd serve` in a terminal to see what is wrong, then start the agent again in your editor",
-    }))
+    let hint = "run `acpd serve` in a terminal to see what is wrong, then start the agent again in your editor";
+    RpcError::internal("The acpd daemon cannot be reached", json!({ "reason": reason, "hint": hint }))
 }

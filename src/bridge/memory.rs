@@ -2,16 +2,21 @@
 //! wait for an answer, how it initialized, which sessions it has open and how far it has seen them, and what the daemon has
 //! asked of it. Pure: it reads messages by a glance and says what to do with them.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 use wire::glance::glance;
 use wire::method;
-use wire::rpc::{self, Id, Incoming};
+use wire::rpc::{self, Id, Incoming, RpcError};
+
+use super::recovery::{not_back, not_recorded};
 
 /// Begins the ids of our own requests, which no editor sees.
 const OURS: &str = "acpd-bridge/";
+
+/// A prompt up to this size is kept until it is answered, so that it can be sent again.
+const KEPT_PROMPT: usize = 1 << 20;
 
 #[derive(Default)]
 pub(super) struct Memory {
@@ -26,6 +31,10 @@ pub(super) struct Memory {
     stale: HashSet<Id>,
     /// Sessions whose resumption is under way, by the number in our request's id.
     resuming: BTreeMap<u64, String>,
+    /// Sessions that could not be brought back for now. The editor's next message about one has it tried again.
+    asleep: BTreeSet<String>,
+    /// Messages of the editor about sessions that are not back yet, oldest first.
+    held: Vec<(String, Bytes)>,
     requests: u64,
 }
 
@@ -54,6 +63,22 @@ enum What {
     Effective,
 }
 
+impl What {
+    fn loads(&self) -> Option<&str> {
+        match self {
+            What::Loads(session) => Some(session),
+            What::Harmless | What::Opens | What::Prompts(_) | What::Ends(_) | What::Effective => None,
+        }
+    }
+
+    fn prompts(&self) -> Option<&str> {
+        match self {
+            What::Prompts(session) => Some(session),
+            What::Harmless | What::Opens | What::Loads(_) | What::Ends(_) | What::Effective => None,
+        }
+    }
+}
+
 /// A session that is open here.
 struct Known {
     /// The parameters it was opened with.
@@ -67,6 +92,10 @@ struct Known {
 pub(super) enum Verdict {
     Pass,
     Drop,
+    /// Kept here until its session is back.
+    Hold,
+    /// The same, and this is to be sent to the daemon in its place, to bring the session back.
+    Wake(Vec<u8>),
     /// The daemon is about to leave in good order. This is for the bridge alone.
     Goodbye,
 }
@@ -82,10 +111,28 @@ pub(super) struct Aftermath {
     pub(super) in_good_order: bool,
 }
 
+/// A session of which the new daemon has told what became of it.
+#[derive(Debug)]
+pub(super) struct Return {
+    /// Requests that nobody will answer, and why.
+    pub(super) lost: Vec<Id>,
+    pub(super) why: RpcError,
+    /// What is to be sent to the daemon now, in this order.
+    pub(super) send: Vec<Bytes>,
+}
+
 impl Memory {
     /// A message of the editor.
     pub(super) fn hear_editor(&mut self, frame: &Bytes) -> Verdict {
         let seen = glance(frame);
+        if let Some(session) = seen.as_ref().and_then(|seen| seen.session.as_deref()) {
+            let (is_on_its_way, is_asleep) = (self.is_on_its_way(session), self.asleep.remove(session));
+            if is_on_its_way || is_asleep {
+                let session = session.to_owned();
+                self.held.push((session.clone(), frame.clone()));
+                return if is_asleep { Verdict::Wake(self.resume(&session)) } else { Verdict::Hold };
+            }
+        }
         let id = owed_answer(frame);
         let Some(seen) = seen else {
             return self.open(id, What::Effective, frame);
@@ -118,8 +165,11 @@ impl Memory {
 
     fn open(&mut self, id: Option<Id>, what: What, frame: &Bytes) -> Verdict {
         if let Some(id) = id {
-            // Prompts may be large, and are never sent again.
-            let kept = !matches!(what, What::Prompts(_) | What::Effective | What::Ends(_));
+            let kept = match what {
+                What::Prompts(_) => frame.len() <= KEPT_PROMPT,
+                What::Harmless | What::Opens | What::Loads(_) => true,
+                What::Effective | What::Ends(_) => false,
+            };
             let frame = if kept { frame.clone() } else { Bytes::new() };
             self.open.push(Open { id, what, frame, again: false });
         }
@@ -175,10 +225,13 @@ impl Memory {
         let withdrawn: Vec<Id> = self.asked.drain().collect();
         self.stale.extend(withdrawn.iter().cloned());
         self.resuming.clear();
+        self.asleep.clear();
         let sessions = &self.sessions;
+        let loaded: Vec<String> = self.open.iter().filter_map(|open| open.what.loads().map(str::to_owned)).collect();
         let hopeless = |open: &mut Open| match &open.what {
             What::Harmless | What::Loads(_) => open.again,
-            What::Prompts(session) => !sessions.contains_key(session),
+            // A load that is sent again tells nothing of the prompts before it.
+            What::Prompts(session) => !sessions.contains_key(session) || loaded.contains(session),
             What::Opens | What::Ends(_) | What::Effective => true,
         };
         let unknown = self.open.extract_if(.., hopeless).map(|open| open.id).collect();
@@ -194,50 +247,95 @@ impl Memory {
             let id = Id::from_text(&format!("{OURS}initialize"));
             messages.push(rpc::request(&id, method::INITIALIZE, &params(initialize)));
         }
-        for open in self.open.iter_mut().filter(|open| !open.frame.is_empty()) {
+        // Prompts wait until their session is back: it may know them.
+        let is_repeated = |open: &&mut Open| matches!(open.what, What::Harmless | What::Loads(_));
+        for open in self.open.iter_mut().filter(is_repeated) {
             open.again = true;
             messages.push(open.frame.to_vec());
         }
-        for (session, known) in &self.sessions {
+        let known: Vec<String> = self.sessions.keys().cloned().collect();
+        for session in known {
             // One that is being loaded comes back by that.
-            if self.open.iter().any(|open| open.what == What::Loads(session.clone())) {
-                continue;
+            if !self.open.iter().any(|open| open.what.loads() == Some(&session)) {
+                messages.push(self.resume(&session));
             }
-            self.requests += 1;
-            self.resuming.insert(self.requests, session.clone());
-            let id = Id::from_text(&format!("{OURS}{}", self.requests));
-            let mut resume = known.opened.clone();
-            resume["sessionId"] = json!(session);
-            resume["after"] = json!(known.seen.unwrap_or((1, 0)));
-            messages.push(rpc::request(&id, method::RESUME, &resume));
         }
         messages
     }
 
-    /// An answer to a request of our own: the prompts of that session that nobody will answer any more. None if it is not
-    /// ours.
-    pub(super) fn our_answer(&mut self, frame: &Bytes) -> Option<Vec<Id>> {
+    /// The request that brings a session back.
+    fn resume(&mut self, session: &str) -> Vec<u8> {
+        self.requests += 1;
+        self.resuming.insert(self.requests, session.to_owned());
+        let id = Id::from_text(&format!("{OURS}{}", self.requests));
+        let known = self.sessions.get(session);
+        let mut resume = known.map_or_else(|| json!({}), |known| known.opened.clone());
+        resume["sessionId"] = json!(session);
+        resume["after"] = json!(known.and_then(|known| known.seen).unwrap_or((1, 0)));
+        rpc::request(&id, method::RESUME, &resume)
+    }
+
+    /// An answer to a request of our own: what became of that session. None if it is not ours.
+    pub(super) fn our_answer(&mut self, frame: &Bytes) -> Option<Return> {
         let seen = glance(frame).filter(|seen| seen.is_reply)?;
         let id: String = serde_json::from_str(seen.id?.get()).ok()?;
         let number = id.strip_prefix(OURS)?;
+        let mut back = Return { lost: Vec::new(), why: not_recorded(), send: Vec::new() };
         let Some(session) = number.parse().ok().and_then(|number: u64| self.resuming.remove(&number)) else {
-            return Some(Vec::new());
+            return Some(back);
         };
-        let Incoming::Reply { result, .. } = rpc::read(frame) else { return Some(Vec::new()) };
-        let pending: Vec<String> = match result {
-            Ok(answer) => serde_json::from_str::<Value>(answer.get())
-                .ok()
-                .and_then(|answer| serde_json::from_value(answer["pending"].clone()).ok())
-                .unwrap_or_default(),
-            Err(_) => {
-                self.sessions.remove(&session);
-                Vec::new()
+        let Incoming::Reply { result, .. } = rpc::read(frame) else { return Some(back) };
+        match result {
+            Ok(answer) => {
+                let answer: Value = serde_json::from_str(answer.get()).unwrap_or_default();
+                self.go_on(&session, &answer, &mut back);
             }
+            Err(error) if error.code == RpcError::INVALID_PARAMS => {
+                self.sessions.remove(&session);
+                back.lost = self.take_prompts(&session);
+            }
+            Err(error) => {
+                back.why = not_back(&error);
+                back.lost = self.take_prompts(&session);
+                back.lost.extend(self.take_held(&session).iter().filter_map(|frame| owed_answer(frame)));
+                self.asleep.insert(session);
+                return Some(back);
+            }
+        }
+        for frame in self.take_held(&session) {
+            self.hear_editor(&frame);
+            back.send.push(frame);
+        }
+        Some(back)
+    }
+
+    /// The session is back. Its log decides about the prompts that were open: those that it has are answered by it; the
+    /// others have not begun, and, where the daemon says that this is final, are sent again, once.
+    fn go_on(&mut self, session: &str, answer: &Value, back: &mut Return) {
+        let pending: Vec<String> = serde_json::from_value(answer["pending"].clone()).unwrap_or_default();
+        let is_final = answer["final"] == true;
+        let is_lost = |open: &mut Open| {
+            let unknown = open.what.prompts() == Some(session) && !pending.iter().any(|id| id == open.id.raw());
+            let again = unknown && is_final && !open.again && !open.frame.is_empty();
+            if again {
+                open.again = true;
+                back.send.push(open.frame.clone());
+            }
+            unknown && !again
         };
-        let lost = |open: &mut Open| {
-            open.what == What::Prompts(session.clone()) && !pending.iter().any(|id| id == open.id.raw())
-        };
-        Some(self.open.extract_if(.., lost).map(|open| open.id).collect())
+        back.lost = self.open.extract_if(.., is_lost).map(|open| open.id).collect();
+    }
+
+    fn take_prompts(&mut self, session: &str) -> Vec<Id> {
+        self.open.extract_if(.., |open| open.what.prompts() == Some(session)).map(|open| open.id).collect()
+    }
+
+    fn take_held(&mut self, session: &str) -> Vec<Bytes> {
+        self.held.extract_if(.., |(about, _)| about == session).map(|(_, frame)| frame).collect()
+    }
+
+    fn is_on_its_way(&self, session: &str) -> bool {
+        self.resuming.values().any(|resumed| resumed == session)
     }
 
     /// Whether some session has not come back yet.
@@ -247,18 +345,20 @@ impl Memory {
 
     /// All that the editor waits for; it is the caller's to answer.
     pub(super) fn give_up(&mut self) -> Vec<Id> {
-        self.open.drain(..).map(|open| open.id).collect()
+        let held = std::mem::take(&mut self.held);
+        let open = self.open.drain(..).map(|open| open.id);
+        open.chain(held.iter().filter_map(|(_, frame)| owed_answer(frame))).collect()
     }
 
-    /// The prompts of sessions that have not come back; they are the caller's to answer.
+    /// What has waited long enough for sessions that are not back yet. What is said about them from now on is kept until they
+    /// are.
     pub(super) fn give_up_resuming(&mut self) -> Vec<Id> {
-        let late: Vec<String> = std::mem::take(&mut self.resuming).into_values().collect();
-        let waits = |open: &mut Open| matches!(&open.what, What::Prompts(session) if late.contains(session));
-        self.open.extract_if(.., waits).map(|open| open.id).collect()
+        let late: Vec<String> = self.resuming.values().cloned().collect();
+        late.iter().flat_map(|session| self.take_prompts(session)).collect()
     }
 
     pub(super) fn is_quiet(&self) -> bool {
-        self.open.is_empty()
+        self.open.is_empty() && self.held.is_empty()
     }
 }
 
@@ -293,174 +393,4 @@ fn params(request: &[u8]) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn frame(message: Value) -> Bytes {
-        message.to_string().into()
-    }
-
-    fn request(id: u64, method: &str, params: Value) -> Bytes {
-        frame(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
-    }
-
-    fn answer(id: impl Into<Value>, result: Value) -> Bytes {
-        frame(json!({ "jsonrpc": "2.0", "id": id.into(), "result": result }))
-    }
-
-    fn update(session: &str, at: [u64; 2]) -> Bytes {
-        let meta = json!({ "acpd": { "at": at } });
-        frame(json!({ "method": "session/update", "params": { "sessionId": session, "update": {}, "_meta": meta } }))
-    }
-
-    fn raw(ids: &[Id]) -> Vec<&str> {
-        ids.iter().map(Id::raw).collect()
-    }
-
-    /// A bridge whose editor has initialized and opened session `s`, of which it has seen event 7.
-    fn with_session() -> Memory {
-        let mut memory = Memory::default();
-        memory.hear_editor(&request(1, "initialize", json!({ "protocolVersion": 1 })));
-        memory.hear_daemon(&answer(1, json!({})));
-        memory.hear_editor(&request(2, "session/new", json!({ "cwd": "/work" })));
-        memory.hear_daemon(&answer(2, json!({ "sessionId": "s", "_meta": { "acpd": { "at": [1, 1] } } })));
-        memory.hear_daemon(&update("s", [1, 7]));
-        memory
-    }
-
-    fn introduction(memory: &mut Memory) -> Vec<Value> {
-        memory.introduction().iter().map(|message| serde_json::from_slice(message).unwrap()).collect()
-    }
-
-    #[test]
-    fn a_session_is_resumed_after_the_last_place_that_the_editor_saw() {
-        let mut memory = with_session();
-        memory.cut();
-        let [initialize, resume] = introduction(&mut memory).try_into().unwrap();
-        assert_eq!(initialize["method"], "initialize");
-        assert_eq!(resume["params"], json!({ "cwd": "/work", "sessionId": "s", "after": [1, 7] }));
-    }
-
-    #[test]
-    fn a_session_without_updates_is_resumed_after_the_place_of_its_answer() {
-        let mut memory = with_session();
-        memory.hear_editor(&request(3, "session/resume", json!({ "sessionId": "t" })));
-        memory.hear_daemon(&answer(3, json!({ "_meta": { "acpd": { "at": [2, 90] } } })));
-        memory.cut();
-        assert_eq!(introduction(&mut memory)[2]["params"]["after"], json!([2, 90]));
-    }
-
-    #[test]
-    fn a_load_that_has_begun_is_refused_and_one_that_has_not_is_sent_again_in_place_of_a_resume() {
-        let mut memory = with_session();
-        memory.hear_editor(&request(3, "session/load", json!({ "sessionId": "s" })));
-        assert!(memory.cut().unknown.is_empty());
-        let methods: Vec<Value> = introduction(&mut memory).iter().map(|message| message["method"].clone()).collect();
-        assert_eq!(methods, ["initialize", "session/load"]);
-        memory.hear_editor(&request(4, "session/load", json!({ "sessionId": "t" })));
-        memory.hear_daemon(&update("t", [1, 3]));
-        assert_eq!(raw(&memory.cut().unknown), ["3", "4"]);
-    }
-
-    #[test]
-    fn a_prompt_waits_if_the_daemon_will_answer_it_and_is_given_up_if_not() {
-        let mut memory = with_session();
-        memory.hear_editor(&request(3, "session/prompt", json!({ "sessionId": "s" })));
-        memory.hear_editor(&request(4, "session/prompt", json!({ "sessionId": "s" })));
-        assert!(memory.cut().unknown.is_empty());
-        introduction(&mut memory);
-        let lost = memory.our_answer(&answer("acpd-bridge/1", json!({ "pending": ["3"] }))).unwrap();
-        assert_eq!(raw(&lost), ["4"]);
-        assert!(!memory.is_resuming());
-        assert_eq!(memory.hear_daemon(&answer(3, json!({ "stopReason": "end_turn" }))), Verdict::Pass);
-        assert_eq!(memory.hear_daemon(&answer(3, json!({ "stopReason": "end_turn" }))), Verdict::Drop);
-        assert!(memory.is_quiet());
-    }
-
-    #[test]
-    fn what_has_no_effect_is_sent_again_and_what_has_is_refused() {
-        let mut memory = with_session();
-        memory.hear_editor(&request(3, "session/list", json!({})));
-        memory.hear_editor(&request(4, "session/set_mode", json!({ "sessionId": "s", "modeId": "safe" })));
-        memory.hear_editor(&request(5, "session/new", json!({ "cwd": "/work" })));
-        memory.hear_editor(&request(6, "session/load", json!({ "sessionId": "t" })));
-        assert_eq!(raw(&memory.cut().unknown), ["4", "5"]);
-        let methods: Vec<Value> = introduction(&mut memory).iter().map(|message| message["method"].clone()).collect();
-        assert_eq!(methods, ["initialize", "session/list", "session/load", "_acpd/resume"]);
-    }
-
-    #[test]
-    fn what_was_sent_again_in_vain_is_refused_at_the_next_cut() {
-        let mut memory = with_session();
-        memory.hear_editor(&request(3, "session/list", json!({})));
-        memory.hear_editor(&request(4, "session/load", json!({ "sessionId": "t" })));
-        assert!(memory.cut().unknown.is_empty());
-        assert_eq!(introduction(&mut memory).len(), 4);
-        assert_eq!(raw(&memory.cut().unknown), ["3", "4"]);
-        assert_eq!(introduction(&mut memory).len(), 2);
-    }
-
-    #[test]
-    fn a_complaint_about_no_request_in_particular_reaches_an_editor_that_waits() {
-        let mut memory = with_session();
-        let complaint = frame(json!({ "id": null, "error": { "code": -32600, "message": "too long" } }));
-        assert_eq!(memory.hear_daemon(&complaint), Verdict::Drop);
-        memory.hear_editor(&request(3, "session/list", json!({})));
-        assert_eq!(memory.hear_daemon(&complaint), Verdict::Pass);
-        assert!(!memory.is_quiet(), "the request itself is still to be answered");
-    }
-
-    #[test]
-    fn a_question_of_a_dead_daemon_is_withdrawn_and_its_late_answer_dropped() {
-        let mut memory = with_session();
-        let question =
-            frame(json!({ "id": "q", "method": "session/request_permission", "params": { "sessionId": "s" } }));
-        assert_eq!(memory.hear_daemon(&question), Verdict::Pass);
-        assert_eq!(raw(&memory.cut().withdrawn), ["\"q\""]);
-        assert_eq!(memory.hear_editor(&answer("q", json!({ "outcome": {} }))), Verdict::Drop);
-        assert_eq!(memory.hear_editor(&answer("other", json!({ "outcome": {} }))), Verdict::Pass);
-    }
-
-    #[test]
-    fn a_session_that_does_not_come_back_is_forgotten_and_its_prompts_given_up() {
-        let mut memory = with_session();
-        memory.hear_editor(&request(3, "session/prompt", json!({ "sessionId": "s" })));
-        memory.cut();
-        introduction(&mut memory);
-        let refused = frame(json!({ "id": "acpd-bridge/1", "error": { "code": -32602, "message": "gone" } }));
-        assert_eq!(raw(&memory.our_answer(&refused).unwrap()), ["3"]);
-        memory.cut();
-        assert_eq!(introduction(&mut memory).len(), 1);
-    }
-
-    #[test]
-    fn a_closed_session_is_not_resumed() {
-        let mut memory = with_session();
-        memory.hear_editor(&request(3, "session/close", json!({ "sessionId": "s" })));
-        memory.hear_daemon(&answer(3, json!({})));
-        memory.cut();
-        assert_eq!(introduction(&mut memory).len(), 1);
-    }
-
-    #[test]
-    fn an_initialize_that_was_never_answered_is_sent_again_as_it_was() {
-        let mut memory = Memory::default();
-        memory.hear_editor(&request(1, "initialize", json!({ "protocolVersion": 1 })));
-        memory.cut();
-        let [initialize] = introduction(&mut memory).try_into().unwrap();
-        assert_eq!(initialize["id"], 1);
-        assert_eq!(memory.hear_daemon(&answer(1, json!({}))), Verdict::Pass);
-    }
-
-    #[test]
-    fn an_answer_is_owed_to_requests_and_to_what_is_no_message() {
-        let owed = |text: &str| owed_answer(text.as_bytes()).map(|id| id.raw().to_owned());
-        assert_eq!(owed(r#"{"id":1.0,"method":"m"}"#).as_deref(), Some("1.0"));
-        assert_eq!(owed(r#"{"id":{},"method":"m"}"#).as_deref(), Some("null"));
-        assert_eq!(owed(r#"{"method":"m"}"#), None);
-        assert_eq!(owed(r#"{"id":1,"result":{}}"#), None);
-        assert_eq!(owed(r#"{"id":1}"#).as_deref(), Some("null"));
-        assert_eq!(owed("[]").as_deref(), Some("null"));
-        assert_eq!(owed(r#"{"id":1,"met"#).as_deref(), Some("null"));
-    }
-}
+mod tests;

@@ -97,31 +97,33 @@ impl Bridge {
 }
 
 fn gone() -> RpcError {
-    RpcError::internal("The daemon went away before it answered").with_data(json!({ "retry": true }))
+    RpcError::retry("The daemon went away before it answered")
 }
 
 fn hangs_up(log: &Path) -> RpcError {
-    RpcError::internal("The acpd daemon ends every connection").with_data(json!({
-        "retry": true,
-        "hint": format!("its log says why: {}, or `journalctl --user --unit acpd`", log.display()),
-    }))
+    let hint = format!("its log says why: {}, or `journalctl --user --unit acpd`", log.display());
+    RpcError::internal("The acpd daemon ends every connection", json!({ "retry": true, "hint": hint }))
 }
 
 pub(super) fn too_long(length: usize, limit: usize) -> RpcError {
-    RpcError::invalid_request("The message is longer than the daemon takes").with_data(json!({
-        "length": length,
-        "limit": limit,
-        "hint": "`limits.frame` in the daemon's configuration sets the limit",
-    }))
+    let hint = "`limits.frame` in the daemon's configuration sets the limit";
+    let data = json!({ "length": length, "limit": limit, "hint": hint });
+    RpcError::invalid_request("The message is longer than the daemon takes", data)
 }
 
 /// The prompt did not reach the log, so nothing has come of it.
 pub(super) fn not_recorded() -> RpcError {
-    RpcError::internal("The daemon went away before it took this prompt").with_data(json!({ "retry": true }))
+    RpcError::retry("The daemon went away before it took this prompt")
+}
+
+/// The session is there, and the daemon cannot open it for now.
+pub(super) fn not_back(reason: &RpcError) -> RpcError {
+    let data = json!({ "retry": true, "reason": reason.message });
+    RpcError::internal("The session could not be opened again after the daemon went away", data)
 }
 
 pub(super) fn too_late() -> RpcError {
-    RpcError::internal("The daemon went away and is taking long to come back").with_data(json!({ "retry": true }))
+    RpcError::retry("The daemon went away and is taking long to come back")
 }
 
 #[cfg(test)]

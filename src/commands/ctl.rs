@@ -9,30 +9,39 @@ mod close;
 mod connections;
 mod delete;
 mod export;
+pub(crate) mod gc;
 mod import;
+mod logs;
 mod markdown;
 mod permissions;
+mod reload;
 mod rename;
 mod restart;
+mod session;
 mod sessions;
 mod status;
 mod stop;
 mod table;
 mod tail;
+mod tally;
+mod top;
 mod undo;
-mod which;
+mod when;
 
+use std::fmt;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 
-use anyhow::{Context, bail};
-use domain::{Choice, Millis};
+use anyhow::Context;
+use domain::Choice;
 use serde::Serialize;
 use serde_json::{Value, json};
 use wire::method;
 
 use crate::cli::{Action, Ctl};
 use crate::client::Client;
-use crate::commands::Ending;
+use crate::commands::paint::Style;
+use crate::commands::{Ending, which};
 use crate::paths::Places;
 use crate::socket;
 
@@ -42,10 +51,18 @@ pub fn run(places: &Places, args: &Ctl) -> anyhow::Result<Ending> {
 }
 
 async fn act(places: &Places, args: &Ctl) -> anyhow::Result<Ending> {
+    // The only one that makes sense without a daemon.
+    if let Action::Logs(logs) = &args.action {
+        return logs::run(places, logs, args.json).await;
+    }
     let mut visit = Visit::begin(places, args.json)?;
     match &args.action {
-        Action::Sessions { all: false } => sessions::live(&mut visit).await?,
-        Action::Sessions { all: true } => sessions::stored(&mut visit).await?,
+        Action::Sessions { all: false } => sessions::live(&mut visit, &places.home).await?,
+        Action::Sessions { all: true } => sessions::stored(&mut visit, &places.home).await?,
+        Action::Session { which } => session::run(&mut visit, &which.id).await?,
+        Action::Top(args) => return top::run(visit, places, args).await,
+        Action::Logs(args) => return logs::run(places, args, visit.json).await,
+        Action::Gc(args) => gc::run(&mut visit, args).await?,
         Action::Connections => connections::run(&mut visit).await?,
         Action::Status => status::run(&mut visit).await?,
         Action::Tail { which } => return tail::run(visit, &which.id).await,
@@ -59,6 +76,7 @@ async fn act(places: &Places, args: &Ctl) -> anyhow::Result<Ending> {
         Action::Permissions { which } => permissions::run(&mut visit, &which.id).await?,
         Action::Export(args) => export::run(&mut visit, args).await?,
         Action::Import { file } => import::run(&mut visit, file).await?,
+        Action::Reload => reload::run(&mut visit).await?,
         Action::Restart { now } => restart::run(visit, places, *now).await?,
         Action::Stop => stop::run(visit, places).await?,
     }
@@ -66,20 +84,20 @@ async fn act(places: &Places, args: &Ctl) -> anyhow::Result<Ending> {
 }
 
 /// A connection to the daemon, and how its answers are to be shown.
-struct Visit {
-    client: Client,
+pub(super) struct Visit {
+    pub(super) client: Client,
     json: bool,
     initialized: bool,
 }
 
 impl Visit {
-    fn begin(places: &Places, json: bool) -> anyhow::Result<Self> {
+    pub(super) fn begin(places: &Places, json: bool) -> anyhow::Result<Self> {
         Ok(Self { client: Client::over(connect(places)?)?, json, initialized: false })
     }
 
     /// Says who we are, once. What concerns sessions needs it, and the log of a session names who answered a question. We
     /// send no environment: a session that we bring back takes that of its next editor.
-    async fn introduce(&mut self) -> anyhow::Result<()> {
+    pub(super) async fn introduce(&mut self) -> anyhow::Result<()> {
         if std::mem::replace(&mut self.initialized, true) {
             return Ok(());
         }
@@ -87,6 +105,12 @@ impl Visit {
         let params = json!({ "protocolVersion": 1, "clientCapabilities": {}, "clientInfo": me });
         let _: Value = self.client.call(method::INITIALIZE, params).await?;
         Ok(())
+    }
+
+    /// The whole id of a session.
+    async fn find(&mut self, given: &str) -> anyhow::Result<String> {
+        self.introduce().await?;
+        which::find(&mut self.client, given).await
     }
 
     /// Does something to a session, and says that it is done.
@@ -103,20 +127,30 @@ impl Visit {
     }
 }
 
+/// There is none to look at.
+#[derive(Debug)]
+pub struct NoDaemon(PathBuf);
+
+impl fmt::Display for NoDaemon {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no daemon runs at {}", self.0.display())
+    }
+}
+
+impl std::error::Error for NoDaemon {}
+
 fn connect(places: &Places) -> anyhow::Result<UnixStream> {
     match socket::connect(&places.socket) {
-        Err(error) if socket::nobody_listens(&error) => bail!("no daemon runs at {}", places.socket.display()),
+        Err(error) if socket::nobody_listens(&error) => Err(NoDaemon(places.socket.clone()).into()),
         connected => connected.with_context(|| format!("cannot connect to the daemon at {}", places.socket.display())),
     }
 }
 
-/// How long ago, in one figure.
-fn age(since: Millis) -> String {
-    let seconds = Millis::now().0.saturating_sub(since.0) / 1000;
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m", seconds / 60),
-        3600..86_400 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86_400),
+/// The colour of a session's state.
+fn state_style(state: &str) -> Style {
+    match state {
+        "running" => Style::Green,
+        "waiting" => Style::Yellow,
+        _ => Style::Dim,
     }
 }

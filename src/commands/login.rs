@@ -5,10 +5,14 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::Arc;
+use std::thread;
 
 use anyhow::{Context, bail, ensure};
 use models::{Accounts, Providers, Rehearsal, Secret};
-use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level;
 
 use crate::cli::{Login, Logout};
 use crate::commands::Ending;
@@ -71,7 +75,7 @@ fn ask(question: &str) -> anyhow::Result<String> {
     }
 }
 
-/// The same without showing what is typed.
+/// The same without showing what is typed. Whatever ends it, the terminal shows again what is typed afterwards.
 fn ask_hidden(question: &str) -> anyhow::Result<String> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {
@@ -80,9 +84,23 @@ fn ask_hidden(question: &str) -> anyhow::Result<String> {
     let before = tcgetattr(&stdin).context("cannot use the terminal")?;
     let mut hidden = before.clone();
     hidden.local_modes.remove(LocalModes::ECHO);
+    show_again_on_signals(before.clone())?;
     tcsetattr(&stdin, OptionalActions::Now, &hidden).context("cannot hide what is typed")?;
     let answer = ask(question);
     tcsetattr(&stdin, OptionalActions::Now, &before).context("cannot show again what is typed")?;
     eprintln!();
     answer
+}
+
+/// A signal ends the program as it always does, after the terminal is as it was. The program is short, so this stays.
+fn show_again_on_signals(before: Termios) -> anyhow::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("cannot watch for signals")?;
+    thread::spawn(move || {
+        for signal in signals.forever() {
+            // If the terminal is gone, there is nothing to put back; the signal ends the program all the same.
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
+            let _ = low_level::emulate_default_handler(signal);
+        }
+    });
+    Ok(())
 }

@@ -1,23 +1,37 @@
 //! What `ask` and `ctl tail` show: the answer on stdout, and on stderr, shortly, what the agent does on the way.
 //!
-//! Text from the agent is shown without control characters where a terminal would obey them.
+//! A terminal gets Markdown as it is meant, and no control characters of the agent's. A pipe gets the text as it is.
 #![allow(clippy::print_stdout, reason = "the answer is printed")]
 
+mod diff;
+mod markdown;
+mod wrap;
+
+use std::collections::HashMap;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 
 use serde_json::Value;
-use similar::{ChangeTag, TextDiff};
 
-/// Lines of a diff, or of a tool's output, at most.
-const SHOWN_LINES: usize = 12;
+use self::markdown::Markdown;
+use super::paint::{Paint, Style, harmless, terminal_width};
 
-const DIM: &str = "\u{1b}[2m";
-const BOLD: &str = "\u{1b}[1m";
-const PLAIN: &str = "\u{1b}[0m";
+/// Lines of a diff, or of a failure, at most.
+const SHOWN_LINES: usize = 16;
+
+/// Lines of a command's output: the last ones, where it says how it went.
+const OUTPUT_LINES: usize = 6;
 
 pub(super) struct Screen {
     stdout_is_terminal: bool,
     stderr_is_terminal: bool,
+    paint: Paint,
+    /// Of the answer that is being written, where it is painted.
+    markdown: Option<Markdown>,
+    /// The kinds of open calls, by their ids.
+    calls: HashMap<String, String>,
+    /// What a permission question has shown already is not shown again when it is done.
+    previewed: HashMap<String, String>,
     at: Place,
 }
 
@@ -27,12 +41,20 @@ enum Place {
     LineStart,
     Answer,
     Thought,
+    Keys,
 }
 
 impl Screen {
     pub(super) fn new() -> Self {
-        let (stdout_is_terminal, stderr_is_terminal) = (io::stdout().is_terminal(), io::stderr().is_terminal());
-        Self { stdout_is_terminal, stderr_is_terminal, at: Place::LineStart }
+        Self {
+            stdout_is_terminal: io::stdout().is_terminal(),
+            stderr_is_terminal: io::stderr().is_terminal(),
+            paint: Paint::stderr(),
+            markdown: (Paint::stdout() == Paint::On).then(Markdown::default),
+            calls: HashMap::new(),
+            previewed: HashMap::new(),
+            at: Place::LineStart,
+        }
     }
 
     /// One update of the session.
@@ -42,7 +64,7 @@ impl Screen {
             "agent_message_chunk" => self.answer(text_of(&update["content"])),
             "agent_thought_chunk" => self.thought(text_of(&update["content"])),
             "tool_call" => self.tool(update),
-            "tool_call_update" => self.tool_ended(update),
+            "tool_call_update" => self.tool_changed(update),
             "plan" => self.plan(update),
             _ => Ok(()),
         }
@@ -51,7 +73,7 @@ impl Screen {
     /// What somebody asked, which only those see who did not.
     fn prompt(&mut self, text: &str) -> io::Result<()> {
         self.leave(Place::LineStart)?;
-        self.aside(BOLD, &format!("> {}\n", text.trim_end()))
+        self.aside(Style::Bold, &format!("> {}\n", text.trim_end()))
     }
 
     fn answer(&mut self, text: &str) -> io::Result<()> {
@@ -60,10 +82,10 @@ impl Screen {
         }
         self.leave(Place::Answer)?;
         let mut stdout = io::stdout().lock();
-        if self.stdout_is_terminal {
-            stdout.write_all(harmless(text).as_bytes())?;
-        } else {
-            stdout.write_all(text.as_bytes())?;
+        match &mut self.markdown {
+            Some(markdown) => stdout.write_all(markdown.push(&harmless(text), terminal_width()).as_bytes())?,
+            None if self.stdout_is_terminal => stdout.write_all(harmless(text).as_bytes())?,
+            None => stdout.write_all(text.as_bytes())?,
         }
         stdout.flush()?;
         self.at = if text.ends_with('\n') { Place::LineStart } else { Place::Answer };
@@ -75,34 +97,53 @@ impl Screen {
             return Ok(());
         }
         self.leave(Place::Thought)?;
-        self.aside(DIM, text)?;
+        self.aside(Style::Dim, text)?;
         self.at = if text.ends_with('\n') { Place::LineStart } else { Place::Thought };
         Ok(())
     }
 
     fn tool(&mut self, call: &Value) -> io::Result<()> {
-        self.remark(call["title"].as_str().unwrap_or("a tool"))
+        let (id, kind) = (text(&call["toolCallId"]), text(&call["kind"]));
+        self.calls.insert(id.to_owned(), kind.to_owned());
+        let title = call["title"].as_str().unwrap_or("a tool");
+        self.line(Style::Cyan, &format!("● {}", title.trim_end()))?;
+        // A call that is replayed is over already.
+        self.tool_changed(call)
     }
 
-    fn tool_ended(&mut self, update: &Value) -> io::Result<()> {
-        match update["status"].as_str() {
-            Some("completed") => self.diffs(update),
-            Some("failed") => {
-                let said = texts(update).next().unwrap_or("failed");
-                self.remark(&format!("  {}", first_lines(said)))
-            }
-            _ => Ok(()),
+    fn tool_changed(&mut self, update: &Value) -> io::Result<()> {
+        let status = update["status"].as_str();
+        if !matches!(status, Some("completed" | "failed")) {
+            return Ok(());
         }
+        let id = text(&update["toolCallId"]);
+        let kind = self.calls.remove(id).unwrap_or_default();
+        let previewed = self.previewed.remove(id);
+        if status == Some("failed") {
+            let said = texts(update).next().unwrap_or("failed");
+            let said = if kind == "execute" { last_lines(said, OUTPUT_LINES) } else { first_lines(said, SHOWN_LINES) };
+            return self.line(Style::Red, &indented(&said, "  ✗ ", "    "));
+        }
+        let diffs = self.diffs(update);
+        if previewed.as_deref() != Some(&diffs) {
+            self.raw(&diffs)?;
+        }
+        if kind == "execute" {
+            for said in texts(update).filter(|said| !said.trim().is_empty()) {
+                self.line(Style::Dim, &indented(&last_lines(said, OUTPUT_LINES), "  │ ", "  │ "))?;
+            }
+        }
+        Ok(())
     }
 
     fn plan(&mut self, update: &Value) -> io::Result<()> {
         for entry in update["entries"].as_array().into_iter().flatten() {
-            let mark = match entry["status"].as_str() {
-                Some("completed") => "x",
-                Some("in_progress") => ">",
-                _ => " ",
+            let (mark, style) = match entry["status"].as_str() {
+                Some("completed") => ("✓", Style::Dim),
+                Some("in_progress") => ("▸", Style::Bold),
+                _ => ("○", Style::Plain),
             };
-            self.remark(&format!("[{mark}] {}", entry["content"].as_str().unwrap_or_default()))?;
+            self.line(style, &format!("  {mark} {}", text(&entry["content"])))?;
         }
         Ok(())
     }
@@ -110,68 +151,119 @@ impl Screen {
     /// What the agent wants to be allowed to do.
     pub(super) fn question(&mut self, params: &Value) -> io::Result<()> {
         let call = &params["toolCall"];
-        self.leave(Place::LineStart)?;
-        self.aside(BOLD, &format!("permission: {}\n", call["title"].as_str().unwrap_or("a tool")))?;
-        self.diffs(call)
+        let title = call["title"].as_str().unwrap_or("a tool");
+        self.line(Style::Yellow, &format!("? Allow: {title}"))?;
+        let diffs = self.diffs(call);
+        self.raw(&diffs)?;
+        self.previewed.insert(text(&call["toolCallId"]).to_owned(), diffs);
+        Ok(())
     }
 
-    pub(super) fn choices(&mut self, keys: &str) -> io::Result<()> {
+    /// The keys that may be pressed now; what is decided follows on the same line.
+    pub(super) fn keys(&mut self, keys: &str) -> io::Result<()> {
         self.leave(Place::LineStart)?;
-        self.aside("", &format!("{keys} > "))
+        self.aside(Style::Bold, &format!("  {keys} "))?;
+        self.at = Place::Keys;
+        Ok(())
     }
 
-    /// Where the next prompt is typed.
-    pub(super) fn invite(&mut self) -> io::Result<()> {
-        self.leave(Place::LineStart)?;
-        self.aside(BOLD, "> ")
+    /// What was decided.
+    pub(super) fn decided(&mut self, what: &str) -> io::Result<()> {
+        self.aside(Style::Plain, &format!("{what}\n"))?;
+        self.at = Place::LineStart;
+        Ok(())
     }
 
     /// A line about what goes on.
     pub(super) fn remark(&mut self, text: &str) -> io::Result<()> {
+        self.line(Style::Dim, text)
+    }
+
+    /// A line about what went wrong.
+    pub(super) fn trouble(&mut self, text: &str) -> io::Result<()> {
+        self.line(Style::Red, text)
+    }
+
+    /// Somebody pressed Ctrl-C, which a terminal shows where the cursor was.
+    pub(super) fn interrupted(&mut self) -> io::Result<()> {
         self.leave(Place::LineStart)?;
-        self.aside(DIM, &format!("{text}\n"))
+        self.aside(Style::Plain, if self.stderr_is_terminal { "\n" } else { "" })
     }
 
     pub(super) fn end(&mut self) -> io::Result<()> {
         self.leave(Place::LineStart)
     }
 
-    fn diffs(&mut self, call: &Value) -> io::Result<()> {
+    fn diffs(&self, call: &Value) -> String {
+        let mut shown = String::new();
         let content = call["content"].as_array().into_iter().flatten();
         for diff in content.filter(|content| content["type"] == "diff") {
-            let (old, new) =
-                (diff["oldText"].as_str().unwrap_or_default(), diff["newText"].as_str().unwrap_or_default());
-            self.remark(&format!("  {}", diff["path"].as_str().unwrap_or_default()))?;
-            self.remark(&changes(old, new))?;
+            let (old, new) = (self.safe(text(&diff["oldText"])), self.safe(text(&diff["newText"])));
+            let path = format!("  {}", self.safe(&from_here(text(&diff["path"]))));
+            shown.push_str(&self.paint.dress(Style::Bold, &path));
+            shown.push('\n');
+            let lines = diff::render(&old, &new, SHOWN_LINES, self.paint);
+            if !lines.is_empty() {
+                shown.push_str(&lines);
+                shown.push('\n');
+            }
         }
-        Ok(())
+        shown
+    }
+
+    /// Text from elsewhere as the terminal may get it.
+    fn safe(&self, text: &str) -> String {
+        if self.stderr_is_terminal { harmless(text) } else { text.to_owned() }
     }
 
     /// Ends the line that something else has begun.
     fn leave(&mut self, next: Place) -> io::Result<()> {
-        if self.at == next || self.at == Place::LineStart {
+        if self.at == next && next != Place::Keys {
             return Ok(());
         }
+        // An answer may have ended with its line and hold back a mark nevertheless.
+        if next != Place::Answer
+            && let Some(markdown) = &mut self.markdown
+        {
+            io::stdout().lock().write_all(markdown.finish().as_bytes())?;
+        }
         match self.at {
-            Place::Answer => io::stdout().lock().write_all(b"\n")?,
-            Place::Thought | Place::LineStart => io::stderr().lock().write_all(b"\n")?,
+            Place::LineStart => {}
+            Place::Answer => {
+                let mut stdout = io::stdout().lock();
+                stdout.write_all(b"\n")?;
+                stdout.flush()?;
+            }
+            Place::Thought | Place::Keys => io::stderr().lock().write_all(b"\n")?,
         }
         self.at = Place::LineStart;
         Ok(())
     }
 
-    fn aside(&self, style: &str, text: &str) -> io::Result<()> {
+    fn line(&mut self, style: Style, text: &str) -> io::Result<()> {
+        self.leave(Place::LineStart)?;
+        self.aside(style, &format!("{text}\n"))
+    }
+
+    fn aside(&self, style: Style, text: &str) -> io::Result<()> {
+        let (text, end) = text.strip_suffix('\n').map_or((text, ""), |text| (text, "\n"));
         let mut stderr = io::stderr().lock();
-        if self.stderr_is_terminal {
-            write!(stderr, "{style}{}{PLAIN}", harmless(text))
-        } else {
-            stderr.write_all(text.as_bytes())
-        }
+        write!(stderr, "{}{end}", self.paint.dress(style, &self.safe(text)))
+    }
+
+    /// Whole lines that are made for the terminal already.
+    fn raw(&mut self, lines: &str) -> io::Result<()> {
+        self.leave(Place::LineStart)?;
+        io::stderr().lock().write_all(lines.as_bytes())
     }
 }
 
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
 fn text_of(content: &Value) -> &str {
-    content["text"].as_str().unwrap_or_default()
+    text(&content["text"])
 }
 
 fn texts(update: &Value) -> impl Iterator<Item = &str> {
@@ -179,26 +271,32 @@ fn texts(update: &Value) -> impl Iterator<Item = &str> {
     content.filter(|content| content["type"] == "content").map(|content| text_of(&content["content"]))
 }
 
-/// The lines that differ, and how many there are in all if not all are shown.
-fn changes(old: &str, new: &str) -> String {
-    let diff = TextDiff::from_lines(old, new);
-    let changed = diff.iter_all_changes().filter(|change| change.tag() != ChangeTag::Equal);
-    let lines: Vec<String> = changed.map(|change| format!("  {}{}", change.tag(), change.value().trim_end())).collect();
-    first_lines(&lines.join("\n"))
+/// A path below the current folder without that.
+fn from_here(path: &str) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let path = Path::new(path);
+    path.strip_prefix(here).unwrap_or(path).display().to_string()
 }
 
-fn first_lines(text: &str) -> String {
+fn indented(text: &str, first: &str, then: &str) -> String {
+    let lines = text.lines().zip(std::iter::once(first).chain(std::iter::repeat(then)));
+    lines.map(|(line, indent)| format!("{indent}{line}")).collect::<Vec<_>>().join("\n")
+}
+
+fn first_lines(text: &str, most: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
-    match lines.len().checked_sub(SHOWN_LINES) {
+    match lines.len().checked_sub(most) {
         None | Some(0) => lines.join("\n"),
-        Some(more) => format!("{}\n  ... {more} more lines", lines[..SHOWN_LINES].join("\n")),
+        Some(more) => format!("{}\n… {more} more lines", lines[..most].join("\n")),
     }
 }
 
-/// Without characters that a terminal would obey, line ends and tabs aside.
-fn harmless(text: &str) -> String {
-    let obeyed = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
-    text.chars().map(|character| if obeyed(character) { '\u{fffd}' } else { character }).collect()
+fn last_lines(text: &str, most: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    match lines.len().checked_sub(most) {
+        None | Some(0) => lines.join("\n"),
+        Some(more) => format!("… {more} more lines\n{}", lines[more..].join("\n")),
+    }
 }
 
 #[cfg(test)]
@@ -206,14 +304,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_terminal_is_told_nothing_behind_the_users_back() {
-        assert_eq!(harmless("a\u{1b}[2Jb\r\n\tc"), "a\u{fffd}[2Jb\u{fffd}\n\tc");
-    }
-
-    #[test]
-    fn a_diff_shows_what_changed_and_only_so_much_of_it() {
-        assert_eq!(changes("same\nold\n", "same\nnew\n"), "  -old\n  +new");
-        let long: String = (0..20).map(|line| format!("{line}\n")).collect();
-        assert!(changes("", &long).ends_with("  +11\n  ... 8 more lines"));
+    fn long_texts_are_cut_and_say_so() {
+        assert_eq!(first_lines("1\n2\n3", 2), "1\n2\n… 1 more lines");
+        assert_eq!(last_lines("1\n2\n3", 2), "… 1 more lines\n2\n3");
+        assert_eq!(indented("a\nb", "x ", "y "), "x a\ny b");
     }
 }

@@ -13,9 +13,10 @@ use listenfd::ListenFd;
 
 use crate::cli::Serve;
 use crate::commands::Ending;
+use crate::config::Loaded;
 use crate::daemon::{Inherited, Parting};
 use crate::paths::Places;
-use crate::{config, daemon, launch, logging};
+use crate::{daemon, launch, logging};
 
 pub fn run(places: &Places, args: &Serve) -> anyhow::Result<Ending> {
     if args.detach {
@@ -36,10 +37,10 @@ fn serve(places: &Places, args: &Serve) -> anyhow::Result<()> {
     // Before any thread starts, since this clears the variables that describe the sockets.
     let inherited = ListenFd::from_env().take_unix_listener(0).context("cannot use the inherited socket")?;
     let file = args.config.as_deref().unwrap_or(&places.config);
-    let config = config::load(file, launch::environment(), &args.set)?;
-    logging::start(&config.log.filter)?;
+    let loaded = Loaded::read(file, launch::environment().collect(), flags(args))?;
+    logging::start(&loaded.config.log.filter)?;
     let inherited = inherited.map(|listener| Inherited { listener, ours: args.claim });
-    match daemon::run(places, &config, inherited, || if args.background { say_ready() } else { Ok(()) })? {
+    match daemon::run(places, loaded, inherited, || if args.background { say_ready() } else { Ok(()) })? {
         Parting::Stopped => Ok(()),
         Parting::Restart(handover) => Err(handover.become_successor(|program| command(program, places, args))),
     }
@@ -52,8 +53,14 @@ fn command(program: &Path, places: &Places, args: &Serve) -> Command {
     if let Some(file) = &args.config {
         daemon.arg("--config").arg(file);
     }
-    daemon.args(args.set.iter().flat_map(|pair| ["--set", pair]));
+    daemon.args(flags(args).iter().flat_map(|pair| ["--set", pair]));
     daemon
+}
+
+/// What the flags set, the short ones included.
+fn flags(args: &Serve) -> Vec<String> {
+    let http = args.http.iter().map(|address| format!("http.listen={address}"));
+    args.set.iter().cloned().chain(http).collect()
 }
 
 /// Says so and lets go of the pipe, whose reader waits for its end otherwise.

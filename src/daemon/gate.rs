@@ -88,7 +88,7 @@ fn check_user(user: Option<u32>, pid: Option<i32>) -> Result<u32, String> {
 
 async fn refuse(mut stream: UnixStream, reason: String) {
     tracing::warn!(reason, "refused a connection");
-    let error = RpcError::invalid_request("Connection refused").with_data(json!({ "reason": reason }));
+    let error = RpcError::invalid_request("Connection refused", json!({ "reason": reason }));
     let line = encode(Framing::Lines, &rpc::failure(&Id::null(), &error));
     // A client that does not read has chosen not to know.
     let _ = tokio::time::timeout(REFUSAL_DEADLINE, stream.write_all(&line)).await;

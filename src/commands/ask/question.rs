@@ -3,13 +3,20 @@
 use serde_json::{Value, json};
 use wire::rpc::Id;
 
-/// The kinds of options in the order in which they are shown, each with its key.
-const KEYS: [(&str, &str); 4] =
-    [("allow_once", "a"), ("allow_always", "A"), ("reject_once", "r"), ("reject_always", "R")];
+/// The kinds of options in the order in which they are shown, each with its key, its name and what is said when it is
+/// chosen.
+const KEYS: [(&str, char, &str, &str); 4] = [
+    ("allow_once", 'y', "yes", "allowed"),
+    ("allow_always", 'a', "always", "always allowed"),
+    ("reject_once", 'n', "no", "rejected"),
+    ("reject_always", 'd', "never", "always rejected"),
+];
 
 pub(super) struct Question {
     id: Id,
     options: Vec<Choice>,
+    /// As the agent sent it.
+    pub(super) params: Value,
 }
 
 struct Choice {
@@ -19,8 +26,15 @@ struct Choice {
     name: String,
 }
 
+/// What a key means.
+pub(super) enum Meaning<'a> {
+    Chosen { option: &'a str, said: &'static str },
+    Explain,
+    Nothing,
+}
+
 impl Question {
-    pub(super) fn read(id: Id, params: &Value) -> Self {
+    pub(super) fn read(id: Id, params: Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let options = params["options"].as_array().into_iter().flatten();
         let read = |option: &Value| Choice {
@@ -28,7 +42,7 @@ impl Question {
             id: text(&option["optionId"]),
             name: text(&option["name"]),
         };
-        Self { id, options: options.map(read).collect() }
+        Self { id, options: options.map(read).collect(), params }
     }
 
     pub(super) fn id(&self) -> &Id {
@@ -39,16 +53,31 @@ impl Question {
         serde_json::from_str::<Value>(self.id.raw()).is_ok_and(|mine| mine == *id)
     }
 
-    /// The keys that may be typed, such as `[a] Allow  [r] Reject`.
+    /// The keys that may be pressed, such as `[y]es  [n]o  [?]`.
     pub(super) fn keys(&self) -> String {
-        let offered = KEYS.iter().filter_map(|(kind, key)| Some(format!("[{key}] {}", self.option(kind)?.name)));
-        offered.collect::<Vec<_>>().join("  ")
+        let offered = KEYS.iter().filter(|(kind, ..)| self.option(kind).is_some());
+        let each = offered.map(|(_, key, name, _)| match name.strip_prefix(*key) {
+            Some(rest) => format!("[{key}]{rest}"),
+            None => format!("[{key}] {name}"),
+        });
+        each.chain(["[?]".to_owned()]).collect::<Vec<_>>().join("  ")
     }
 
-    /// The option that a key stands for.
-    pub(super) fn choice(&self, key: &str) -> Option<&str> {
-        let (kind, _) = KEYS.iter().find(|(_, known)| *known == key)?;
-        self.id_of(kind)
+    /// A line for each key, in the agent's words.
+    pub(super) fn explanation(&self) -> Vec<String> {
+        let offered = KEYS.iter().filter_map(|(kind, key, ..)| Some(format!("  {key}  {}", self.option(kind)?.name)));
+        offered.chain(["  Ctrl-C  cancel the whole turn".to_owned()]).collect()
+    }
+
+    pub(super) fn meaning(&self, key: char) -> Meaning<'_> {
+        if key == '?' {
+            return Meaning::Explain;
+        }
+        let known = KEYS.iter().find(|(_, known, ..)| *known == key);
+        match known.and_then(|(kind, .., said)| Some((self.id_of(kind)?, *said))) {
+            Some((option, said)) => Meaning::Chosen { option, said },
+            None => Meaning::Nothing,
+        }
     }
 
     pub(super) fn allowing(&self) -> Option<&str> {
@@ -80,18 +109,33 @@ pub(super) fn outcome(option: Option<&str>) -> Value {
 mod tests {
     use super::*;
 
+    fn question(kinds: &[(&str, &str)]) -> Question {
+        let options: Vec<Value> =
+            kinds.iter().map(|(id, kind)| json!({ "optionId": id, "kind": kind, "name": format!("{id}!") })).collect();
+        Question::read(Id::from_text("q"), json!({ "options": options }))
+    }
+
     #[test]
     fn only_what_is_offered_can_be_chosen() {
-        let params = json!({ "options": [
-            { "optionId": "no", "kind": "reject_once", "name": "Reject" },
-            { "optionId": "yes", "kind": "allow_once", "name": "Allow" },
-        ] });
-        let question = Question::read(Id::from_text("q"), &params);
-        assert_eq!(question.keys(), "[a] Allow  [r] Reject");
-        assert_eq!(question.choice("a"), Some("yes"));
-        assert_eq!(question.choice("A"), None);
-        assert_eq!(question.choice("yes"), None);
-        assert_eq!(question.rejecting(), Some("no"));
-        assert!(question.is(&json!("q")));
+        let asked = question(&[("no", "reject_once"), ("yes", "allow_once")]);
+        assert_eq!(asked.keys(), "[y]es  [n]o  [?]");
+        assert!(matches!(asked.meaning('y'), Meaning::Chosen { option: "yes", said: "allowed" }));
+        assert!(matches!(asked.meaning('a'), Meaning::Nothing));
+        assert!(matches!(asked.meaning('Y'), Meaning::Nothing));
+        assert!(matches!(asked.meaning('?'), Meaning::Explain));
+        assert_eq!((asked.allowing(), asked.rejecting()), (Some("yes"), Some("no")));
+        assert!(asked.is(&json!("q")) && !asked.is(&json!("r")));
+    }
+
+    #[test]
+    fn every_option_has_a_key_and_an_explanation() {
+        let asked = question(&[
+            ("1", "allow_once"),
+            ("2", "allow_always"),
+            ("3", "reject_once"),
+            ("4", "reject_always"),
+        ]);
+        assert_eq!(asked.keys(), "[y]es  [a]lways  [n]o  [d] never  [?]");
+        assert_eq!(asked.explanation(), ["  y  1!", "  a  2!", "  n  3!", "  d  4!", "  Ctrl-C  cancel the whole turn"]);
     }
 }

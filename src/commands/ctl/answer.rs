@@ -6,13 +6,14 @@ use domain::card::OpenQuestion;
 use serde_json::json;
 use wire::method;
 
-use super::{Visit, sessions, table, which};
+use super::{Visit, table};
 use crate::cli::Answer;
+use crate::commands::which;
 
 /// `choices` are the answer for once and the one for good.
 pub(super) async fn run(visit: &mut Visit, args: &Answer, choices: [Choice; 2]) -> anyhow::Result<()> {
-    let session = which::find(visit, &args.which.id).await?;
-    let open = sessions::in_memory(visit).await?.into_iter().find(|card| card.id.as_str() == session);
+    let session = visit.find(&args.which.id).await?;
+    let open = which::in_memory(&mut visit.client).await?.into_iter().find(|card| card.id.as_str() == session);
     let questions = open.map(|card| card.questions).unwrap_or_default();
     let asked = choose(&questions, args.question.as_deref())?;
     let [once, always] = choices;

@@ -5,8 +5,9 @@ use serde_json::json;
 use wire::ext::ConnectionsResult;
 use wire::method;
 
-use super::table::{self, Column, Table};
-use super::{Visit, age};
+use super::Visit;
+use super::table::{Column, Sheet, Table};
+use super::when::age;
 
 pub(super) async fn run(visit: &mut Visit) -> anyhow::Result<()> {
     let found: ConnectionsResult = visit.client.call(method::CONNECTIONS, json!({})).await?;
@@ -16,7 +17,7 @@ pub(super) async fn run(visit: &mut Visit) -> anyhow::Result<()> {
 
 fn render(connections: &[ConnectionCard]) -> String {
     let mut table = Table::new([
-        Column::keeping_end("ID"),
+        Column::id("ID"),
         Column::keeping_start("CLIENT"),
         Column::fixed("VERSION"),
         Column::fixed("VIA"),
@@ -37,5 +38,5 @@ fn render(connections: &[ConnectionCard]) -> String {
             connection.outbox.to_string(),
         ]);
     }
-    table.render(table::terminal_width())
+    table.render(Sheet::stdout())
 }

@@ -3,9 +3,9 @@
 use serde_json::json;
 use wire::method;
 
-use super::{Visit, which};
+use super::Visit;
 
 pub(super) async fn run(visit: &mut Visit, id: &str) -> anyhow::Result<()> {
-    let session = which::find(visit, id).await?;
+    let session = visit.find(id).await?;
     visit.steer(method::DELETE, json!({ "sessionId": session }), "deleted").await
 }

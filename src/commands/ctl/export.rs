@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use wire::method;
 
 use super::markdown::Markdown;
-use super::{Visit, which};
+use super::Visit;
 use crate::cli::Export;
 
 #[derive(Deserialize)]
@@ -23,7 +23,7 @@ struct Page {
 }
 
 pub(super) async fn run(visit: &mut Visit, args: &Export) -> anyhow::Result<()> {
-    let session = which::find(visit, &args.which.id).await?;
+    let session = visit.find(&args.which.id).await?;
     // The file is made when there is something to put into it.
     let mut page = read(visit, &session, 1).await?;
     let mut output: Box<dyn Write> = match &args.output {

@@ -1,7 +1,7 @@
-//! `ctl import`: makes a new session of what `export` wrote. The log travels as one message, within the daemon's limit.
+//! `ctl import`: makes a new session of what `export` wrote. The log travels in parts, so that neither side holds all of it.
 
-use std::fs;
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -11,45 +11,99 @@ use wire::method;
 
 use super::Visit;
 
+/// Bytes of one part, about: an event is not cut.
+const PART: usize = 1 << 20;
+
 pub(super) async fn run(visit: &mut Visit, file: &Path) -> anyhow::Result<()> {
-    let text = read(file)?;
-    let events = lines(&text).with_context(|| format!("{} is not what `acpd ctl export` writes", file.display()))?;
+    let mut parts = Parts::new(open(file)?);
+    let foreign = || format!("{} is not what `acpd ctl export` writes", file.display());
+    let mut part = parts.next().with_context(foreign)?;
+    if part.is_empty() {
+        return Err(anyhow::anyhow!("there are no events in it")).with_context(foreign);
+    }
     visit.introduce().await?;
-    let made: Value = visit.client.call(method::IMPORT, json!({ "events": events })).await?;
-    visit.show(&made, || made["sessionId"].as_str().unwrap_or_default().to_owned());
-    Ok(())
-}
-
-fn read(file: &Path) -> anyhow::Result<String> {
-    if file != Path::new("-") {
-        return fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()));
-    }
-    let mut text = String::new();
-    io::stdin().read_to_string(&mut text).context("cannot read stdin")?;
-    Ok(text)
-}
-
-fn lines(text: &str) -> anyhow::Result<Vec<&RawValue>> {
-    let mut events = Vec::new();
-    for (line, number) in text.lines().zip(1..) {
-        if !line.trim().is_empty() {
-            events.push(serde_json::from_str(line).with_context(|| format!("line {number} is no JSON"))?);
+    let mut into = Value::Null;
+    loop {
+        let following = parts.next().with_context(foreign)?;
+        let more = !following.is_empty();
+        let params = match (&into, more) {
+            // As every version understands it.
+            (Value::Null, false) => json!({ "events": part }),
+            (Value::Null, true) => json!({ "events": part, "more": true }),
+            (into, more) => json!({ "events": part, "into": into, "more": more }),
+        };
+        let mut made: Value = visit.client.call(method::IMPORT, params).await?;
+        if !more {
+            visit.show(&made, || made["sessionId"].as_str().unwrap_or_default().to_owned());
+            return Ok(());
         }
+        into = made["into"].take();
+        if into.is_null() {
+            // It took the first part for all of it.
+            let _: Value = visit.client.call(method::DELETE, json!({ "sessionId": made["sessionId"] })).await?;
+            bail!("this daemon is older than `acpd ctl` and takes short logs only; `acpd ctl restart` starts the new one");
+        }
+        part = following;
     }
-    if events.is_empty() {
-        bail!("there are no events in it");
+}
+
+fn open(file: &Path) -> anyhow::Result<Box<dyn BufRead>> {
+    if file == Path::new("-") {
+        return Ok(Box::new(BufReader::new(io::stdin())));
     }
-    Ok(events)
+    let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+    Ok(Box::new(BufReader::new(opened)))
+}
+
+/// The events of a file, a few at a time.
+struct Parts<R> {
+    lines: R,
+    number: usize,
+}
+
+impl<R: BufRead> Parts<R> {
+    fn new(lines: R) -> Self {
+        Self { lines, number: 0 }
+    }
+
+    /// None are left at the end.
+    fn next(&mut self) -> anyhow::Result<Vec<Box<RawValue>>> {
+        let (mut events, mut size) = (Vec::new(), 0);
+        let mut line = String::new();
+        while size < PART && self.lines.read_line(&mut line).context("cannot read on")? > 0 {
+            self.number += 1;
+            if !line.trim().is_empty() {
+                size += line.len();
+                let event = serde_json::from_str(line.trim());
+                events.push(event.with_context(|| format!("line {} is no JSON", self.number))?);
+            }
+            line.clear();
+        }
+        Ok(events)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn parts(text: &str) -> anyhow::Result<Vec<usize>> {
+        let mut parts = Parts::new(text.as_bytes());
+        let mut lengths = Vec::new();
+        loop {
+            match parts.next()?.len() {
+                0 => return Ok(lengths),
+                length => lengths.push(length),
+            }
+        }
+    }
+
     #[test]
-    fn a_line_that_is_no_json_is_named() {
-        assert_eq!(lines("{\"a\":1}\n\n{}\n").unwrap().len(), 2);
-        assert_eq!(lines("{}\n# Title\n").unwrap_err().to_string(), "line 2 is no JSON");
-        assert!(lines("\n").is_err());
+    fn a_file_is_read_in_parts_and_a_line_that_is_no_json_is_named() {
+        assert_eq!(parts("{\"a\":1}\n\n{}\n").unwrap(), [2]);
+        assert_eq!(parts("{}\n# Title\n").unwrap_err().to_string(), "line 2 is no JSON");
+        assert!(parts("\n").unwrap().is_empty());
+        let long = format!("\"{}\"\n", "x".repeat(PART / 4));
+        assert_eq!(parts(&long.repeat(10)).unwrap(), [4, 4, 2]);
     }
 }

@@ -219,6 +219,8 @@ mod tests {
                 message: "m".into(),
                 content: vec![Content::text("Change it")],
                 aside: false,
+                stands_for: None,
+                context: Vec::new(),
             },
             EventKind::AgentThought { message: "r".into(), text: "Hm.\nYes".to_owned() },
             EventKind::AgentThought { message: "r".into(), text: ".".to_owned() },

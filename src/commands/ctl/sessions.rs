@@ -1,61 +1,38 @@
 //! `ctl sessions`: what is in memory, what each does and what it asks; with `--all`, what is stored.
 
+use std::path::Path;
+
 use domain::card::SessionCard;
 use serde_json::{Value, json};
-use wire::ext::SessionsResult;
-use wire::method;
 
-use super::table::{self, Column, Table};
-use super::{Visit, age};
+use super::table::{Column, Sheet, Table};
+use super::when::{self, age};
+use super::{Visit, state_style};
+use crate::commands::which;
 
-pub(super) async fn live(visit: &mut Visit) -> anyhow::Result<()> {
-    let sessions = in_memory(visit).await?;
-    visit.show(&json!({ "sessions": sessions }), || render_live(&sessions));
+pub(super) async fn live(visit: &mut Visit, home: &Path) -> anyhow::Result<()> {
+    let sessions = which::in_memory(&mut visit.client).await?;
+    visit.show(&json!({ "sessions": sessions }), || render_live(&sessions, home, Sheet::stdout()));
     Ok(())
 }
 
-pub(super) async fn stored(visit: &mut Visit) -> anyhow::Result<()> {
-    let mut sessions = Vec::new();
-    let mut cursor = Value::Null;
-    loop {
-        let (found, next) = page(visit, &cursor).await?;
-        sessions.extend(found);
-        cursor = next;
-        if cursor.is_null() {
-            break;
-        }
-    }
-    visit.show(&json!({ "sessions": sessions }), || render_stored(&sessions));
-    Ok(())
-}
-
-pub(super) async fn in_memory(visit: &mut Visit) -> anyhow::Result<Vec<SessionCard>> {
-    let found: SessionsResult = visit.client.call(method::SESSIONS, json!({})).await?;
-    Ok(found.sessions)
-}
-
-/// A page of the list that editors use, and where the next one begins.
-pub(super) async fn page(visit: &mut Visit, cursor: &Value) -> anyhow::Result<(Vec<Value>, Value)> {
+pub(super) async fn stored(visit: &mut Visit, home: &Path) -> anyhow::Result<()> {
     visit.introduce().await?;
-    let params = if cursor.is_null() { json!({}) } else { json!({ "cursor": cursor }) };
-    let mut page: Value = visit.client.call(method::SESSION_LIST, params).await?;
-    let found = match page["sessions"].take() {
-        Value::Array(found) => found,
-        _ => Vec::new(),
-    };
-    Ok((found, page["nextCursor"].take()))
+    let sessions = which::stored(&mut visit.client, None).await?;
+    visit.show(&json!({ "sessions": sessions }), || render_stored(&sessions, home, Sheet::stdout()));
+    Ok(())
 }
 
-fn render_live(sessions: &[SessionCard]) -> String {
+fn render_live(sessions: &[SessionCard], home: &Path, sheet: Sheet) -> String {
     if sessions.is_empty() {
         return "no sessions in memory; `acpd ctl sessions --all` lists the stored ones".to_owned();
     }
     let mut table = Table::new([
-        Column::keeping_end("ID"),
-        Column::fixed("STATE"),
+        Column::id("ID"),
+        Column::fixed("STATE").styled(state_style),
         Column::fixed("TURN"),
         Column::keeping_start("CLIENTS"),
-        Column::keeping_start("MODEL"),
+        Column::keeping_end("MODEL"),
         Column::fixed("MODE"),
         Column::keeping_start("TITLE"),
         Column::keeping_end("CWD"),
@@ -69,11 +46,11 @@ fn render_live(sessions: &[SessionCard]) -> String {
             session.model.to_string(),
             session.mode.id().to_owned(),
             session.title.clone().unwrap_or_default(),
-            session.cwd.display().to_string(),
+            folder(&session.cwd, home, sheet),
         ]);
     }
-    let mut text = table.render(table::terminal_width());
-    if let Some(questions) = questions(sessions) {
+    let mut text = table.render(sheet);
+    if let Some(questions) = questions(sessions, sheet) {
         text.push_str("\n\n");
         text.push_str(&questions);
     }
@@ -81,13 +58,13 @@ fn render_live(sessions: &[SessionCard]) -> String {
 }
 
 /// What waits for an answer, below the table: a question is too long for a column.
-fn questions(sessions: &[SessionCard]) -> Option<String> {
+fn questions(sessions: &[SessionCard], sheet: Sheet) -> Option<String> {
     let open: Vec<_> =
         sessions.iter().flat_map(|session| session.questions.iter().map(move |asked| (session, asked))).collect();
     let (first, _) = open.first()?;
     let mut table = Table::new([
-        Column::keeping_end("SESSION"),
-        Column::fixed("QUESTION"),
+        Column::id("SESSION"),
+        Column::id("QUESTION"),
         Column::keeping_start("ASKS TO"),
         Column::keeping_start("ALWAYS COVERS"),
     ]);
@@ -95,24 +72,38 @@ fn questions(sessions: &[SessionCard]) -> Option<String> {
         let always = asked.always.clone().unwrap_or_default();
         table.row([session.id.to_string(), asked.id.to_string(), asked.title.clone(), always]);
     }
-    let how = format!("Answer with `acpd ctl allow {}` or `deny`.", first.id);
-    Some(format!("{}\n{how}", table.render(table::terminal_width())))
+    let how = format!("Answer with `acpd ctl allow {}` or `deny`.", sheet.id(first.id.as_str()));
+    Some(format!("{}\n{how}", table.render(sheet)))
 }
 
-fn render_stored(sessions: &[Value]) -> String {
+fn render_stored(sessions: &[Value], home: &Path, sheet: Sheet) -> String {
     if sessions.is_empty() {
         return "no sessions".to_owned();
     }
     let mut table = Table::new([
-        Column::keeping_end("ID"),
+        Column::id("ID"),
         Column::fixed("UPDATED"),
+        Column::fixed("MESSAGES"),
         Column::keeping_start("TITLE"),
         Column::keeping_end("CWD"),
     ]);
     let text = |session: &Value, key: &str| session[key].as_str().unwrap_or_default().to_owned();
     for session in sessions {
         let [id, updated, title, cwd] = ["sessionId", "updatedAt", "title", "cwd"].map(|key| text(session, key));
-        table.row([id, updated, title, cwd]);
+        let updated = match sheet.width {
+            Some(_) => when::read(&updated).map(age).unwrap_or(updated),
+            None => updated,
+        };
+        let messages = session["_meta"]["acpd"]["messageCount"].to_string();
+        table.row([id, updated, messages, title, folder(Path::new(&cwd), home, sheet)]);
     }
-    table.render(table::terminal_width())
+    table.render(sheet)
+}
+
+/// A path as people write it, where people read it.
+fn folder(path: &Path, home: &Path, sheet: Sheet) -> String {
+    match path.strip_prefix(home) {
+        Ok(below) if sheet.width.is_some() => Path::new("~").join(below).display().to_string(),
+        _ => path.display().to_string(),
+    }
 }

@@ -5,7 +5,8 @@ use domain::history::StoreStatus;
 use serde_json::json;
 use wire::method;
 
-use super::{Visit, age, table};
+use super::when::age;
+use super::{Visit, table};
 
 pub(super) async fn run(visit: &mut Visit) -> anyhow::Result<()> {
     let found = look(visit).await?;

@@ -1,15 +1,21 @@
-//! Plain tables that fit the terminal. Knows text and widths only.
+//! Plain tables that fit the terminal. Knows text, widths and colours only.
 
-use std::io::{self, IsTerminal};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use crate::commands::paint::{Paint, Style, terminal_width};
 
 /// No column is cut below this.
 const NARROWEST: usize = 8;
+
+/// Of an id, where the width is limited at all: its last group, by which every command knows it.
+const SHORT_ID: usize = 12;
 
 const GAP: &str = "  ";
 
 pub(super) struct Column {
     title: &'static str,
     cut: Cut,
+    style: fn(&str) -> Style,
 }
 
 enum Cut {
@@ -17,19 +23,53 @@ enum Cut {
     /// Drops what comes first, as in a long path.
     Start,
     End,
+    /// Drops what comes first and does not say so, since what is left can be used in its place.
+    Id,
 }
 
 impl Column {
     pub(super) fn fixed(title: &'static str) -> Self {
-        Self { title, cut: Cut::Never }
+        Self::new(title, Cut::Never)
     }
 
     pub(super) fn keeping_start(title: &'static str) -> Self {
-        Self { title, cut: Cut::End }
+        Self::new(title, Cut::End)
     }
 
     pub(super) fn keeping_end(title: &'static str) -> Self {
-        Self { title, cut: Cut::Start }
+        Self::new(title, Cut::Start)
+    }
+
+    pub(super) fn id(title: &'static str) -> Self {
+        Self::new(title, Cut::Id)
+    }
+
+    /// Painted by what is in it.
+    pub(super) fn styled(self, style: fn(&str) -> Style) -> Self {
+        Self { style, ..self }
+    }
+
+    fn new(title: &'static str, cut: Cut) -> Self {
+        Self { title, cut, style: |_| Style::Plain }
+    }
+}
+
+/// Where a table goes.
+#[derive(Clone, Copy)]
+pub(super) struct Sheet {
+    /// None where the output is no terminal, which then gets everything.
+    pub(super) width: Option<usize>,
+    pub(super) paint: Paint,
+}
+
+impl Sheet {
+    pub(super) fn stdout() -> Self {
+        Self { width: terminal_width(), paint: Paint::stdout() }
+    }
+
+    /// As much of an id as the tables show.
+    pub(super) fn id(self, id: &str) -> String {
+        if self.width.is_some() { end_of(id, SHORT_ID) } else { id.to_owned() }
     }
 }
 
@@ -47,19 +87,28 @@ impl<const N: usize> Table<N> {
         self.rows.push(cells.map(|cell| plain(&cell)));
     }
 
-    /// With the columns cut so that no line is longer than `width`, if that is possible.
-    pub(super) fn render(&self, width: Option<usize>) -> String {
-        let widths = self.widths(width.unwrap_or(usize::MAX));
+    /// With the columns cut so that no line is longer than the sheet is wide, if that is possible.
+    pub(super) fn render(&self, sheet: Sheet) -> String {
+        let widths = self.widths(sheet.width);
         let titles = self.columns.each_ref().map(|column| column.title.to_owned());
-        let lines = std::iter::once(&titles).chain(&self.rows).map(|cells| self.line(cells, &widths));
-        lines.collect::<Vec<_>>().join("\n")
+        let head = self.line(&titles, &widths, |_, cell| sheet.paint.dress(Style::Bold, cell));
+        let rows = self.rows.iter().map(|cells| {
+            self.line(cells, &widths, |column, cell| sheet.paint.dress((column.style)(cell.trim_end()), cell))
+        });
+        std::iter::once(head).chain(rows).collect::<Vec<_>>().join("\n")
     }
 
-    fn widths(&self, limit: usize) -> [usize; N] {
-        let mut widths = self.columns.each_ref().map(|column| column.title.len());
+    fn widths(&self, limit: Option<usize>) -> [usize; N] {
+        let mut widths = self.columns.each_ref().map(|column| column.title.width());
         for row in &self.rows {
             for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
+                *width = (*width).max(cell.width());
+            }
+        }
+        let Some(limit) = limit else { return widths };
+        for (width, column) in widths.iter_mut().zip(&self.columns) {
+            if matches!(column.cut, Cut::Id) {
+                *width = (*width).min(SHORT_ID);
             }
         }
         let gaps = GAP.len() * N.saturating_sub(1);
@@ -73,40 +122,53 @@ impl<const N: usize> Table<N> {
         widths
     }
 
-    fn line(&self, cells: &[String; N], widths: &[usize; N]) -> String {
-        let fitted = cells.iter().zip(widths).zip(&self.columns).map(|((cell, width), column)| {
+    fn line(&self, cells: &[String; N], widths: &[usize; N], paint: impl Fn(&Column, &str) -> String) -> String {
+        let last = cells.iter().rposition(|cell| !cell.is_empty()).unwrap_or(0);
+        let mut line = String::new();
+        for (at, ((cell, width), column)) in cells.iter().zip(widths).zip(&self.columns).enumerate().take(last + 1) {
             let cell = fit(cell, *width, &column.cut);
-            format!("{cell:width$}")
-        });
-        fitted.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
+            let padding = if at == last { 0 } else { width.saturating_sub(cell.width()) + GAP.len() };
+            line.push_str(&paint(column, &cell));
+            line.push_str(&" ".repeat(padding));
+        }
+        line
     }
 }
 
+/// A cell in so many columns of the terminal.
 fn fit(cell: &str, width: usize, cut: &Cut) -> String {
-    let length = cell.chars().count();
-    if length <= width {
+    if cell.width() <= width {
         return cell.to_owned();
     }
     match cut {
         Cut::Never => cell.to_owned(),
-        Cut::Start => format!("…{}", cell.chars().skip(length + 1 - width).collect::<String>()),
-        Cut::End => format!("{}…", cell.chars().take(width - 1).collect::<String>()),
+        Cut::Start => format!("…{}", end_of(cell, width.saturating_sub(1))),
+        Cut::Id => end_of(cell, width),
+        Cut::End => cut_end(cell, width),
     }
+}
+
+/// The start of a text in so many columns, with a sign where something is missing.
+pub(super) fn cut_end(text: &str, width: usize) -> String {
+    if text.width() <= width { text.to_owned() } else { format!("{}…", fill(text.chars(), width.saturating_sub(1))) }
+}
+
+fn end_of(text: &str, width: usize) -> String {
+    fill(text.chars().rev(), width).chars().rev().collect()
+}
+
+fn fill(characters: impl Iterator<Item = char>, width: usize) -> String {
+    let mut used = 0;
+    let fits = |character: &char| {
+        used += character.width().unwrap_or(0);
+        used <= width
+    };
+    characters.take_while(fits).collect()
 }
 
 /// Text from elsewhere without anything that a terminal would obey.
 pub(super) fn plain(text: &str) -> String {
     text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
-}
-
-/// None where the output is no terminal, which then gets everything.
-pub(super) fn terminal_width() -> Option<usize> {
-    let stdout = io::stdout();
-    if !stdout.is_terminal() {
-        return None;
-    }
-    let size = rustix::termios::tcgetwinsize(&stdout).ok()?;
-    Some(size.ws_col.into()).filter(|width| *width > 0)
 }
 
 #[cfg(test)]
@@ -116,29 +178,38 @@ mod tests {
     use super::*;
 
     fn table() -> Table<3> {
-        let mut table = Table::new([Column::keeping_end("ID"), Column::fixed("STATE"), Column::keeping_start("TITLE")]);
-        table.row(["0193-abcdef-42".into(), "idle".into(), "A title\nwith \u{1b}[31mtricks".into()]);
-        table.row(["7".into(), "running".into(), "short".into()]);
+        let state = Column::fixed("STATE").styled(|_| Style::Green);
+        let mut table = Table::new([Column::id("ID"), state, Column::keeping_start("TITLE")]);
+        table.row(["0193-abcdef-0123456789ab".into(), "idle".into(), "A title\nwith \u{1b}[31mtricks".into()]);
+        table.row(["7".into(), "running".into(), "日本語のとても長いタイトルです".into()]);
         table
     }
 
     #[test]
     fn everything_is_shown_where_there_is_room() {
         expect![[r#"
-            ID              STATE    TITLE
-            0193-abcdef-42  idle     A title with  [31mtricks
-            7               running  short"#]]
-        .assert_eq(&table().render(None));
+            ID                        STATE    TITLE
+            0193-abcdef-0123456789ab  idle     A title with  [31mtricks
+            7                         running  日本語のとても長いタイトルです"#]]
+        .assert_eq(&table().render(Sheet { width: None, paint: Paint::Off }));
     }
 
     #[test]
-    fn the_widest_columns_are_cut_first() {
-        let narrow = table().render(Some(34));
+    fn on_a_terminal_ids_are_short_and_the_widest_columns_are_cut_first() {
+        let narrow = table().render(Sheet { width: Some(34), paint: Paint::Off });
         expect![[r#"
             ID            STATE    TITLE
-            …3-abcdef-42  idle     A title wi…
-            7             running  short"#]]
+            0123456789ab  idle     A title wi…
+            7             running  日本語のと…"#]]
         .assert_eq(&narrow);
-        assert!(narrow.lines().all(|line| line.chars().count() <= 34));
+        assert!(narrow.lines().all(|line| line.width() <= 34));
+    }
+
+    #[test]
+    fn colours_change_nothing_else() {
+        let painted = table().render(Sheet { width: Some(34), paint: Paint::On });
+        let bare = ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[32m"].iter().fold(painted.clone(), |text, code| text.replace(code, ""));
+        assert_ne!(painted, bare);
+        assert_eq!(bare, table().render(Sheet { width: Some(34), paint: Paint::Off }));
     }
 }

@@ -8,13 +8,13 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook_tokio::Signals;
 use wire::method;
 
-use super::{Visit, which};
+use super::Visit;
 use crate::client::Message;
 use crate::commands::Ending;
 use crate::commands::screen::Screen;
 
 pub(super) async fn run(mut visit: Visit, id: &str) -> anyhow::Result<Ending> {
-    let session = which::find(&mut visit, id).await?;
+    let session = visit.find(id).await?;
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let load = visit.client.send(method::SESSION_LOAD, json!({ "sessionId": session })).await?;
     let mut view = View { screen: Screen::new(), json: visit.json, session };
@@ -29,7 +29,7 @@ pub(super) async fn run(mut visit: Visit, id: &str) -> anyhow::Result<Ending> {
                 }
             },
             _ = signals.next() => {
-                view.screen.end()?;
+                view.screen.interrupted()?;
                 return Ok(Ending::Done);
             }
         }

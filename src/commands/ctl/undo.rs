@@ -4,10 +4,10 @@ use domain::card::UndoCard;
 use serde_json::json;
 use wire::method;
 
-use super::{Visit, which};
+use super::Visit;
 
 pub(super) async fn run(visit: &mut Visit, id: &str, redo: bool) -> anyhow::Result<()> {
-    let session = which::find(visit, id).await?;
+    let session = visit.find(id).await?;
     let params = json!({ "sessionId": session, "redo": redo });
     let done: UndoCard = visit.client.call(method::UNDO, params).await?;
     visit.show(&done, || {

@@ -1,0 +1,221 @@
+//! A daemon that is reached over HTTP: what we say goes out as POST requests, what it says comes as an event stream. To the
+//! client this is a pipe of lines like any other.
+//!
+//! Runs on a thread of its own. A stream that breaks is opened again after the last event that came; when the client lets go
+//! of the pipe, the daemon is told that we leave.
+
+use std::net::IpAddr;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use reqwest::{Response, StatusCode, Url};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
+use tokio::sync::oneshot;
+use wire::frame::{Decoder, Framing, encode};
+use wire::rpc::{self, Id, RpcError};
+
+use super::events::Events;
+
+const PIPE: usize = 64 << 10;
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long one message may take to be accepted.
+const ACCEPT: Duration = Duration::from_secs(60);
+/// How long the daemon may take to hear that we leave.
+const LEAVE: Duration = Duration::from_secs(2);
+/// A stream that is open and says nothing for so long is broken: it says at least that it is alive.
+const SILENCE: Duration = Duration::from_secs(60);
+/// How often in a row to open a stream that breaks at once, and how long to wait in between.
+const TRIES: u32 = 20;
+const STEP: Duration = Duration::from_millis(250);
+
+/// The thread behind the pipe. Dropping this waits until the daemon knows that we leave.
+pub(super) struct Remote(Option<JoinHandle<()>>);
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        if let Some(thread) = self.0.take() {
+            // A panic of it has been shown, and there is nothing else left to do.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Connects, and returns when the daemon has let us in or has said why not.
+pub(super) async fn open(address: &str, token: &str) -> anyhow::Result<(DuplexStream, Remote)> {
+    let daemon = Daemon::at(address, token)?;
+    let (ours, theirs) = tokio::io::duplex(PIPE);
+    let (tell, told) = oneshot::channel();
+    let thread = thread::Builder::new().name("http".to_owned()).spawn(move || {
+        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => return drop(tell.send(Err(error.into()))),
+        };
+        runtime.block_on(daemon.serve(theirs, tell));
+    })?;
+    let remote = Remote(Some(thread));
+    told.await.context("the HTTP client ended")??;
+    Ok((ours, remote))
+}
+
+struct Daemon {
+    http: reqwest::Client,
+    say: Url,
+    hear: Url,
+}
+
+impl Daemon {
+    fn at(address: &str, token: &str) -> anyhow::Result<Self> {
+        let base = Url::parse(address).with_context(|| format!("{address} is no address"))?;
+        let local = is_local(&base);
+        match base.scheme() {
+            "https" => {}
+            "http" => ensure!(local, "{address} is another machine: the token would travel for all to see; use https"),
+            other => bail!("{address}: the address must begin with http or https, not {other}"),
+        }
+        let client = uuid::Uuid::now_v7().to_string();
+        let place = |path: &str| -> anyhow::Result<Url> {
+            let mut place = base.join(path)?;
+            place.query_pairs_mut().append_pair("client_id", &client);
+            Ok(place)
+        };
+        let mut bearer = HeaderValue::try_from(format!("Bearer {token}")).context("the token is not plain text")?;
+        bearer.set_sensitive(true);
+        // One is enough, whoever installed it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder()
+            .default_headers(HeaderMap::from_iter([(AUTHORIZATION, bearer)]))
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT);
+        // No proxy stands between us and ourselves, and no certificates are needed.
+        let http = if local && base.scheme() == "http" { http.no_proxy().tls_certs_only([]) } else { http };
+        Ok(Self { http: http.build()?, say: place("/acp/rpc")?, hear: place("/acp/sse")? })
+    }
+
+    async fn serve(&self, pipe: DuplexStream, tell: oneshot::Sender<anyhow::Result<()>>) {
+        let (reader, mut writer) = tokio::io::split(pipe);
+        let stream = match self.stream(None).await {
+            Ok(stream) => stream,
+            Err(error) => return drop(tell.send(Err(error))),
+        };
+        // Whoever waits for this is there until it has heard.
+        let _ = tell.send(Ok(()));
+        let failed = tokio::select! {
+            said = self.say_all(reader) => said.err(),
+            heard = self.hear_all(stream, &mut writer) => heard.err(),
+        };
+        if let Some(error) = failed {
+            let told = rpc::failure(&Id::null(), &RpcError::retry(format!("{error:#}")));
+            let _ = writer.write_all(&encode(Framing::Lines, &told)).await;
+        }
+        let _ = self.http.delete(self.hear.clone()).timeout(LEAVE).send().await;
+    }
+
+    /// Sends every line as it comes, one after the other.
+    async fn say_all(&self, mut reader: ReadHalf<DuplexStream>) -> anyhow::Result<()> {
+        let mut lines = Decoder::new(usize::MAX);
+        loop {
+            while let Some(line) = lines.next() {
+                let post = self.http.post(self.say.clone()).timeout(ACCEPT).body(line?);
+                let answer = post.header("content-type", "application/json").send().await.map_err(plain)?;
+                accepted(answer).await?;
+            }
+            if reader.read_buf(lines.buffer()).await? == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn hear_all(&self, mut stream: Response, writer: &mut WriteHalf<DuplexStream>) -> anyhow::Result<()> {
+        let mut last = None;
+        let mut tries = 0;
+        loop {
+            let mut events = Events::default();
+            while let Ok(Ok(Some(bytes))) = tokio::time::timeout(SILENCE, stream.chunk()).await {
+                for event in events.push(&bytes) {
+                    tries = 0;
+                    last = event.id.or(last);
+                    if writer.write_all(&encode(Framing::Lines, &event.data)).await.is_err() {
+                        return Ok(());
+                    }
+                }
+            }
+            stream = loop {
+                match self.stream(last).await {
+                    Ok(stream) => break stream,
+                    Err(error) if tries >= TRIES || error.is::<Turned>() => return Err(error),
+                    Err(_) => {}
+                }
+                tries += 1;
+                tokio::time::sleep(STEP).await;
+            };
+            tries += 1;
+        }
+    }
+
+    async fn stream(&self, after: Option<u64>) -> anyhow::Result<Response> {
+        let get = self.http.get(self.hear.clone());
+        let get = after.into_iter().fold(get, |get, after| get.header("last-event-id", after));
+        accepted(get.send().await.map_err(plain)?).await
+    }
+}
+
+/// The daemon answered, and it was no.
+#[derive(Debug)]
+struct Turned(String);
+
+impl std::fmt::Display for Turned {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Turned {}
+
+async fn accepted(answer: Response) -> anyhow::Result<Response> {
+    let status = answer.status();
+    if status.is_success() {
+        return Ok(answer);
+    }
+    let body: Value = answer.json().await.unwrap_or_else(|_| json!({}));
+    let why = body["message"].as_str().unwrap_or("it does not say why");
+    let hint = match status {
+        StatusCode::UNAUTHORIZED => "; give its file with --token-file, or the token itself as ACPD_TOKEN",
+        _ => "",
+    };
+    Err(Turned(format!("the daemon refused ({}): {why}{hint}", status.as_u16())).into())
+}
+
+/// The error without the address, in which the client's name is of no interest.
+fn plain(error: reqwest::Error) -> anyhow::Error {
+    anyhow::Error::new(error.without_url()).context("cannot reach the daemon")
+}
+
+fn is_local(address: &Url) -> bool {
+    let host = address.host_str().unwrap_or_default();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    bare == "localhost" || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_goes_to_this_machine_or_over_tls_and_nowhere_else() {
+        for (address, good) in [
+            ("http://127.0.0.1:7341", true),
+            ("http://localhost:7341/", true),
+            ("http://[::1]:7341", true),
+            ("https://acpd.example", true),
+            ("http://acpd.example", false),
+            ("http://127.0.0.1.example:1", false),
+            ("ftp://127.0.0.1", false),
+            ("127.0.0.1:7341", false),
+        ] {
+            assert_eq!(Daemon::at(address, "0123456789abcdef").is_ok(), good, "{address}");
+        }
+    }
+}

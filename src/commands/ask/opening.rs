@@ -1,0 +1,131 @@
+//! Reaching the daemon, and opening the session that was asked for: a new one in the current folder, the newest there, or
+//! one by its id.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use serde_json::{Value, json};
+use wire::method;
+
+use crate::cli::Ask;
+use crate::client::{Client, Refused};
+use crate::commands::which;
+use crate::launch;
+use crate::paths::Places;
+
+/// How long to look for a daemon that stays.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+const STEP: Duration = Duration::from_millis(10);
+
+/// Which session to talk in.
+pub(super) enum Session {
+    New,
+    /// The newest of this folder.
+    Newest,
+    /// By its id or a part of it.
+    Named(String),
+}
+
+impl Session {
+    pub(super) fn wanted(args: &Ask) -> Self {
+        match (&args.session, args.resume) {
+            (Some(id), _) => Self::Named(id.clone()),
+            (None, true) => Self::Newest,
+            (None, false) => Self::New,
+        }
+    }
+}
+
+/// An open session.
+pub(super) struct Opened {
+    pub(super) session: String,
+    pub(super) model: String,
+    pub(super) mode: String,
+    /// The title of one that is continued.
+    pub(super) continued: Option<String>,
+}
+
+/// Reaches the daemon, which is started if need be, and says who we are. One that is just leaving hangs up without an
+/// answer; another is reached in a moment.
+pub(super) async fn connect(places: &Places) -> anyhow::Result<Client> {
+    let patience = Instant::now() + PATIENCE;
+    loop {
+        let mut client = Client::over(launch::reach(places)?)?;
+        match client.call::<Value>(method::HELLO, launch::introduction(places, None)).await {
+            Ok(_) => {
+                initialize(&mut client).await?;
+                return Ok(client);
+            }
+            Err(error) if error.is::<Refused>() || Instant::now() > patience => return Err(error),
+            Err(_) => tokio::time::sleep(STEP).await,
+        }
+    }
+}
+
+async fn initialize(client: &mut Client) -> anyhow::Result<()> {
+    let me = json!({ "name": "acpd ask", "version": env!("CARGO_PKG_VERSION") });
+    let params = json!({ "protocolVersion": 1, "clientCapabilities": {}, "clientInfo": me });
+    let _: Value = client.call(method::INITIALIZE, params).await?;
+    Ok(())
+}
+
+pub(super) async fn open(client: &mut Client, wanted: &Session) -> anyhow::Result<Opened> {
+    match wanted {
+        Session::New => {
+            let opened: Value =
+                client.call(method::SESSION_NEW, json!({ "cwd": folder()?, "mcpServers": [] })).await?;
+            let session = opened["sessionId"].as_str().context("the daemon named no session")?.to_owned();
+            Ok(describe(session, &opened, None))
+        }
+        Session::Newest => {
+            let cwd = folder()?;
+            let (found, _) = which::page(client, Some(&cwd), &Value::Null).await?;
+            let Some(newest) = found.first() else {
+                let text = format!("there is no session in {} to go on with", cwd.display());
+                return Err(which::no_session(text));
+            };
+            resume(client, newest["sessionId"].as_str().unwrap_or_default(), newest["title"].as_str()).await
+        }
+        Session::Named(given) => {
+            let session = which::find(client, given).await?;
+            let live = which::in_memory(client).await?;
+            let title = live.into_iter().find(|card| card.id.as_str() == session).and_then(|card| card.title);
+            resume(client, &session, title.as_deref()).await
+        }
+    }
+}
+
+/// What was said before is not said again; the agent remembers.
+async fn resume(client: &mut Client, session: &str, title: Option<&str>) -> anyhow::Result<Opened> {
+    let opened: Value = client.call(method::SESSION_RESUME, json!({ "sessionId": session, "mcpServers": [] })).await?;
+    Ok(describe(session.to_owned(), &opened, Some(title.unwrap_or(session))))
+}
+
+fn describe(session: String, opened: &Value, continued: Option<&str>) -> Opened {
+    let options = opened["configOptions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let value = |id: &str| {
+        let option = options.iter().find(|option| option["id"] == id);
+        option.and_then(|option| option["currentValue"].as_str()).unwrap_or_default().to_owned()
+    };
+    Opened { session, model: value("model"), mode: value("mode"), continued: continued.map(str::to_owned) }
+}
+
+/// The mode and model that the command line asks for.
+pub(super) async fn configure(client: &mut Client, opened: &mut Opened, args: &Ask) -> anyhow::Result<()> {
+    for (option, value, current) in
+        [("mode", &args.mode, &mut opened.mode), ("model", &args.model, &mut opened.model)]
+    {
+        if let Some(value) = value {
+            let params = json!({ "sessionId": opened.session, "configId": option, "value": value });
+            let _: Value = client.call(method::SESSION_SET_CONFIG_OPTION, params).await?;
+            current.clone_from(value);
+        }
+    }
+    Ok(())
+}
+
+fn folder() -> anyhow::Result<PathBuf> {
+    std::env::current_dir().context("cannot find the current folder")
+}

@@ -1,0 +1,157 @@
+//! One prompt from its sending to its answer: what happens is shown, questions are asked, and Ctrl-C cancels.
+
+use std::collections::VecDeque;
+
+use anyhow::Context;
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+use signal_hook::consts::SIGINT;
+use wire::method;
+use wire::rpc::{Id, RpcError};
+
+use super::Conversation;
+use super::keys::{self, Keys};
+use super::question::{self, Meaning, Question};
+use crate::client::{Message, decode};
+use crate::commands::Ending;
+
+/// The questions of a turn, the first of which is being asked, and the keys while one is.
+#[derive(Default)]
+struct Asking {
+    open: VecDeque<Question>,
+    keys: Option<Keys>,
+}
+
+impl Conversation {
+    pub(super) async fn turn(&mut self, prompt: Vec<Value>) -> anyhow::Result<Ending> {
+        let params = json!({ "sessionId": self.session, "prompt": prompt });
+        let request = self.client.send(method::SESSION_PROMPT, params).await?;
+        let mut asking = Asking::default();
+        let mut asked_to_stop = false;
+        loop {
+            tokio::select! {
+                message = self.client.next() => {
+                    match message?.context("the daemon hung up before the turn ended")? {
+                        Message::Reply { id, result } if id == request => {
+                            drop(asking);
+                            let ended = decode(method::SESSION_PROMPT, result);
+                            self.view.ended(&self.session, &ended)?;
+                            return self.ending(&ended?);
+                        }
+                        Message::Reply { .. } => {}
+                        Message::Request { id, method, params } => self.consider(id, &method, params, &mut asking).await?,
+                        Message::Notice { method, params } => self.heed(&method, &params, &mut asking)?,
+                    }
+                }
+                signal = self.signals.next() => {
+                    self.client.notify(method::SESSION_CANCEL, json!({ "sessionId": self.session })).await?;
+                    asking = Asking::default();
+                    self.view.interrupted()?;
+                    // The first Ctrl-C asks the agent to stop; whoever insists need not wait for it.
+                    if asked_to_stop || signal != Some(SIGINT) {
+                        self.insisted = true;
+                        return Ok(Ending::Cancelled);
+                    }
+                    asked_to_stop = true;
+                    self.view.remark("cancelling; Ctrl-C again leaves at once")?;
+                }
+                key = next_key(&mut asking.keys) => self.hear(key, &mut asking).await?,
+            }
+        }
+    }
+
+    fn ending(&mut self, ended: &Value) -> anyhow::Result<Ending> {
+        match ended["stopReason"].as_str().unwrap_or_default() {
+            "end_turn" => Ok(Ending::Done),
+            "cancelled" => {
+                self.view.remark("cancelled")?;
+                Ok(Ending::Cancelled)
+            }
+            early => {
+                self.view.trouble(&format!("the turn ended early: {}", early.replace('_', " ")))?;
+                Ok(Ending::Early)
+            }
+        }
+    }
+
+    /// A request of the agent: a permission question is the only one that this client has offered to answer.
+    async fn consider(&mut self, id: Id, method: &str, params: Value, asking: &mut Asking) -> anyhow::Result<()> {
+        if method != method::SESSION_REQUEST_PERMISSION {
+            return self.client.answer(&id, Err(RpcError::method_not_found(method))).await;
+        }
+        let question = Question::read(id, params);
+        if self.allow {
+            return self.settle(&question, question.allowing()).await;
+        }
+        if keys::can_ask() {
+            asking.open.push_back(question);
+            return if asking.open.len() == 1 { self.ask(asking) } else { Ok(()) };
+        }
+        self.view.question(&question.params)?;
+        self.view.trouble("  rejected, since there is no terminal to ask at; --allow allows everything")?;
+        self.settle(&question, question.rejecting()).await
+    }
+
+    /// Asks the first open question.
+    fn ask(&mut self, asking: &mut Asking) -> anyhow::Result<()> {
+        asking.keys = None;
+        if let Some(question) = asking.open.front() {
+            self.view.question(&question.params)?;
+            asking.keys = Some(Keys::begin().context("cannot ask at the terminal")?);
+            self.view.keys(&question.keys())?;
+        }
+        Ok(())
+    }
+
+    fn heed(&mut self, method: &str, params: &Value, asking: &mut Asking) -> anyhow::Result<()> {
+        match method {
+            method::SESSION_UPDATE if params["sessionId"] == self.session.as_str() => {
+                self.view.update(params)?;
+            }
+            method::CANCEL_REQUEST => {
+                let is_first = asking.open.front().is_some_and(|question| question.is(&params["requestId"]));
+                asking.open.retain(|question| !question.is(&params["requestId"]));
+                if is_first {
+                    self.view.remark("the question was answered elsewhere or withdrawn")?;
+                    self.ask(asking)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A key while a question is open; None if the terminal is gone, which allows nothing.
+    async fn hear(&mut self, key: Option<char>, asking: &mut Asking) -> anyhow::Result<()> {
+        let Some(question) = asking.open.front() else { return Ok(()) };
+        let option = match key.map(|key| question.meaning(key)) {
+            None => question.rejecting(),
+            Some(Meaning::Chosen { option, said }) => {
+                self.view.decided(said)?;
+                Some(option)
+            }
+            Some(Meaning::Explain) => {
+                for line in question.explanation() {
+                    self.view.remark(&line)?;
+                }
+                return self.view.keys(&question.keys());
+            }
+            Some(Meaning::Nothing) => return Ok(()),
+        };
+        self.client.answer(question.id(), Ok(question::outcome(option))).await?;
+        asking.open.pop_front();
+        self.ask(asking)
+    }
+
+    async fn settle(&mut self, question: &Question, option: Option<&str>) -> anyhow::Result<()> {
+        self.client.answer(question.id(), Ok(question::outcome(option))).await
+    }
+}
+
+/// Waits for ever where nothing is asked.
+async fn next_key(keys: &mut Option<Keys>) -> Option<char> {
+    match keys {
+        Some(keys) => keys.next().await,
+        None => std::future::pending().await,
+    }
+}

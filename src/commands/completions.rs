@@ -1,0 +1,75 @@
+//! `acpd completions`: a few lines for the shell, which then asks the program itself what may come next. So completions are
+//! those of the installed version, and session ids are those of the running daemon.
+#![allow(clippy::print_stdout, reason = "the script is printed")]
+
+use std::ffi::OsStr;
+use std::io;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::CommandFactory;
+use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
+use clap_complete::{CompleteEnv, CompletionCandidate};
+use serde_json::Value;
+
+use super::ctl::Visit;
+use super::{Ending, which};
+use crate::cli::{Cli, Completions, Shell};
+use crate::paths::Places;
+
+/// Set by the shell's script when it wants to know what may come next.
+const VARIABLE: &str = "ACPD_COMPLETE";
+
+/// Nobody wants to wait for a completion. Without an answer there are just no ids.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+pub fn run(args: &Completions) -> anyhow::Result<Ending> {
+    let shell: &dyn EnvCompleter = match args.shell {
+        Shell::Bash => &Bash,
+        Shell::Zsh => &Zsh,
+        Shell::Fish => &Fish,
+    };
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let program = program.to_str().context("the path of this program is not Unicode")?;
+    shell.write_registration(VARIABLE, "acpd", "acpd", program, &mut io::stdout().lock())?;
+    Ok(Ending::Done)
+}
+
+/// Answers a shell that asks, and ends the process; otherwise does nothing.
+pub fn answer_shell() {
+    if std::env::var_os(VARIABLE).is_some() {
+        CompleteEnv::with_factory(Cli::command).var(VARIABLE).complete();
+    }
+}
+
+/// The sessions whose id begins so: those in memory, and the newest of those that are stored.
+pub(crate) fn session_ids(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(typed) = typed.to_str() else { return Vec::new() };
+    let found = ask().unwrap_or_default();
+    let fitting = found.into_iter().filter(|(id, _)| id.starts_with(typed));
+    fitting.map(|(id, title)| CompletionCandidate::new(id).help(Some(title.into()))).collect()
+}
+
+/// Ids and titles.
+fn ask() -> anyhow::Result<Vec<(String, String)>> {
+    let places = Places::find(None)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut visit = Visit::begin(&places, false)?;
+        tokio::time::timeout(PATIENCE, async {
+            visit.introduce().await?;
+            let live = which::in_memory(&mut visit.client).await?;
+            let mut found: Vec<(String, String)> =
+                live.into_iter().map(|card| (card.id.to_string(), card.title.unwrap_or_default())).collect();
+            let (stored, _) = which::page(&mut visit.client, None, &Value::Null).await?;
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            for session in stored.iter().map(|session| (text(&session["sessionId"]), text(&session["title"]))) {
+                if !found.iter().any(|(id, _)| *id == session.0) {
+                    found.push(session);
+                }
+            }
+            Ok(found)
+        })
+        .await?
+    })
+}

@@ -1,0 +1,78 @@
+//! `acpd config`: what holds and where it comes from, where the file is, and whether it is right.
+
+#![allow(clippy::print_stdout, reason = "the answer is printed")]
+
+use std::path::Path;
+
+use crate::cli::{Config as Args, ConfigAction};
+use crate::commands::Ending;
+use crate::commands::paint::{Paint, Style, harmless};
+use crate::config::{self, Layers, Shown};
+use crate::launch;
+use crate::paths::Places;
+
+pub fn run(places: &Places, args: &Args) -> anyhow::Result<Ending> {
+    match &args.action {
+        ConfigAction::Show { changed, json } => show(places, *changed, *json)?,
+        ConfigAction::Path => println!("{}", places.config.display()),
+        ConfigAction::Check { file } => check(places, file.as_deref())?,
+        ConfigAction::Defaults => print!("{}", config::DEFAULTS),
+    }
+    Ok(Ending::Done)
+}
+
+fn show(places: &Places, changed: bool, json: bool) -> anyhow::Result<()> {
+    let layers = Layers::read(&places.config, launch::environment(), &[])?;
+    layers.check()?;
+    let mut overview = layers.overview();
+    overview.retain(|shown| !changed || shown.source != "default");
+    if json {
+        println!("{}", serde_json::to_string_pretty(&overview)?);
+        return Ok(());
+    }
+    if overview.is_empty() {
+        println!("nothing is changed; `acpd config defaults` prints all keys");
+    }
+    print!("{}", render(&overview, places, Paint::stdout()));
+    Ok(())
+}
+
+/// One line a key; what differs from the defaults says where it comes from.
+fn render(overview: &[Shown], places: &Places, paint: Paint) -> String {
+    let mut text = String::new();
+    for Shown { key, value, source } in overview {
+        let line = harmless(&format!("{key} = {value}"));
+        if source == "default" {
+            text.push_str(&format!("{line}\n"));
+        } else {
+            let source = source.replace(&places.home.display().to_string(), "~");
+            text.push_str(&format!("{line}  {}\n", paint.dress(Style::Cyan, &format!("# {}", harmless(&source)))));
+        }
+    }
+    text
+}
+
+fn check(places: &Places, file: Option<&Path>) -> anyhow::Result<()> {
+    let said = match file {
+        Some(file) if !file.exists() => anyhow::bail!("there is no file {}", file.display()),
+        Some(file) if is_a_projects(file) => {
+            tools::project::check(file).map_err(anyhow::Error::msg)?;
+            format!("{} is right, as a project's", file.display())
+        }
+        Some(file) => {
+            config::load(file, [], &[])?;
+            format!("{} is right", file.display())
+        }
+        None => {
+            config::load(&places.config, launch::environment(), &[])?;
+            let missing = if places.config.exists() { "" } else { " (not there; the defaults hold)" };
+            format!("{}{missing} is right", places.config.display())
+        }
+    };
+    println!("{said}");
+    Ok(())
+}
+
+fn is_a_projects(file: &Path) -> bool {
+    std::path::absolute(file).is_ok_and(|file| file.parent().is_some_and(|folder| folder.ends_with(".acpd")))
+}

@@ -1,0 +1,129 @@
+//! `ctl logs`: what the daemon logged. Under systemd that is the journal, which `journalctl` shows; otherwise the file that
+//! a bridge has given the daemon. Works without a daemon, since that is when a log is wanted most.
+
+#![allow(clippy::print_stdout, reason = "the log is printed")]
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, ErrorKind, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use futures_util::StreamExt;
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook_tokio::Signals;
+
+use super::{Visit, status};
+use crate::cli::Logs;
+use crate::commands::Ending;
+use crate::commands::paint::{Paint, harmless};
+use crate::paths::Places;
+
+const UNIT: &str = "acpd.service";
+
+/// How often a followed file is looked at.
+const STEP: Duration = Duration::from_millis(200);
+
+pub(super) async fn run(places: &Places, args: &Logs, json: bool) -> anyhow::Result<Ending> {
+    if is_in_the_journal(places).await {
+        let error = journalctl(args, json).exec();
+        return Err(error).context("cannot run journalctl");
+    }
+    let path = places.daemon_log();
+    let mut file = match File::open(&path) {
+        Ok(file) => BufReader::new(file),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            bail!("there is no log yet; a daemon that a bridge starts writes to {}", path.display())
+        }
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+    };
+    let lines: Vec<String> = whole_lines(&mut file)?;
+    let printer = Printer { json, terminal: Paint::stdout() == Paint::On };
+    lines[lines.len().saturating_sub(args.lines)..].iter().for_each(|line| printer.print(line));
+    if args.follow {
+        follow(&path, file, &printer).await?;
+    }
+    Ok(Ending::Done)
+}
+
+/// Whether the daemon that runs belongs to systemd. Without one it is the newer of the two that counts, and the journal has
+/// none if the unit was never started.
+async fn is_in_the_journal(places: &Places) -> bool {
+    let pid = match Visit::begin(places, false) {
+        Ok(mut visit) => status::look(&mut visit).await.ok().map(|card| card.pid),
+        Err(_) => None,
+    };
+    match pid {
+        Some(pid) => fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|group| group.contains(UNIT)),
+        None => !places.daemon_log().exists() && unit_is_known(),
+    }
+}
+
+fn unit_is_known() -> bool {
+    let state = Command::new("systemctl").args(["--user", "show", "--property=LoadState", "--value", UNIT]).output();
+    state.is_ok_and(|state| state.stdout.starts_with(b"loaded"))
+}
+
+fn journalctl(args: &Logs, json: bool) -> Command {
+    let mut command = Command::new("journalctl");
+    command.args(["--user", "--unit", UNIT, "--lines", &args.lines.to_string()]);
+    if args.follow {
+        command.arg("--follow");
+    }
+    if json {
+        command.args(["--output", "json"]);
+    }
+    command
+}
+
+struct Printer {
+    json: bool,
+    terminal: bool,
+}
+
+impl Printer {
+    fn print(&self, line: &str) {
+        match (self.json, self.terminal) {
+            (true, _) => println!("{}", json!({ "line": line })),
+            (false, true) => println!("{}", harmless(line)),
+            (false, false) => println!("{line}"),
+        }
+    }
+}
+
+/// Prints what is added until Ctrl-C. A file that was replaced or cut is read from its start.
+async fn follow(path: &Path, mut file: BufReader<File>, printer: &Printer) -> anyhow::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    loop {
+        tokio::select! {
+            _ = signals.next() => return Ok(()),
+            () = tokio::time::sleep(STEP) => {}
+        }
+        whole_lines(&mut file)?.iter().for_each(|line| printer.print(line));
+        let (open, named) = (file.get_ref().metadata()?, fs::metadata(path));
+        let replaced = named.is_ok_and(|named| (named.dev(), named.ino()) != (open.dev(), open.ino()));
+        if replaced {
+            file = BufReader::new(File::open(path)?);
+        } else if open.len() < file.stream_position()? {
+            file.seek(SeekFrom::Start(0))?;
+        }
+    }
+}
+
+/// The lines up to the end of the file; a last one that is not finished is left for later.
+fn whole_lines(file: &mut BufReader<File>) -> io::Result<Vec<String>> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = Vec::new();
+        let read = file.read_until(b'\n', &mut line)?;
+        if line.pop_if(|last| *last == b'\n').is_none() {
+            file.seek_relative(-i64::try_from(read).unwrap_or(0))?;
+            return Ok(lines);
+        }
+        lines.push(String::from_utf8_lossy(&line).into_owned());
+    }
+}

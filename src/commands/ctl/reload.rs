@@ -1,0 +1,42 @@
+//! `ctl reload`: has the daemon read its configuration again, and shows what came of it.
+
+use domain::card::ReloadCard;
+use serde_json::json;
+use wire::method;
+
+use super::Visit;
+
+pub(super) async fn run(visit: &mut Visit) -> anyhow::Result<()> {
+    let card: ReloadCard = visit.client.call(method::RELOAD, json!({})).await?;
+    visit.show(&card, || render(&card));
+    Ok(())
+}
+
+fn render(card: &ReloadCard) -> String {
+    let ReloadCard { now, later, restart } = card;
+    let parts = [
+        ("counts now:", now),
+        ("counts for sessions and connections that are opened from now on:", later),
+        ("counts after `acpd ctl restart`:", restart),
+    ];
+    let parts = parts.into_iter().filter(|(_, keys)| !keys.is_empty());
+    let text: String = parts.map(|(when, keys)| format!("{when}\n  {}\n", keys.join("\n  "))).collect();
+    if text.is_empty() { "nothing has changed".to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_said_when_each_key_counts() {
+        let card = ReloadCard {
+            now: vec!["log.filter".to_owned()],
+            later: Vec::new(),
+            restart: vec!["history.cache".to_owned(), "http.listen".to_owned()],
+        };
+        let expected = "counts now:\n  log.filter\ncounts after `acpd ctl restart`:\n  history.cache\n  http.listen\n";
+        assert_eq!(render(&card), expected);
+        assert_eq!(render(&ReloadCard::default()), "nothing has changed");
+    }
+}

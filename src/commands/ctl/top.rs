@@ -1,0 +1,244 @@
+//! `ctl top`: all sessions on a screen that refreshes, with keys to steer them.
+//!
+//! One loop: look at the daemon, draw, wait for a key until it is time for the next look. A daemon that goes away is looked
+//! for again. The terminal is put back however this ends, a panic included.
+#![allow(clippy::print_stdout, reason = "with --json each look is a line")]
+
+mod picture;
+mod view;
+
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use domain::Choice;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use wire::method;
+
+use self::picture::{Picture, Shown};
+use super::{Visit, status, tail};
+use crate::cli::Top;
+use crate::commands::paint::Paint;
+use crate::commands::{Ending, which};
+use crate::paths::Places;
+
+/// How long a daemon may take to answer before the screen says that it does not.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often signals are looked at.
+const STEP: Duration = Duration::from_millis(200);
+
+pub(super) async fn run(visit: Visit, places: &Places, args: &Top) -> anyhow::Result<Ending> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    let every = Duration::from_secs(args.every.into());
+    let json = visit.json;
+    let mut top = Screen { places, visit: Some(visit), shown: Shown::default(), stop };
+    if json {
+        return top.print(every).await;
+    }
+    if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+        bail!("top needs a terminal; `acpd ctl sessions` prints a table, and `acpd ctl top --json` a line a look");
+    }
+    let mut stage = Stage::enter()?;
+    loop {
+        top.look().await;
+        let next = Instant::now() + every;
+        loop {
+            stage.draw(&mut top.shown)?;
+            match top.key(next)? {
+                Wish::Look => break,
+                Wish::Draw => {}
+                Wish::Leave => return Ok(Ending::Done),
+                Wish::Answer(choice) => top.answer(choice).await,
+                Wish::Cancel => top.cancel().await,
+                Wish::Open => {
+                    if let Some(session) = top.shown.selected().map(|card| card.id.to_string()) {
+                        drop(stage);
+                        top.follow(&session).await;
+                        stage = Stage::enter()?;
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The terminal while it is ours.
+struct Stage(DefaultTerminal);
+
+impl Stage {
+    /// Takes the whole screen. A panic puts the terminal back before it says what happened.
+    fn enter() -> anyhow::Result<Self> {
+        Ok(Self(ratatui::try_init().context("cannot take over the terminal")?))
+    }
+
+    fn draw(&mut self, shown: &mut Shown) -> anyhow::Result<()> {
+        let paint = Paint::stdout();
+        self.0.draw(|frame| view::draw(frame, shown, paint)).context("cannot draw")?;
+        Ok(())
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let _ = ratatui::try_restore();
+    }
+}
+
+/// What a key, or the clock, asks for.
+enum Wish {
+    Look,
+    Draw,
+    Leave,
+    Answer(Choice),
+    Cancel,
+    Open,
+}
+
+struct Screen<'a> {
+    places: &'a Places,
+    visit: Option<Visit>,
+    shown: Shown,
+    stop: Arc<AtomicBool>,
+}
+
+impl Screen<'_> {
+    /// Looks again; what was seen last stays on the screen if nobody answers.
+    async fn look(&mut self) {
+        match self.picture().await {
+            Ok(picture) => self.shown.replace(picture),
+            Err(error) => {
+                self.visit = None;
+                self.shown.trouble = Some(format!("{error:#}"));
+            }
+        }
+    }
+
+    async fn picture(&mut self) -> anyhow::Result<Picture> {
+        let visit = self.visit()?;
+        let look = async {
+            let status = status::look(visit).await?;
+            let sessions = which::in_memory(&mut visit.client).await?;
+            Ok(Picture::of(status, sessions))
+        };
+        tokio::time::timeout(PATIENCE, look).await.context("the daemon does not answer")?
+    }
+
+    fn visit(&mut self) -> anyhow::Result<&mut Visit> {
+        match &mut self.visit {
+            Some(visit) => Ok(visit),
+            none => Ok(none.insert(Visit::begin(self.places, false)?)),
+        }
+    }
+
+    /// Waits for a key until it is time for the next look.
+    fn key(&mut self, next: Instant) -> anyhow::Result<Wish> {
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return Ok(Wish::Leave);
+            }
+            let Some(left) = next.checked_duration_since(Instant::now()) else { return Ok(Wish::Look) };
+            if event::poll(left.min(STEP)).context("cannot read the terminal")? {
+                match event::read().context("cannot read the terminal")? {
+                    Event::Key(key) if key.kind != KeyEventKind::Release => return Ok(self.wish(key)),
+                    Event::Resize(..) => return Ok(Wish::Draw),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn wish(&mut self, key: KeyEvent) -> Wish {
+        self.shown.said = None;
+        match key.code {
+            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return Wish::Leave,
+            KeyCode::Char('q') | KeyCode::Esc => return Wish::Leave,
+            KeyCode::Char('a') => return Wish::Answer(Choice::AllowOnce),
+            KeyCode::Char('d') => return Wish::Answer(Choice::RejectOnce),
+            KeyCode::Char('c') => return Wish::Cancel,
+            KeyCode::Char('o') | KeyCode::Enter => return Wish::Open,
+            KeyCode::Char('r') => return Wish::Look,
+            KeyCode::Down | KeyCode::Char('j') => self.shown.move_by(1),
+            KeyCode::Up | KeyCode::Char('k') => self.shown.move_by(-1),
+            KeyCode::Home | KeyCode::Char('g') => self.shown.move_by(isize::MIN),
+            KeyCode::End | KeyCode::Char('G') => self.shown.move_by(isize::MAX),
+            _ => {}
+        }
+        Wish::Draw
+    }
+
+    /// Answers the question that is shown, and no other: it may have been settled meanwhile, and the next one come up.
+    async fn answer(&mut self, choice: Choice) {
+        let Some(card) = self.shown.selected() else { return };
+        let Some(question) = card.questions.first() else {
+            self.shown.said = Some("this session asks nothing".to_owned());
+            return;
+        };
+        let done = format!("{}: {}", if choice.allows() { "allowed" } else { "denied" }, question.title);
+        let params = json!({ "sessionId": card.id, "questionId": question.id, "optionId": choice.id() });
+        self.steer(method::ANSWER, params, done).await;
+    }
+
+    async fn cancel(&mut self) {
+        let Some(card) = self.shown.selected() else { return };
+        if card.turn_started.is_none() {
+            self.shown.said = Some("nothing runs in this session".to_owned());
+            return;
+        }
+        let params = json!({ "sessionId": card.id });
+        self.steer(method::CANCEL, params, "cancelled".to_owned()).await;
+    }
+
+    async fn steer(&mut self, method: &str, params: Value, done: String) {
+        let said = match self.tell(method, params).await {
+            Ok(()) => done,
+            Err(error) => format!("{error:#}").replace('\n', " "),
+        };
+        self.look().await;
+        self.shown.said = Some(said);
+    }
+
+    async fn tell(&mut self, method: &str, params: Value) -> anyhow::Result<()> {
+        let visit = self.visit()?;
+        let call = async {
+            // The session's log names who answered.
+            visit.introduce().await?;
+            visit.client.call::<Value>(method, params).await
+        };
+        tokio::time::timeout(PATIENCE, call).await.context("the daemon does not answer")??;
+        Ok(())
+    }
+
+    /// Shows a session on the ordinary screen until Ctrl-C.
+    async fn follow(&mut self, session: &str) {
+        println!("--- session {session}; Ctrl-C goes back ---");
+        let followed = match Visit::begin(self.places, false) {
+            Ok(visit) => tail::run(visit, session).await,
+            Err(error) => Err(error),
+        };
+        self.shown.said = followed.err().map(|error| format!("{error:#}"));
+        // That Ctrl-C was meant for the session that was shown.
+        self.stop.store(false, Ordering::Relaxed);
+    }
+
+    /// A line for each look, until a signal.
+    async fn print(&mut self, every: Duration) -> anyhow::Result<Ending> {
+        while !self.stop.load(Ordering::Relaxed) {
+            println!("{}", serde_json::to_string(&self.picture().await?)?);
+            let next = Instant::now() + every;
+            while !self.stop.load(Ordering::Relaxed) && Instant::now() < next {
+                tokio::time::sleep(STEP.min(every)).await;
+            }
+        }
+        Ok(Ending::Done)
+    }
+}

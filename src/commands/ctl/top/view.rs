@@ -1,0 +1,265 @@
+//! How `ctl top` looks: a line about the daemon, the sessions, what the selected one does or asks, and the keys.
+
+use domain::card::{Activity, SessionCard};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Borders, Paragraph, Row, Table, TableState, Wrap};
+
+use super::super::table::{cut_end, plain};
+use super::super::when::{age, span};
+use super::picture::{Picture, Shown};
+use crate::commands::paint::Paint;
+
+/// Rows of the part about the selected session.
+const DETAILS: u16 = 7;
+
+/// Below this height there is only room for the list.
+const LOW: u16 = 16;
+
+const KEYS: &str = " ↑↓ move  ⏎ open  a allow  d deny  c cancel  r refresh  q quit";
+
+pub(super) fn draw(frame: &mut Frame<'_>, shown: &mut Shown, paint: Paint) {
+    let look = Look { paint };
+    let details = if frame.area().height >= LOW { DETAILS } else { 0 };
+    let parts = [Constraint::Length(1), Constraint::Min(2), Constraint::Length(details), Constraint::Length(1)];
+    let [head, list, below, foot] = Layout::vertical(parts).areas(frame.area());
+    frame.render_widget(look.head(shown), head);
+    look.list(frame, shown, list);
+    if details > 0 {
+        look.details(frame, shown, below);
+    }
+    frame.render_widget(look.foot(shown), foot);
+}
+
+struct Look {
+    paint: Paint,
+}
+
+impl Look {
+    fn colour(&self, colour: Color) -> Style {
+        if self.paint == Paint::On { Style::new().fg(colour) } else { Style::new() }
+    }
+
+    fn state(&self, state: Activity) -> Style {
+        match state {
+            Activity::Running => self.colour(Color::Green),
+            Activity::Waiting => self.colour(Color::Yellow).add_modifier(Modifier::BOLD),
+            Activity::Idle => Style::new().add_modifier(Modifier::DIM),
+        }
+    }
+
+    fn head(&self, shown: &Shown) -> Paragraph<'static> {
+        let text = shown.picture.as_ref().map_or_else(|| " acpd".to_owned(), heading);
+        Paragraph::new(text).style(Style::new().add_modifier(Modifier::REVERSED))
+    }
+
+    fn list(&self, frame: &mut Frame<'_>, shown: &Shown, area: Rect) {
+        if shown.sessions().is_empty() {
+            let text = if shown.picture.is_some() { " no sessions in memory" } else { "" };
+            frame.render_widget(Paragraph::new(format!("\n{text}")), area);
+            return;
+        }
+        let titles = ["ID", "STATE", "TURN", "TOKENS", "CLIENTS", "TOOLS", "TITLE"];
+        let working = shown.sessions().iter().any(|card| !card.doing.is_empty());
+        let widths = [
+            Constraint::Length(12),
+            Constraint::Length(7),
+            Constraint::Length(4),
+            Constraint::Length(6),
+            Constraint::Max(10),
+            if working { Constraint::Fill(2) } else { Constraint::Length(5) },
+            Constraint::Fill(3),
+        ];
+        let rows = shown.sessions().iter().map(|card| self.row(card));
+        let table = Table::new(rows, widths)
+            .header(Row::new(titles).style(Style::new().add_modifier(Modifier::BOLD)))
+            .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
+            .highlight_symbol("")
+            .column_spacing(2);
+        let mut state = TableState::default().with_selected(Some(shown.row));
+        frame.render_stateful_widget(table, area, &mut state);
+    }
+
+    fn row(&self, card: &SessionCard) -> Row<'static> {
+        let id = card.id.as_str();
+        let short = id.get(id.len().saturating_sub(12)..).unwrap_or(id).to_owned();
+        Row::new([
+            Span::raw(short),
+            Span::styled(card.state.name(), self.state(card.state)),
+            Span::raw(card.turn_started.map(age).unwrap_or_default()),
+            Span::raw(short_number(card.usage.total())),
+            Span::raw(plain(&card.clients.join(", "))),
+            Span::raw(plain(&card.doing.join(", "))),
+            Span::raw(plain(card.title.as_deref().unwrap_or_default())),
+        ])
+    }
+
+    fn details(&self, frame: &mut Frame<'_>, shown: &Shown, area: Rect) {
+        let Some(card) = shown.selected() else { return };
+        let cost = card.cost.as_ref().map(|cost| format!("  {:.2} {}", cost.amount, cost.currency)).unwrap_or_default();
+        let mut lines = vec![
+            Line::from(format!(" {}", card.cwd.display())),
+            Line::from(format!(
+                " {}, {}, approval {}  {} messages  {} in, {} out{cost}",
+                card.model,
+                card.mode.id(),
+                card.approval.id(),
+                card.messages,
+                short_number(card.usage.input),
+                short_number(card.usage.output),
+            )),
+        ];
+        lines.extend(card.doing.iter().map(|title| Line::from(format!(" runs: {}", plain(title)))));
+        if let Some(question) = card.questions.first() {
+            let more = match card.questions.len() {
+                1 => String::new(),
+                many => format!(" (and {} more)", many - 1),
+            };
+            let text = format!(" asks: {}{more}", plain(&question.title));
+            lines.push(Line::styled(text, self.state(Activity::Waiting)));
+        }
+        let title = plain(card.title.as_deref().unwrap_or("(no title yet)"));
+        let title = cut_end(&title, usize::from(area.width).saturating_sub(4));
+        let block = Block::new().borders(Borders::TOP).title(format!(" {title} "));
+        frame.render_widget(Paragraph::new(lines).block(block).wrap(Wrap { trim: false }), area);
+    }
+
+    fn foot(&self, shown: &Shown) -> Paragraph<'static> {
+        if let Some(trouble) = &shown.trouble {
+            let text = format!(" {}; looking again", plain(trouble));
+            return Paragraph::new(text).style(self.colour(Color::Red).add_modifier(Modifier::BOLD));
+        }
+        match &shown.said {
+            Some(said) => Paragraph::new(format!(" {}", plain(said))).style(Style::new().add_modifier(Modifier::BOLD)),
+            None => Paragraph::new(KEYS).style(Style::new().add_modifier(Modifier::DIM)),
+        }
+    }
+}
+
+fn heading(picture: &Picture) -> String {
+    let count = |state: Activity| picture.sessions.iter().filter(|card| card.state == state).count();
+    let memory = picture.memory.map(|bytes| format!("{} MB", bytes / 1_000_000)).unwrap_or_default();
+    let up = domain::Millis::now().0.saturating_sub(picture.status.started.0) / 1000;
+    format!(
+        " acpd {}  up {}  {memory}  {} sessions, {} running, {} waiting  {} clients",
+        picture.status.version,
+        span(up),
+        picture.sessions.len(),
+        count(Activity::Running),
+        count(Activity::Waiting),
+        picture.status.connections,
+    )
+}
+
+/// A number in at most five letters.
+fn short_number(number: u64) -> String {
+    match number {
+        0..10_000 => number.to_string(),
+        10_000..1_000_000 => format!("{}k", number / 1000),
+        _ => format!("{}.{}M", number / 1_000_000, number / 100_000 % 10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::card::StatusCard;
+    use expect_test::expect;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use serde_json::json;
+
+    use super::*;
+
+    fn picture(cards: serde_json::Value) -> Picture {
+        let now = domain::Millis::now().0;
+        let status = json!({ "version": "0.1.0", "pid": 1, "started": now, "sessions": 2, "connections": 3,
+            "store": { "state": "open" }, "model": "rehearsal" });
+        let status: StatusCard = serde_json::from_value(status).unwrap();
+        Picture { status, memory: Some(23_456_000), sessions: serde_json::from_value(cards).unwrap() }
+    }
+
+    fn card(id: &str, state: &str, title: &str) -> serde_json::Value {
+        json!({ "id": format!("0197c0de-0000-7000-8000-{id}"), "title": title, "cwd": "/home/me/project", "state": state,
+            "clients": ["Zed"], "model": "rehearsal", "mode": "full", "approval": "ask", "messages": 4,
+            "created": 0, "updated": 0, "usage": { "input": 12_345, "output": 678 }, "questions": [] })
+    }
+
+    fn drawn(shown: &mut Shown, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, shown, Paint::On)).unwrap();
+        let lines = terminal.backend().to_string();
+        let bare = lines.lines().map(|line| line.trim_matches('"').trim_end());
+        bare.collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn the_usual_terminal_has_room_for_all_of_it() {
+        let mut asking = card("0123456789ab", "waiting", "Mend the parser\u{1b}[2J and test it, whatever that takes");
+        asking["questions"] = json!([{ "id": "q", "call": "c", "title": "Run `cargo test`" }]);
+        let mut running = card("ba9876543210", "running", "Say what is here");
+        running["doing"] = json!(["Read src/main.rs"]);
+        let mut shown = Shown::default();
+        shown.replace(picture(json!([asking, running])));
+        expect![[r#"
+             acpd 0.1.0  up 0s  23 MB  2 sessions, 1 running, 1 waiting  3 clients
+            ID            STATE    TURN  TOKENS  CLIENTS     TOOLS         TITLE
+            0123456789ab  waiting        13k     Zed                       Mend the parser [
+            ba9876543210  running        13k     Zed         Read src/mai  Say what is here
+
+
+
+
+
+
+
+
+
+
+
+
+             Mend the parser [2J and test it, whatever that takes ──────────────────────────
+             /home/me/project
+             rehearsal, full, approval ask  4 messages  12k in, 678 out
+             asks: Run `cargo test`
+
+
+
+             ↑↓ move  ⏎ open  a allow  d deny  c cancel  r refresh  q quit"#]]
+        .assert_eq(&drawn(&mut shown, 80, 24));
+    }
+
+    #[test]
+    fn a_small_terminal_shows_the_list_and_the_keys() {
+        let mut shown = Shown::default();
+        shown.replace(picture(json!([card("0123456789ab", "idle", "One"), card("ba9876543210", "idle", "Two")])));
+        shown.move_by(1);
+        shown.trouble = Some("the daemon does not answer".to_owned());
+        expect![[r#"
+             acpd 0.1.0  up 0s  23 MB  2 sessions, 0
+            ID            STATE    TURN  TOKEN
+            0123456789ab  idle           13k
+            ba9876543210  idle           13k
+
+             the daemon does not answer; looking aga"#]]
+        .assert_eq(&drawn(&mut shown, 40, 6));
+        // Whatever the size, nothing is drawn outside.
+        for (width, height) in [(1, 1), (3, 2), (20, 16), (200, 60)] {
+            drawn(&mut shown, width, height);
+        }
+    }
+
+    #[test]
+    fn the_selection_stays_with_its_session() {
+        let (one, two) = (card("0123456789ab", "idle", "One"), card("ba9876543210", "idle", "Two"));
+        let mut shown = Shown::default();
+        shown.replace(picture(json!([one, two])));
+        shown.move_by(isize::MAX);
+        assert_eq!(shown.row, 1);
+        shown.replace(picture(json!([two, one])));
+        assert_eq!(shown.selected().unwrap().title.as_deref(), Some("Two"));
+        shown.replace(picture(json!([])));
+        assert_eq!((shown.row, shown.selected().is_none()), (0, true));
+    }
+}

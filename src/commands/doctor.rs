@@ -1,0 +1,107 @@
+//! `acpd doctor`: looks at everything that an installation rests on, and says what to do where something is amiss.
+//!
+//! Changes nothing, starts no daemon, and says nothing secret. Checks run at the same time, each with a deadline, so that
+//! one that hangs costs a line and not the others.
+
+#![allow(clippy::print_stdout, reason = "the findings are printed")]
+
+mod daemon;
+mod editors;
+mod finding;
+mod machine;
+mod providers;
+mod servers;
+
+use std::future::Future;
+use std::time::Duration;
+
+use anyhow::bail;
+use serde_json::json;
+
+use self::finding::{Finding, State};
+use crate::cli::Doctor;
+use crate::commands::Ending;
+use crate::commands::paint::Paint;
+use crate::config::{Config, Layers, Shown};
+use crate::launch;
+use crate::paths::Places;
+
+/// More than any check takes that has a deadline of its own inside.
+const DEADLINE: Duration = Duration::from_secs(15);
+
+pub fn run(places: &Places, args: &Doctor) -> anyhow::Result<Ending> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let findings = runtime.block_on(examine(places));
+    // What still hangs, such as a disk that does not answer, is left behind.
+    runtime.shutdown_background();
+    let failed = findings.iter().filter(|finding| finding.state == State::Fail).count();
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&json!({ "ok": failed == 0, "checks": findings }))?);
+    } else {
+        let paint = Paint::stdout();
+        findings.iter().for_each(|finding| println!("{}", finding.render(paint)));
+    }
+    match failed {
+        0 => Ok(Ending::Done),
+        1 => bail!("one check failed"),
+        _ => bail!("{failed} checks failed"),
+    }
+}
+
+async fn examine(places: &Places) -> Vec<Finding> {
+    let path = std::env::var("PATH").ok();
+    let (configuration, config) = configuration(places);
+    let (config, overview) = config.map_or((None, Vec::new()), |(config, overview)| (Some(config), overview));
+    let providers = async {
+        match &config {
+            Some(config) => providers::check(places, config).await,
+            None => Vec::new(),
+        }
+    };
+    let (daemon, providers, shell, systemd, landlock, editors) = tokio::join!(
+        within("daemon", daemon::check(places)),
+        within("models", providers),
+        within("shell", async { vec![machine::login_shell(places).await] }),
+        within("systemd", async { vec![machine::systemd(places).await] }),
+        within("landlock", aside(|| vec![machine::landlock()])),
+        within("editors", aside({
+            let (places, path) = (places.clone(), path.clone());
+            move || editors::check(&places, path.as_deref())
+        })),
+    );
+    let mut findings = vec![machine::program(path.as_deref()), configuration];
+    findings.extend([daemon, providers].into_iter().flatten());
+    findings.extend(servers::check(&overview, path.as_deref()));
+    findings.extend([landlock, shell, systemd, editors].into_iter().flatten());
+    findings
+}
+
+fn configuration(places: &Places) -> (Finding, Option<(Config, Vec<Shown>)>) {
+    let path = places.config.display();
+    let read = Layers::read(&places.config, launch::environment(), &[]);
+    match read.and_then(|layers| Ok((layers.check()?, layers.overview()))) {
+        Ok(found) => {
+            let missing = if places.config.exists() { "" } else { " (not there; the defaults hold)" };
+            (Finding::ok("config", format!("{path}{missing}")), Some(found))
+        }
+        Err(error) => {
+            let advice = "mend it; no daemon starts before. All keys: acpd config defaults";
+            (Finding::fail("config", format!("{error:#}"), advice), None)
+        }
+    }
+}
+
+async fn within(check: &'static str, findings: impl Future<Output = Vec<Finding>>) -> Vec<Finding> {
+    match tokio::time::timeout(DEADLINE, findings).await {
+        Ok(findings) => findings,
+        Err(_) => {
+            let says = format!("the check did not end within {} seconds", DEADLINE.as_secs());
+            vec![Finding::fail(check, says, "something that it looks at hangs, such as a disk or a server")]
+        }
+    }
+}
+
+/// On a thread of its own, because it looks at the disk or the kernel.
+async fn aside(check: impl FnOnce() -> Vec<Finding> + Send + 'static) -> Vec<Finding> {
+    tokio::task::spawn_blocking(check).await.unwrap_or_default()
+}

@@ -1,0 +1,98 @@
+//! What this machine and this login offer: the kernel's sandbox, the login shell, systemd, and the program itself.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use tools::run::Landlock;
+
+use super::finding::Finding;
+use crate::assemble::runner;
+use crate::commands::systemctl;
+use crate::paths::{Account, Places};
+use crate::{launch, login_shell};
+
+pub(super) fn program(path: Option<&str>) -> Finding {
+    let version = env!("CARGO_PKG_VERSION");
+    let Ok(own) = launch::own_program() else {
+        return Finding::fail("program", "cannot find its own path", "run acpd by its full path");
+    };
+    let says = format!("{} {version}", own.display());
+    match which("acpd", path) {
+        Some(found) if same(&found, &own) => Finding::ok("program", says),
+        Some(found) => {
+            let says = format!("{says}; but `acpd` on your PATH is {}", found.display());
+            Finding::warn("program", says, "remove one of the two, or give editors the full path (acpd setup does)")
+        }
+        None => Finding::ok("program", format!("{says} (not on your PATH)")),
+    }
+}
+
+fn same(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    real(one) == real(other)
+}
+
+/// The first program of this name in the folders of a PATH.
+pub(super) fn which(name: &str, path: Option<&str>) -> Option<PathBuf> {
+    if name.contains('/') {
+        return is_program(Path::new(name)).then(|| name.into());
+    }
+    let folders = path.unwrap_or_default().split(':').filter(|folder| !folder.is_empty());
+    folders.map(|folder| Path::new(folder).join(name)).find(|file| is_program(file))
+}
+
+fn is_program(file: &Path) -> bool {
+    file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+pub(super) fn landlock() -> Finding {
+    let advice = "the mode `sandbox` does not work here, all others do; it needs Linux 6.2 or newer with Landlock";
+    match tools::run::landlock() {
+        Landlock::Enough(version) => Finding::ok("landlock", format!("version {version}; the mode `sandbox` works")),
+        Landlock::TooOld(version) => Finding::warn("landlock", format!("version {version} is too old"), advice),
+        Landlock::SwitchedOff => Finding::warn("landlock", "the kernel has it switched off", advice),
+        Landlock::Missing => Finding::warn("landlock", "the kernel does not have it", advice),
+    }
+}
+
+pub(super) async fn login_shell(places: &Places) -> Finding {
+    let shell = Account::own().map_or_else(|| "none".to_owned(), |account| account.shell.display().to_string());
+    let began = Instant::now();
+    match login_shell::environment(places, runner()).await {
+        Some(variables) => {
+            let (count, took) = (variables.iter().count(), began.elapsed().as_secs_f32());
+            Finding::ok("shell", format!("{shell} said {count} variables in {took:.1} s"))
+        }
+        None => {
+            let says = format!("{shell} did not say its environment (asked with -ilc)");
+            let advice = "tools then lack what your start-up files set; look for what waits for input or ends the shell";
+            Finding::warn("shell", says, advice)
+        }
+    }
+}
+
+pub(super) async fn systemd(places: &Places) -> Finding {
+    if let Some(why) = systemctl::absence().await {
+        return Finding::ok("systemd", format!("not for users here ({why}); `acpd acp` starts the daemon itself"));
+    }
+    let socket = places.of_configuration("systemd/user/acpd.socket");
+    if !socket.exists() {
+        let says = "acpd is not installed; `acpd acp` starts the daemon itself";
+        return Finding::ok("systemd", format!("{says} (`acpd install` would let systemd do it)"));
+    }
+    let active = systemctl::property("acpd.socket", "ActiveState").await;
+    let enabled = systemctl::property("acpd.socket", "UnitFileState").await;
+    let service = systemctl::property("acpd.service", "ActiveState").await;
+    let command = systemctl::property("acpd.service", "ExecStart").await;
+    let says = format!("acpd.socket is {enabled} and {active}, acpd.service is {service}");
+    let program = launch::own_program().map(|program| program.display().to_string()).unwrap_or_default();
+    if active != "active" {
+        Finding::warn("systemd", says, "systemctl --user enable --now acpd.socket")
+    } else if service == "failed" {
+        Finding::fail("systemd", says, "see why: journalctl --user -u acpd.service")
+    } else if !command.contains(&format!("path={program} ")) {
+        Finding::warn("systemd", format!("{says}, but runs another program than this"), "acpd install")
+    } else {
+        Finding::ok("systemd", says)
+    }
+}

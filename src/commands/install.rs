@@ -1,0 +1,259 @@
+//! `acpd install` and `acpd uninstall`: the user units of systemd, with the path of this program in them.
+//!
+//! Both look first and make a plan; with `--dry-run` the plan is all there is. A unit that somebody has changed is left
+//! alone, unless it is to be replaced by force, and then it is copied first. Drop-ins of others are never touched.
+
+#![allow(clippy::print_stdout, reason = "what is done is printed")]
+
+mod units;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use domain::card::{Activity, StatusCard};
+use serde_json::json;
+use wire::method;
+
+use self::units::{Found, Unit, Units};
+use crate::cli::{Install, Uninstall};
+use crate::client::Client;
+use crate::commands::{Ending, systemctl, which};
+use crate::paths::{Account, Places};
+use crate::{launch, socket};
+
+/// How long a running daemon may take to say how it is.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long it may take to put everything away. It has a deadline of its own, which is shorter.
+const STOP_PATIENCE: Duration = Duration::from_secs(20);
+
+enum Step {
+    Write { path: PathBuf, text: String, why: &'static str },
+    Copy { from: PathBuf, to: PathBuf },
+    Remove(PathBuf),
+    /// Nothing to do, and why.
+    Leave { path: PathBuf, why: &'static str },
+    StopDaemon { pid: u32 },
+    Systemctl(&'static [&'static str]),
+}
+
+pub fn run(places: &Places, args: &Install) -> anyhow::Result<Ending> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(install(places, args))
+}
+
+pub fn uninstall(places: &Places, args: &Uninstall) -> anyhow::Result<Ending> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(take_back(places, args))
+}
+
+async fn install(places: &Places, args: &Install) -> anyhow::Result<Ending> {
+    let program = launch::own_program()?;
+    let absence = systemctl::absence().await;
+    if let Some(why) = &absence {
+        println!("There is no systemd for users here ({why}).");
+        println!("Nothing needs to be installed: `acpd acp` and `acpd ask` start the daemon themselves.");
+        if !args.dry_run {
+            return Ok(Ending::Done);
+        }
+        println!("With systemd, this would be done:");
+    }
+    let units = Units::of(places, &program);
+    let serving = look_at_daemon(places).await;
+    let (mut plan, left) = plan_units(&units, args)?;
+    let blocked = match &serving {
+        Some(Serving { service: false, busy: 0, pid }) => {
+            plan.push(Step::StopDaemon { pid: *pid });
+            false
+        }
+        Some(Serving { service: false, .. }) => true,
+        Some(Serving { service: true, .. }) | None => false,
+    };
+    plan.push(Step::Systemctl(&["daemon-reload"]));
+    plan.push(Step::Systemctl(if blocked { &["enable", "acpd.socket"] } else { &["enable", "--now", "acpd.socket"] }));
+    carry_out(&plan, places, args.dry_run).await?;
+    println!();
+    if left {
+        println!("Somebody has changed a unit, and it was left as it is. --force replaces it, after a copy was made.");
+    }
+    if blocked && let Some(Serving { pid, busy, .. }) = &serving {
+        println!("The daemon that runs now (process {pid}) has {busy} busy sessions. When they are done:");
+        println!("  acpd ctl stop && systemctl --user start acpd.socket");
+    }
+    if let Some(Serving { service: true, pid, .. }) = &serving {
+        println!("The daemon that runs now (process {pid}) stays. After an update of acpd: acpd ctl restart");
+    }
+    if !args.dry_run {
+        println!("systemd starts the daemon when the first editor connects.");
+    }
+    explain_linger();
+    Ok(Ending::Done)
+}
+
+/// The steps for the units, and whether one was left although it differs.
+fn plan_units(units: &Units, args: &Install) -> anyhow::Result<(Vec<Step>, bool)> {
+    let (mut plan, mut left) = (Vec::new(), false);
+    for unit in units.all() {
+        let is_drop_in = std::ptr::eq(unit, &units.hardened);
+        let found = unit.look()?;
+        // Without the flag, a drop-in that an earlier installation wrote is kept up to date, and none is made.
+        if is_drop_in && !args.hardened && found == Found::Nothing {
+            continue;
+        }
+        left |= found == Found::Changed && !args.force;
+        plan.extend(place(unit, found, args.force));
+    }
+    Ok((plan, left))
+}
+
+fn place(unit: &Unit, found: Found, force: bool) -> Vec<Step> {
+    let Unit { path, text } = unit;
+    let write = |why| Step::Write { path: path.clone(), text: text.clone(), why };
+    match found {
+        Found::Nothing => vec![write("write")],
+        Found::Ours => vec![write("update")],
+        Found::Same => vec![Step::Leave { path: path.clone(), why: "is as it should be" }],
+        Found::Changed if force => {
+            let copy = path.with_extension(format!("{}.before-acpd", extension(path)));
+            vec![Step::Copy { from: path.clone(), to: copy }, write("replace")]
+        }
+        Found::Changed => vec![Step::Leave { path: path.clone(), why: "was changed by somebody" }],
+    }
+}
+
+fn extension(path: &Path) -> String {
+    path.extension().map_or_else(String::new, |extension| extension.to_string_lossy().into_owned())
+}
+
+async fn take_back(places: &Places, args: &Uninstall) -> anyhow::Result<Ending> {
+    let units = Units::of(places, &launch::own_program()?);
+    let mut plan = Vec::new();
+    let mut remove = Vec::new();
+    for unit in units.all() {
+        match unit.look()? {
+            Found::Nothing => {}
+            Found::Same | Found::Ours => remove.push(Step::Remove(unit.path.clone())),
+            Found::Changed => remove.push(Step::Leave { path: unit.path.clone(), why: "was changed by somebody" }),
+        }
+    }
+    if remove.is_empty() {
+        println!("No units of acpd are installed in {}.", places.of_configuration("systemd/user").display());
+        return Ok(Ending::Done);
+    }
+    let absence = systemctl::absence().await;
+    if absence.is_none() {
+        plan.push(Step::Systemctl(&["disable", "--now", "acpd.socket"]));
+        plan.push(Step::Systemctl(&["stop", "acpd.service"]));
+    }
+    plan.extend(remove);
+    if absence.is_none() {
+        plan.push(Step::Systemctl(&["daemon-reload"]));
+    }
+    carry_out(&plan, places, args.dry_run).await?;
+    println!("\nYour history and keys stay in {},", places.state.display());
+    println!("and your configuration in {}.", places.config.with_file_name("").display());
+    println!("Editors start the daemon themselves from now on.");
+    Ok(Ending::Done)
+}
+
+async fn carry_out(plan: &[Step], places: &Places, dry_run: bool) -> anyhow::Result<()> {
+    for step in plan {
+        println!("  {}", step.words(places));
+        if !dry_run {
+            step.carry_out(places).await?;
+        }
+    }
+    Ok(())
+}
+
+impl Step {
+    fn words(&self, places: &Places) -> String {
+        let short = |path: &Path| match path.strip_prefix(&places.home) {
+            Ok(below) => format!("~/{}", below.display()),
+            Err(_) => path.display().to_string(),
+        };
+        match self {
+            Self::Write { path, why, .. } => format!("{why:<8} {}", short(path)),
+            Self::Copy { from, to } => format!("copy     {} to {}", short(from), short(to)),
+            Self::Remove(path) => format!("remove   {}", short(path)),
+            Self::Leave { path, why } => format!("leave    {}, which {why}", short(path)),
+            Self::StopDaemon { pid } => format!("stop     the daemon that an editor has started (process {pid}); it is idle"),
+            Self::Systemctl(arguments) => format!("run      systemctl --user {}", arguments.join(" ")),
+        }
+    }
+
+    async fn carry_out(&self, places: &Places) -> anyhow::Result<()> {
+        match self {
+            Self::Write { path, text, .. } => {
+                let doing = || format!("cannot write {}", path.display());
+                fs::create_dir_all(path.parent().with_context(doing)?).with_context(doing)?;
+                fs::write(path, text).with_context(doing)
+            }
+            Self::Copy { from, to } => {
+                fs::copy(from, to).with_context(|| format!("cannot copy {}", from.display())).map(|_| ())
+            }
+            Self::Remove(path) => {
+                fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?;
+                // A folder of drop-ins goes when it is empty; with others in it, it stays.
+                if let Some(folder) = path.parent().filter(|folder| folder.ends_with("acpd.service.d")) {
+                    let _ = fs::remove_dir(folder);
+                }
+                Ok(())
+            }
+            Self::Leave { .. } => Ok(()),
+            Self::StopDaemon { .. } => stop_daemon(places).await,
+            Self::Systemctl(arguments) => systemctl::run(arguments).await,
+        }
+    }
+}
+
+/// The daemon that serves this home now.
+struct Serving {
+    pid: u32,
+    /// Whether systemd has started it.
+    service: bool,
+    /// Sessions that do something, or wait for an answer.
+    busy: usize,
+}
+
+/// None if no daemon runs. A socket that systemd holds is not touched for this, as that would start one.
+async fn look_at_daemon(places: &Places) -> Option<Serving> {
+    let holder = launch::running(places)?;
+    let asked = tokio::time::timeout(PATIENCE, async {
+        let mut client = Client::over(socket::connect(&places.socket)?)?;
+        let status: StatusCard = client.call(method::STATUS, json!({})).await?;
+        let live = which::in_memory(&mut client).await?;
+        anyhow::Ok((status.pid, live.iter().filter(|card| card.state != Activity::Idle).count()))
+    });
+    // One that does not answer is taken for busy: it is not ours to stop.
+    let (pid, busy) = match asked.await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(_)) | Err(_) => (holder, 1),
+    };
+    let main = systemctl::property("acpd.service", "MainPID").await;
+    Some(Serving { pid, service: main == pid.to_string(), busy })
+}
+
+async fn stop_daemon(places: &Places) -> anyhow::Result<()> {
+    let mut client = Client::over(socket::connect(&places.socket)?)?;
+    client.send(method::STOP, json!({})).await?;
+    let gone = async {
+        while let Ok(Some(_)) = client.next().await {}
+        while launch::running(places).is_some() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(STOP_PATIENCE, gone).await.context("the daemon did not stop in time")
+}
+
+fn explain_linger() {
+    let name = Account::own().map(|account| account.name);
+    if name.is_some_and(|name| Path::new("/var/lib/systemd/linger").join(name).exists()) {
+        println!("It runs also while you are logged out, because your user lingers.");
+        return;
+    }
+    println!("It ends when you log out, and what an agent does then ends with it. To let it go on:");
+    println!("  loginctl enable-linger");
+}

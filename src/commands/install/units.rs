@@ -1,0 +1,136 @@
+//! The units as files: their text for this program, and whether a file that is there is ours to replace.
+//!
+//! What we write carries a checksum in its first line. A file whose checksum fits was not changed since, by anybody.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use anyhow::Context;
+
+use crate::paths::Places;
+
+const SOCKET: &str = include_str!("../../../systemd/acpd.socket");
+const SERVICE: &str = include_str!("../../../systemd/acpd.service");
+const HARDENED: &str = include_str!("../../../systemd/hardened.conf");
+
+/// The start of the first line, before the checksum.
+const MARK: &str = "# Written by `acpd install`, checksum ";
+
+pub(super) struct Unit {
+    pub(super) path: PathBuf,
+    pub(super) text: String,
+}
+
+/// What is at a unit's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Nothing,
+    /// Exactly what we would write.
+    Same,
+    /// Written by us, for another version or another path, and not changed since.
+    Ours,
+    /// Somebody else's, or ours with changes.
+    Changed,
+}
+
+/// The units of this installation, the drop-in last.
+pub(super) struct Units {
+    pub(super) socket: Unit,
+    pub(super) service: Unit,
+    pub(super) hardened: Unit,
+}
+
+impl Units {
+    pub(super) fn of(places: &Places, program: &Path) -> Self {
+        let folder = places.of_configuration("systemd/user");
+        let mut command = quoted(program);
+        let mut socket = SOCKET.to_owned();
+        if !places.has_usual_socket() {
+            socket = socket.replace("%t/acpd/acpd.sock", &specified(&places.socket.to_string_lossy()));
+            command = format!("{command} --socket {}", quoted(&places.socket));
+        }
+        let service = SERVICE.replace("ExecStart=%h/.cargo/bin/acpd ", &format!("ExecStart={command} "));
+        let unit = |name: &str, text: &str| Unit { path: folder.join(name), text: marked(text) };
+        Self {
+            socket: unit("acpd.socket", &socket),
+            service: unit("acpd.service", &service),
+            hardened: unit("acpd.service.d/hardened.conf", HARDENED),
+        }
+    }
+
+    pub(super) fn all(&self) -> [&Unit; 3] {
+        [&self.socket, &self.service, &self.hardened]
+    }
+}
+
+impl Unit {
+    pub(super) fn look(&self) -> anyhow::Result<Found> {
+        let text = match fs::read_to_string(&self.path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+            Err(error) => return Err(error).with_context(|| format!("cannot read {}", self.path.display())),
+        };
+        Ok(if text == self.text {
+            Found::Same
+        } else if is_unchanged(&text) {
+            Found::Ours
+        } else {
+            Found::Changed
+        })
+    }
+}
+
+fn marked(text: &str) -> String {
+    format!("{MARK}{:016x}\n{text}", checksum(text))
+}
+
+fn is_unchanged(text: &str) -> bool {
+    let Some((sum, rest)) = text.strip_prefix(MARK).and_then(|text| text.split_once('\n')) else { return false };
+    u64::from_str_radix(sum, 16) == Ok(checksum(rest))
+}
+
+/// FNV-1a: against accidents, not against malice.
+fn checksum(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// A path as one word of a command line in a unit.
+fn quoted(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+@".contains(letter);
+    if path.chars().all(plain) {
+        return path.into_owned();
+    }
+    let escaped = path.replace('\\', "\\\\").replace('"', "\\\"").replace('$', "$$");
+    format!("\"{}\"", specified(&escaped))
+}
+
+/// Without specifiers, which begin with a per cent sign.
+fn specified(text: &str) -> String {
+    text.replace('%', "%%")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_we_wrote_is_told_from_what_was_changed_since() {
+        let text = marked("[Unit]\nDescription=x\n");
+        assert!(is_unchanged(&text));
+        assert!(!is_unchanged(&text.replace("=x", "=y")));
+        assert!(!is_unchanged("[Unit]\n"));
+    }
+
+    #[test]
+    fn a_strange_path_is_one_word() {
+        assert_eq!(quoted(Path::new("/home/you/.cargo/bin/acpd")), "/home/you/.cargo/bin/acpd");
+        assert_eq!(quoted(Path::new("/a b/$c/100%/\"d\"")), r#""/a b/$$c/100%%/\"d\"""#);
+    }
+
+    #[test]
+    fn the_units_have_what_is_replaced() {
+        assert!(SOCKET.contains("ListenStream=%t/acpd/acpd.sock\n"));
+        assert!(SERVICE.contains("\nExecStart=%h/.cargo/bin/acpd serve\n"));
+    }
+}

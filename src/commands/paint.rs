@@ -1,0 +1,94 @@
+//! Colours, where somebody looks: on a terminal, and not with NO_COLOR or on a terminal that has none.
+
+use std::env;
+use std::io::{self, IsTerminal};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    Plain,
+    Bold,
+    Dim,
+    Red,
+    Green,
+    Yellow,
+    Cyan,
+}
+
+impl Style {
+    pub(super) fn code(self) -> &'static str {
+        match self {
+            Style::Plain => "",
+            Style::Bold => "\u{1b}[1m",
+            Style::Dim => "\u{1b}[2m",
+            Style::Red => "\u{1b}[31m",
+            Style::Green => "\u{1b}[32m",
+            Style::Yellow => "\u{1b}[33m",
+            Style::Cyan => "\u{1b}[36m",
+        }
+    }
+}
+
+pub(super) const RESET: &str = "\u{1b}[0m";
+
+/// Whether to paint at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Paint {
+    On,
+    Off,
+}
+
+impl Paint {
+    pub(super) fn stdout() -> Self {
+        Self::when(io::stdout().is_terminal())
+    }
+
+    pub(super) fn stderr() -> Self {
+        Self::when(io::stderr().is_terminal())
+    }
+
+    fn when(is_terminal: bool) -> Self {
+        let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let dumb = env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+        if is_terminal && !refused && !dumb { Self::On } else { Self::Off }
+    }
+
+    pub(super) fn dress(self, style: Style, text: &str) -> String {
+        match (self, style) {
+            (Self::Off, _) | (_, Style::Plain) => text.to_owned(),
+            (Self::On, style) => format!("{}{text}{RESET}", style.code()),
+        }
+    }
+}
+
+/// Without characters that a terminal would obey, line ends and tabs aside.
+pub(super) fn harmless(text: &str) -> String {
+    let obeyed = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
+    text.chars().map(|character| if obeyed(character) { '\u{fffd}' } else { character }).collect()
+}
+
+/// The columns of the terminal that stdout is, if it is one.
+pub(super) fn terminal_width() -> Option<usize> {
+    let stdout = io::stdout();
+    if !stdout.is_terminal() {
+        return None;
+    }
+    let size = rustix::termios::tcgetwinsize(&stdout).ok()?;
+    Some(size.ws_col.into()).filter(|width| *width > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_is_told_nothing_behind_the_users_back() {
+        assert_eq!(harmless("a\u{1b}[2Jb\r\n\tc"), "a\u{fffd}[2Jb\u{fffd}\n\tc");
+    }
+
+    #[test]
+    fn nothing_is_painted_where_nobody_looks() {
+        assert_eq!(Paint::Off.dress(Style::Red, "x"), "x");
+        assert_eq!(Paint::On.dress(Style::Red, "x"), "\u{1b}[31mx\u{1b}[0m");
+        assert_eq!(Paint::On.dress(Style::Plain, "x"), "x");
+    }
+}

@@ -1,0 +1,137 @@
+//! What each editor wants to hear, and where it wants to read it. The texts are the files of `examples/editors`.
+
+use std::path::{Path, PathBuf};
+
+use crate::cli::Editor;
+use crate::paths::Places;
+
+/// The program's place in the texts.
+pub const PLACEHOLDER: &str = "/home/you/.cargo/bin/acpd";
+
+/// One way of setting up an editor.
+pub struct Recipe {
+    pub title: &'static str,
+    pub template: &'static str,
+    /// What a person does with the text, and how acpd is found in the editor afterwards.
+    pub then: &'static str,
+    pub file: Option<SettingsFile>,
+}
+
+/// A JSON file that `--write` can change.
+pub struct SettingsFile {
+    pub path: PathBuf,
+    /// Under which key the agents stand.
+    pub agents: &'static str,
+}
+
+impl Recipe {
+    /// The text with the program's path. JSON, Lua and Emacs Lisp write such strings in the same way.
+    pub fn text(&self, program: &Path) -> String {
+        let quoted = serde_json::Value::from(program.to_string_lossy()).to_string();
+        self.template.replace(&format!("\"{PLACEHOLDER}\""), &quoted)
+    }
+}
+
+pub fn recipes(editor: Editor, places: &Places) -> Vec<Recipe> {
+    match editor {
+        Editor::Zed => vec![zed(places)],
+        Editor::Jetbrains => vec![jetbrains(places)],
+        Editor::Neovim => vec![codecompanion(), avante()],
+        Editor::Codecompanion => vec![codecompanion()],
+        Editor::Avante => vec![avante()],
+        Editor::Emacs => vec![emacs()],
+        Editor::Vscode => vec![vscode(places)],
+    }
+}
+
+fn zed(places: &Places) -> Recipe {
+    let sandboxed = places.home.join(".var/app/dev.zed.Zed/config/zed/settings.json");
+    let usual = places.of_configuration("zed/settings.json");
+    let path = if sandboxed.exists() && !usual.exists() { sandboxed } else { usual };
+    Recipe {
+        title: "Zed",
+        template: include_str!("../../../examples/editors/zed.json"),
+        then: "In the agent panel, + and acpd start a thread.",
+        file: Some(SettingsFile { path, agents: "agent_servers" }),
+    }
+}
+
+fn jetbrains(places: &Places) -> Recipe {
+    Recipe {
+        title: "JetBrains IDEs",
+        template: include_str!("../../../examples/editors/jetbrains.json"),
+        then: "In the AI Chat, acpd is in the list of agents.",
+        file: Some(SettingsFile { path: places.home.join(".jetbrains/acp.json"), agents: "agent_servers" }),
+    }
+}
+
+fn vscode(places: &Places) -> Recipe {
+    let settings = |name: &str| places.of_configuration(name).join("User/settings.json");
+    let known = ["Code", "VSCodium", "Code - OSS"].map(settings);
+    let found = known.iter().find(|path| path.exists()).cloned();
+    Recipe {
+        title: "VS Code with the extension ACP Client (formulahendry.acp-client)",
+        template: include_str!("../../../examples/editors/vscode.json"),
+        then: "In the panel of ACP Client, acpd is in the list of agents.",
+        file: Some(SettingsFile { path: found.unwrap_or_else(|| settings("Code")), agents: "acp.agents" }),
+    }
+}
+
+fn codecompanion() -> Recipe {
+    Recipe {
+        title: "Neovim with CodeCompanion",
+        template: include_str!("../../../examples/editors/codecompanion.lua"),
+        then: "Put it where your init.lua sets up CodeCompanion. Then :CodeCompanionChat talks to acpd.",
+        file: None,
+    }
+}
+
+fn avante() -> Recipe {
+    Recipe {
+        title: "Neovim with avante.nvim",
+        template: include_str!("../../../examples/editors/avante.lua"),
+        then: "Put it where your init.lua sets up avante. Then :AvanteAsk talks to acpd.",
+        file: None,
+    }
+}
+
+fn emacs() -> Recipe {
+    Recipe {
+        title: "Emacs with agent-shell",
+        template: include_str!("../../../examples/editors/agent-shell.el"),
+        then: "Put it into your init file. Then M-x agent-shell offers acpd.",
+        file: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum;
+
+    use super::*;
+
+    #[test]
+    fn every_text_names_the_program_once_and_json_is_json() {
+        let places = Places::find(None).unwrap();
+        for recipe in Editor::value_variants().iter().flat_map(|editor| recipes(*editor, &places)) {
+            assert_eq!(recipe.template.matches(PLACEHOLDER).count(), 1, "{}", recipe.title);
+            let text = recipe.text(Path::new("/tmp/a \"b\"/acpd"));
+            assert!(text.contains(r#""/tmp/a \"b\"/acpd""#), "{text}");
+            if let Some(file) = recipe.file {
+                let settings: serde_json::Value = serde_json::from_str(&text).unwrap();
+                assert!(settings[file.agents]["acpd"]["command"].is_string(), "{}", recipe.title);
+            }
+        }
+    }
+
+    #[test]
+    fn every_example_is_a_recipe() {
+        let places = Places::find(None).unwrap();
+        let all: Vec<Recipe> = Editor::value_variants().iter().flat_map(|editor| recipes(*editor, &places)).collect();
+        for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/editors")).unwrap() {
+            let path = entry.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert!(all.iter().any(|recipe| recipe.template == text), "no editor uses {}", path.display());
+        }
+    }
+}

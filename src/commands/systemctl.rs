@@ -1,0 +1,56 @@
+//! The user's own service manager, asked through `systemctl --user`, with a deadline each time.
+
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tokio::process::Command;
+
+/// Starting a socket or stopping a daemon takes a moment; a manager that does not answer must not take for ever.
+const DEADLINE: Duration = Duration::from_secs(40);
+
+/// For questions that need no work.
+const QUICK: Duration = Duration::from_secs(5);
+
+/// Why there is nobody to ask, or None if there is.
+pub(super) async fn absence() -> Option<String> {
+    match output(&["show", "--property=Version"], QUICK).await {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => Some(words(&output)),
+        Err(error) => Some(format!("{error:#}")),
+    }
+}
+
+/// Does something, and fails with systemctl's own words.
+pub(super) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
+    let output = output(arguments, DEADLINE).await?;
+    if !output.status.success() {
+        bail!("systemctl --user {} failed: {}", arguments.join(" "), words(&output));
+    }
+    Ok(())
+}
+
+/// One property of a unit; empty if there is none.
+pub(super) async fn property(unit: &str, name: &str) -> String {
+    match output(&["show", unit, "--value", "--property", name], QUICK).await {
+        Ok(output) => String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+        Err(_) => String::new(),
+    }
+}
+
+async fn output(arguments: &[&str], deadline: Duration) -> anyhow::Result<Output> {
+    let mut command = Command::new("systemctl");
+    command.arg("--user").args(arguments).stdin(Stdio::null()).kill_on_drop(true);
+    let output = tokio::time::timeout(deadline, command.output()).await;
+    let output = output.with_context(|| format!("systemctl did not answer within {} seconds", deadline.as_secs()))?;
+    output.map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => anyhow::anyhow!("there is no systemctl"),
+        _ => anyhow::Error::new(error).context("cannot run systemctl"),
+    })
+}
+
+/// The first line that it said.
+fn words(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    said.lines().next().unwrap_or("it gave no reason").to_owned()
+}

@@ -1,0 +1,153 @@
+//! Which session is meant: an id may be given by its start or its end, if no other session has the same.
+//!
+//! Looks at what is in memory and then at what is stored, page by page. Changes nothing. The connection must be
+//! initialized for what is stored.
+
+use std::fmt;
+use std::path::Path;
+
+use domain::card::SessionCard;
+use serde_json::{Value, json};
+use wire::ext::SessionsResult;
+use wire::method;
+
+use crate::client::{Client, Refused};
+
+/// Letters of a whole id.
+const WHOLE: usize = 36;
+
+/// More matches than this are not looked for: they would only be listed.
+const SHOWN: usize = 8;
+
+/// There is no such session, or several may be meant.
+#[derive(Debug)]
+pub struct NoSession(String);
+
+impl fmt::Display for NoSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NoSession {}
+
+pub(super) fn no_session(why: impl Into<String>) -> anyhow::Error {
+    NoSession(why.into()).into()
+}
+
+pub(super) async fn in_memory(client: &mut Client) -> anyhow::Result<Vec<SessionCard>> {
+    let found: SessionsResult = client.call(method::SESSIONS, json!({})).await?;
+    Ok(found.sessions)
+}
+
+/// A page of the list that editors use, of one folder or of all, and where the next one begins.
+pub(super) async fn page(
+    client: &mut Client,
+    cwd: Option<&Path>,
+    cursor: &Value,
+) -> anyhow::Result<(Vec<Value>, Value)> {
+    let mut params = json!({});
+    if let Some(cwd) = cwd {
+        params["cwd"] = json!(cwd);
+    }
+    if !cursor.is_null() {
+        params["cursor"] = cursor.clone();
+    }
+    let mut page: Value = client.call(method::SESSION_LIST, params).await?;
+    let found = match page["sessions"].take() {
+        Value::Array(found) => found,
+        _ => Vec::new(),
+    };
+    Ok((found, page["nextCursor"].take()))
+}
+
+/// All that is stored, of one folder or of all, newest first.
+pub(super) async fn stored(client: &mut Client, cwd: Option<&Path>) -> anyhow::Result<Vec<Value>> {
+    let mut sessions = Vec::new();
+    let mut cursor = Value::Null;
+    loop {
+        let (found, next) = page(client, cwd, &cursor).await?;
+        sessions.extend(found);
+        cursor = next;
+        if cursor.is_null() {
+            return Ok(sessions);
+        }
+    }
+}
+
+/// The whole id.
+pub(super) async fn find(client: &mut Client, given: &str) -> anyhow::Result<String> {
+    let live = in_memory(client).await?;
+    let mut found: Vec<String> = live.iter().map(|card| card.id.to_string()).filter(|id| fits(id, given)).collect();
+    if found.iter().any(|id| id == given) || is_stored(client, given).await? {
+        return Ok(given.to_owned());
+    }
+    let mut cursor = Value::Null;
+    while given.len() < WHOLE && found.len() <= SHOWN {
+        let (page, next) = page(client, None, &cursor).await?;
+        let stored = page.iter().filter_map(|session| session["sessionId"].as_str()).filter(|id| fits(id, given));
+        for id in stored {
+            if !found.iter().any(|known| known == id) {
+                found.push(id.to_owned());
+            }
+        }
+        cursor = next;
+        if cursor.is_null() {
+            break;
+        }
+    }
+    choose(found, given)
+}
+
+pub(super) fn fits(id: &str, given: &str) -> bool {
+    !given.is_empty() && (id.starts_with(given) || id.ends_with(given))
+}
+
+/// Whether there is a session of exactly this id; a look at the list would be long where there are many.
+async fn is_stored(client: &mut Client, given: &str) -> anyhow::Result<bool> {
+    if given.len() != WHOLE {
+        return Ok(false);
+    }
+    let beyond_its_end = json!({ "sessionId": given, "from": u64::MAX });
+    match client.call::<Value>(method::EXPORT, beyond_its_end).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.is::<Refused>() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn choose(mut found: Vec<String>, given: &str) -> anyhow::Result<String> {
+    match found.len() {
+        0 => Err(no_session(format!(
+            "no session's id begins or ends with `{given}`; `acpd ctl sessions --all` lists them"
+        ))),
+        1 => Ok(found.remove(0)),
+        many => {
+            let more = if many > SHOWN { "\n  ..." } else { "" };
+            found.truncate(SHOWN);
+            let list = found.join("\n  ");
+            Err(no_session(format!("`{given}` may be any of these sessions; give more of the id\n  {list}{more}")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_known_by_its_start_or_end_and_nothing_is_no_id() {
+        assert!(fits("0193-ab", "0193") && fits("0193-ab", "ab") && fits("0193-ab", "0193-ab"));
+        assert!(!fits("0193-ab", "93") && !fits("0193-ab", ""));
+    }
+
+    #[test]
+    fn what_may_be_several_is_refused_with_their_names() {
+        let ids = |many: usize| (0..many).map(|number| format!("id-{number}")).collect::<Vec<_>>();
+        assert_eq!(choose(ids(1), "id").unwrap(), "id-0");
+        assert!(choose(ids(0), "id").unwrap_err().to_string().starts_with("no session's id begins or ends with `id`"));
+        let two = choose(ids(2), "id").unwrap_err().to_string();
+        assert!(two.ends_with("give more of the id\n  id-0\n  id-1"), "{two}");
+        assert!(choose(ids(9), "id").unwrap_err().to_string().ends_with("id-7\n  ..."));
+    }
+}

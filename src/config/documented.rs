@@ -1,0 +1,99 @@
+//! Holds `defaults.toml` against the code: it has every key that the code knows, no other, and the values that the code
+//! has where it has some itself.
+
+use models::ModelsConfig;
+use toml::{Table, Value};
+
+use super::{Config, DEFAULTS, load};
+
+/// A name that nothing has, and nothing resembles.
+const NOBODY: &str = "zzzz";
+
+/// The defaults with their examples made real.
+fn with_examples() -> Table {
+    let is_example = |line: &&str| line.strip_prefix('#').is_some_and(|rest| !rest.is_empty() && !rest.starts_with(' '));
+    let lines = DEFAULTS.lines().map(|line| if is_example(&line) { &line[1..] } else { line });
+    lines.collect::<Vec<_>>().join("\n").parse().unwrap()
+}
+
+fn checked(table: &Table) -> Result<Config, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.toml");
+    std::fs::write(&file, table.to_string()).unwrap();
+    load(&file, [], &[]).map_err(|error| error.to_string())
+}
+
+/// The names that the code knows in the table at this path, if it knows any by name.
+fn known(root: &Table, path: &[Step]) -> Vec<String> {
+    let mut root = Value::Table(root.clone());
+    let table = path.iter().fold(&mut root, |value, step| match step {
+        Step::Name(name) => &mut value[name.as_str()],
+        Step::Number(number) => &mut value[*number],
+    });
+    table.as_table_mut().unwrap().insert(NOBODY.to_owned(), Value::Integer(1));
+    let Err(complaint) = checked(root.as_table().unwrap()) else { return Vec::new() };
+    match complaint.split_once("unknown key") {
+        Some((_, expected)) => expected.split('`').skip(1).step_by(2).map(str::to_owned).collect(),
+        None => Vec::new(),
+    }
+}
+
+#[derive(Clone)]
+enum Step {
+    Name(String),
+    Number(usize),
+}
+
+/// Every table, with the way to it.
+fn tables(value: &Value, path: &[Step], found: &mut Vec<(Vec<Step>, Table)>) {
+    let below = |step| path.iter().cloned().chain([step]).collect::<Vec<_>>();
+    match value {
+        Value::Table(table) => {
+            found.push((path.to_vec(), table.clone()));
+            table.iter().for_each(|(name, value)| tables(value, &below(Step::Name(name.clone())), found));
+        }
+        Value::Array(members) => {
+            members.iter().enumerate().for_each(|(number, value)| tables(value, &below(Step::Number(number)), found));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn every_key_that_the_code_knows_is_in_the_defaults_with_or_without_a_value() {
+    let root = with_examples();
+    checked(&root).unwrap();
+    let mut found = Vec::new();
+    tables(&Value::Table(root.clone()), &[], &mut found);
+    let mut missing = Vec::new();
+    for (path, table) in found {
+        let place: Vec<String> = path.iter().filter_map(|step| match step {
+            Step::Name(name) => Some(name.clone()),
+            Step::Number(_) => None,
+        }).collect();
+        let unnamed = known(&root, &path).into_iter().filter(|name| !table.contains_key(name));
+        missing.extend(unnamed.map(|name| format!("{}.{name}", place.join("."))));
+    }
+    assert_eq!(missing, Vec::<String>::new(), "describe these in src/defaults.toml");
+}
+
+#[test]
+fn the_defaults_are_those_of_the_code() {
+    let config = load(std::path::Path::new("/nowhere/config.toml"), [], &[]).unwrap();
+    assert_eq!(config.models, ModelsConfig::default());
+}
+
+#[test]
+fn every_key_has_a_word_about_it() {
+    // A key stands below its comment, or below another key that shares it.
+    let mut described = false;
+    for (line, number) in DEFAULTS.lines().zip(1..) {
+        if line.starts_with("# ") {
+            described = true;
+        } else if line.trim().is_empty() {
+            described = false;
+        } else if !line.starts_with('[') && !line.starts_with('#') {
+            assert!(described || line.starts_with(' '), "src/defaults.toml:{number}: say what `{line}` is for");
+        }
+    }
+}

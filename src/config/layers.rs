@@ -1,0 +1,207 @@
+//! The places that configuration comes from, one over the other: defaults, file, environment, flags.
+//!
+//! Every layer is a text of TOML, so that they are read, checked and shown in one way. A complaint names the layer that
+//! is at fault, with the file and line, the variable or the flag.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use anyhow::{Context, ensure};
+use config::builder::DefaultState;
+use config::{ConfigBuilder, ConfigError, FileFormat};
+
+use super::{Config, DEFAULTS, place};
+
+const PREFIX: &str = "ACPD";
+const SEPARATOR: &str = "__";
+
+/// In the order in which they were read; later ones win.
+#[derive(Clone, Debug)]
+pub struct Layers(Vec<Layer>);
+
+#[derive(Clone, Debug)]
+pub(super) struct Layer {
+    pub(super) origin: Origin,
+    pub(super) text: String,
+}
+
+/// Where a value came from, for the person who must mend it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    Defaults,
+    File(PathBuf),
+    Environment,
+    Flags,
+}
+
+impl Layers {
+    /// Reads the file (a missing one is empty), the variables that are ours, and `KEY=VALUE` from flags.
+    pub fn read(
+        file: &Path,
+        environment: impl IntoIterator<Item = (String, String)>,
+        flags: &[String],
+    ) -> anyhow::Result<Self> {
+        let variables = environment.into_iter().filter_map(|(name, value)| Some((key_of(&name)?, value)));
+        Ok(Self(vec![
+            Layer { origin: Origin::Defaults, text: DEFAULTS.to_owned() },
+            Layer { origin: Origin::File(file.to_owned()), text: read_or_empty(file)? },
+            Layer { origin: Origin::Environment, text: as_toml(variables.collect()) },
+            Layer { origin: Origin::Flags, text: as_toml(split_flags(flags)?) },
+        ]))
+    }
+
+    /// Each layer is checked over the defaults by itself, so that a complaint can say which one is at fault.
+    pub fn check(&self) -> anyhow::Result<Config> {
+        let (defaults, others) = self.0.split_first().context("there are no defaults")?;
+        for layer in others {
+            layer.check_syntax()?;
+            checked(&[defaults, layer]).map_err(|fault| layer.blame(&fault))?;
+        }
+        let all: Vec<&Layer> = self.0.iter().collect();
+        // Each is fine by itself, so what is wrong comes from the last that says something about it.
+        checked(&all).map_err(|fault| all[all.len() - 1].blame(&fault))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Layer> {
+        self.0.iter()
+    }
+}
+
+fn read_or_empty(file: &Path) -> anyhow::Result<String> {
+    match fs::read_to_string(file) {
+        Ok(text) => Ok(text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        Err(error) => Err(error).with_context(|| format!("cannot read the configuration {}", file.display())),
+    }
+}
+
+/// `ACPD__SESSION__MODE` is `session.mode`; other variables are none of ours.
+fn key_of(variable: &str) -> Option<String> {
+    let name = variable.strip_prefix(PREFIX)?.strip_prefix(SEPARATOR)?;
+    Some(name.to_lowercase().replace(SEPARATOR, "."))
+}
+
+pub(super) fn variable_of(key: &str) -> String {
+    format!("{PREFIX}{SEPARATOR}{}", key.replace('.', SEPARATOR).to_uppercase())
+}
+
+fn split_flags(flags: &[String]) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut pairs = BTreeMap::new();
+    for flag in flags {
+        let (key, value) = flag.split_once('=').with_context(|| format!("--set {flag}: not of the form KEY=VALUE"))?;
+        ensure!(!key.trim().is_empty(), "--set {flag}: not of the form KEY=VALUE");
+        pairs.insert(key.trim().to_owned(), value.trim().to_owned());
+    }
+    Ok(pairs)
+}
+
+/// A value is TOML where it can be, as in `["a", "b"]`, and otherwise a plain text.
+fn as_toml(pairs: BTreeMap<String, String>) -> String {
+    let mut text = String::new();
+    for (key, value) in pairs {
+        let is_toml = format!("v = {value}").parse::<toml::Table>().is_ok_and(|table| table.len() == 1);
+        let value = if is_toml { value } else { toml::Value::String(value).to_string() };
+        let names = key.split('.').map(|name| toml::Value::String(name.to_owned()).to_string());
+        let _ = writeln!(text, "{} = {value}", names.collect::<Vec<_>>().join("."));
+    }
+    text
+}
+
+/// What is wrong, and with which key if that is known.
+struct Fault {
+    key: Option<String>,
+    why: String,
+}
+
+fn checked(layers: &[&Layer]) -> Result<Config, Fault> {
+    let mut builder = ConfigBuilder::<DefaultState>::default();
+    for layer in layers {
+        builder = builder.add_source(config::File::from_str(&layer.text, FileFormat::Toml));
+    }
+    let config: Config = builder.build().and_then(config::Config::try_deserialize).map_err(|error| fault(&error))?;
+    match config.wrong() {
+        Some((key, why)) => Err(Fault { key: Some(key.to_owned()), why }),
+        None => Ok(config),
+    }
+}
+
+fn fault(error: &ConfigError) -> Fault {
+    match error {
+        ConfigError::Type { unexpected, expected, key, .. } => {
+            Fault { key: key.clone().map(with_dots), why: format!("expected {expected}, found {unexpected}") }
+        }
+        ConfigError::At { error, key, .. } => {
+            let inner = fault(error);
+            let key = [key.clone(), inner.key].into_iter().flatten().collect::<Vec<_>>().join(".");
+            Fault { key: Some(with_dots(key)), why: inner.why }
+        }
+        // Serde names an unknown field in its text only; the key so far is that of the section around it.
+        ConfigError::Message(text) => match text.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`')) {
+            Some((field, expected)) => Fault { key: Some(field.to_owned()), why: unknown(field, expected) },
+            None => Fault { key: None, why: text.clone() },
+        },
+        ConfigError::FileParse { cause, .. } => Fault { key: None, why: cause.to_string() },
+        other => Fault { key: None, why: other.to_string() },
+    }
+}
+
+/// The crate writes `list[0]name` where we write `list[0].name`.
+fn with_dots(key: String) -> String {
+    let mut dotted = String::with_capacity(key.len() + 1);
+    for letter in key.chars() {
+        if dotted.ends_with(']') && !matches!(letter, '.' | '[') {
+            dotted.push('.');
+        }
+        dotted.push(letter);
+    }
+    dotted
+}
+
+/// The nearest name if one is near, and otherwise all of them. `expected` is what serde says after the field's name.
+fn unknown(field: &str, expected: &str) -> String {
+    let names: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+    match similar::get_close_matches(field, &names, 1, 0.6).first() {
+        Some(near) => format!("unknown key; did you mean `{near}`?"),
+        None => format!("unknown key{expected}"),
+    }
+}
+
+impl Layer {
+    /// Before all else, because the parser's own words for a place are several lines.
+    fn check_syntax(&self) -> anyhow::Result<()> {
+        let Err(error) = toml::de::DeTable::parse(&self.text) else { return Ok(()) };
+        let place = match (&self.origin, error.span()) {
+            (Origin::File(path), Some(span)) => {
+                format!("{}:{}", path.display(), place::line_at(&self.text, span.start))
+            }
+            (origin, _) => origin.place(None, ""),
+        };
+        Err(anyhow::anyhow!("{place}: {}", error.message()))
+    }
+
+    fn blame(&self, fault: &Fault) -> anyhow::Error {
+        let mut place = self.origin.place(fault.key.as_deref(), &self.text);
+        if let Some(key) = &fault.key {
+            let _ = write!(place, ": {key}");
+        }
+        anyhow::anyhow!("{place}: {}", fault.why.trim_end())
+    }
+}
+
+impl Origin {
+    fn place(&self, key: Option<&str>, text: &str) -> String {
+        match (self, key) {
+            (Self::File(path), Some(key)) => match place::line_of(text, key) {
+                Some(line) => format!("{}:{line}", path.display()),
+                None => path.display().to_string(),
+            },
+            (Self::File(path), None) => path.display().to_string(),
+            (Self::Environment, Some(key)) => variable_of(key),
+            (Self::Environment, None) => "the environment".to_owned(),
+            (Self::Flags, _) => "--set".to_owned(),
+            (Self::Defaults, _) => "the defaults".to_owned(),
+        }
+    }
+}

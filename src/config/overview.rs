@@ -1,0 +1,143 @@
+//! Every key that holds, with its value and the layer that it comes from. What may be secret is hidden.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde_json::Value;
+use toml::de::{DeTable, DeValue};
+
+use super::layers::{Layers, Origin, variable_of};
+use super::place;
+
+/// What stands for a value that is not shown.
+const HIDDEN: &str = "(hidden)";
+
+/// Tables whose members are anybody's secrets, and keys that are secrets by their name.
+const SECRET_TABLES: [&str; 2] = ["headers", "env"];
+const SECRET_NAMES: [&str; 4] = ["token", "password", "secret", "authorization"];
+
+type Values = BTreeMap<String, (Value, String)>;
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Shown {
+    pub key: String,
+    pub value: Value,
+    /// `default`, a file with its line, a variable, or `--set`.
+    pub source: String,
+}
+
+impl Layers {
+    /// All keys, in the order of their names. The layers must have been checked.
+    pub fn overview(&self) -> Vec<Shown> {
+        let shown = self.values().into_iter().map(|(key, (value, source))| {
+            let (above, name) = key.rsplit_once('.').unwrap_or(("", &key));
+            Shown { value: visible(above, name, value), key, source }
+        });
+        shown.collect()
+    }
+
+    /// The keys that have another value there, or are in one of both only.
+    pub(super) fn differences(&self, other: &Self) -> Vec<String> {
+        let (mine, theirs) = (self.values(), other.values());
+        let keys: BTreeSet<&String> = mine.keys().chain(theirs.keys()).collect();
+        let value = |values: &Values, key: &String| values.get(key).map(|(value, _)| value.clone());
+        keys.into_iter().filter(|key| value(&mine, key) != value(&theirs, key)).cloned().collect()
+    }
+
+    /// Every key with its value, secrets included, and its source.
+    fn values(&self) -> Values {
+        let mut found = Values::new();
+        for layer in self.iter() {
+            let Ok(root) = DeTable::parse(&layer.text) else { continue };
+            let mut leaves = Vec::new();
+            gather(root.get_ref(), "", &mut leaves);
+            for (key, value) in leaves {
+                let source = match &layer.origin {
+                    Origin::Defaults => "default".to_owned(),
+                    Origin::File(path) => match place::line_of(&layer.text, &key) {
+                        Some(line) => format!("{}:{line}", path.display()),
+                        None => path.display().to_string(),
+                    },
+                    Origin::Environment => variable_of(&key),
+                    Origin::Flags => "--set".to_owned(),
+                };
+                found.insert(key, (value, source));
+            }
+        }
+        found
+    }
+}
+
+fn gather(table: &DeTable<'_>, above: &str, leaves: &mut Vec<(String, Value)>) {
+    for (name, value) in table {
+        let name = name.get_ref();
+        let key = if above.is_empty() { name.to_string() } else { format!("{above}.{name}") };
+        match value.get_ref() {
+            DeValue::Table(inner) => gather(inner, &key, leaves),
+            other => leaves.push((key, as_json(other))),
+        }
+    }
+}
+
+/// Lists of tables come as a whole, so that their members are looked at here too.
+fn visible(above: &str, name: &str, value: Value) -> Value {
+    let table = above.rsplit('.').next().unwrap_or_default();
+    match value {
+        Value::Object(members) => {
+            let above = format!("{above}.{name}");
+            members.into_iter().map(|(name, value)| (name.clone(), visible(&above, &name, value))).collect()
+        }
+        Value::Array(members) => members.into_iter().map(|member| visible(above, name, member)).collect(),
+        value if value == "" => value,
+        _ if SECRET_TABLES.contains(&table) || SECRET_NAMES.contains(&name) => HIDDEN.into(),
+        // The arguments of a command that prints a key may be secret; which command it is, is not.
+        Value::String(command) if table == "key" && name == "command" => {
+            let program = command.split_whitespace().next().unwrap_or_default();
+            if program.len() < command.len() { format!("{program} {HIDDEN}").into() } else { command.into() }
+        }
+        other => other,
+    }
+}
+
+fn as_json(value: &DeValue<'_>) -> Value {
+    match value {
+        DeValue::String(text) => text.as_ref().into(),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).map_or(Value::Null, Value::from),
+        DeValue::Float(number) => number.as_str().parse::<f64>().map_or(Value::Null, Value::from),
+        DeValue::Boolean(truth) => (*truth).into(),
+        DeValue::Datetime(time) => time.to_string().into(),
+        DeValue::Array(members) => members.iter().map(|member| as_json(member.get_ref())).collect(),
+        DeValue::Table(members) => {
+            members.iter().map(|(name, value)| (name.get_ref().to_string(), as_json(value.get_ref()))).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn every_value_is_shown_with_its_source_and_no_secret() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config.toml");
+        let text = "[session]\nmode = \"safe\"\napproval = \"never\"\n\
+                    [models.providers.p]\nkind = \"openai\"\nheaders = { X = \"hush\" }\n\
+                    key = { command = \"pass show hush\", env = \"P_KEY\" }\n\
+                    [[permissions.project]]\nfolder = \"/a\"\ndeny = [\"bash\"]\n";
+        fs::write(&file, text).unwrap();
+        let environment = [("ACPD__SESSION__APPROVAL".to_owned(), "accept-edits".to_owned())];
+        let flags = ["permissions.deny=[\"bash(rm)\"]".to_owned(), "log.filter=warn,acpd=debug".to_owned()];
+        let layers = Layers::read(&file, environment, &flags).unwrap();
+        layers.check().unwrap();
+        let changed = layers.overview().into_iter().filter(|shown| shown.source != "default");
+        let lines = changed.map(|shown| format!("{} = {}  {}\n", shown.key, shown.value, shown.source));
+        let text = lines.collect::<String>().replace(&folder.path().display().to_string(), "DIR");
+        expect![[r#""#]].assert_eq(&text);
+        assert!(!text.contains("hush"));
+    }
+}

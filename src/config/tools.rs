@@ -1,0 +1,157 @@
+//! `[tools]`, `[sandbox]` and `[web]`: what the user decides about tools.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use tools::{Private, WebSettings};
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tools {
+    pub bash_timeout_seconds: u64,
+    pub bash_timeout_max_seconds: u64,
+    pub process_limit: usize,
+    pub output_limit: usize,
+    pub hidden_variables: Vec<String>,
+    pub kept_variables: Vec<String>,
+    pub agent_requests: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sandbox {
+    pub reads: Vec<PathBuf>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Web {
+    pub allow_private: Vec<Private>,
+    pub certificates: Vec<PathBuf>,
+    pub read_limit: usize,
+    pub output_limit: usize,
+    pub timeout_seconds: u64,
+}
+
+impl Tools {
+    pub fn apply(&self, settings: &mut tools::Settings) {
+        let longest = Duration::from_secs(self.bash_timeout_max_seconds);
+        settings.bash_timeout = Duration::from_secs(self.bash_timeout_seconds).min(longest);
+        settings.bash_timeout_max = longest;
+        settings.process_limit = self.process_limit;
+        settings.output_limit = self.output_limit;
+        settings.hidden_variables.extend(self.hidden_variables.clone());
+        settings.kept_variables.extend(self.kept_variables.clone());
+    }
+
+    pub(super) fn least(&self) -> [(&'static str, u64, u64); 5] {
+        [
+            ("tools.bash_timeout_seconds", self.bash_timeout_seconds, 1),
+            ("tools.bash_timeout_max_seconds", self.bash_timeout_max_seconds, 1),
+            ("tools.process_limit", self.process_limit as u64, 16),
+            ("tools.output_limit", self.output_limit as u64, 1024),
+            ("tools.agent_requests", u64::from(self.agent_requests), 1),
+        ]
+    }
+}
+
+impl Sandbox {
+    pub fn apply(&self, settings: &mut tools::Settings) {
+        let everything = self.reads.iter().any(|path| path == Path::new("/"));
+        settings.sandbox_reads = (!everything).then(|| self.reads.clone());
+    }
+
+    /// A path that means nothing without a folder to start from.
+    pub(super) fn wrong(&self) -> Option<(&'static str, String)> {
+        let path = self.reads.iter().find(|path| !path.is_absolute())?;
+        Some(("sandbox.reads", format!("`{}` must be an absolute path", path.display())))
+    }
+}
+
+impl Web {
+    pub fn apply(&self, settings: &mut tools::Settings) {
+        settings.web = WebSettings {
+            allow_private: self.allow_private.clone(),
+            certificates: self.certificates.clone(),
+            read_limit: self.read_limit,
+            output_limit: self.output_limit,
+            timeout: Duration::from_secs(self.timeout_seconds),
+        };
+    }
+
+    pub(super) fn least(&self) -> [(&'static str, u64, u64); 3] {
+        [
+            ("web.read_limit", self.read_limit as u64, 1024),
+            ("web.output_limit", self.output_limit as u64, 1024),
+            ("web.timeout_seconds", self.timeout_seconds, 1),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+
+    fn settings(text: &str) -> Result<tools::Settings, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config.toml");
+        std::fs::write(&file, text).unwrap();
+        let config = config::load(&file, [], &[]).map_err(|error| error.to_string())?;
+        let mut settings = tools::Settings::new("/bin/false");
+        config.tools.apply(&mut settings);
+        config.sandbox.apply(&mut settings);
+        config.web.apply(&mut settings);
+        Ok(settings)
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_tools_themselves() {
+        assert_eq!(format!("{:?}", settings("").unwrap()), format!("{:?}", tools::Settings::new("/bin/false")));
+    }
+
+    #[test]
+    fn every_key_reaches_the_tools() {
+        let given = settings(
+            "[tools]\nbash_timeout_seconds = 9\nbash_timeout_max_seconds = 5\nprocess_limit = 99\noutput_limit = 2000\n\
+             hidden_variables = [\"A\"]\nkept_variables = [\"B\"]\n\
+             [sandbox]\nreads = [\"/usr\"]\n\
+             [web]\nallow_private = [\"10.0.0.0/8\", \"wiki.internal\"]\ncertificates = [\"/ca.pem\"]\nread_limit = 3000\n\
+             output_limit = 4000\ntimeout_seconds = 7\n",
+        );
+        let mut expected = tools::Settings::new("/bin/false");
+        expected.bash_timeout = Duration::from_secs(5);
+        expected.bash_timeout_max = Duration::from_secs(5);
+        expected.process_limit = 99;
+        expected.output_limit = 2000;
+        expected.hidden_variables = vec!["A".to_owned()];
+        expected.kept_variables = vec!["B".to_owned()];
+        expected.sandbox_reads = Some(vec!["/usr".into()]);
+        let private = ["10.0.0.0/8", "wiki.internal"].map(|text| Private::try_from(text.to_owned()).unwrap());
+        expected.web = WebSettings {
+            allow_private: private.to_vec(),
+            certificates: vec!["/ca.pem".into()],
+            read_limit: 3000,
+            output_limit: 4000,
+            timeout: Duration::from_secs(7),
+        };
+        assert_eq!(format!("{:?}", given.unwrap()), format!("{expected:?}"));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let cases = [
+            ("[tools]\nprocess_limit = 1\n", ":2: tools.process_limit: must be at least 16, is 1"),
+            ("[sandbox]\nreads = [\"usr\"]\n", ":2: sandbox.reads: `usr` must be an absolute path"),
+            (
+                "[web]\nallow_private = [\"10.0.0.0/99\"]\n",
+                ":2: web.allow_private[0]: `10.0.0.0/99` is neither a host nor an address nor a network",
+            ),
+        ];
+        for (text, complaint) in cases {
+            let said = settings(text).unwrap_err();
+            assert!(said.ends_with(complaint), "{said}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! When a daemon that nobody needs leaves, so that it costs nothing until somebody does.
+
+use std::time::Duration;
+
+use acpd_actors::House;
+use tokio::time::Instant;
+
+use crate::config::ExitWhenIdle;
+
+/// Where nothing else is configured and a service manager starts the daemon again.
+const USUAL: Duration = Duration::from_secs(3600);
+
+/// Looking costs a wake-up, so it is not done more often than this, but for short times.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// How long nobody may be there; None if the daemon stays.
+pub(super) fn patience(wish: ExitWhenIdle, activated: bool) -> Option<Duration> {
+    match wish {
+        ExitWhenIdle::Off => None,
+        ExitWhenIdle::Auto => activated.then_some(USUAL),
+        ExitWhenIdle::After(time) => Some(time),
+    }
+}
+
+/// Resolves when no client was connected and no session in memory for that long. A client that connects at this very moment
+/// is told goodbye like any other, and reaches the next daemon.
+pub(super) async fn over(house: &House, patience: Option<Duration>) {
+    let Some(patience) = patience else { return std::future::pending().await };
+    let pause = (patience / 4).clamp(Duration::from_millis(50), LOOK);
+    let mut empty_since: Option<Instant> = None;
+    loop {
+        tokio::time::sleep(pause).await;
+        let is_empty = |found: &acpd_actors::Overview| found.sessions.is_empty() && found.connections.is_empty();
+        empty_since = match house.describe().await {
+            Some(found) if is_empty(&found) => empty_since.or_else(|| Some(Instant::now())),
+            Some(_) | None => None,
+        };
+        if empty_since.is_some_and(|since| since.elapsed() >= patience) {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_that_is_started_again_leaves_by_itself() {
+        assert_eq!(patience(ExitWhenIdle::Auto, true), Some(USUAL));
+        assert_eq!(patience(ExitWhenIdle::Auto, false), None);
+        assert_eq!(patience(ExitWhenIdle::Off, true), None);
+        let minute = Duration::from_secs(60);
+        assert_eq!(patience(ExitWhenIdle::After(minute), false), Some(minute));
+    }
+}

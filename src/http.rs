@@ -1,0 +1,159 @@
+//! The HTTP transports, for clients that cannot open a Unix socket. Off unless the configuration says where to listen.
+//!
+//! Started by the daemon, inside its actix system, and ended with its drain. Every client is fed into a `Connection` through
+//! an in-process pipe; what is said is the connection's business, and nothing here knows more of a message than which
+//! stream it belongs to.
+
+mod body;
+mod client;
+mod clients;
+mod guard;
+mod health;
+mod lane;
+mod pipe;
+mod post;
+mod refusal;
+mod routing;
+mod rpc;
+mod settings;
+mod sse;
+mod streamable;
+mod tls;
+mod token;
+mod websocket;
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use acpd_actors::House;
+use actix_web::dev::ServerHandle;
+use actix_web::middleware::from_fn;
+use actix_web::{App, HttpRequest, HttpServer, web};
+use anyhow::Context;
+use rustix::net::sockopt;
+
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::paths::Places;
+
+use self::clients::Clients;
+use self::guard::{Guard, guard};
+use self::refusal::Refusal;
+use self::token::Token;
+
+pub use settings::Settings;
+
+/// Connections at a time, streams among them.
+const CONNECTIONS: usize = 512;
+/// How long the head of a request may take.
+const HEAD: Duration = Duration::from_secs(5);
+/// How long a connection without a request stays open.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// How long a client may leave bytes unread or unacknowledged before the kernel ends its connection.
+const UNREAD: Duration = Duration::from_secs(60);
+/// How long connections may take to end when the daemon leaves, in seconds.
+const FAREWELL: u64 = 1;
+
+/// What holds for every request.
+struct Limits {
+    frame: usize,
+}
+
+/// The server, as long as the daemon has one.
+pub struct Http {
+    clients: Arc<Clients>,
+    server: ServerHandle,
+}
+
+impl Http {
+    /// Listens where the configuration says; None if it says nowhere. Must be called inside an actix system.
+    pub fn open(
+        places: &Places,
+        config: &Config,
+        house: &House,
+        metrics: Arc<Metrics>,
+    ) -> anyhow::Result<Option<Self>> {
+        let settings = &config.http;
+        let Some(listen) = settings.listen else { return Ok(None) };
+        settings.check().map_err(|(key, why)| anyhow::anyhow!("{key}: {why}"))?;
+        let file = settings.token_file.clone().unwrap_or_else(|| places.http_token());
+        let token = Token::load(&file)?;
+        let listener = bind(listen).with_context(|| format!("cannot listen for HTTP on {listen}"))?;
+        let address = listener.local_addr()?;
+        let clients = Clients::new(house.clone(), config.limits.outbox, settings.detach_after());
+        let guarding = web::Data::new(Guard::new(token, address, settings));
+        let shared = web::Data::from(clients.clone());
+        let limits = web::Data::new(Limits { frame: config.limits.frame });
+        let metrics = web::Data::from(metrics);
+        let server = HttpServer::new(move || {
+            App::new()
+                .app_data(guarding.clone())
+                .app_data(shared.clone())
+                .app_data(limits.clone())
+                .app_data(metrics.clone())
+                .wrap(from_fn(guard))
+                .configure(routes)
+        })
+        .workers(1)
+        .disable_signals()
+        .max_connections(CONNECTIONS)
+        .client_request_timeout(HEAD)
+        .keep_alive(KEEP_ALIVE)
+        .h1_allow_half_closed(false)
+        .tcp_nodelay(true)
+        .shutdown_timeout(FAREWELL);
+        let server = match (&settings.tls_cert, &settings.tls_key) {
+            (Some(cert), Some(key)) => server.listen_rustls_0_23(listener, tls::config(cert, key)?)?,
+            (Some(_) | None, _) => server.listen_auto_h2c(listener)?,
+        };
+        let server = server.run();
+        let handle = server.handle();
+        actix_web::rt::spawn(server);
+        tracing::info!(%address, token = %file.display(), "listening for HTTP");
+        Ok(Some(Self { clients, server: handle }))
+    }
+
+    /// Lets nobody else in, ends the streams once they have handed out what waits, and then the connections.
+    pub async fn close(self) {
+        self.clients.end_all();
+        self.server.stop(true).await;
+    }
+}
+
+fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    // Connections inherit both from the listener.
+    sockopt::set_socket_keepalive(&listener, true)?;
+    sockopt::set_tcp_user_timeout(&listener, u32::try_from(UNREAD.as_millis())?)?;
+    Ok(listener)
+}
+
+fn routes(app: &mut web::ServiceConfig) {
+    let method = || web::route().to(async || Err::<String, _>(Refusal::Method));
+    app.service(
+        web::resource("/acp")
+            .route(web::post().to(streamable::post))
+            .route(web::get().to(streamable::get))
+            .route(web::delete().to(streamable::delete))
+            .default_service(method()),
+    )
+    .service(web::resource("/acp/rpc").route(web::post().to(rpc::post)).default_service(method()))
+    .service(
+        web::resource("/acp/sse")
+            .route(web::get().to(rpc::stream))
+            .route(web::delete().to(rpc::delete))
+            .default_service(method()),
+    )
+    .service(web::resource("/healthz").route(web::get().to(health::healthz)).default_service(method()))
+    .service(web::resource("/metrics").route(web::get().to(health::metrics)).default_service(method()))
+    .default_service(web::route().to(async || Err::<String, _>(Refusal::NoSuchPath)));
+}
+
+/// The last event that the client has, if it says so.
+fn last_event_id(request: &HttpRequest) -> Result<Option<u64>, Refusal> {
+    let Some(given) = request.headers().get("last-event-id") else { return Ok(None) };
+    let number = given.to_str().ok().and_then(|given| given.trim().parse().ok());
+    number.map(Some).ok_or(Refusal::Bad("Last-Event-ID is no number of an event"))
+}

@@ -1,0 +1,138 @@
+//! Who is connected over HTTP, by the name under which its requests come, and until when.
+//!
+//! A client that has had no stream for a while is detached: its connection's input ends, as if an editor had gone. Its
+//! sessions live on.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use acpd_actors::{House, Peer};
+
+use super::client::Client;
+use super::pipe::{Outlet, inlet};
+use super::refusal::Refusal;
+use super::routing::Router;
+
+/// Clients at a time.
+const MOST: usize = 64;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Key {
+    /// By the id that the client has chosen.
+    Sse(String),
+    /// By the id that we have given it.
+    Http(String),
+    WebSocket(String),
+}
+
+impl Key {
+    fn transport(&self) -> &'static str {
+        match self {
+            Self::Sse(_) => "sse",
+            Self::Http(_) => "http",
+            Self::WebSocket(_) => "websocket",
+        }
+    }
+}
+
+/// Detaches one that has no stream, if there is one.
+fn make_room(clients: &mut HashMap<Key, Arc<Client>>) -> Result<(), Refusal> {
+    let absent = clients.iter().filter(|(_, client)| *client.streams().borrow() == 0);
+    let longest = absent.min_by_key(|(_, client)| client.last_stream()).map(|(key, _)| key.clone());
+    let client = longest.and_then(|key| clients.remove(&key)).ok_or(Refusal::TooManyClients)?;
+    client.hang_up();
+    Ok(())
+}
+
+pub(super) struct Clients {
+    house: House,
+    /// Bytes that may wait for one client, and bytes that are kept for it beyond that.
+    outbox: usize,
+    detach_after: Duration,
+    /// None once the daemon leaves.
+    open: Mutex<Option<HashMap<Key, Arc<Client>>>>,
+}
+
+impl Clients {
+    pub(super) fn new(house: House, outbox: usize, detach_after: Duration) -> Arc<Self> {
+        Arc::new(Self { house, outbox, detach_after, open: Mutex::new(Some(HashMap::new())) })
+    }
+
+    pub(super) fn house(&self) -> &House {
+        &self.house
+    }
+
+    pub(super) fn find(&self, key: &Key) -> Option<Arc<Client>> {
+        self.open().as_ref()?.get(key).cloned()
+    }
+
+    /// The client of that name, which is new if there was none. Must be called on a thread of the server's.
+    pub(super) fn find_or_open(self: &Arc<Self>, key: Key) -> Result<Arc<Client>, Refusal> {
+        let mut open = self.open();
+        let clients = open.as_mut().ok_or(Refusal::Leaving)?;
+        if let Some(client) = clients.get(&key) {
+            return Ok(client.clone());
+        }
+        if clients.len() >= MOST {
+            make_room(clients)?;
+        }
+        let client = self.connect(&key);
+        clients.insert(key.clone(), client.clone());
+        actix_web::rt::spawn(self.clone().watch_over(key, client.clone()));
+        Ok(client)
+    }
+
+    fn connect(&self, key: &Key) -> Arc<Client> {
+        let (router, kept) = match key {
+            Key::Sse(_) => (Router::One, self.outbox),
+            Key::Http(_) => (Router::split(), self.outbox),
+            // A WebSocket that breaks cannot be taken up again.
+            Key::WebSocket(_) => (Router::One, 0),
+        };
+        let (mouth, inlet) = inlet();
+        let client = Client::new(router, self.outbox, kept, mouth);
+        let peer = Peer { transport: key.transport(), pid: None };
+        self.house.connect(inlet, Outlet::new(client.clone()), peer);
+        client
+    }
+
+    async fn watch_over(self: Arc<Self>, key: Key, client: Arc<Client>) {
+        let (mut streams, mut ended) = (client.streams(), client.ended());
+        // The senders live in the client, so no wait ends early.
+        loop {
+            let _ = streams.wait_for(|streams| *streams == 0).await;
+            tokio::select! {
+                _ = ended.wait_for(|ended| *ended) => break,
+                back = tokio::time::timeout(self.detach_after, streams.wait_for(|streams| *streams > 0)) => {
+                    if back.is_err() {
+                        tracing::info!(transport = key.transport(), "detached a client that had no stream for a while");
+                        break;
+                    }
+                }
+            }
+        }
+        self.close(&key, &client);
+    }
+
+    /// Detaches a client. One that has taken its name meanwhile is another.
+    pub(super) fn close(&self, key: &Key, client: &Arc<Client>) {
+        client.hang_up();
+        let mut open = self.open();
+        if let Some(clients) = open.as_mut()
+            && clients.get(key).is_some_and(|found| Arc::ptr_eq(found, client))
+        {
+            clients.remove(key);
+        }
+    }
+
+    /// Ends all streams, once they have handed out what waits, and lets nobody else in.
+    pub(super) fn end_all(&self) {
+        let clients = self.open().take();
+        clients.into_iter().flatten().for_each(|(_, client)| client.end());
+    }
+
+    fn open(&self) -> MutexGuard<'_, Option<HashMap<Key, Arc<Client>>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,40 @@
+//! How the daemon is, for programs that watch it.
+
+use std::time::Duration;
+
+use acpd_actors::House;
+use actix_web::{HttpResponse, web};
+use domain::Millis;
+use domain::history::StoreStatus;
+use serde_json::json;
+
+use super::clients::Clients;
+use super::refusal::Refusal;
+use crate::metrics::{CONTENT_TYPE, Metrics};
+
+/// How long the daemon may take to describe itself before it counts as ill.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+pub(super) async fn healthz(clients: web::Data<Clients>) -> Result<HttpResponse, Refusal> {
+    let house = clients.house();
+    let overview = look(house).await?;
+    let uptime = Millis::now().0.saturating_sub(house.started().0) / 1000;
+    let is_well = !matches!(overview.store, StoreStatus::Failing { .. });
+    let mut response = if is_well { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() };
+    Ok(response.json(json!({
+        "status": if is_well { "ok" } else { "failing" },
+        "version": env!("CARGO_PKG_VERSION"),
+        "uptimeSeconds": uptime,
+        "store": overview.store,
+    })))
+}
+
+pub(super) async fn metrics(clients: web::Data<Clients>, metrics: web::Data<Metrics>) -> Result<HttpResponse, Refusal> {
+    let overview = look(clients.house()).await?;
+    let text = metrics.text(&overview).map_err(|_| Refusal::NoAnswer)?;
+    Ok(HttpResponse::Ok().content_type(CONTENT_TYPE).body(text))
+}
+
+async fn look(house: &House) -> Result<acpd_actors::Overview, Refusal> {
+    tokio::time::timeout(PATIENCE, house.describe()).await.ok().flatten().ok_or(Refusal::NoAnswer)
+}

@@ -1,0 +1,162 @@
+//! Which stream a message for the client belongs to. For most transports there is one; the streamable draft has one for the
+//! connection and one for each session.
+//!
+//! Reads of a message what the bridge reads of it, by the same shallow scan, and copies the bytes.
+
+use std::collections::{HashMap, HashSet};
+
+use serde::Deserialize;
+use wire::glance::{Glance, glance};
+use wire::method;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum LaneName {
+    Connection,
+    Session(String),
+}
+
+#[derive(Debug)]
+pub(super) enum Router {
+    /// Everything goes one way.
+    One,
+    Split(Split),
+}
+
+impl Router {
+    pub(super) fn split() -> Self {
+        Self::Split(Split::default())
+    }
+
+    /// Where a message of the agent goes.
+    pub(super) fn lane_of(&mut self, message: &[u8]) -> LaneName {
+        match self {
+            Self::One => LaneName::Connection,
+            Self::Split(split) => split.lane_of(message),
+        }
+    }
+
+    /// A message of the client's is about to be passed on.
+    pub(super) fn note(&mut self, said: &Glance<'_>) {
+        match self {
+            Self::One => {}
+            Self::Split(split) => split.note(said),
+        }
+    }
+
+    /// Whether this client has opened the session, or has asked to.
+    pub(super) fn knows(&self, session: &str) -> bool {
+        match self {
+            Self::One => false,
+            Self::Split(split) => split.sessions.contains(session),
+        }
+    }
+}
+
+/// Requests that name a session and are still about the connection: the client need not have the session open, and may not
+/// have its stream.
+const BEFORE_THE_SESSION: [&str; 4] =
+    [method::SESSION_LOAD, method::SESSION_RESUME, method::SESSION_FORK, method::SESSION_DELETE];
+
+/// The session whose stream a message of the client's belongs to.
+pub(super) fn session_scope<'a>(said: &'a Glance<'_>) -> Option<&'a str> {
+    let method = said.method.as_deref()?;
+    said.session.as_deref().filter(|_| !BEFORE_THE_SESSION.contains(&method))
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Split {
+    sessions: HashSet<String>,
+    /// Requests of the client whose answers belong to a session's stream, by id as it was written.
+    unanswered: HashMap<String, LaneName>,
+    /// Our own requests that are open, so that a withdrawal follows its question.
+    asked: HashMap<String, LaneName>,
+}
+
+#[derive(Deserialize)]
+struct Withdrawal<'a> {
+    #[serde(borrow)]
+    params: Withdrawn<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Withdrawn<'a> {
+    #[serde(borrow)]
+    request_id: &'a serde_json::value::RawValue,
+}
+
+impl Split {
+    fn note(&mut self, said: &Glance<'_>) {
+        let id = said.id.map(|id| id.get());
+        match (id, session_scope(said)) {
+            (Some(id), Some(session)) => {
+                self.unanswered.insert(id.to_owned(), LaneName::Session(session.to_owned()));
+            }
+            (Some(id), None) if said.is_reply => {
+                self.asked.remove(id);
+            }
+            (Some(_), None) => self.sessions.extend(said.session.as_deref().map(str::to_owned)),
+            (None, _) => {}
+        }
+    }
+
+    fn lane_of(&mut self, message: &[u8]) -> LaneName {
+        let Some(seen) = glance(message) else { return LaneName::Connection };
+        let id = seen.id.map(|id| id.get());
+        if seen.is_reply {
+            self.sessions.extend(seen.session.as_deref().map(str::to_owned));
+            return id.and_then(|id| self.unanswered.remove(id)).unwrap_or(LaneName::Connection);
+        }
+        if seen.method.as_deref() == Some(method::CANCEL_REQUEST) {
+            let withdrawn = serde_json::from_slice::<Withdrawal>(message).ok();
+            let lane = withdrawn.and_then(|withdrawn| self.asked.remove(withdrawn.params.request_id.get()));
+            return lane.unwrap_or(LaneName::Connection);
+        }
+        let lane = seen.session.as_deref().map_or(LaneName::Connection, |id| LaneName::Session(id.to_owned()));
+        if let Some(id) = id {
+            self.asked.insert(id.to_owned(), lane.clone());
+        }
+        lane
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(router: &mut Router, message: &str) {
+        router.note(&glance(message.as_bytes()).unwrap());
+    }
+
+    fn session(id: &str) -> LaneName {
+        LaneName::Session(id.to_owned())
+    }
+
+    #[test]
+    fn answers_go_where_their_requests_belong() {
+        let mut router = Router::split();
+        said(&mut router, r#"{"id":1,"method":"session/new","params":{"cwd":"/"}}"#);
+        said(&mut router, r#"{"id":"p","method":"session/prompt","params":{"sessionId":"s"}}"#);
+        said(&mut router, r#"{"id":2,"method":"session/load","params":{"sessionId":"t"}}"#);
+        assert!(router.knows("t"), "a session that is being loaded may have its stream");
+        assert_eq!(router.lane_of(br#"{"id":"p","result":{}}"#), session("s"));
+        assert_eq!(router.lane_of(br#"{"id":2,"result":{}}"#), LaneName::Connection);
+        assert!(!router.knows("u"));
+        assert_eq!(router.lane_of(br#"{"id":1,"result":{"sessionId":"u"}}"#), LaneName::Connection);
+        assert!(router.knows("u"));
+        assert_eq!(router.lane_of(br#"{"id":"p","error":{}}"#), LaneName::Connection, "it is answered already");
+    }
+
+    #[test]
+    fn updates_and_questions_go_to_their_session_and_a_withdrawal_follows_its_question() {
+        let mut router = Router::split();
+        let update = br#"{"method":"session/update","params":{"sessionId":"s","update":{}}}"#;
+        assert_eq!(router.lane_of(update), session("s"));
+        let question = br#"{"id":"q","method":"session/request_permission","params":{"sessionId":"s"}}"#;
+        assert_eq!(router.lane_of(question), session("s"));
+        let withdrawal = br#"{"method":"$/cancel_request","params":{"requestId":"q"}}"#;
+        assert_eq!(router.lane_of(withdrawal), session("s"));
+        assert_eq!(router.lane_of(withdrawal), LaneName::Connection, "nothing is known of it any more");
+        assert_eq!(router.lane_of(br#"{"method":"elicitation/complete","params":{}}"#), LaneName::Connection);
+    }
+}

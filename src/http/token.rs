@@ -1,0 +1,112 @@
+//! The bearer token: made once, kept in a file that only its owner can read, compared in constant time.
+//!
+//! It is never part of an address, never logged, and its `Debug` hides it.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use subtle::ConstantTimeEq;
+
+/// Random bytes in a token of our making.
+const BYTES: usize = 32;
+/// Anything shorter can be guessed.
+const SHORTEST: usize = 16;
+
+#[derive(Clone)]
+pub(super) struct Token(String);
+
+impl Token {
+    /// Reads the file, or makes it with a new token.
+    pub(super) fn load(file: &Path) -> anyhow::Result<Self> {
+        let token = match fs::read_to_string(file) {
+            Ok(text) => {
+                check_owner(file)?;
+                text.trim().to_owned()
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => make(file)?,
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read the HTTP token {}", file.display()));
+            }
+        };
+        ensure!(
+            token.len() >= SHORTEST && token.bytes().all(|byte| byte.is_ascii_graphic()),
+            "the HTTP token in {} must be {SHORTEST} or more letters, digits and signs; remove the file to have one made",
+            file.display()
+        );
+        Ok(Self(token))
+    }
+
+    pub(super) fn is(&self, given: &str) -> bool {
+        self.0.as_bytes().ct_eq(given.as_bytes()).into()
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+fn check_owner(file: &Path) -> anyhow::Result<()> {
+    let found = fs::metadata(file).with_context(|| format!("cannot look at {}", file.display()))?;
+    let me = rustix::process::geteuid().as_raw();
+    ensure!(
+        found.uid() == me && found.mode() & 0o077 == 0,
+        "the HTTP token {} must be yours and readable by you alone (mode 0600)",
+        file.display()
+    );
+    Ok(())
+}
+
+/// Made under another name first, so that nobody reads half a token.
+fn make(file: &Path) -> anyhow::Result<String> {
+    let mut random = [0; BYTES];
+    File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut random)).context("cannot make a token")?;
+    let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let draft = file.with_extension("new");
+    let write = || {
+        let _ = fs::remove_file(&draft);
+        let mut open = File::options().write(true).create_new(true).mode(0o600).open(&draft)?;
+        writeln!(open, "{token}")?;
+        open.sync_all()?;
+        fs::rename(&draft, file)
+    };
+    write().with_context(|| format!("cannot write the HTTP token {}", file.display()))?;
+    Ok(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_made_once_for_its_owner_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("http.token");
+        let made = Token::load(&file).unwrap();
+        assert_eq!(made.0.len(), 2 * BYTES);
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+        assert!(Token::load(&file).unwrap().is(&made.0));
+        assert!(!made.is("") && !made.is(&made.0[1..]) && !made.is(&made.0.to_uppercase().replace('A', "b")));
+        assert_eq!(format!("{made:?}"), "Token(..)");
+    }
+
+    #[test]
+    fn a_token_that_others_can_read_or_guess_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("http.token");
+        fs::write(&file, "a long enough one?".replace(' ', "-")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(Token::load(&file).unwrap_err().to_string().contains("0600"));
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        Token::load(&file).unwrap();
+        fs::write(&file, "short\n").unwrap();
+        assert!(Token::load(&file).unwrap_err().to_string().contains("16 or more"));
+    }
+}

@@ -1,0 +1,118 @@
+//! What the events of a session say about time and effort: a fold of the log into facts that can be counted.
+//!
+//! Pure. Sees every record of every session, some of them twice, because what was not written is submitted again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::tool::OutcomeKind;
+use domain::{CallId, Event, EventKind, Millis, Place, SessionId, Usage};
+
+#[derive(Debug, PartialEq)]
+pub(super) enum Fact {
+    /// `took` is unknown of a turn that another daemon has started.
+    TurnEnded {
+        end: &'static str,
+        took: Option<Duration>,
+    },
+    FirstToken {
+        after: Duration,
+    },
+    /// `took` is of a call that ran.
+    ToolEnded {
+        tool: String,
+        outcome: &'static str,
+        took: Option<Duration>,
+    },
+    Used(Usage),
+}
+
+#[derive(Default)]
+pub(super) struct Courses(HashMap<SessionId, Course>);
+
+#[derive(Default)]
+struct Course {
+    /// The last event that has been counted, in its place.
+    last: Option<Place>,
+    turn: Option<Turn>,
+    calls: HashMap<CallId, Call>,
+}
+
+struct Turn {
+    started: Millis,
+    has_spoken: bool,
+}
+
+struct Call {
+    tool: String,
+    started: Option<Millis>,
+}
+
+impl Courses {
+    pub(super) fn follow(&mut self, session: &SessionId, events: &[Arc<Event>]) -> Vec<Fact> {
+        let course = self.0.entry(session.clone()).or_default();
+        let mut facts = Vec::new();
+        for event in events {
+            if course.last < Some(event.place()) {
+                course.last = Some(event.place());
+                facts.extend(course.note(event));
+            }
+        }
+        facts
+    }
+
+    pub(super) fn forget(&mut self, session: &SessionId) {
+        self.0.remove(session);
+    }
+}
+
+fn between(from: Millis, to: Millis) -> Duration {
+    Duration::from_millis(to.0.saturating_sub(from.0))
+}
+
+impl Course {
+    fn note(&mut self, event: &Event) -> Option<Fact> {
+        match &event.kind {
+            EventKind::TurnStarted { .. } => {
+                self.turn = Some(Turn { started: event.at, has_spoken: false });
+                None
+            }
+            EventKind::AgentText { .. } | EventKind::AgentThought { .. } => {
+                let turn = self.turn.as_mut().filter(|turn| !turn.has_spoken)?;
+                turn.has_spoken = true;
+                Some(Fact::FirstToken { after: between(turn.started, event.at) })
+            }
+            EventKind::ToolCalled { call, card, .. } => {
+                self.calls.insert(call.clone(), Call { tool: card.tool.clone(), started: None });
+                None
+            }
+            EventKind::ToolStarted { call } => {
+                self.calls.get_mut(call)?.started = Some(event.at);
+                None
+            }
+            EventKind::ToolEnded { call, outcome } => {
+                let call = self.calls.remove(call)?;
+                let took = call.started.map(|started| between(started, event.at));
+                Some(Fact::ToolEnded { tool: call.tool, outcome: name(outcome.verdict), took })
+            }
+            EventKind::Used { usage, .. } => Some(Fact::Used(*usage)),
+            EventKind::TurnEnded { reason, .. } => {
+                let took = self.turn.take().map(|turn| between(turn.started, event.at));
+                self.calls.clear();
+                Some(Fact::TurnEnded { end: reason.name(), took })
+            }
+            _ => None,
+        }
+    }
+}
+
+fn name(verdict: OutcomeKind) -> &'static str {
+    match verdict {
+        OutcomeKind::Completed => "completed",
+        OutcomeKind::Failed => "failed",
+        OutcomeKind::Denied => "denied",
+        OutcomeKind::Cancelled => "cancelled",
+        OutcomeKind::Interrupted => "interrupted",
+    }
+}

@@ -1,0 +1,83 @@
+//! Reading the configuration again while the daemon runs: on SIGHUP and on `acpd ctl reload`.
+//!
+//! A configuration that cannot be used changes nothing. What has changed is sorted by when it counts, and said in the log
+//! and to whoever asked.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use acpd_actors::{Reload, Settings};
+use domain::card::ReloadCard;
+
+use crate::assemble::Parts;
+use crate::config::Loaded;
+use crate::logging;
+use crate::paths::Places;
+
+/// What can be called as often as somebody wishes.
+pub fn reloader(places: &Places, loaded: Loaded, parts: Parts) -> Box<Reload> {
+    let reloader = Arc::new(Reloader { places: places.clone(), parts, current: Mutex::new(loaded) });
+    Box::new(move || {
+        let reloader = reloader.clone();
+        Box::pin(async move {
+            // Files are read, so not on the thread of an actor.
+            let done = tokio::task::spawn_blocking(move || reloader.reload()).await;
+            let done = done.unwrap_or_else(|_| Err(anyhow::anyhow!("reading it failed; this is a defect of acpd")));
+            match &done {
+                Ok((card, _)) => {
+                    let ReloadCard { now, later, restart } = card;
+                    tracing::info!(?now, ?later, ?restart, "read the configuration again");
+                }
+                Err(error) => tracing::error!("the configuration stays as it was: {error:#}"),
+            }
+            done.map_err(|error| format!("{error:#}"))
+        })
+    })
+}
+
+struct Reloader {
+    places: Places,
+    parts: Parts,
+    /// What holds now. The lock is held throughout, so that one reload follows the other.
+    current: Mutex<Loaded>,
+}
+
+impl Reloader {
+    fn reload(&self) -> anyhow::Result<(ReloadCard, Settings)> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = current.again()?;
+        let settings = self.parts.renew(&self.places, &next.config)?;
+        logging::refilter(&next.config.log.filter)?;
+        let card = sorted(current.differences(&next));
+        *current = next;
+        Ok((card, settings))
+    }
+}
+
+/// When a change of a key counts.
+fn sorted(keys: Vec<String>) -> ReloadCard {
+    let mut card = ReloadCard::default();
+    for key in keys {
+        let section = key.split('.').next().unwrap_or_default();
+        match section {
+            "daemon" | "history" | "http" | "mcp" => card.restart.push(key),
+            "session" if key == "session.notes" => card.now.push(key),
+            "session" | "protocol" | "limits" => card.later.push(key),
+            _ => card.now.push(key),
+        }
+    }
+    card
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_sorted_by_when_it_counts() {
+        let keys = ["history.cache", "http.listen", "log.filter", "permissions.deny", "session.mode", "session.notes"];
+        let card = sorted(keys.map(str::to_owned).to_vec());
+        assert_eq!(card.now, ["log.filter", "permissions.deny", "session.notes"]);
+        assert_eq!(card.later, ["session.mode"]);
+        assert_eq!(card.restart, ["history.cache", "http.listen"]);
+    }
+}
