@@ -26,3 +26,4 @@ mod sharing;
 mod turns;
 mod undoing;
 mod wires;
+mod withdrawing;

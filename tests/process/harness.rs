@@ -1,6 +1,7 @@
 //! What a test needs to start the real program in a home of its own and to talk to it line by line.
 
 mod peer;
+mod terminal;
 
 use std::fs;
 use std::io;
@@ -15,6 +16,7 @@ use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
 pub(crate) use peer::Peer;
+pub(crate) use terminal::Terminal;
 
 /// How long anything may take. Generous, because tests share the machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
@@ -74,6 +76,13 @@ impl Home {
 
     pub(crate) fn state(&self) -> PathBuf {
         self.path().join("home/.local/state/acpd")
+    }
+
+    /// Writes the configuration file.
+    pub(crate) fn configure(&self, text: &str) {
+        let folder = self.path().join("home/.config/acpd");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("config.toml"), text).unwrap();
     }
 
     pub(crate) fn socket(&self) -> PathBuf {

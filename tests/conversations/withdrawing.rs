@@ -1,0 +1,154 @@
+//! `$/cancel_request`: a client takes a request back, whatever it is. It is answered at once, and what it made goes.
+
+use expect_test::expect;
+use serde_json::{Value, json};
+use testkit::{Editor, Scene, Step};
+
+fn hello() -> Vec<Step> {
+    vec![Step::text("Hello"), Step::end()]
+}
+
+/// Sends a request that waits for something, and takes it back.
+async fn withdraw(zed: &mut Editor, method: &str, params: Value) -> Value {
+    let request = zed.request(method, params).await;
+    zed.silence().await;
+    assert_eq!(zed.unanswered().len(), 1, "{method} does not wait");
+    zed.notify("$/cancel_request", json!({ "requestId": request })).await;
+    zed.answer(request).await
+}
+
+/// A session that is in the store and not in memory, and one that `zed` has open.
+async fn two_sessions(scene: &Scene) -> (Editor, String, String) {
+    let (mut zed, stored) = scene.editor_with_session("zed").await;
+    let prompt = zed.prompt(&stored, "hi").await;
+    zed.answer(prompt).await;
+    zed.call("session/close", json!({ "sessionId": stored })).await;
+    let open = zed.new_session().await;
+    (zed, stored, open)
+}
+
+#[actix::test]
+async fn whatever_waits_for_the_store_is_answered_when_it_is_withdrawn() {
+    let scene = Scene::new(vec![hello()]);
+    let (mut zed, stored, open) = two_sessions(&scene).await;
+    let log: Vec<Value> =
+        scene.history.events(&stored).iter().map(|event| serde_json::to_value(&**event).unwrap()).collect();
+    scene.history.hold();
+    scene.history.hold_reads();
+    let mut told = String::new();
+    for (method, params) in [
+        ("session/new", json!({ "cwd": "/work" })),
+        ("session/load", json!({ "sessionId": stored })),
+        ("session/resume", json!({ "sessionId": stored })),
+        ("session/fork", json!({ "sessionId": stored })),
+        ("session/list", json!({})),
+        ("session/set_mode", json!({ "sessionId": open, "modeId": "safe" })),
+        ("session/set_model", json!({ "sessionId": open, "modelId": "script" })),
+        ("session/set_config_option", json!({ "sessionId": open, "configId": "mode", "value": "full" })),
+        ("_acpd/export", json!({ "sessionId": stored })),
+        ("_acpd/import", json!({ "events": log })),
+        ("_acpd/permissions", json!({ "sessionId": stored })),
+        ("_acpd/rename", json!({ "sessionId": open, "title": "mine" })),
+        ("_acpd/resume", json!({ "sessionId": stored, "after": [1, 1] })),
+        ("_acpd/delete", json!({ "sessionId": stored })),
+        ("session/close", json!({ "sessionId": open })),
+    ] {
+        let answer = withdraw(&mut zed, method, params).await;
+        told += &format!("{method} {}\n", answer["error"]);
+    }
+    expect![[r#"
+    "#]]
+    .assert_eq(&told);
+    scene.history.release();
+    zed.silence().await;
+    assert_eq!(zed.unanswered(), []);
+}
+
+#[actix::test]
+async fn a_session_that_was_withdrawn_before_it_was_there_is_not_left_behind() {
+    let scene = Scene::new(vec![]);
+    let mut zed = scene.editor("zed").await;
+    scene.history.hold();
+    withdraw(&mut zed, "session/new", json!({ "cwd": "/work" })).await;
+    scene.history.release();
+    zed.silence().await;
+    assert_eq!(zed.call("_acpd/sessions", json!({})).await["result"]["sessions"], json!([]));
+    assert!(scene.history.is_empty());
+    // It does not count among those that this connection may open.
+    let connections = zed.call("_acpd/connections", json!({})).await;
+    assert_eq!(connections["result"]["connections"][0]["sessions"], json!([]));
+}
+
+#[actix::test]
+async fn a_fork_that_is_withdrawn_leaves_the_original_alone() {
+    let scene = Scene::new(vec![hello(), hello()]);
+    let (mut zed, stored, open) = two_sessions(&scene).await;
+    scene.history.hold();
+    withdraw(&mut zed, "session/fork", json!({ "sessionId": stored })).await;
+    scene.history.release();
+    zed.silence().await;
+    let live = zed.call("_acpd/sessions", json!({})).await;
+    assert_eq!(live["result"]["sessions"].as_array().unwrap().len(), 1, "{live}");
+    assert_eq!(live["result"]["sessions"][0]["id"], open);
+    let listed = zed.call("session/list", json!({})).await;
+    assert_eq!(listed["result"]["sessions"].as_array().unwrap().len(), 1, "{listed}");
+    zed.call("session/load", json!({ "sessionId": stored })).await;
+    let prompt = zed.prompt(&stored, "again").await;
+    assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
+}
+
+#[actix::test]
+async fn a_login_that_is_withdrawn_ends_with_its_page() {
+    let scene = Scene::new(vec![]);
+    let mut zed = scene.client("zed");
+    let can = json!({ "elicitation": { "url": {} } });
+    zed.call("initialize", json!({ "protocolVersion": 1, "clientCapabilities": can })).await;
+    scene.transcript.take();
+    let login = zed.request("authenticate", json!({ "methodId": "github" })).await;
+    zed.hear("elicitation/create").await;
+    zed.notify("$/cancel_request", json!({ "requestId": login })).await;
+    zed.silence().await;
+    assert!(scene.wallet.is_given_up());
+    expect![[r##"
+    "##]]
+    .assert_eq(&scene.transcript.take());
+}
+
+#[actix::test]
+async fn a_prompt_that_is_withdrawn_while_its_session_opens_again_is_cancelled() {
+    let scene = Scene::new(vec![hello()]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    scene.client("ctl").call("_acpd/close", json!({ "sessionId": session })).await;
+    zed.silence().await;
+    scene.history.hold_reads();
+    let prompt = json!([{ "type": "text", "text": "hi" }]);
+    let answer = withdraw(&mut zed, "session/prompt", json!({ "sessionId": session, "prompt": prompt })).await;
+    assert_eq!(answer["result"]["stopReason"], "cancelled");
+    scene.history.release();
+    zed.silence().await;
+    assert!(!scene.transcript.take().contains("model  <"), "the model was asked");
+    let prompt = zed.prompt(&session, "now").await;
+    assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
+}
+
+#[actix::test]
+async fn what_is_withdrawn_twice_or_after_its_answer_is_answered_once() {
+    let scene = Scene::new(vec![]);
+    let mut zed = scene.editor("zed").await;
+    scene.history.hold();
+    let new = zed.request("session/new", json!({ "cwd": "/work" })).await;
+    for _ in 0..2 {
+        zed.notify("$/cancel_request", json!({ "requestId": new })).await;
+    }
+    scene.history.release();
+    let list = zed.call("session/list", json!({})).await;
+    zed.notify("$/cancel_request", json!({ "requestId": list["id"] })).await;
+    zed.notify("$/cancel_request", json!({ "requestId": 99 })).await;
+    zed.notify("$/cancel_request", json!({})).await;
+    zed.silence().await;
+    let told = scene.transcript.take();
+    let told: Vec<&str> = told.lines().filter(|line| line.contains('<')).collect();
+    expect![[r#"
+    "#]]
+    .assert_eq(&told.join("\n"));
+}

@@ -1,0 +1,184 @@
+//! The daemon with a real provider's server behind it: both dialects, trouble on the way, a cancel, and TLS.
+
+use std::collections::HashMap;
+use std::fs;
+use std::time::Instant;
+
+use expect_test::expect;
+use serde_json::{Value, json};
+use testkit::Transcript;
+use testkit::dialogue::{Answer, Beat};
+use testkit::provider::{Act, Reply, Server};
+
+use crate::harness::{Home, Peer, until};
+
+const DIALECTS: [(models::Kind, &str); 2] = [(models::Kind::Anthropic, "anthropic"), (models::Kind::OpenAi, "openai")];
+
+/// A home whose only model is one of this server's. Waits between tries are short.
+fn home(kind: &str, server: &Server) -> Home {
+    let home = Home::new();
+    home.configure(&format!(
+        "[models]\ndefault = \"fake/fake\"\n[models.local]\nprobe = false\n[models.retry]\nfirst_ms = 2\n\
+         [models.providers.fake]\nkind = \"{kind}\"\nbase_url = \"{}\"\nkey = {{ env = \"FAKE_KEY\" }}\n\
+         [[models.providers.fake.models]]\nid = \"fake\"\nwindow = 100000\nthinks = true\n",
+        server.address
+    ));
+    home
+}
+
+/// An editor with the key in its environment.
+fn editor(home: &Home) -> Peer {
+    let mut bridge = home.acpd(&["acp"]);
+    bridge.env("FAKE_KEY", "sk-process-0123456789");
+    Peer::spawn(bridge)
+}
+
+/// What the editor heard, as a transcript that is the same every time: pieces of a message are joined, and calls that run
+/// at the same time are told one after the other.
+fn transcript(home: &Home, heard: Vec<Value>) -> String {
+    let mut joined: Vec<Value> = Vec::new();
+    for message in heard {
+        let update = &message["params"]["update"];
+        match joined.last_mut() {
+            Some(last) if is_next_piece(&last["params"]["update"], update) => {
+                let text = &mut last["params"]["update"]["content"]["text"];
+                *text = json!(format!("{}{}", text.as_str().unwrap(), update["content"]["text"].as_str().unwrap()));
+            }
+            Some(_) | None => joined.push(message),
+        }
+    }
+    let mut titles: HashMap<String, String> = HashMap::new();
+    for message in &joined {
+        let update = &message["params"]["update"];
+        if let (Some(call), Some(title)) = (update["toolCallId"].as_str(), update["title"].as_str()) {
+            titles.entry(call.to_owned()).or_insert_with(|| title.to_owned());
+        }
+    }
+    let title = |message: &Value| titles.get(message["params"]["update"]["toolCallId"].as_str()?).cloned();
+    joined.chunk_by_mut(|a, b| title(a).is_some() && title(b).is_some()).for_each(|run| run.sort_by_key(title));
+    let transcript = Transcript::default();
+    joined.iter().for_each(|message| transcript.message("<", &message.to_string()));
+    transcript.take().replace(home.path().to_str().unwrap(), "HOME")
+}
+
+fn is_next_piece(before: &Value, next: &Value) -> bool {
+    let is_text = |update: &Value| update["content"]["type"] == "text" && update["messageId"].is_string();
+    let same = |field: &str| before[field] == next[field];
+    is_text(before) && is_text(next) && same("sessionUpdate") && same("messageId")
+}
+
+/// A thought, text, two reads at once, an edit that asks first, and last words.
+fn the_conversation(kind: models::Kind, name: &str) -> String {
+    let script = [
+        Answer::rich_with("read_file", [json!({ "path": "ä.txt" }), json!({ "path": "b.txt" })]),
+        Answer::new(vec![Beat::Call("edit_file", json!({ "path": "ä.txt", "old_text": "one", "new_text": "two" }))]),
+        Answer::text("Done: one is two now."),
+    ];
+    let server = Server::script(script.iter().map(|answer| Reply::stream(&[&answer.sse(kind)])).collect());
+    let home = home(name, &server);
+    fs::write(home.work().join("ä.txt"), "one\n").unwrap();
+    fs::write(home.work().join("b.txt"), "other\n").unwrap();
+    let mut editor = editor(&home);
+    let session = editor.open(&home.work());
+    editor.heard.clear();
+    let prompt = editor.start_prompt(&session, "Make one two.");
+    let question = editor.wait_for(|message| message["method"] == "session/request_permission");
+    let asked = question["id"].clone();
+    // Its number is the daemon's own.
+    editor.heard.push(json!({ "method": question["method"], "params": question["params"] }));
+    editor.allow(&asked);
+    let answer = editor.answer(prompt);
+    editor.heard.push(answer);
+    assert_eq!(fs::read_to_string(home.work().join("ä.txt")).unwrap(), "two\n");
+    assert_eq!(server.seen().len(), script.len());
+    transcript(&home, std::mem::take(&mut editor.heard))
+}
+
+#[test]
+fn the_same_conversation_through_both_dialects_is_the_same_at_the_editor() {
+    let [anthropic, openai] = DIALECTS.map(|(kind, name)| the_conversation(kind, name));
+    assert_eq!(anthropic, openai);
+    expect![[r##"
+        < update {"sessionUpdate":"available_commands_update","availableCommands":"..."}
+        < update {"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"Grübeln über €"},"messageId":"#1"}
+        < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Both files 😀 of \"you\"."},"messageId":"#1"}
+        < update {"sessionUpdate":"usage_update","used":150,"size":100000}
+        < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"read","status":"pending","title":"Read b.txt","name":"read_file","locations":[{"path":"HOME/work/b.txt"}],"rawInput":{"path":"b.txt"}}
+        < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"in_progress"}
+        < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"     1\tother\n"}}],"rawOutput":{"bytes":6,"lines":1,"truncated":false,"unsaved":false}}
+        < update {"sessionUpdate":"tool_call","toolCallId":"#3","kind":"read","status":"pending","title":"Read ä.txt","name":"read_file","locations":[{"path":"HOME/work/ä.txt"}],"rawInput":{"path":"ä.txt"}}
+        < update {"sessionUpdate":"tool_call_update","toolCallId":"#3","kind":"read","status":"in_progress"}
+        < update {"sessionUpdate":"tool_call_update","toolCallId":"#3","kind":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"     1\tone\n"}}],"rawOutput":{"bytes":4,"lines":1,"truncated":false,"unsaved":false}}
+        < update {"sessionUpdate":"usage_update","used":150,"size":100000}
+        < update {"sessionUpdate":"tool_call","toolCallId":"#4","kind":"edit","status":"pending","title":"Edit ä.txt","name":"edit_file","content":[{"type":"diff","path":"HOME/work/ä.txt","oldText":"one\n","newText":"two\n"}],"locations":[{"path":"HOME/work/ä.txt","line":1}],"rawInput":{"path":"ä.txt","old_text":"one","new_text":"two"}}
+        < session/request_permission {"sessionId":"#5","toolCall":{"toolCallId":"#4","kind":"edit","status":"pending","title":"Edit ä.txt","name":"edit_file","content":[{"type":"diff","path":"HOME/work/ä.txt","oldText":"one\n","newText":"two\n"}],"locations":[{"path":"HOME/work/ä.txt","line":1}],"rawInput":{"path":"ä.txt","old_text":"one","new_text":"two"}},"options":[{"optionId":"allow_once","name":"Allow","kind":"allow_once"},{"optionId":"allow_always","name":"Always allow edits in HOME/work","kind":"allow_always"},{"optionId":"reject_once","name":"Reject","kind":"reject_once"},{"optionId":"reject_always","name":"Always reject edits in HOME/work","kind":"reject_always"}]}
+        < update {"sessionUpdate":"tool_call_update","toolCallId":"#4","kind":"edit","status":"in_progress"}
+        < update {"sessionUpdate":"tool_call_update","toolCallId":"#4","kind":"edit","status":"completed","content":[{"type":"diff","path":"HOME/work/ä.txt","oldText":"one\n","newText":"two\n"}],"rawOutput":{"path":"HOME/work/ä.txt","added":1,"removed":1}}
+        < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done: one is two now."},"messageId":"#6"}
+        < update {"sessionUpdate":"usage_update","used":150,"size":100000}
+        < update {"sessionUpdate":"session_info_update","title":"Make one two.","updatedAt":"T"}
+        < 3 = {"stopReason":"end_turn","usage":{"totalTokens":450,"inputTokens":360,"outputTokens":90,"cachedReadTokens":300},"_meta":{"acpd":{"userMessageId":"#7"}}}
+    "##]].assert_eq(&anthropic);
+}
+
+#[test]
+fn two_refusals_for_haste_and_then_an_answer() {
+    for (kind, name) in DIALECTS {
+        let busy = Reply::json(429, &json!({ "error": { "type": "rate_limit_error", "message": "slow down" } }));
+        let whole = Reply::stream(&[&Answer::text("Here I am.").sse(kind)]);
+        let server = Server::script(vec![busy.clone(), busy, whole]);
+        let home = home(name, &server);
+        let mut editor = editor(&home);
+        let session = editor.open(&home.work());
+        assert_eq!(editor.prompt(&session, "hello")["result"]["stopReason"], "end_turn");
+        assert_eq!((editor.agent_text().as_str(), server.seen().len()), ("Here I am.", 3));
+    }
+}
+
+#[test]
+fn a_cancel_in_mid_stream_is_a_closed_connection_at_the_server() {
+    for (kind, name) in DIALECTS {
+        let answer = Answer::text("half an answer").sse(kind);
+        let words = answer.windows(4).position(|window| window == b"half").unwrap();
+        let end = words + answer[words..].windows(2).position(|window| window == b"\n\n").unwrap() + 2;
+        let server = Server::script(vec![Reply::begun(&[&answer[..end]]).then(Act::UntilClosed)]);
+        let home = home(name, &server);
+        let mut editor = editor(&home);
+        let session = editor.open(&home.work());
+        let prompt = editor.start_prompt(&session, "hello");
+        editor.wait_for(|message| message["params"]["update"]["sessionUpdate"] == "agent_message_chunk");
+        let begun = Instant::now();
+        editor.notify("session/cancel", json!({ "sessionId": session }));
+        until("the server to see a closed connection", || (server.closed() == 1).then_some(()));
+        eprintln!("{name}: the server saw a closed connection {:?} after the editor's cancel", begun.elapsed());
+        assert_eq!(editor.answer(prompt)["result"]["stopReason"], "cancelled");
+    }
+}
+
+#[test]
+fn a_provider_is_reached_over_tls_if_its_authority_is_trusted_and_not_otherwise() {
+    for (kind, name) in DIALECTS {
+        let (server, authority) = Server::secure(move |_, _| Reply::stream(&[&Answer::text("Safely.").sse(kind)]));
+        let home = home(name, &server);
+        let pem = home.path().join("authority.pem");
+        fs::write(&pem, authority).unwrap();
+        let mut serve = home.acpd(&["serve"]);
+        serve.env("SSL_CERT_FILE", &pem);
+        let daemon = home.start(serve);
+        let mut editor = editor(&home);
+        let session = editor.open(&home.work());
+        assert_eq!(editor.prompt(&session, "hello")["result"]["stopReason"], "end_turn");
+        assert_eq!(editor.agent_text(), "Safely.");
+        assert_eq!(server.seen().len(), 1);
+        drop((editor, daemon));
+
+        let _daemon = home.start(home.acpd(&["serve", "--set", "models.retry.tries=1"]));
+        let mut editor = self::editor(&home);
+        let session = editor.open(&home.work());
+        let answer = editor.prompt(&session, "hello");
+        assert_eq!(answer["error"]["message"], "fake: cannot be reached", "{answer}");
+        let detail = answer["error"]["data"]["detail"].as_str().unwrap();
+        assert!(detail.to_lowercase().contains("certificate"), "{detail}");
+        assert_eq!(server.seen().len(), 1);
+    }
+}
