@@ -95,13 +95,16 @@ fn parse(file: &Path, text: &str) -> Result<Contents, String> {
         let line = error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
         let line = line.map_or_else(String::new, |line| format!(":{line}"));
         let why = error.message();
-        let more = if why.starts_with("unknown field") {
-            "; a project may only set permissions.ask, permissions.deny and session.notes, the rest is for your own \
-             configuration"
-        } else {
-            ""
+        // Serde names the field in its text only.
+        let field = why.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
+        let why = match field {
+            Some(field) => format!(
+                "`{field}` is not taken from a project, which may only set permissions.ask, permissions.deny and \
+                 session.notes; it belongs into your own configuration"
+            ),
+            None => why.to_owned(),
         };
-        format!("{}{line}: {why}{more}", file.display())
+        format!("{}{line}: {why}", file.display())
     })
 }
 
@@ -200,7 +203,15 @@ mod tests {
             said.push('\n');
             assert!(project.rules.deny.is_empty() && project.notes.is_empty(), "{text}");
         }
-        expect![[r#""#]].assert_eq(&said);
+        expect![[r#"
+            DIR/.acpd/config.toml:2: unknown field `allow`, expected `ask` or `deny`; a project may only set permissions.ask, permissions.deny and session.notes, the rest is for your own configuration
+            DIR/.acpd/config.toml:2: unknown field `mode`, expected `notes`; a project may only set permissions.ask, permissions.deny and session.notes, the rest is for your own configuration
+            DIR/.acpd/config.toml:2: unknown field `hooks`, expected `permissions` or `session`; a project may only set permissions.ask, permissions.deny and session.notes, the rest is for your own configuration
+            DIR/.acpd/config.toml:1: unknown field `models`, expected `permissions` or `session`; a project may only set permissions.ask, permissions.deny and session.notes, the rest is for your own configuration
+            DIR/.acpd/config.toml:2: `../../.ssh/id` must be the name of a file, without a folder
+            DIR/.acpd/config.toml:2: the rule `bash(` must look like `tool` or `tool(pattern)`
+            DIR/.acpd/config.toml:1: unclosed table, expected `]`
+        "#]].assert_eq(&said);
     }
 
     #[test]

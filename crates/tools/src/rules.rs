@@ -50,6 +50,16 @@ impl Rules {
         }
     }
 
+    /// Whether fetching from this host is denied, or must be asked about. For redirects, which come when nobody can be asked.
+    pub(crate) fn bar_host(&self, tool: &str, host: &str) -> bool {
+        let host = host.to_ascii_lowercase();
+        let bars = |rule: &Rule| {
+            rule.is_about(tool, ToolKind::Fetch)
+                && rule.pattern.as_ref().is_none_or(|pattern| pattern.host.is_match(&host))
+        };
+        self.deny.iter().chain(&self.ask).any(bars)
+    }
+
     pub fn texts(&self) -> RuleTexts {
         let texts = |rules: &[Rule]| rules.iter().map(|rule| rule.text.clone()).collect();
         RuleTexts { allow: texts(&self.allow), ask: texts(&self.ask), deny: texts(&self.deny) }

@@ -20,6 +20,7 @@ use reqwest::Url;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::rules::Rules;
 use crate::tool::{Call, Refused, Tool, cut, size};
 use crate::{Settings, input};
 pub use address::Private;
@@ -115,13 +116,14 @@ impl Tool for WebFetch {
             preview: vec![ToolContent::text(url.as_str())],
             access: Access::Free,
         };
-        Ok(Box::new(FetchJob { card, url, settings: call.settings }))
+        Ok(Box::new(FetchJob { card, url, rules: call.rules, settings: call.settings }))
     }
 }
 
 struct FetchJob {
     card: ToolCard,
     url: Url,
+    rules: Rules,
     settings: Arc<Settings>,
 }
 
@@ -134,17 +136,18 @@ impl Job for FetchJob {
         Box::pin(async move {
             let cancelled = desk.cancelled();
             tokio::select! {
-                outcome = fetch(self.url, &self.settings) => outcome,
+                outcome = fetch(self.url, &self.rules, &self.settings) => outcome,
                 () = cancelled => Outcome::cancelled(),
             }
         })
     }
 }
 
-async fn fetch(url: Url, settings: &Settings) -> Outcome {
+async fn fetch(url: Url, rules: &Rules, settings: &Settings) -> Outcome {
     let web = Arc::new(settings.web.clone());
     let asked = url.clone();
-    let page = match tokio::time::timeout(web.timeout, get::get(url, web)).await {
+    let barred = |host: &str| rules.bar_host(WebFetch.name(), host);
+    let page = match tokio::time::timeout(web.timeout, get::get(url, web, barred)).await {
         Err(_) => {
             let seconds = settings.web.timeout.as_secs_f32();
             return Outcome::failed(format!("fetching {asked}: timed out after {seconds} seconds"));

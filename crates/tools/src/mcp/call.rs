@@ -178,7 +178,7 @@ impl Call {
         let options = PeerRequestOptions::with_timeout(self.patience).reset_timeout_on_progress();
         let sent = match peer.send_request_with_option(request, options).await {
             Ok(sent) => sent,
-            Err(error) => return failed(&error, &self.shared),
+            Err(error) => return failed(&error, &self.live, &self.shared),
         };
         // Nothing is awaited in between, and what comes is read on this thread: no progress is missed.
         entry.sent_as(sent.progress_token.clone());
@@ -191,19 +191,21 @@ impl Call {
         match answer {
             Ok(ServerResult::CallToolResult(result)) => outcome::of(result, self.limit),
             Ok(_) => Outcome::failed("The server's answer is nothing that acpd knows as the result of a call."),
-            Err(error) => failed(&error, &self.shared),
+            Err(error) => failed(&error, &self.live, &self.shared),
         }
     }
 }
 
-fn failed(error: &ServiceError, shared: &Shared) -> Outcome {
+fn failed(error: &ServiceError, live: &Arc<Live>, shared: &Shared) -> Outcome {
     Outcome::failed(match error {
         ServiceError::McpError(error) => format!("The server refused: {}", cut(&error.message, 2000)),
         ServiceError::Timeout { timeout } => {
             format!("The server did not answer within {} s and showed no progress.", timeout.as_secs())
         }
         ServiceError::TransportSend(_) | ServiceError::TransportClosed => {
-            shared.suspected.notify_one();
+            if shared.live().is_some_and(|now| Arc::ptr_eq(&now, live)) {
+                shared.suspected.notify_one();
+            }
             "The connection to the server was lost; the call may or may not have had an effect.".to_owned()
         }
         other => format!("The call failed: {}", cut(&other.to_string(), 2000)),

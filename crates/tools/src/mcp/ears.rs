@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use domain::editor::{Editor, Elicitation, Elicited, Form};
+use domain::editor::{Elicitation, Elicited, Form};
 use rmcp::ClientHandler;
 use rmcp::ErrorData;
 #[expect(deprecated, reason = "servers of today still ask for roots and send their log")]
@@ -15,7 +15,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use serde_json::Value;
 
-use super::link::Shared;
+use super::link::{Asker, Shared};
 
 pub(super) struct Ears {
     pub(super) name: String,
@@ -48,13 +48,14 @@ impl ClientHandler for Ears {
     ) -> Result<ElicitResult, ErrorData> {
         let declined = || ElicitResult::new(ElicitationAction::Decline);
         let Some((message, form)) = read(request) else { return Ok(declined()) };
-        let can = |editor: &Arc<dyn Editor>| match form {
-            Form::Fields(_) => editor.offers().forms,
-            Form::Page { .. } => editor.offers().pages,
+        let can = |asker: &Asker| match form {
+            Form::Fields(_) => asker.editor.offers().forms,
+            Form::Page { .. } => asker.editor.offers().pages,
         };
-        let Some(editor) = self.shared.editors().into_iter().find(can) else { return Ok(declined()) };
+        let Some(mut asker) = self.shared.askers().into_iter().find(can) else { return Ok(declined()) };
         // Who asks must be plain: the form looks like ours.
         let message = format!("{}: {message}", self.name);
+        let editor = asker.editor.clone();
         tokio::select! {
             answer = editor.elicit(Elicitation { message, form }) => Ok(match answer {
                 Ok(Elicited::Accepted(content)) => {
@@ -65,6 +66,7 @@ impl ClientHandler for Ears {
                 Ok(Elicited::Declined) | Err(_) => declined(),
                 Ok(Elicited::Cancelled) => ElicitResult::new(ElicitationAction::Cancel),
             }),
+            () = asker.ended() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
             () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
         }
     }
@@ -72,9 +74,9 @@ impl ClientHandler for Ears {
     async fn on_custom_notification(&self, notification: CustomNotification, _: NotificationContext<RoleClient>) {
         if notification.method == URL_DONE
             && let Some(id) = notification.params.as_ref().and_then(|params| params.get("elicitationId")?.as_str())
-            && let Some(editor) = self.shared.editors().into_iter().find(|editor| editor.offers().pages)
+            && let Some(asker) = self.shared.askers().into_iter().find(|asker| asker.editor.offers().pages)
         {
-            editor.elicited_elsewhere(id.to_owned());
+            asker.editor.elicited_elsewhere(id.to_owned());
         }
     }
 

@@ -5,8 +5,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use rmcp::model::{PaginatedRequestParams, ServerCapabilities};
 use rmcp::service::{ClientInitializeError, Peer, QuitReason, RoleClient, RunningService, ServiceError};
+use rmcp::transport::streamable_http_client::StreamableHttpError;
 use rmcp::{ServiceExt, model};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -28,6 +30,9 @@ const STEADY: Duration = Duration::from_secs(30);
 
 /// The helper ends everything within 2 seconds, see `run`; beyond this it is stuck and gets killed itself.
 const HELPER_PATIENCE: Duration = Duration::from_millis(1900);
+
+/// A program that hangs up is about to end, more often than not, and says why.
+const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// A server that keeps saying that its offer has changed is asked this often.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
@@ -167,12 +172,12 @@ impl Keeper {
         let peer = service.peer().clone();
         let token = service.cancellation_token();
         let mut quit = Box::pin(service.waiting());
-        let lost = loop {
+        // What was said of an earlier connection does not count for this one.
+        let _ = self.shared.suspected.notified().now_or_never();
+        let mut lost = loop {
             tokio::select! {
                 quit = &mut quit => break Some(quitting(quit.ok())),
-                ending = gone(process.as_mut()) => {
-                    break Some(self.ended(&ending).await);
-                }
+                ending = gone(process.as_mut()) => break Some(self.ended(&ending).await),
                 () = self.shared.suspected.notified() => break Some("it does not answer any more".to_owned()),
                 () = self.shared.changed.notified() => {
                     self.look_again(&peer).await;
@@ -184,6 +189,12 @@ impl Keeper {
                 _ = &mut *stop => break None,
             }
         };
+        if let (Some(reason), Some(process)) = (&mut lost, &mut process)
+            && let Ok(ending) = timeout(LAST_WORDS, process.ended()).await
+        {
+            // That it hung up follows from this.
+            *reason = self.ended(&ending).await;
+        }
         if let Some(process) = &process {
             process.end();
         }
@@ -335,6 +346,9 @@ fn describe(error: &ClientInitializeError) -> String {
 /// The outer layers say only that something failed.
 fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut error = error;
+    if let Some(StreamableHttpError::Client(inner)) = error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+        error = inner;
+    }
     while let Some(source) = error.source() {
         error = source;
     }

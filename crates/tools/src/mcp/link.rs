@@ -77,6 +77,19 @@ struct Call {
     progress: watch::Sender<Option<String>>,
 }
 
+/// An editor behind a call on its way.
+pub(super) struct Asker {
+    pub(super) editor: Arc<dyn Editor>,
+    call: watch::Receiver<Option<String>>,
+}
+
+impl Asker {
+    /// Resolves when the call has ended.
+    pub(super) async fn ended(&mut self) {
+        while self.call.changed().await.is_ok() {}
+    }
+}
+
 impl Shared {
     pub(super) fn new() -> Self {
         Self {
@@ -103,7 +116,7 @@ impl Shared {
             State::Ready(_) => ServerState::Ready,
             State::Failed { reason, until } => ServerState::Failed {
                 reason: reason.clone(),
-                retry_in: until.saturating_duration_since(Instant::now()).as_secs(),
+                retry_in: until.saturating_duration_since(Instant::now()).as_secs_f32().ceil() as u64,
             },
         }
     }
@@ -139,8 +152,10 @@ impl Shared {
     }
 
     /// The editors behind the calls on their way, the newest first: a server does not say for which of them it asks.
-    pub(super) fn editors(&self) -> Vec<Arc<dyn Editor>> {
-        lock(&self.calls).iter().rev().filter_map(|call| call.editor.clone()).collect()
+    pub(super) fn askers(&self) -> Vec<Asker> {
+        let calls = lock(&self.calls);
+        let asker = |call: &Call| Some(Asker { editor: call.editor.clone()?, call: call.progress.subscribe() });
+        calls.iter().rev().filter_map(asker).collect()
     }
 
     pub(super) fn roots(&self) -> Vec<PathBuf> {

@@ -28,6 +28,8 @@ pub(super) enum GetError {
     NoHost,
     #[error(transparent)]
     Forbidden(#[from] Forbidden),
+    #[error("a rule of the user's configuration forbids fetching from {0}")]
+    Barred(String),
     #[error("{from} redirects to {to}: {reason}")]
     Redirect { from: String, to: String, reason: Box<GetError> },
     #[error("more than {MOST_REDIRECTS} redirects; the last one led to {0}")]
@@ -76,7 +78,7 @@ fn check(url: &Url, web: &WebSettings) -> Result<(), GetError> {
 }
 
 /// Dropping the future drops the request. The caller sets the deadline.
-pub(super) async fn get(mut url: Url, web: Arc<WebSettings>) -> Result<Page, GetError> {
+pub(super) async fn get(mut url: Url, web: Arc<WebSettings>, barred: impl Fn(&str) -> bool) -> Result<Page, GetError> {
     let failed = |url: &Url, error: &reqwest::Error| match forbidden(error) {
         Some(forbidden) => GetError::Forbidden(forbidden),
         None => GetError::Failed { url: url.to_string(), reason: innermost(error) },
@@ -88,7 +90,11 @@ pub(super) async fn get(mut url: Url, web: Arc<WebSettings>) -> Result<Page, Get
         match redirect_of(&response, &url) {
             None => return read(response, web.read_limit).await.map_err(|error| failed(&url, &error)),
             Some(next) => {
-                check(&next, &web).map_err(|reason| GetError::Redirect {
+                let rules = || match next.host_str().filter(|host| barred(host)) {
+                    Some(host) => Err(GetError::Barred(host.to_owned())),
+                    None => Ok(()),
+                };
+                check(&next, &web).and_then(|()| rules()).map_err(|reason| GetError::Redirect {
                     from: url.to_string(),
                     to: next.to_string(),
                     reason: Box::new(reason),

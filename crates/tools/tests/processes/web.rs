@@ -195,6 +195,12 @@ pub(super) async fn private_addresses_are_refused_at_every_step() {
         let outcome = bench.fetch(&server.url(path)).await;
         assert!(outcome.verdict == OutcomeKind::Failed && outcome.text.contains(reason), "{path}: {}", outcome.text);
     }
+    let mut settings = Settings::new(std::env::current_exe().unwrap());
+    settings.web.allow_private = vec![private("127.0.0.0/8")];
+    settings.permissions = serde_json::from_value(json!({"deny": ["fetch(127.0.0.2)"]})).unwrap();
+    let ruled = Bench { registry: Arc::new(Registry::new(settings)), ..Bench::new() };
+    let text = ruled.fetch(&server.url("/to-other-loopback")).await.text;
+    assert!(text.ends_with("a rule of the user's configuration forbids fetching from 127.0.0.2"), "{text}");
     let strict = bench_with(|web| web.allow_private.clear());
     let refused = plan(&strict.registry, &strict.site, "web_fetch", json!({"url": server.url("/page")})).await;
     assert!(refused.err().unwrap().reason.starts_with("127.0.0.1 is a loopback address; "));
