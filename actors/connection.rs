@@ -45,6 +45,9 @@ use crate::house::House;
 use crate::mail::{Obituary, tell};
 use crate::{session, spans};
 
+/// Transports whose clients may be on another machine.
+const REMOTE: [&str; 3] = ["sse", "http", "websocket"];
+
 /// How a client came to us.
 #[derive(Clone, Debug)]
 pub struct Peer {

@@ -55,6 +55,8 @@ pub(super) struct Attachment {
     pub(super) asks: Vec<AskClient>,
     /// Closes that are answered when the cursor has brought the session's end.
     pub(super) closing: Vec<Id>,
+    /// Requests that are answered then, and want nothing else.
+    pub(super) watching: Vec<Id>,
     cursor: SpawnHandle,
     _presence: Presence,
 }
@@ -179,7 +181,7 @@ impl Connection {
             open_questions,
         });
         self.cancel_cursor(session, ctx);
-        let before = self.attachments.remove(session);
+        let mut before = self.attachments.remove(session);
         // What an earlier attach has brought is answered already.
         let brought = before.as_ref().filter(|before| before.resume.is_some()).map_or(0, |before| before.seen.number);
         let resume = matches!(answer, Answering::Resume(_)).then(|| Resume {
@@ -191,6 +193,7 @@ impl Connection {
                 .collect(),
         });
         // What waits goes on with this replay, and what was to be closed has been.
+        let watching = before.as_mut().map(|before| std::mem::take(&mut before.watching)).unwrap_or_default();
         let before = before.map(|before| (before.loading, before.asks, before.closing, before.servers));
         let (mut loading, asks, closed, servers_before) = before.unwrap_or_default();
         tell(&addr, Equip(servers.clone()));
@@ -232,6 +235,7 @@ impl Connection {
                 resume,
                 asks,
                 closing: Vec::new(),
+                watching,
                 cursor,
                 _presence: presence,
             },
@@ -250,7 +254,7 @@ impl Connection {
     pub(super) fn detach_all(&mut self, ctx: &mut Context<Self>) {
         for attachment in self.attachments.values() {
             let loads = attachment.loading.iter().map(|load| &load.id);
-            for id in loads.chain(&attachment.closing) {
+            for id in loads.chain(&attachment.closing).chain(&attachment.watching) {
                 self.requests.close(id);
             }
         }
@@ -414,6 +418,7 @@ impl Connection {
         attachment.ended = true;
         let loads = std::mem::take(&mut attachment.loading).into_iter().map(|load| load.id);
         let closes = std::mem::take(&mut attachment.closing);
+        let watches = std::mem::take(&mut attachment.watching);
         let asks = std::mem::take(&mut attachment.asks);
         self.drop_asks(asks);
         let lost: Vec<_> =
@@ -423,6 +428,9 @@ impl Connection {
         }
         for request in closes {
             self.finish_close(session, &request, ctx);
+        }
+        for request in watches {
+            self.tell_end(request, session.clone(), ctx);
         }
     }
 }

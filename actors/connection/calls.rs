@@ -21,7 +21,7 @@ use wire::{Id, RpcError, Seen};
 use super::attachment::Answering;
 use super::helping::ClientEditor;
 use super::places::{check_folder, check_folders, real_folder, same_folder, set_roots};
-use super::{Connection, PendingPrompt, Phase, opening};
+use super::{Connection, PendingPrompt, Phase, REMOTE, opening};
 use crate::directory::{Describe, Fate, Leave, Overview, Why};
 use crate::house::{Farewell, House};
 use crate::mail::tell;
@@ -64,6 +64,7 @@ impl Connection {
             Call::DescribeSession { session } => self.session_details(id, session, ctx),
             Call::Export { session, from } => self.export(id, session, from, ctx),
             Call::Import(import) => self.import(id, import, ctx),
+            Call::Wait { session } => self.wait_for_end(id, session, ctx),
             Call::Stop => {
                 self.answer(&id, Ok(json!({})), ctx);
                 self.house.request(Farewell::Stop);
@@ -143,7 +144,9 @@ impl Connection {
             self.await_goodbye(ctx);
         }
         self.bridge = hello.bridge;
-        if !hello.environment.is_empty() {
+        // Over HTTP a client may be on another machine, whose programs and keys are not here.
+        let is_near = !REMOTE.contains(&self.card.borrow().transport.as_str());
+        if is_near && !hello.environment.is_empty() {
             self.environment = hello.environment.into();
         }
         self.answer(&id, Ok(result), ctx);

@@ -35,12 +35,25 @@ pub(super) struct AskClient {
     answer: Option<oneshot::Sender<Answered>>,
 }
 
-/// Sends a notification to the client.
+/// Something for the client that it does not answer.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(super) struct TellClient {
-    method: &'static str,
-    params: Value,
+pub(super) enum TellClient {
+    Notice {
+        method: &'static str,
+        params: Value,
+    },
+    /// Somebody does not wait for an answer any more.
+    Abandoned,
+}
+
+/// Tells so when it is dropped.
+struct Abandon(WeakRecipient<TellClient>);
+
+impl Drop for Abandon {
+    fn drop(&mut self) {
+        report(&self.0, TellClient::Abandoned);
+    }
 }
 
 impl Connection {
@@ -91,8 +104,11 @@ impl Handler<AskClient> for Connection {
 impl Handler<TellClient> for Connection {
     type Result = ();
 
-    fn handle(&mut self, TellClient { method, params }: TellClient, _: &mut Context<Self>) {
-        self.outbox.push(&rpc::notification(method, &params));
+    fn handle(&mut self, tell: TellClient, _: &mut Context<Self>) {
+        match tell {
+            TellClient::Notice { method, params } => self.outbox.push(&rpc::notification(method, &params)),
+            TellClient::Abandoned => self.withdraw_abandoned(),
+        }
     }
 }
 
@@ -188,11 +204,16 @@ impl Editor for ClientEditor {
             return Box::pin(std::future::ready(Err(EditorError::Refused(why))));
         };
         let answer = self.ask(method::ELICITATION_CREATE, params);
-        Box::pin(async move { to_client::elicited(answer.await?) })
+        let abandon = Abandon(self.tell.clone());
+        Box::pin(async move {
+            // Dropped after the answer's future: only then does nobody wait any more.
+            let _abandon = abandon;
+            to_client::elicited(answer.await?)
+        })
     }
 
     fn elicited_elsewhere(&self, id: String) {
         let params = serde_json::json!({ "elicitationId": id });
-        report(&self.tell, TellClient { method: method::ELICITATION_COMPLETE, params });
+        report(&self.tell, TellClient::Notice { method: method::ELICITATION_COMPLETE, params });
     }
 }

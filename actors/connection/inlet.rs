@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, stream};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use wire::frame::{Decoder, FrameError, Framing};
+use wire::loggable;
 use wire::rpc::{self, Incoming};
 
 use super::outbox::Gate;
@@ -46,7 +47,7 @@ where
         let mut inlet = inlet?;
         match inlet.next_frame().await? {
             Ok(frame) => {
-                tracing::trace!(parent: &inlet.span, message = %String::from_utf8_lossy(&frame), "received");
+                tracing::trace!(parent: &inlet.span, message = %loggable(&frame), "received");
                 Some((Inflow::Message(understand(frame).await), Some(inlet)))
             }
             Err(error) => Some((Inflow::Broken(error), None)),

@@ -71,7 +71,7 @@ impl Outbox {
     }
 
     pub(super) fn push(&self, message: &[u8]) {
-        tracing::trace!(parent: &self.span, message = %String::from_utf8_lossy(message), "sent");
+        tracing::trace!(parent: &self.span, message = %wire::loggable(message), "sent");
         let framing = self.framing.get().copied().unwrap_or(Framing::Lines);
         let frame = frame::encode(framing, message);
         let weight = frame.len();

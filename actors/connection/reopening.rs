@@ -1,13 +1,15 @@
-//! A session that somebody else closed while this client had it open: whatever this client wants of it next brings it back.
+//! A session that somebody else closed while this client had it open: whatever this client wants of it next brings it back,
+//! and who only wants to know is told.
 
 use actix::Context;
 use domain::SessionId;
-use serde_json::Value;
+use serde_json::{Value, json};
 use wire::{Id, RpcError};
 
 use super::attachment::Answering;
 use super::calls::written;
 use super::{Connection, opening};
+use crate::directory::Open;
 use crate::mail::tell;
 use crate::session::{self, From};
 
@@ -47,6 +49,26 @@ impl Connection {
             }
             then(this, id, ctx);
         });
+    }
+
+    /// Answers when the session leaves memory and the cursor has brought all of it.
+    pub(super) fn wait_for_end(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
+        match self.attachments.get_mut(&session) {
+            None => self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx),
+            Some(attachment) if attachment.ended => self.tell_end(id, session, ctx),
+            Some(attachment) => attachment.watching.push(id),
+        }
+    }
+
+    pub(super) fn tell_end(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
+        let house = self.house.clone();
+        let look = async move {
+            // Answered when the directory is done with it, so that a deletion is complete. The leave is not used.
+            drop(house.directory().send(Open(session.clone())).await);
+            let known = house.ports().history.find(session).await.map_err(opening::unreadable)?;
+            Ok(json!({ "deleted": known.is_none() }))
+        };
+        self.answer_later(id, look, ctx);
     }
 
     /// Cancels what runs, and the prompts that still wait for their session to open again.

@@ -53,6 +53,7 @@ impl Kind {
             | Call::Resume { .. }
             | Call::Export { .. }
             | Call::Import { .. }
+            | Call::Wait { .. }
             | Call::DescribePermissions { .. }
             | Call::DescribeSession { .. }
             | Call::DescribeSessions

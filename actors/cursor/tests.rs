@@ -264,3 +264,36 @@ fn a_reader_that_fell_behind_goes_on_from_the_store_and_comes_back_to_the_ring()
     assert_eq!(reader.seen.last().map(|event| event.number), Some(41));
     reader.check(&stage.log);
 }
+
+/// However many wake together, no more than the client has room for is on its way to it.
+#[test]
+fn cursors_of_one_client_that_wake_together_share_its_room() {
+    const LIMIT: usize = 1 << 20;
+    let room = Arc::new(watch::Sender::new(0));
+    let mut stages: Vec<Stage> = (0..256)
+        .map(|_| Stage { tail: Arc::new(Tail::after(0)), shelf: Arc::default(), log: Vec::new(), settled: 0 })
+        .collect();
+    let mut streams: Vec<_> = stages
+        .iter()
+        .map(|stage| {
+            let cursor = Cursor {
+                session: SessionId::from("s"),
+                tail: stage.tail.clone(),
+                history: stage.shelf.clone(),
+                gate: Gate::for_tests(room.clone(), LIMIT),
+                next: 1,
+            };
+            Box::pin(cursor.stream())
+        })
+        .collect();
+    assert!(streams.iter_mut().all(|stream| stream.next().now_or_never().is_none()), "nobody has anything to say");
+    assert_eq!(*room.borrow(), 0, "who waits for something to say holds no room");
+    stages.iter_mut().for_each(|stage| stage.append(text(0, 60)));
+    let mut told = 0;
+    while told < streams.len() {
+        let passed: Vec<_> = streams.iter_mut().filter_map(|stream| stream.next().now_or_never()).collect();
+        assert!(!passed.is_empty() && passed.len() <= LIMIT / FROM_STORE, "{} at once", passed.len());
+        told += passed.len();
+    }
+    assert_eq!(*room.borrow(), 0);
+}

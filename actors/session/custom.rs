@@ -76,13 +76,19 @@ impl Session {
     }
 
     /// The turn is to end before its command was read: the message is recorded as it was typed.
-    pub(super) fn stop_reading(&mut self, ctx: &mut Context<Self>) {
+    /// False if nothing is being read.
+    pub(super) fn stop_reading(&mut self, reason: &StopReason, ctx: &mut Context<Self>) -> bool {
         if let Some(Running { phase: Phase::Reading(reading), .. }) = &self.turn {
             ctx.cancel_future(reading.work);
         }
-        if let Some(asked) = self.take_unread() {
-            self.record_message(asked, true, Prepared::default(), ctx);
+        let Some(asked) = self.take_unread() else { return false };
+        let aside = slash::call(&asked.content).is_some();
+        self.record_message(asked, aside, Prepared::default(), ctx);
+        if let Some(running) = &mut self.turn {
+            running.phase = Phase::Stopping(reason.clone());
         }
+        self.end_if_stopped(ctx);
+        true
     }
 
     fn take_unread(&mut self) -> Option<Asked> {

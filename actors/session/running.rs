@@ -12,6 +12,7 @@ use domain::turn::FailureKind;
 use domain::{
     CallId, Content, Cost, Decision, EventKind, MessageId, QuestionId, StopReason, ToolKind, TurnFailure, TurnId, Usage,
 };
+use tokio::sync::watch;
 
 use super::calls::Executor;
 use super::commands::Prompt;
@@ -42,6 +43,8 @@ pub(super) enum Phase {
     },
     /// What a command of the project stands for is being read.
     Reading(Reading),
+    /// Files are being put back; this says that it shall stop, and why.
+    Restoring(watch::Sender<Option<StopReason>>),
     /// A command to us is at work, which is short and ends by itself.
     Obeying,
     /// The turn is gone; its executors are ending. Then it ends for this reason.
@@ -143,8 +146,14 @@ impl Session {
 
     /// Ends the turn early: the model is dropped at once, the tools are told to end, and when they have the turn ends.
     pub(super) fn stop_turn(&mut self, reason: StopReason, ctx: &mut Context<Self>) {
-        self.stop_reading(ctx);
+        if self.stop_reading(&reason, ctx) {
+            return;
+        }
         let Some(running) = &mut self.turn else { return };
+        if let Phase::Restoring(stop) = &running.phase {
+            stop.send_replace(Some(reason));
+            return;
+        }
         if matches!(running.phase, Phase::Stopping(_) | Phase::Obeying) {
             return;
         }

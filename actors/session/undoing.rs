@@ -1,15 +1,19 @@
 //! Undo and redo of a turn's changes to files: what they were is in the log, the toolbox puts it back, and the log records it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseActFuture, WrapFuture};
 use domain::card::UndoCard;
-use domain::checkpoint::{Checkpoint, Restored, Way, changes_in, steps, unkept_in};
+use domain::checkpoint::{Checkpoint, Restore, Restored, Way, changes_in, steps, unkept_in};
 use domain::history::HistoryError;
+use domain::tool::Toolbox;
 use domain::{EventKind, MessageId, Site, StopReason, TurnId};
 use futures_util::future::BoxFuture;
+use tokio::sync::watch;
 
 use super::Session;
+use super::running::{Phase, Running};
 
 /// Puts files back to what they were before the last turn that changed any, or forth again.
 #[derive(Message)]
@@ -27,29 +31,41 @@ pub(crate) enum NotUndone {
 /// How much of the log is read at a time.
 const PAGE: usize = 1 << 20;
 
+/// What is said of a file that was not reached, and of one that was on its way, when somebody cancelled.
+const NOT_REACHED: &str = "it was not its turn yet when this was cancelled";
+const NOT_KNOWN: &str = "this was cancelled while it was being written, and whether it was is not known";
+
 type Restoring = BoxFuture<'static, Result<Vec<Restored>, HistoryError>>;
+
+/// Whether to go on, and if not, why.
+type Stopped = watch::Receiver<Option<StopReason>>;
 
 impl Session {
     /// Carries out `/undo` or `/redo` in the turn that has been opened for it.
     pub(super) fn restore_in_turn(&mut self, turn: TurnId, way: Way, ctx: &mut Context<Self>) {
-        let Some((checkpoint, work)) = self.restoring(way, self.site(turn.clone())) else {
+        let (stop, stopped) = watch::channel(None);
+        let Some((checkpoint, work)) = self.restoring(way, self.site(turn.clone()), stopped.clone()) else {
             self.notice(nothing(way).to_owned(), ctx);
             return self.open_turn(turn, StopReason::EndTurn, ctx);
         };
-        self.obey_for_a_while(turn);
+        self.turn = Some(Running::new(turn, Phase::Restoring(stop)));
+        self.publish();
         ctx.spawn(work.into_actor(self).map(move |restored, this, ctx| {
+            let reason = stopped.borrow().clone();
             match restored {
+                Ok(files) if reason.is_some() => this.record_cut_short(checkpoint, way, &files, ctx),
                 Ok(files) => this.record_restored(checkpoint, way, &files, ctx),
                 Err(error) => this.notice(format!("The log could not be read: {error}."), ctx),
             }
-            this.end_turn(StopReason::EndTurn, ctx);
+            this.end_turn(reason.unwrap_or(StopReason::EndTurn), ctx);
         }));
     }
 
-    fn restoring(&self, way: Way, site: Arc<Site>) -> Option<(TurnId, Restoring)> {
+    fn restoring(&self, way: Way, site: Arc<Site>, stopped: Stopped) -> Option<(TurnId, Restoring)> {
         let Checkpoint { turn, first, last, .. } = self.state.checkpoints.next(way)?.clone();
         let (tail, history) = (self.ledger.tail.clone(), self.ports.history.clone());
         let (toolbox, id) = (self.ports.toolbox.clone(), self.id().clone());
+        let patience = self.ports.settings.cancel_patience;
         let work = async move {
             tail.until_written(last).await?;
             let (mut changes, mut files) = (Vec::new(), Vec::new());
@@ -63,10 +79,26 @@ impl Session {
                 }
                 next = events.last().map_or(last, |event| event.number) + 1;
             }
-            files.extend(toolbox.restore(steps(changes, way), site).await);
+            files.extend(restore(&*toolbox, steps(changes, way), &site, stopped, patience).await);
             Ok(files)
         };
         Some((turn, Box::pin(work)))
+    }
+
+    /// A turn of which some files were put back counts as undone: the other way leads back to where it began. One that was
+    /// not touched can be tried again at once.
+    fn record_cut_short(&mut self, turn: TurnId, way: Way, files: &[Restored], ctx: &mut Context<Self>) {
+        let reached = |file: &Restored| file.left.as_deref() != Some(NOT_REACHED);
+        if files.iter().any(reached) {
+            self.record_restored(turn, way, files, ctx);
+            let again = match way {
+                Way::Undo => "To start over, `/redo` and then `/undo`.",
+                Way::Redo => "To start over, `/undo` and then `/redo`.",
+            };
+            self.notice(format!("\n\nThis was cancelled half-way. {again}"), ctx);
+        } else {
+            self.notice("Cancelled before any file was touched.".to_owned(), ctx);
+        }
     }
 
     /// Even if every file was left as it is, the turn counts as undone, so that those before it can be reached.
@@ -79,6 +111,36 @@ impl Session {
     pub(super) fn notice(&mut self, text: String, ctx: &mut Context<Self>) {
         self.append(EventKind::Noticed { message: MessageId::new(), text, passing: false }, ctx);
     }
+}
+
+/// One file after the other, until somebody says stop; the one that is being written then has a moment to finish.
+async fn restore(
+    toolbox: &dyn Toolbox,
+    steps: Vec<Restore>,
+    site: &Arc<Site>,
+    mut stopped: Stopped,
+    patience: Duration,
+) -> Vec<Restored> {
+    let left = |path, reason: &str| vec![Restored { path, left: Some(reason.to_owned()) }];
+    let mut files = Vec::new();
+    for step in steps {
+        let path = step.path.clone();
+        if stopped.borrow().is_some() {
+            files.extend(left(path, NOT_REACHED));
+            continue;
+        }
+        let mut one = toolbox.restore(vec![step], site.clone());
+        let told = async {
+            // Whoever could say so is there until this is done.
+            let _ = stopped.wait_for(Option::is_some).await;
+        };
+        let done = tokio::select! {
+            done = &mut one => Some(done),
+            () = told => tokio::time::timeout(patience, one).await.ok(),
+        };
+        files.extend(done.unwrap_or_else(|| left(path, NOT_KNOWN)));
+    }
+    files
 }
 
 fn nothing(way: Way) -> &'static str {
@@ -110,10 +172,13 @@ impl Handler<Undo> for Session {
         }
         // Nobody's prompt, so nobody's editor.
         let site = Site { editor: None, ..(*self.site(TurnId::new())).clone() };
-        let Some((checkpoint, work)) = self.restoring(way, Arc::new(site)) else {
+        let (stop, stopped) = watch::channel(None);
+        let Some((checkpoint, work)) = self.restoring(way, Arc::new(site), stopped) else {
             return Box::pin(actix::fut::ready(Ok(UndoCard::default())));
         };
         Box::pin(work.into_actor(self).map(move |restored, this, ctx| {
+            // Held until here: nobody stops it.
+            drop(stop);
             let files = restored.map_err(NotUndone::Unreadable)?;
             this.record_restored(checkpoint, way, &files, ctx);
             Ok(UndoCard { files })

@@ -1,5 +1,6 @@
-//! How many tokens a request and its answer are, where the provider does not say: a quarter of the bytes of all text, and a
-//! fixed number for every picture or sound. Near enough to see the window fill up, and no more. Pure.
+//! How many tokens a request and its answer are, where the provider does not say: a quarter of the bytes of all text, a few
+//! for every message and tool, and a fixed number for every picture or sound. Near enough to see the window fill up, and no
+//! more. Pure.
 
 use std::sync::Arc;
 
@@ -9,6 +10,9 @@ use domain::tool::ToolSpec;
 use domain::{Content, Payload, Usage};
 
 const BYTES_PER_TOKEN: usize = 4;
+
+/// What is around a message or a tool: roles, names of fields, marks of beginning and end.
+const AROUND: u64 = 8;
 
 /// What a picture of common size costs at the large providers, however many bytes it has.
 const MEDIUM: u64 = 1_600;
@@ -40,7 +44,8 @@ pub(super) fn request(request: &ModelRequest) -> u64 {
 
 pub(super) fn conversation(messages: &[Arc<Message>], tools: &[ToolSpec]) -> u64 {
     let tools = tools.iter().map(|tool| tool.name.len() + tool.description.len() + tool.schema.to_string().len());
-    tokens(tools.sum()) + messages.iter().map(|told| message(told)).sum::<u64>()
+    let tools = tools.map(|bytes| tokens(bytes) + AROUND).sum::<u64>();
+    tools + messages.iter().map(|told| message(told) + AROUND).sum::<u64>()
 }
 
 pub(super) fn message(message: &Message) -> u64 {
@@ -94,6 +99,6 @@ mod tests {
             thought: ThoughtLevel::Off,
             environment: Arc::new(Environment::default()),
         });
-        assert_eq!(request, 10 + 2 + 100 + MEDIUM);
+        assert_eq!(request, 10 + (2 + AROUND) + (100 + MEDIUM + AROUND));
     }
 }

@@ -54,6 +54,10 @@ pub enum Call {
     },
     /// `_acpd/import`: a new session with a log from elsewhere, or a part of it.
     Import(Import),
+    /// `_acpd/wait`: answered when a session that the client has open leaves memory.
+    Wait {
+        session: SessionId,
+    },
     /// `_acpd/undo`: puts files back to what they were before the last turn that changed any, or forth again.
     Undo {
         session: SessionId,

@@ -63,6 +63,7 @@ pub fn call(method: &str, params: Option<&RawValue>) -> Result<Call, RpcError> {
         method::SESSION => Ok(Call::DescribeSession { session: read()?.session()? }),
         method::PERMISSIONS => Ok(Call::DescribePermissions { session: read()?.session()? }),
         method::IMPORT => read().and_then(extension::import),
+        method::WAIT => read().and_then(extension::wait),
         _ => Err(RpcError::method_not_found(method)),
     }
 }

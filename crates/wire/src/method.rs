@@ -36,10 +36,12 @@ pub const DELETE: &str = "_acpd/delete";
 pub const RENAME: &str = "_acpd/rename";
 pub const EXPORT: &str = "_acpd/export";
 pub const IMPORT: &str = "_acpd/import";
+/// Answered when a session that the client has open leaves memory.
+pub const WAIT: &str = "_acpd/wait";
 pub const PERMISSIONS: &str = "_acpd/permissions";
 pub const UNDO: &str = "_acpd/undo";
 pub const SESSION: &str = "_acpd/session";
-pub const EXTENSIONS: [&str; 18] = [
+pub const EXTENSIONS: [&str; 19] = [
     HELLO,
     SESSIONS,
     CONNECTIONS,
@@ -55,6 +57,7 @@ pub const EXTENSIONS: [&str; 18] = [
     RENAME,
     EXPORT,
     IMPORT,
+    WAIT,
     PERMISSIONS,
     UNDO,
     SESSION,

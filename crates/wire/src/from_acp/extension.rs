@@ -62,6 +62,10 @@ pub(super) fn import(mut params: Params) -> Result<Call, RpcError> {
     Ok(Call::Import(Import { events, into, more }))
 }
 
+pub(super) fn wait(mut params: Params) -> Result<Call, RpcError> {
+    Ok(Call::Wait { session: params.session()? })
+}
+
 pub(super) fn undo(mut params: Params) -> Result<Call, RpcError> {
     let way = if flag(&mut params, "redo")? { Way::Redo } else { Way::Undo };
     Ok(Call::Undo { session: params.session()?, way })

@@ -92,8 +92,10 @@ fn initialize_says_what_is_true_of_this_build() {
                       "_acpd/rename",
                       "_acpd/export",
                       "_acpd/import",
+                      "_acpd/wait",
                       "_acpd/permissions",
-                      "_acpd/undo"
+                      "_acpd/undo",
+                      "_acpd/session"
                     ]
                   }
                 }

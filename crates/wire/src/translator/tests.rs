@@ -44,6 +44,7 @@ fn attach(connection: &str, head: u64) -> Attach {
         head,
         own_from: head + 1,
         open_calls: Vec::new(),
+        hidden_calls: Vec::new(),
         open_questions: Vec::new(),
     }
 }
@@ -260,6 +261,30 @@ fn a_question_that_is_open_is_asked_of_whoever_comes_even_if_its_call_was_announ
     "#]],
     );
     check(&tell(&mut Translator::new(attach("other", 1)), &events), &expect![[r#""#]]);
+}
+
+#[test]
+fn a_client_that_comes_in_the_middle_of_a_sub_agents_work_sees_nothing_of_its_calls() {
+    let question = Question { id: "q".into(), call: "asked".into(), always: None };
+    let events = log(vec![
+        EventKind::ToolStarted { call: "hidden".into() },
+        EventKind::ToolEnded { call: "hidden".into(), outcome: Outcome::completed("done") },
+        EventKind::ToolEnded { call: "ended".into(), outcome: Outcome::completed("done") },
+        EventKind::PermissionAsked { question },
+    ]);
+    let middle = || Attach {
+        open_calls: ["asked", "hidden"].map(|id| (id.into(), OpenCall { card: other_card(), started: false })).into(),
+        hidden_calls: ["asked", "ended", "hidden"].map(CallId::from).into(),
+        ..attach("other", 0)
+    };
+    assert_eq!(Translator::new(middle()).catch_up(Seen::Nothing, 1), []);
+    check(
+        &tell(&mut Translator::new(middle()), &events),
+        &expect![[r#"
+        {"sessionUpdate":"tool_call","toolCallId":"asked","kind":"other","status":"pending","title":"y","name":"mcp__x__y"}
+        ask q {"sessionId":"s","toolCall":{"toolCallId":"asked","kind":"other","status":"pending","title":"y","name":"mcp__x__y"},"options":[{"optionId":"allow_once","name":"Allow","kind":"allow_once"},{"optionId":"reject_once","name":"Reject","kind":"reject_once"}]}
+    "#]],
+    );
 }
 
 #[test]
