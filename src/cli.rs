@@ -129,7 +129,7 @@ pub struct Ask {
     pub token_file: Option<PathBuf>,
 
     /// Go on with the newest session of this folder.
-    #[arg(short, long = "continue", conflicts_with = "session")]
+    #[arg(short = 'c', long = "continue", conflicts_with = "session")]
     pub resume: bool,
 
     /// Go on with this session: its id, or as much of its start or end as no other session has.

@@ -87,11 +87,7 @@ impl Client {
         Ok(Self::new(Box::new(reader), Box::new(writer), Some(remote)))
     }
 
-    fn new(
-        reader: Box<dyn AsyncRead + Unpin>,
-        writer: Box<dyn AsyncWrite + Unpin>,
-        remote: Option<Remote>,
-    ) -> Self {
+    fn new(reader: Box<dyn AsyncRead + Unpin>, writer: Box<dyn AsyncWrite + Unpin>, remote: Option<Remote>) -> Self {
         let decoder = Decoder::new(usize::MAX);
         Self { reader, writer, decoder, early: VecDeque::new(), sent: 0, _remote: remote }
     }

@@ -13,14 +13,14 @@ mod tools;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ::tools::McpSettings;
+use ::tools::hooks::Hooks;
+use ::tools::notify::Notify;
+use ::tools::rules::Permissions;
 use acpd_actors::{Unattended, WhenBusy};
 use domain::{Approval, Mode};
 use models::ModelsConfig;
 use serde::{Deserialize, Deserializer, de};
-use ::tools::hooks::Hooks;
-use ::tools::McpSettings;
-use ::tools::notify::Notify;
-use ::tools::rules::Permissions;
 
 use crate::http;
 
@@ -329,21 +329,17 @@ mod tests {
             ("[session\n", &[], &[]),
         ]);
         expect![[r#"
-            DIR/config.toml:3: session.mdoe: unknown key, expected one of `mode`, `approval`, `max_requests`, `notes`, `when_busy`, `unattended`
+            DIR/config.toml:3: session.mdoe: unknown key; did you mean `mode`?
             DIR/config.toml:2: session.mode: unknown value `fulll`, expected full, read-only, safe, sandbox
             DIR/config.toml:3: limits.frame: expected an integer, found string "much"
             DIR/config.toml:2: limits.frame: must be at least 4096, is 1
             DIR/config.toml:1: limits.frame: expected an unsigned 64 bit or less integer, found 64-bit integer `-1`
-            DIR/config.toml:1: sesion: unknown key, expected one of `session`, `protocol`, `models`, `permissions`, `hooks`, `notify`, `login`, `limits`, `history`, `log`
+            DIR/config.toml:1: sesion: unknown key; did you mean `session`?
             DIR/config.toml:2: log.filter: error parsing level filter: expected one of "off", "error", "warn", "info", "debug", "trace", or a number 0-5
             DIR/config.toml:2: permissions.allow[0]: the rule `bash(ls` must look like `tool` or `tool(pattern)`
-            DIR/config.toml:2: permissions.alow: unknown key, expected one of `allow`, `ask`, `deny`, `project`
-            DIR/config.toml: permissions.project[1]deny[0]: the rule `` must look like `tool` or `tool(pattern)`
-            DIR/config.toml: TOML parse error at line 1, column 9
-              |
-            1 | [session
-              |         ^
-            unclosed table, expected `]`"#]].assert_eq(&said);
+            DIR/config.toml:2: permissions.alow: unknown key; did you mean `allow`?
+            DIR/config.toml:5: permissions.project[1].deny[0]: the rule `` must look like `tool` or `tool(pattern)`
+            DIR/config.toml:1: unclosed table, expected `]`"#]].assert_eq(&said);
     }
 
     #[test]
@@ -355,7 +351,7 @@ mod tests {
             ("", &[], &["session.mode"]),
         ]);
         expect![[r#"
-            ACPD__SESSION__MDOE: session.mdoe: unknown key, expected one of `mode`, `approval`, `max_requests`, `notes`, `when_busy`, `unattended`
+            ACPD__SESSION__MDOE: session.mdoe: unknown key; did you mean `mode`?
             ACPD__LIMITS__FRAME: limits.frame: expected an integer, found string "x"
             --set: session.mode: unknown value `x`, expected full, read-only, safe, sandbox
             --set session.mode: not of the form KEY=VALUE"#]]

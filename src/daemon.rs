@@ -33,10 +33,10 @@ use crate::config::Loaded;
 use crate::http::Http;
 use crate::launch::{beside, owner};
 use crate::lock::{Attempt, Lock};
-use crate::{login_shell, reload};
 use crate::metrics::{Metered, Metrics};
 use crate::paths::{Places, private_folder};
 use crate::socket::{self, Claim, Listener};
+use crate::{login_shell, reload};
 
 use self::gate::Gate;
 
@@ -83,7 +83,8 @@ pub fn run(
     private_folder(places.socket_folder())?;
     private_folder(&places.state)?;
     let config = loaded.config.clone();
-    let patience = idle::patience(config.daemon.exit_when_idle, inherited.as_ref().is_some_and(|inherited| !inherited.ours));
+    let patience =
+        idle::patience(config.daemon.exit_when_idle, inherited.as_ref().is_some_and(|inherited| !inherited.ours));
     let _locks = take_locks(places, inherited.is_some())?;
     let system = System::new();
     let (store, parting) = system.block_on(async {

@@ -10,11 +10,13 @@ mod clients;
 mod guard;
 mod health;
 mod lane;
+mod peer;
 mod pipe;
 mod post;
 mod refusal;
 mod routing;
 mod rpc;
+mod server;
 mod settings;
 mod sse;
 mod streamable;
@@ -22,18 +24,16 @@ mod tls;
 mod token;
 mod websocket;
 
-use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::time::Duration;
 
 use acpd_actors::House;
 use actix_web::dev::ServerHandle;
 use actix_web::middleware::from_fn;
-use actix_web::{App, HttpRequest, HttpServer, web};
+use actix_web::{App, HttpRequest, web};
 use anyhow::Context;
-use rustix::net::sockopt;
 
 use crate::config::Config;
+use crate::launch::owner;
 use crate::metrics::Metrics;
 use crate::paths::Places;
 
@@ -43,17 +43,6 @@ use self::refusal::Refusal;
 use self::token::Token;
 
 pub use settings::Settings;
-
-/// Connections at a time, streams among them.
-const CONNECTIONS: usize = 512;
-/// How long the head of a request may take.
-const HEAD: Duration = Duration::from_secs(5);
-/// How long a connection without a request stays open.
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
-/// How long a client may leave bytes unread or unacknowledged before the kernel ends its connection.
-const UNREAD: Duration = Duration::from_secs(60);
-/// How long connections may take to end when the daemon leaves, in seconds.
-const FAREWELL: u64 = 1;
 
 /// What holds for every request.
 struct Limits {
@@ -79,14 +68,18 @@ impl Http {
         settings.check().map_err(|(key, why)| anyhow::anyhow!("{key}: {why}"))?;
         let file = settings.token_file.clone().unwrap_or_else(|| places.http_token());
         let token = Token::load(&file)?;
-        let listener = bind(listen).with_context(|| format!("cannot listen for HTTP on {listen}"))?;
+        let listener = server::bind(listen).with_context(|| format!("cannot listen for HTTP on {listen}"))?;
         let address = listener.local_addr()?;
         let clients = Clients::new(house.clone(), config.limits.outbox, settings.detach_after());
-        let guarding = web::Data::new(Guard::new(token, address, settings));
+        let guarding = web::Data::new(Guard::new(token, address, owner(places), settings));
         let shared = web::Data::from(clients.clone());
         let limits = web::Data::new(Limits { frame: config.limits.frame });
         let metrics = web::Data::from(metrics);
-        let server = HttpServer::new(move || {
+        let tls = match (&settings.tls_cert, &settings.tls_key) {
+            (Some(cert), Some(key)) => Some(tls::config(cert, key)?),
+            (Some(_) | None, _) => None,
+        };
+        let app = move || {
             App::new()
                 .app_data(guarding.clone())
                 .app_data(shared.clone())
@@ -94,20 +87,8 @@ impl Http {
                 .app_data(metrics.clone())
                 .wrap(from_fn(guard))
                 .configure(routes)
-        })
-        .workers(1)
-        .disable_signals()
-        .max_connections(CONNECTIONS)
-        .client_request_timeout(HEAD)
-        .keep_alive(KEEP_ALIVE)
-        .h1_allow_half_closed(false)
-        .tcp_nodelay(true)
-        .shutdown_timeout(FAREWELL);
-        let server = match (&settings.tls_cert, &settings.tls_key) {
-            (Some(cert), Some(key)) => server.listen_rustls_0_23(listener, tls::config(cert, key)?)?,
-            (Some(_) | None, _) => server.listen_auto_h2c(listener)?,
         };
-        let server = server.run();
+        let server = server::serve(listener, tls, app)?;
         let handle = server.handle();
         actix_web::rt::spawn(server);
         tracing::info!(%address, token = %file.display(), "listening for HTTP");
@@ -119,15 +100,6 @@ impl Http {
         self.clients.end_all();
         self.server.stop(true).await;
     }
-}
-
-fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    let listener = TcpListener::bind(address)?;
-    listener.set_nonblocking(true)?;
-    // Connections inherit both from the listener.
-    sockopt::set_socket_keepalive(&listener, true)?;
-    sockopt::set_tcp_user_timeout(&listener, u32::try_from(UNREAD.as_millis())?)?;
-    Ok(listener)
 }
 
 fn routes(app: &mut web::ServiceConfig) {

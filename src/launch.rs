@@ -5,9 +5,7 @@
 //! and as nobody's child, so that an editor that ends its children's whole tree does not end the daemon with it.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, Stdio};
@@ -19,6 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use wire::ext::HelloParams;
 
 use crate::lock::{Attempt, Lock};
+use crate::log_file;
 use crate::login_shell;
 use crate::paths::{self, Places, private_folder};
 use crate::socket;
@@ -33,9 +32,6 @@ const START_DEADLINE: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(15);
 
 const STEP: Duration = Duration::from_millis(5);
-
-/// The log of the last starts is kept below this size.
-const LOG_LIMIT: u64 = 1 << 20;
 
 /// A connection to the daemon, which is started if need be.
 pub fn reach(places: &Places) -> anyhow::Result<UnixStream> {
@@ -123,7 +119,7 @@ fn start_unless_there(places: &Places) -> anyhow::Result<UnixStream> {
 }
 
 fn start(places: &Places) -> anyhow::Result<()> {
-    let log = open_log(&places.daemon_log())?;
+    let log = log_file::open(&places.daemon_log())?;
     let mut starter = Command::new(own_program()?)
         .arg("--socket")
         .arg(&places.socket)
@@ -171,15 +167,6 @@ fn is_for_everybody(name: &OsStr) -> bool {
 fn is_of_the_user(name: &str) -> bool {
     const NAMES: [&str; 8] = ["HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "DBUS_SESSION_BUS_ADDRESS"];
     NAMES.contains(&name) || name.starts_with("LC_") || name.starts_with(paths::XDG)
-}
-
-fn open_log(path: &Path) -> anyhow::Result<File> {
-    if fs::metadata(path).is_ok_and(|found| found.len() > LOG_LIMIT) {
-        // Losing the older half of a log is not worth a word.
-        let _ = fs::rename(path, path.with_extension("log.old"));
-    }
-    let opened = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
-    opened.with_context(|| format!("cannot open the log {}", path.display()))
 }
 
 /// Reads until the word, the end, or the deadline.

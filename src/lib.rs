@@ -14,6 +14,7 @@ pub mod folders;
 pub mod http;
 pub mod launch;
 pub mod lock;
+pub mod log_file;
 pub mod logging;
 pub mod login_shell;
 pub mod metrics;

@@ -4,13 +4,17 @@
 //! programs have no log: what they have to say is an error to their user.
 
 use std::io::IsTerminal;
-use std::sync::OnceLock;
+use std::path::Path;
+use std::sync::{Mutex, OnceLock};
 use std::{env, io};
 
 use anyhow::Context;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, reload};
+
+use crate::log_file::LogFile;
 
 /// Through which the filter changes while the daemon runs.
 static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
@@ -22,8 +26,8 @@ pub fn refilter(filter: &str) -> anyhow::Result<()> {
     FILTER.get().map_or(Ok(()), |handle| handle.reload(filter)).context("cannot change the log filter")
 }
 
-/// Starts logging what `filter` lets through.
-pub fn start(filter: &str) -> anyhow::Result<()> {
+/// Starts logging what `filter` lets through. If stderr is `file`, its size is kept within bounds.
+pub fn start(filter: &str, file: &Path) -> anyhow::Result<()> {
     let filter: EnvFilter = filter.parse().context("cannot read the log filter")?;
     let (filter, handle) = reload::Layer::new(filter);
     let _ = FILTER.set(handle);
@@ -33,6 +37,10 @@ pub fn start(filter: &str) -> anyhow::Result<()> {
     {
         return Ok(registry.with(journal.with_syslog_identifier("acpd".to_owned())).try_init()?);
     }
-    let stderr = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
+    let writer = match LogFile::behind_stderr(file) {
+        Some(file) => BoxMakeWriter::new(Mutex::new(file)),
+        None => BoxMakeWriter::new(io::stderr),
+    };
+    let stderr = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(io::stderr().is_terminal());
     Ok(registry.with(stderr).try_init()?)
 }

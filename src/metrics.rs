@@ -12,7 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use acpd_actors::Overview;
-use domain::history::{Entry, History, HistoryError, ListQuery, Page, Receipt, Record, SessionMeta, Settled, StoreStatus};
+use domain::history::{
+    Entry, History, HistoryError, ListQuery, Page, Receipt, Record, SessionMeta, Settled, StoreStatus,
+};
 use domain::{Event, SessionId, Usage};
 use futures_util::future::BoxFuture;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -143,8 +145,8 @@ impl Metrics {
         self
     }
 
-    /// Everything, in the text form.
-    pub fn text(&self, overview: &Overview) -> Result<String, fmt::Error> {
+    /// Everything, in the text form; `unread` is what waits beyond the outboxes.
+    pub fn text(&self, overview: &Overview, unread: u64) -> Result<String, fmt::Error> {
         let gauges = self.gauges.lock().unwrap_or_else(PoisonError::into_inner);
         gauges.sessions.clear();
         for state in ["idle", "running", "waiting"] {
@@ -157,7 +159,7 @@ impl Metrics {
         for card in &overview.connections {
             gauges.connections.get_or_create(&Transport { transport: card.transport.clone() }).inc();
         }
-        gauges.outbox.set(overview.connections.iter().map(|card| card.outbox).sum());
+        gauges.outbox.set(unread + overview.connections.iter().map(|card| card.outbox).sum::<u64>());
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
         Ok(text)

@@ -62,6 +62,7 @@ fn sorted(keys: Vec<String>) -> ReloadCard {
             "daemon" | "history" | "http" | "mcp" => card.restart.push(key),
             "session" if key == "session.notes" => card.now.push(key),
             "session" | "protocol" | "limits" => card.later.push(key),
+            "tools" if key == "tools.agent_requests" => card.later.push(key),
             _ => card.now.push(key),
         }
     }

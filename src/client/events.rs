@@ -58,7 +58,8 @@ mod tests {
 
     use super::*;
 
-    const STREAM: &[u8] = b": acpd\n\nid: 1\ndata: {\"a\":1}\n\n: acpd\n\nid: 2\r\ndata: {\r\ndata: }\r\n\r\ndata:x\n\nid: 3\n";
+    const STREAM: &[u8] =
+        b": acpd\n\nid: 1\ndata: {\"a\":1}\n\n: acpd\n\nid: 2\r\ndata: {\r\ndata: }\r\n\r\ndata:x\n\nid: 3\n";
 
     #[test]
     fn events_have_their_numbers_and_lines() {

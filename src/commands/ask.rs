@@ -4,6 +4,7 @@
 //! gets the answer alone. When it leaves, the session stays in the daemon. `opening` finds the session, `turn` runs a
 //! prompt, and here is who asks.
 
+mod door;
 mod keys;
 mod lines;
 mod opening;
@@ -18,6 +19,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook_tokio::Signals;
 use wire::method;
 
+use self::door::Door;
 use self::lines::{Lines, Typed};
 use self::opening::{Opened, Session};
 use self::source::Source;
@@ -38,7 +40,8 @@ pub fn run(places: &Places, args: &Ask) -> anyhow::Result<Ending> {
     let source = Source::choose(&args.text)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ending = runtime.block_on(async {
-        let mut client = opening::connect(places).await?;
+        let door = Door::wanted(places, args)?;
+        let mut client = opening::connect(&door).await?;
         let mut opened = opening::open(&mut client, &Session::wanted(args)).await?;
         opening::configure(&mut client, &mut opened, args).await?;
         let mut conversation = Conversation {
@@ -53,7 +56,7 @@ pub fn run(places: &Places, args: &Ask) -> anyhow::Result<Ending> {
         };
         match source {
             Source::Once(prompt) => conversation.turn(prompt).await,
-            Source::Terminal => conversation.talk(places, &opened).await,
+            Source::Terminal => conversation.talk(&door, &opened).await,
         }
     });
     // A line that is still being read would hold the runtime.
@@ -78,8 +81,8 @@ struct Conversation {
 
 impl Conversation {
     /// Prompts from the terminal until it ends.
-    async fn talk(&mut self, places: &Places, opened: &Opened) -> anyhow::Result<Ending> {
-        let lines = Lines::start(places)?;
+    async fn talk(&mut self, door: &Door<'_>, opened: &Opened) -> anyhow::Result<Ending> {
+        let lines = Lines::start(door.places)?;
         self.welcome(opened)?;
         let mut interrupted = false;
         loop {
@@ -93,7 +96,7 @@ impl Conversation {
                 Typed::Line(line) if GOODBYES.contains(&line.trim()) => return Ok(Ending::Done),
                 Typed::Line(line) => {
                     interrupted = false;
-                    if !line.trim().is_empty() && !self.say(&line, places, &lines).await? {
+                    if !line.trim().is_empty() && !self.say(&line, door, &lines).await? {
                         return Ok(Ending::Cancelled);
                     }
                 }
@@ -104,7 +107,8 @@ impl Conversation {
     fn welcome(&mut self, opened: &Opened) -> anyhow::Result<()> {
         let id = &self.session;
         let short = id.get(id.len().saturating_sub(12)..).unwrap_or(id);
-        let mut text = format!("{}, mode {}, session {short}. /help lists commands, Ctrl-D leaves.", opened.model, opened.mode);
+        let mut text =
+            format!("{}, mode {}, session {short}. /help lists commands, Ctrl-D leaves.", opened.model, opened.mode);
         if let Some(title) = &opened.continued {
             text = format!("Going on with: {title}\n{text}");
         }
@@ -130,10 +134,10 @@ impl Conversation {
 
     /// One turn of a conversation. One that failed or was cancelled is told, and the conversation goes on; false if it
     /// should not.
-    async fn say(&mut self, line: &str, places: &Places, lines: &Lines) -> anyhow::Result<bool> {
+    async fn say(&mut self, line: &str, door: &Door<'_>, lines: &Lines) -> anyhow::Result<bool> {
         self.catch_up(lines)?;
         if self.gone {
-            self.reconnect(places).await?;
+            self.reconnect(door).await?;
         }
         match self.turn(vec![source::text(line)]).await {
             Ok(Ending::Cancelled) => Ok(!self.insisted),
@@ -161,8 +165,8 @@ impl Conversation {
     }
 
     /// The daemon was restarted or ended. The session is in its history.
-    async fn reconnect(&mut self, places: &Places) -> anyhow::Result<()> {
-        self.client = opening::connect(places).await?;
+    async fn reconnect(&mut self, door: &Door<'_>) -> anyhow::Result<()> {
+        self.client = opening::connect(door).await?;
         opening::open(&mut self.client, &Session::Named(self.session.clone())).await?;
         self.gone = false;
         self.view.remark("connected again")

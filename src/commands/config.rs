@@ -65,8 +65,8 @@ fn check(places: &Places, file: Option<&Path>) -> anyhow::Result<()> {
         }
         None => {
             config::load(&places.config, launch::environment(), &[])?;
-            let missing = if places.config.exists() { "" } else { " (not there; the defaults hold)" };
-            format!("{}{missing} is right", places.config.display())
+            let state = if places.config.exists() { "is right" } else { "is not there, so the defaults hold" };
+            format!("{} {state}", places.config.display())
         }
     };
     println!("{said}");

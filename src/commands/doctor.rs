@@ -64,10 +64,13 @@ async fn examine(places: &Places) -> Vec<Finding> {
         within("shell", async { vec![machine::login_shell(places).await] }),
         within("systemd", async { vec![machine::systemd(places).await] }),
         within("landlock", aside(|| vec![machine::landlock()])),
-        within("editors", aside({
-            let (places, path) = (places.clone(), path.clone());
-            move || editors::check(&places, path.as_deref())
-        })),
+        within(
+            "editors",
+            aside({
+                let (places, path) = (places.clone(), path.clone());
+                move || editors::check(&places, path.as_deref())
+            })
+        ),
     );
     let mut findings = vec![machine::program(path.as_deref()), configuration];
     findings.extend([daemon, providers].into_iter().flatten());

@@ -30,12 +30,24 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const STOP_PATIENCE: Duration = Duration::from_secs(20);
 
 enum Step {
-    Write { path: PathBuf, text: String, why: &'static str },
-    Copy { from: PathBuf, to: PathBuf },
+    Write {
+        path: PathBuf,
+        text: String,
+        why: &'static str,
+    },
+    Copy {
+        from: PathBuf,
+        to: PathBuf,
+    },
     Remove(PathBuf),
     /// Nothing to do, and why.
-    Leave { path: PathBuf, why: &'static str },
-    StopDaemon { pid: u32 },
+    Leave {
+        path: PathBuf,
+        why: &'static str,
+    },
+    StopDaemon {
+        pid: u32,
+    },
     Systemctl(&'static [&'static str]),
 }
 
@@ -79,7 +91,7 @@ async fn install(places: &Places, args: &Install) -> anyhow::Result<Ending> {
         println!("Somebody has changed a unit, and it was left as it is. --force replaces it, after a copy was made.");
     }
     if blocked && let Some(Serving { pid, busy, .. }) = &serving {
-        println!("The daemon that runs now (process {pid}) has {busy} busy sessions. When they are done:");
+        println!("The daemon that runs now (process {pid}) is at work; busy sessions: {busy}. When they are done:");
         println!("  acpd ctl stop && systemctl --user start acpd.socket");
     }
     if let Some(Serving { service: true, pid, .. }) = &serving {
@@ -179,7 +191,9 @@ impl Step {
             Self::Copy { from, to } => format!("copy     {} to {}", short(from), short(to)),
             Self::Remove(path) => format!("remove   {}", short(path)),
             Self::Leave { path, why } => format!("leave    {}, which {why}", short(path)),
-            Self::StopDaemon { pid } => format!("stop     the daemon that an editor has started (process {pid}); it is idle"),
+            Self::StopDaemon { pid } => {
+                format!("stop     the daemon that an editor has started (process {pid}); it is idle")
+            }
             Self::Systemctl(arguments) => format!("run      systemctl --user {}", arguments.join(" ")),
         }
     }
@@ -251,9 +265,9 @@ async fn stop_daemon(places: &Places) -> anyhow::Result<()> {
 fn explain_linger() {
     let name = Account::own().map(|account| account.name);
     if name.is_some_and(|name| Path::new("/var/lib/systemd/linger").join(name).exists()) {
-        println!("It runs also while you are logged out, because your user lingers.");
+        println!("The daemon may run while you are logged out, because your user lingers.");
         return;
     }
-    println!("It ends when you log out, and what an agent does then ends with it. To let it go on:");
+    println!("The daemon ends when you log out, with what its agent does then. To let it go on:");
     println!("  loginctl enable-linger");
 }

@@ -38,7 +38,7 @@ fn serve(places: &Places, args: &Serve) -> anyhow::Result<()> {
     let inherited = ListenFd::from_env().take_unix_listener(0).context("cannot use the inherited socket")?;
     let file = args.config.as_deref().unwrap_or(&places.config);
     let loaded = Loaded::read(file, launch::environment().collect(), flags(args))?;
-    logging::start(&loaded.config.log.filter)?;
+    logging::start(&loaded.config.log.filter, &places.daemon_log())?;
     let inherited = inherited.map(|listener| Inherited { listener, ours: args.claim });
     match daemon::run(places, loaded, inherited, || if args.background { say_ready() } else { Ok(()) })? {
         Parting::Stopped => Ok(()),

@@ -6,12 +6,16 @@ use toml::{Table, Value};
 
 use super::{Config, DEFAULTS, load};
 
+/// Names by which other programs call what has another name here, so that their texts can be taken over.
+const ALIASES: [&str; 1] = ["type"];
+
 /// A name that nothing has, and nothing resembles.
 const NOBODY: &str = "zzzz";
 
 /// The defaults with their examples made real.
 fn with_examples() -> Table {
-    let is_example = |line: &&str| line.strip_prefix('#').is_some_and(|rest| !rest.is_empty() && !rest.starts_with(' '));
+    let is_example =
+        |line: &&str| line.strip_prefix('#').is_some_and(|rest| !rest.is_empty() && !rest.starts_with(' '));
     let lines = DEFAULTS.lines().map(|line| if is_example(&line) { &line[1..] } else { line });
     lines.collect::<Vec<_>>().join("\n").parse().unwrap()
 }
@@ -30,7 +34,8 @@ fn known(root: &Table, path: &[Step]) -> Vec<String> {
         Step::Name(name) => &mut value[name.as_str()],
         Step::Number(number) => &mut value[*number],
     });
-    table.as_table_mut().unwrap().insert(NOBODY.to_owned(), Value::Integer(1));
+    let Some(table) = table.as_table_mut() else { return Vec::new() };
+    table.insert(NOBODY.to_owned(), Value::Integer(1));
     let Err(complaint) = checked(root.as_table().unwrap()) else { return Vec::new() };
     match complaint.split_once("unknown key") {
         Some((_, expected)) => expected.split('`').skip(1).step_by(2).map(str::to_owned).collect(),
@@ -38,7 +43,20 @@ fn known(root: &Table, path: &[Step]) -> Vec<String> {
     }
 }
 
-#[derive(Clone)]
+/// The names in a table. Where tables of one kind stand under names of the user's choice, one may have what another lacks.
+fn named(root: &Table, path: &[Step], table: &Table) -> Vec<String> {
+    let own = table.keys().cloned();
+    let Some((_, above)) = path.split_last().filter(|(_, above)| !above.is_empty() && known(root, above).is_empty())
+    else {
+        return own.collect();
+    };
+    let mut found = Vec::new();
+    tables(&Value::Table(root.clone()), &[], &mut found);
+    let siblings = found.into_iter().filter(|(path, _)| path.split_last().is_some_and(|(_, place)| place == above));
+    own.chain(siblings.flat_map(|(_, table)| table.into_iter().map(|(name, _)| name))).collect()
+}
+
+#[derive(Clone, PartialEq)]
 enum Step {
     Name(String),
     Number(usize),
@@ -67,11 +85,16 @@ fn every_key_that_the_code_knows_is_in_the_defaults_with_or_without_a_value() {
     tables(&Value::Table(root.clone()), &[], &mut found);
     let mut missing = Vec::new();
     for (path, table) in found {
-        let place: Vec<String> = path.iter().filter_map(|step| match step {
-            Step::Name(name) => Some(name.clone()),
-            Step::Number(_) => None,
-        }).collect();
-        let unnamed = known(&root, &path).into_iter().filter(|name| !table.contains_key(name));
+        let place: Vec<String> = path
+            .iter()
+            .filter_map(|step| match step {
+                Step::Name(name) => Some(name.clone()),
+                Step::Number(_) => None,
+            })
+            .collect();
+        let named = named(&root, &path, &table);
+        let unnamed =
+            known(&root, &path).into_iter().filter(|name| !named.contains(name) && !ALIASES.contains(&name.as_str()));
         missing.extend(unnamed.map(|name| format!("{}.{name}", place.join("."))));
     }
     assert_eq!(missing, Vec::<String>::new(), "describe these in src/defaults.toml");

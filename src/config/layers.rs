@@ -138,10 +138,12 @@ fn fault(error: &ConfigError) -> Fault {
             Fault { key: Some(with_dots(key)), why: inner.why }
         }
         // Serde names an unknown field in its text only; the key so far is that of the section around it.
-        ConfigError::Message(text) => match text.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`')) {
-            Some((field, expected)) => Fault { key: Some(field.to_owned()), why: unknown(field, expected) },
-            None => Fault { key: None, why: text.clone() },
-        },
+        ConfigError::Message(text) => {
+            match text.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`')) {
+                Some((field, expected)) => Fault { key: Some(field.to_owned()), why: unknown(field, expected) },
+                None => Fault { key: None, why: text.clone() },
+            }
+        }
         ConfigError::FileParse { cause, .. } => Fault { key: None, why: cause.to_string() },
         other => Fault { key: None, why: other.to_string() },
     }

@@ -102,7 +102,9 @@ fn visible(above: &str, name: &str, value: Value) -> Value {
 fn as_json(value: &DeValue<'_>) -> Value {
     match value {
         DeValue::String(text) => text.as_ref().into(),
-        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).map_or(Value::Null, Value::from),
+        DeValue::Integer(number) => {
+            i64::from_str_radix(number.as_str(), number.radix()).map_or(Value::Null, Value::from)
+        }
         DeValue::Float(number) => number.as_str().parse::<f64>().map_or(Value::Null, Value::from),
         DeValue::Boolean(truth) => (*truth).into(),
         DeValue::Datetime(time) => time.to_string().into(),
@@ -137,7 +139,18 @@ mod tests {
         let changed = layers.overview().into_iter().filter(|shown| shown.source != "default");
         let lines = changed.map(|shown| format!("{} = {}  {}\n", shown.key, shown.value, shown.source));
         let text = lines.collect::<String>().replace(&folder.path().display().to_string(), "DIR");
-        expect![[r#""#]].assert_eq(&text);
+        expect![[r#"
+            log.filter = "warn,acpd=debug"  --set
+            models.providers.p.headers.X = "(hidden)"  DIR/config.toml:6
+            models.providers.p.key.command = "pass (hidden)"  DIR/config.toml:7
+            models.providers.p.key.env = "P_KEY"  DIR/config.toml:7
+            models.providers.p.kind = "openai"  DIR/config.toml:5
+            permissions.deny = ["bash(rm)"]  --set
+            permissions.project = [{"deny":["bash"],"folder":"/a"}]  DIR/config.toml:8
+            session.approval = "accept-edits"  ACPD__SESSION__APPROVAL
+            session.mode = "safe"  DIR/config.toml:2
+        "#]]
+        .assert_eq(&text);
         assert!(!text.contains("hush"));
     }
 }

@@ -61,7 +61,14 @@ pub(super) enum Begin {
 
 impl Client {
     pub(super) fn new(router: Router, limit: usize, kept: usize, mouth: Mouth) -> Arc<Self> {
-        let state = State { router, lanes: HashMap::new(), frames: 0, mouth: Some(mouth), last_stream: Instant::now(), writer: None };
+        let state = State {
+            router,
+            lanes: HashMap::new(),
+            frames: 0,
+            mouth: Some(mouth),
+            last_stream: Instant::now(),
+            writer: None,
+        };
         Arc::new(Self {
             state: Mutex::new(state),
             limit,
@@ -129,6 +136,11 @@ impl Client {
         self.streams.send_modify(|streams| *streams += 1);
         self.changed.send_replace(());
         Ok(Subscription { client: self.clone(), name, turn, changed: self.changed.subscribe() })
+    }
+
+    /// Bytes that wait for a stream.
+    pub(super) fn unread(&self) -> usize {
+        self.state().unsent()
     }
 
     /// Whether the connection may write. If not, it is woken when it may.

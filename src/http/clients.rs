@@ -126,6 +126,12 @@ impl Clients {
         }
     }
 
+    /// Bytes that wait for all of them.
+    pub(super) fn unread(&self) -> u64 {
+        let open = self.open();
+        open.iter().flat_map(HashMap::values).map(|client| client.unread() as u64).sum()
+    }
+
     /// Ends all streams, once they have handed out what waits, and lets nobody else in.
     pub(super) fn end_all(&self) {
         let clients = self.open().take();

@@ -1,27 +1,36 @@
-//! What every request must pass before anything else is done for it: the name it calls us by, where it comes from, and the
-//! token. No path and no method is exempt.
+//! What every request must pass before anything else is done for it: the name it calls us by, where it comes from, the token,
+//! and who sends it. No path and no method is exempt.
 //!
 //! The Host check keeps out pages that a browser fetched under a name that now leads to this machine; the Origin check keeps
 //! out all other pages, unless the configuration names them.
 
-use actix_web::body::{BoxBody, MessageBody};
-use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use actix_web::http::uri::Authority;
-use actix_web::http::Method;
-use actix_web::middleware::Next;
-use actix_web::{HttpResponse, ResponseError, web};
+use std::io;
 use std::net::SocketAddr;
 
+use actix_web::body::{BoxBody, MessageBody};
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::Method;
+use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use actix_web::http::uri::Authority;
+use actix_web::middleware::Next;
+use actix_web::{HttpResponse, ResponseError, web};
+use tokio::sync::OnceCell;
+
+use super::peer::is_a_tools;
 use super::refusal::Refusal;
 use super::settings::Settings;
 use super::token::Token;
+
+/// Whether the process at the other end of a connection may come in, once that has been looked at.
+#[derive(Default)]
+pub(super) struct Admission(OnceCell<bool>);
 
 /// A browser cannot set headers for a WebSocket, so the token may come as one of the protocols that it offers.
 const BEARER_PROTOCOL: &str = "acpd.bearer.";
 
 /// What a page of an allowed origin may send and see.
-const MAY_SEND: &str = "authorization, content-type, last-event-id, acp-connection-id, acp-session-id, acp-protocol-version";
+const MAY_SEND: &str =
+    "authorization, content-type, last-event-id, acp-connection-id, acp-session-id, acp-protocol-version";
 const MAY_SEE: &str = "acp-connection-id";
 
 pub(super) struct Guard {
@@ -31,10 +40,12 @@ pub(super) struct Guard {
     /// Names by which a proxy calls us, with whatever port it has.
     hosts: Vec<String>,
     origins: Vec<String>,
+    /// Whose tools' mark it looks for.
+    owner: String,
 }
 
 impl Guard {
-    pub(super) fn new(token: Token, bound: SocketAddr, settings: &Settings) -> Self {
+    pub(super) fn new(token: Token, bound: SocketAddr, owner: String, settings: &Settings) -> Self {
         let address = match bound {
             SocketAddr::V4(bound) => bound.ip().to_string(),
             SocketAddr::V6(bound) => format!("[{}]", bound.ip()),
@@ -46,7 +57,26 @@ impl Guard {
             own_port: bound.port(),
             hosts: settings.hosts.clone(),
             origins: settings.allowed_origins.clone(),
+            owner,
         }
+    }
+
+    async fn admit(&self, request: &ServiceRequest) -> Result<(), Refusal> {
+        let (Some(admission), Some(peer)) = (request.conn_data::<Admission>(), request.peer_addr()) else {
+            return Err(Refusal::OwnCommand);
+        };
+        let (port, owner) = (self.own_port, self.owner.clone());
+        let look = || async move {
+            let looked = tokio::task::spawn_blocking(move || is_a_tools(peer, port, &owner)).await;
+            match looked.map_err(io::Error::other).flatten() {
+                Ok(tools) => !tools,
+                Err(error) => {
+                    tracing::warn!(%error, %peer, "cannot tell who is at the other end of a connection");
+                    false
+                }
+            }
+        };
+        if *admission.0.get_or_init(look).await { Ok(()) } else { Err(Refusal::OwnCommand) }
     }
 
     fn check(&self, request: &ServiceRequest) -> Result<(), Refusal> {
@@ -97,8 +127,10 @@ impl Guard {
             return bearer.is_some_and(|(_, token)| self.token.is(token.trim()));
         }
         let offered = text(header::SEC_WEBSOCKET_PROTOCOL).filter(|_| headers.contains_key(header::UPGRADE));
-        let mut tokens =
-            offered.into_iter().flat_map(|offered| offered.split(',')).filter_map(|one| one.trim().strip_prefix(BEARER_PROTOCOL));
+        let mut tokens = offered
+            .into_iter()
+            .flat_map(|offered| offered.split(','))
+            .filter_map(|one| one.trim().strip_prefix(BEARER_PROTOCOL));
         tokens.any(|token| self.token.is(token))
     }
 }
@@ -112,7 +144,12 @@ pub(super) async fn guard(
     };
     let origin = request.headers().get(header::ORIGIN).cloned();
     let (method, path) = (request.method().clone(), request.path().to_owned());
-    let mut response = match guard.check(&request) {
+    let checked = match guard.check(&request) {
+        // Looking at a process takes a while, so only those who have the token are looked at.
+        Ok(()) if !guard.is_preflight(&request) => guard.admit(&request).await,
+        checked => checked,
+    };
+    let mut response = match checked {
         Err(refusal) => {
             tracing::warn!(%method, path, %refusal, "refused an HTTP request");
             return Ok(request.into_response(refusal.error_response()));
@@ -156,7 +193,7 @@ mod tests {
             allowed_origins: vec!["https://editor.example".to_owned()],
             ..Settings::default()
         };
-        Guard::new(Token::load(&file).unwrap(), "127.0.0.1:7341".parse().unwrap(), &settings)
+        Guard::new(Token::load(&file).unwrap(), "127.0.0.1:7341".parse().unwrap(), String::new(), &settings)
     }
 
     fn status(headers: &[(&str, &str)]) -> u16 {
@@ -200,7 +237,8 @@ mod tests {
     fn nothing_but_the_token_opens() {
         let host = ("host", "localhost:7341");
         assert_eq!(status(&[host, ("authorization", "bearer  0123456789abcdef ")]), 200);
-        for wrong in ["", "Bearer", "Bearer ", "Basic 0123456789abcdef", "Bearer 0123456789abcdeg", "0123456789abcdef"] {
+        for wrong in ["", "Bearer", "Bearer ", "Basic 0123456789abcdef", "Bearer 0123456789abcdeg", "0123456789abcdef"]
+        {
             assert_eq!(status(&[host, ("authorization", wrong)]), 401, "{wrong}");
         }
         let offered = ("sec-websocket-protocol", "acp, acpd.bearer.0123456789abcdef");

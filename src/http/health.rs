@@ -31,7 +31,7 @@ pub(super) async fn healthz(clients: web::Data<Clients>) -> Result<HttpResponse,
 
 pub(super) async fn metrics(clients: web::Data<Clients>, metrics: web::Data<Metrics>) -> Result<HttpResponse, Refusal> {
     let overview = look(clients.house()).await?;
-    let text = metrics.text(&overview).map_err(|_| Refusal::NoAnswer)?;
+    let text = metrics.text(&overview, clients.unread()).map_err(|_| Refusal::NoAnswer)?;
     Ok(HttpResponse::Ok().content_type(CONTENT_TYPE).body(text))
 }
 

@@ -13,6 +13,8 @@ pub(super) enum Refusal {
     /// Called by a name that is not ours.
     Host,
     Origin,
+    /// The agent's, or what cannot be told apart from it.
+    OwnCommand,
     NoSuchPath,
     Method,
     /// The request lacks something, or has it wrong.
@@ -46,16 +48,25 @@ impl Refusal {
                 (StatusCode::MISDIRECTED_REQUEST, "wrong_host", "the Host of this request is no name of this daemon's")
             }
             Self::Origin => (StatusCode::FORBIDDEN, "forbidden_origin", "requests from this Origin are not allowed"),
+            Self::OwnCommand => {
+                (StatusCode::FORBIDDEN, "own_command", "the agent's own commands may not connect to the daemon")
+            }
             Self::NoSuchPath => (StatusCode::NOT_FOUND, "not_found", "there is nothing here"),
-            Self::Method => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this path does not take that method"),
+            Self::Method => {
+                (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this path does not take that method")
+            }
             Self::Bad(why) => (StatusCode::BAD_REQUEST, "bad_request", why),
             Self::NotJson => (StatusCode::BAD_REQUEST, "not_json", "the body is not a JSON object"),
-            Self::Batch => (StatusCode::NOT_IMPLEMENTED, "batch", "batches are not taken; send the messages one by one"),
+            Self::Batch => {
+                (StatusCode::NOT_IMPLEMENTED, "batch", "batches are not taken; send the messages one by one")
+            }
             Self::ContentType => {
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_type", "the Content-Type must be application/json")
             }
             Self::Accept => (StatusCode::NOT_ACCEPTABLE, "not_acceptable", "the client must accept text/event-stream"),
-            Self::TooLong => (StatusCode::PAYLOAD_TOO_LARGE, "too_long", "the message is longer than limits.frame allows"),
+            Self::TooLong => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "too_long", "the message is longer than limits.frame allows")
+            }
             Self::TooSlow => (StatusCode::REQUEST_TIMEOUT, "too_slow", "the body came too slowly"),
             Self::NoSuchConnection => {
                 let why = "there is no such connection; it may have ended: initialize another";
@@ -66,7 +77,9 @@ impl Refusal {
                 let why = "what this client has missed is not kept any more; initialize again and load the sessions";
                 (StatusCode::CONFLICT, "lost", why)
             }
-            Self::TooManyClients => (StatusCode::SERVICE_UNAVAILABLE, "too_many_clients", "too many clients are connected"),
+            Self::TooManyClients => {
+                (StatusCode::SERVICE_UNAVAILABLE, "too_many_clients", "too many clients are connected")
+            }
             Self::Stuck => {
                 let why = "the client does not read its stream, so nothing more is taken from it";
                 (StatusCode::SERVICE_UNAVAILABLE, "not_reading", why)

@@ -23,9 +23,11 @@ pub(super) struct Named {
 
 impl Named {
     fn key(self) -> Result<Key, Refusal> {
-        let is_fit = |id: &String| (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
+        let is_fit =
+            |id: &String| (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
         let id = self.client_id.filter(is_fit);
-        id.map(Key::Sse).ok_or(Refusal::Bad("the address must name the client: ?client_id=ID, up to 128 plain characters"))
+        id.map(Key::Sse)
+            .ok_or(Refusal::Bad("the address must name the client: ?client_id=ID, up to 128 plain characters"))
     }
 }
 

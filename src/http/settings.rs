@@ -39,7 +39,9 @@ impl Settings {
         match self.listen {
             Some(address) if !address.ip().is_loopback() => Err((
                 "http.listen",
-                format!("{address} can be reached from other machines, which needs TLS: set http.tls_cert and http.tls_key"),
+                format!(
+                    "{address} can be reached from other machines, which needs TLS: set http.tls_cert and http.tls_key"
+                ),
             )),
             Some(_) | None => Ok(()),
         }

@@ -14,7 +14,8 @@ pub(super) fn config(cert: &Path, key: &Path) -> anyhow::Result<ServerConfig> {
     let secret = PrivateKeyDer::from_pem_file(key).with_context(|| unreadable(key))?;
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    builder.with_no_client_auth().with_single_cert(chain, secret).with_context(|| {
-        format!("the certificate {} and the key {} do not go together", cert.display(), key.display())
-    })
+    builder
+        .with_no_client_auth()
+        .with_single_cert(chain, secret)
+        .with_context(|| format!("the certificate {} and the key {} do not go together", cert.display(), key.display()))
 }

@@ -8,6 +8,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 use wire::method;
 
+use super::door::Door;
 use crate::cli::Ask;
 use crate::client::{Client, Refused};
 use crate::commands::which;
@@ -47,9 +48,17 @@ pub(super) struct Opened {
     pub(super) continued: Option<String>,
 }
 
-/// Reaches the daemon, which is started if need be, and says who we are. One that is just leaving hangs up without an
-/// answer; another is reached in a moment.
-pub(super) async fn connect(places: &Places) -> anyhow::Result<Client> {
+/// Reaches the daemon and initializes. One over HTTP gets no introduction: its sessions have nothing of our environment.
+pub(super) async fn connect(door: &Door<'_>) -> anyhow::Result<Client> {
+    let Some(http) = &door.http else { return introduce(door.places).await };
+    let mut client = Client::over_http(http.address, &http.token).await?;
+    initialize(&mut client).await?;
+    Ok(client)
+}
+
+/// Reaches the daemon on its socket, which is started if need be, and says who we are. One that is just leaving hangs up
+/// without an answer; another is reached in a moment.
+async fn introduce(places: &Places) -> anyhow::Result<Client> {
     let patience = Instant::now() + PATIENCE;
     loop {
         let mut client = Client::over(launch::reach(places)?)?;
@@ -74,8 +83,7 @@ async fn initialize(client: &mut Client) -> anyhow::Result<()> {
 pub(super) async fn open(client: &mut Client, wanted: &Session) -> anyhow::Result<Opened> {
     match wanted {
         Session::New => {
-            let opened: Value =
-                client.call(method::SESSION_NEW, json!({ "cwd": folder()?, "mcpServers": [] })).await?;
+            let opened: Value = client.call(method::SESSION_NEW, json!({ "cwd": folder()?, "mcpServers": [] })).await?;
             let session = opened["sessionId"].as_str().context("the daemon named no session")?.to_owned();
             Ok(describe(session, &opened, None))
         }
@@ -114,8 +122,7 @@ fn describe(session: String, opened: &Value, continued: Option<&str>) -> Opened 
 
 /// The mode and model that the command line asks for.
 pub(super) async fn configure(client: &mut Client, opened: &mut Opened, args: &Ask) -> anyhow::Result<()> {
-    for (option, value, current) in
-        [("mode", &args.mode, &mut opened.mode), ("model", &args.model, &mut opened.model)]
+    for (option, value, current) in [("mode", &args.mode, &mut opened.mode), ("model", &args.model, &mut opened.model)]
     {
         if let Some(value) = value {
             let params = json!({ "sessionId": opened.session, "configId": option, "value": value });

@@ -129,13 +129,12 @@ mod tests {
 
     #[test]
     fn every_option_has_a_key_and_an_explanation() {
-        let asked = question(&[
-            ("1", "allow_once"),
-            ("2", "allow_always"),
-            ("3", "reject_once"),
-            ("4", "reject_always"),
-        ]);
+        let asked =
+            question(&[("1", "allow_once"), ("2", "allow_always"), ("3", "reject_once"), ("4", "reject_always")]);
         assert_eq!(asked.keys(), "[y]es  [a]lways  [n]o  [d] never  [?]");
-        assert_eq!(asked.explanation(), ["  y  1!", "  a  2!", "  n  3!", "  d  4!", "  Ctrl-C  cancel the whole turn"]);
+        assert_eq!(
+            asked.explanation(),
+            ["  y  1!", "  a  2!", "  n  3!", "  d  4!", "  Ctrl-C  cancel the whole turn"]
+        );
     }
 }

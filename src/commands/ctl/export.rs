@@ -12,8 +12,8 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use wire::method;
 
-use super::markdown::Markdown;
 use super::Visit;
+use super::markdown::Markdown;
 use crate::cli::Export;
 
 #[derive(Deserialize)]

@@ -67,7 +67,13 @@ fn choose<'a>(stored: &'a [Value], live: &[SessionCard], limits: &Limits, now: M
         u128::from(now.0.saturating_sub(updated.0)) > limit.as_millis()
     };
     let over = |(at, session): &(usize, &Value)| is_old(session) || limits.count.is_some_and(|count| *at >= count);
-    stored.iter().enumerate().filter(over).map(|(_, session)| session).filter(|one| !in_use(&one["sessionId"])).collect()
+    stored
+        .iter()
+        .enumerate()
+        .filter(over)
+        .map(|(_, session)| session)
+        .filter(|one| !in_use(&one["sessionId"]))
+        .collect()
 }
 
 fn render(old: &[&Value], of: usize, removed: bool, sheet: Sheet) -> String {

@@ -12,7 +12,7 @@ use wire::method;
 use super::Visit;
 
 /// Bytes of one part, about: an event is not cut.
-const PART: usize = 1 << 20;
+const PART: usize = 256 << 10;
 
 pub(super) async fn run(visit: &mut Visit, file: &Path) -> anyhow::Result<()> {
     let mut parts = Parts::new(open(file)?);
@@ -41,7 +41,9 @@ pub(super) async fn run(visit: &mut Visit, file: &Path) -> anyhow::Result<()> {
         if into.is_null() {
             // It took the first part for all of it.
             let _: Value = visit.client.call(method::DELETE, json!({ "sessionId": made["sessionId"] })).await?;
-            bail!("this daemon is older than `acpd ctl` and takes short logs only; `acpd ctl restart` starts the new one");
+            bail!(
+                "this daemon is older than `acpd ctl` and takes short logs only; `acpd ctl restart` starts the new one"
+            );
         }
         part = following;
     }

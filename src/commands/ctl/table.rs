@@ -208,7 +208,8 @@ mod tests {
     #[test]
     fn colours_change_nothing_else() {
         let painted = table().render(Sheet { width: Some(34), paint: Paint::On });
-        let bare = ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[32m"].iter().fold(painted.clone(), |text, code| text.replace(code, ""));
+        let bare =
+            ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[32m"].iter().fold(painted.clone(), |text, code| text.replace(code, ""));
         assert_ne!(painted, bare);
         assert_eq!(bare, table().render(Sheet { width: Some(34), paint: Paint::Off }));
     }

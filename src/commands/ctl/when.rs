@@ -55,7 +55,9 @@ mod tests {
         ] {
             assert_eq!(read(text), Some(Millis(millis)), "{text}");
         }
-        for wrong in ["", "yesterday", "2024-13-01T00:00:00Z", "2024-01-01", "2024-01-01T00:00:00+01:00", "1969-12-31T00:00:00Z"] {
+        for wrong in
+            ["", "yesterday", "2024-13-01T00:00:00Z", "2024-01-01", "2024-01-01T00:00:00+01:00", "1969-12-31T00:00:00Z"]
+        {
             assert_eq!(read(wrong), None, "{wrong}");
         }
     }

@@ -61,7 +61,9 @@ async fn ask(places: &Places) -> anyhow::Result<StatusCard> {
 fn describe(status: &StatusCard) -> Finding {
     let mine = env!("CARGO_PKG_VERSION");
     let StatusCard { version, pid, sessions, connections, .. } = status;
-    let says = format!("process {pid}, {sessions} sessions in memory, {connections} connections");
+    // One of the connections is ours.
+    let clients = connections.saturating_sub(1);
+    let says = format!("process {pid}; sessions in memory: {sessions}, clients: {clients}");
     if version == mine {
         Finding::ok("daemon", format!("version {version}, {says}"))
     } else {

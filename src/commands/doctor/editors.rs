@@ -22,13 +22,22 @@ const KNOWN: [Known; 5] = [
         name: "Zed",
         editor: Editor::Zed,
         programs: &["zed", "zeditor", "zedit", "zed-editor"],
-        elsewhere: &["~/.local/bin/zed", "~/.local/zed.app/bin/zed", "~/.local/share/flatpak/exports/bin/dev.zed.Zed", "/var/lib/flatpak/exports/bin/dev.zed.Zed"],
+        elsewhere: &[
+            "~/.local/bin/zed",
+            "~/.local/zed.app/bin/zed",
+            "~/.local/share/flatpak/exports/bin/dev.zed.Zed",
+            "/var/lib/flatpak/exports/bin/dev.zed.Zed",
+        ],
     },
     Known {
         name: "a JetBrains IDE",
         editor: Editor::Jetbrains,
         programs: &["idea", "pycharm", "webstorm", "goland", "clion", "rustrover", "phpstorm", "rubymine", "rider"],
-        elsewhere: &["~/.local/share/JetBrains/Toolbox/apps", "~/.config/JetBrains", "/snap/bin/intellij-idea-ultimate"],
+        elsewhere: &[
+            "~/.local/share/JetBrains/Toolbox/apps",
+            "~/.config/JetBrains",
+            "/snap/bin/intellij-idea-ultimate",
+        ],
     },
     Known { name: "Neovim", editor: Editor::Neovim, programs: &["nvim"], elsewhere: &["/snap/bin/nvim"] },
     Known { name: "Emacs", editor: Editor::Emacs, programs: &["emacs"], elsewhere: &["/snap/bin/emacs"] },
@@ -45,7 +54,11 @@ pub(super) fn check(places: &Places, path: Option<&str>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = found.map(|(known, place)| judge(known, &place, places)).collect();
     if findings.is_empty() {
         let says = "found none of Zed, JetBrains IDEs, Neovim, Emacs, VS Code";
-        findings.push(Finding::warn("editors", says, "any editor that speaks ACP can run `acpd acp`; `acpd ask` needs none"));
+        findings.push(Finding::warn(
+            "editors",
+            says,
+            "any editor that speaks ACP can run `acpd acp`; `acpd ask` needs none",
+        ));
     }
     findings
 }
@@ -56,7 +69,7 @@ fn find(known: &Known, places: &Places, path: Option<&str>) -> Option<PathBuf> {
         Some(below) => places.home.join(below),
         None => PathBuf::from(place),
     };
-    named.or_else(|| known.elsewhere.iter().map(|place| home(place)).find(|place| place.exists()))
+    named.or_else(|| known.elsewhere.iter().map(home).find(|place| place.exists()))
 }
 
 fn judge(known: &Known, place: &Path, places: &Places) -> Finding {
@@ -68,7 +81,9 @@ fn judge(known: &Known, place: &Path, places: &Places) -> Finding {
         None => Finding::ok("editors", format!("{says}; its settings: {setup}")),
         Some(file) => match fs::read_to_string(&file.path) {
             Ok(text) if text.contains("\"acpd\"") => Finding::ok("editors", format!("{says} knows acpd")),
-            Ok(_) | Err(_) => Finding::warn("editors", format!("{says} does not know acpd"), format!("{setup} --write")),
+            Ok(_) | Err(_) => {
+                Finding::warn("editors", format!("{says} does not know acpd"), format!("{setup} --write"))
+            }
         },
     }
 }

@@ -86,7 +86,12 @@ mod tests {
     fn a_finding_fits_eighty_columns() {
         let says = "a sentence that is rather long, so long in fact that it does not fit the line that it is on";
         let finding = Finding::warn("landlock", says, "do this:\nrun that");
-        expect![[r#""#]].assert_eq(&finding.render(Paint::Off));
+        expect![[r#"
+            warn  landlock   a sentence that is rather long, so long in fact that it does
+                             not fit the line that it is on
+                             -> do this:
+                                run that"#]]
+        .assert_eq(&finding.render(Paint::Off));
         assert!(finding.render(Paint::On).starts_with("\u{1b}[33mwarn\u{1b}[0m  landlock"));
     }
 }

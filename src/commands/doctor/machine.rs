@@ -65,7 +65,8 @@ pub(super) async fn login_shell(places: &Places) -> Finding {
         }
         None => {
             let says = format!("{shell} did not say its environment (asked with -ilc)");
-            let advice = "tools then lack what your start-up files set; look for what waits for input or ends the shell";
+            let advice =
+                "tools then lack what your start-up files set; look for what waits for input or ends the shell";
             Finding::warn("shell", says, advice)
         }
     }

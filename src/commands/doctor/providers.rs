@@ -20,8 +20,7 @@ pub(super) async fn check(places: &Places, config: &Config) -> Vec<Finding> {
         Err(error) => return vec![Finding::fail("models", format!("{error:#}"), "mend [models] in the configuration")],
     };
     let configured = |survey: &Survey| config.models.providers.contains_key(&survey.provider);
-    let mut findings: Vec<Finding> =
-        surveys.iter().filter_map(|survey| judge(survey, configured(survey))).collect();
+    let mut findings: Vec<Finding> = surveys.iter().filter_map(|survey| judge(survey, configured(survey))).collect();
     if findings.is_empty() {
         let says = "no key was found and no server answers on this machine; only the built-in `rehearsal` answers";
         findings.push(Finding::warn("models", says, "store a key: acpd login"));

@@ -55,7 +55,8 @@ mod tests {
                    ⋮
                  6  six
                  7 -seven
-                 7 +7"#]].assert_eq(&shown);
+                 7 +7"#]]
+        .assert_eq(&shown);
         let long: String = (0..20).map(|line| format!("{line}\n")).collect();
         assert!(render("", &long, 12, Paint::Off).ends_with("    12 +11\n       … 8 more lines"));
         assert_eq!(render("a\n", "b\n", 9, Paint::On), "\u{1b}[31m     1 -a\u{1b}[0m\n\u{1b}[32m     1 +b\u{1b}[0m");

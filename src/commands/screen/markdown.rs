@@ -279,7 +279,9 @@ mod tests {
 
     #[test]
     fn what_only_looks_like_a_mark_stays() {
-        for text in ["src/**/*.rs", "2 ** 3 * 4", "#hash", "a - b", "-5", "**/*.rs", "***", "*emphasis*", "`\n", "a ```", ""] {
+        for text in
+            ["src/**/*.rs", "2 ** 3 * 4", "#hash", "a - b", "-5", "**/*.rs", "***", "*emphasis*", "`\n", "a ```", ""]
+        {
             assert_eq!(shown(text), text);
         }
     }
@@ -296,7 +298,8 @@ mod tests {
         let mut markdown = Markdown::default();
         let text = "- a **bold word** here\n```\nfn a() { let x = 1; }\n```\n";
         let out = markdown.push(text, Some(12)) + &markdown.finish();
-        let bare = ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[36m"].iter().fold(out, |out, code| out.replace(code, ""));
+        let bare =
+            ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[36m"].iter().fold(out, |out, code| out.replace(code, ""));
         assert_eq!(bare, "• a bold\n  word here\n```\nfn a() { let x = 1; }\n```\n");
     }
 

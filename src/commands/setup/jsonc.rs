@@ -67,7 +67,7 @@ impl Edit {
 fn change(text: &str, node: &Node, path: &[&str], value: &Value) -> anyhow::Result<Option<Edit>> {
     let Some((name, rest)) = path.split_first() else {
         let replaced = node.span.clone();
-        let text = pretty(value, &indent_at(text, replaced.start));
+        let text = pretty(value, &indent_at(text, replaced.start), &unit(text));
         return Ok((node.value != *value).then_some(Edit { replaced, text, comma: None }));
     };
     ensure!(node.value.is_object(), "what holds `{name}` is not an object");
@@ -75,7 +75,10 @@ fn change(text: &str, node: &Node, path: &[&str], value: &Value) -> anyhow::Resu
     if let Some(member) = node.members.iter().rfind(|member| member.name == *name) {
         return change(text, &member.node, rest, value);
     }
-    let value = rest.iter().rev().fold(value.clone(), |inner, name| Value::Object(Map::from_iter([((*name).to_owned(), inner)])));
+    let value = rest
+        .iter()
+        .rev()
+        .fold(value.clone(), |inner, name| Value::Object(Map::from_iter([((*name).to_owned(), inner)])));
     Ok(Some(insert(text, node, name, &value)))
 }
 
@@ -90,7 +93,7 @@ fn insert(text: &str, object: &Node, name: &str, value: &Value) -> Edit {
     let end = text[..close].trim_end().len();
     let tail = if text[end..close].contains('\n') { text[end..close].to_owned() } else { format!("\n{outer}") };
     let comma_after = if object.trailing_comma { "," } else { "" };
-    let member = format!("{}: {}", Value::from(name), pretty(value, &inner));
+    let member = format!("{}: {}", Value::from(name), pretty(value, &inner, &unit(text)));
     let last = object.members.last().filter(|_| !object.trailing_comma);
     Edit {
         replaced: end..close,
@@ -107,23 +110,23 @@ fn indent_at(text: &str, offset: usize) -> String {
 
 /// What one step of indentation is in this text.
 fn unit(text: &str) -> String {
-    let first = text.lines().map(|line| &line[..line.len() - line.trim_start().len()]).find(|indent| !indent.is_empty());
+    let first =
+        text.lines().map(|line| &line[..line.len() - line.trim_start().len()]).find(|indent| !indent.is_empty());
     first.map_or("  ", |indent| if indent.starts_with('\t') { "\t" } else { indent }).to_owned()
 }
 
 /// Objects over several lines, lists on one.
-fn pretty(value: &Value, indent: &str) -> String {
-    let step = if indent.contains('\t') { "\t" } else { "  " };
+fn pretty(value: &Value, indent: &str, step: &str) -> String {
     match value {
         Value::Object(members) if !members.is_empty() => {
             let inner = format!("{indent}{step}");
-            let lines = members.iter().map(|(name, value)| {
-                format!("{inner}{}: {}", Value::from(name.as_str()), pretty(value, &inner))
-            });
+            let lines = members
+                .iter()
+                .map(|(name, value)| format!("{inner}{}: {}", Value::from(name.as_str()), pretty(value, &inner, step)));
             format!("{{\n{}\n{indent}}}", lines.collect::<Vec<_>>().join(",\n"))
         }
         Value::Array(members) => {
-            let members = members.iter().map(|member| pretty(member, indent));
+            let members = members.iter().map(|member| pretty(member, indent, step));
             format!("[{}]", members.collect::<Vec<_>>().join(", "))
         }
         other => other.to_string(),
@@ -298,13 +301,38 @@ mod tests {
     #[test]
     fn comments_commas_and_layout_stay() {
         let text = "// Zed settings\n{\n    \"theme\": \"One\", // dark\n    /* fonts */ \"size\": 12 // points\n    // the end\n}\n";
-        expect![[r#""#]].assert_eq(&with_agent(text));
+        expect![[r#"
+            // Zed settings
+            {
+                "theme": "One", // dark
+                /* fonts */ "size": 12, // points
+                // the end
+                "agent_servers": {
+                    "acpd": {
+                        "command": "/bin/acpd",
+                        "args": ["acp"]
+                    }
+                }
+            }
+        "#]]
+        .assert_eq(&with_agent(text));
     }
 
     #[test]
     fn an_object_that_is_there_gets_one_more_member() {
         let text = "{\n\t\"agent_servers\": {\n\t\t\"other\": {},\n\t},\n}\n";
-        expect![[r#""#]].assert_eq(&with_agent(text));
+        expect![[r#"
+            {
+            	"agent_servers": {
+            		"other": {},
+            		"acpd": {
+            			"command": "/bin/acpd",
+            			"args": ["acp"]
+            		},
+            	},
+            }
+        "#]]
+        .assert_eq(&with_agent(text));
     }
 
     #[test]
@@ -312,7 +340,16 @@ mod tests {
         for text in ["{}", "{ }", "{\"a\":1}", "{ \"a\": [1, 2,], }", "{\n}", "\u{feff}{}", "{\"agent_servers\":{}}"] {
             assert_eq!(get(&read(&with_agent(text)).unwrap(), &["agent_servers", "acpd"]), Some(&agent()), "{text}");
         }
-        expect![[r#""#]].assert_eq(&with_agent("{\"a\":1}"));
+        expect![[r#"
+            {"a":1,
+              "agent_servers": {
+                "acpd": {
+                  "command": "/bin/acpd",
+                  "args": ["acp"]
+                }
+              }
+            }"#]]
+        .assert_eq(&with_agent("{\"a\":1}"));
     }
 
     #[test]
@@ -326,11 +363,28 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_refused_with_the_line() {
         let refused = |text: &str| set(text, &["agent_servers", "acpd"], &agent()).unwrap_err().to_string();
-        let said: Vec<String> =
-            ["", "{\n\"a\": 1\n\"b\": 2}", "{\"a\": tru}", "{\n\n\"a", "{ /* ", "[]", "{} {}", "{\"agent_servers\": 1}"]
-                .map(refused)
-                .to_vec();
-        expect![[r#""#]].assert_eq(&said.join("\n"));
+        let said: Vec<String> = [
+            "",
+            "{\n\"a\": 1\n\"b\": 2}",
+            "{\"a\": tru}",
+            "{\n\n\"a",
+            "{ /* ",
+            "[]",
+            "{} {}",
+            "{\"agent_servers\": 1}",
+        ]
+        .map(refused)
+        .to_vec();
+        expect![[r#"
+            there is nothing in it
+            line 3: expected `,` or `}`
+            line 1: expected a value
+            line 3: a string does not end
+            line 1: a comment does not end
+            what holds `agent_servers` is not an object
+            line 1: something stands after the end
+            what holds `acpd` is not an object"#]]
+        .assert_eq(&said.join("\n"));
     }
 
     proptest! {
@@ -338,7 +392,8 @@ mod tests {
         #[test]
         fn any_text_is_changed_rightly_or_refused(text in "[{}\\[\\]\":,a1 \n/*\\\\]{0,40}") {
             if let Ok(changed) = set(&text, &["x", "y"], &json!({ "z": [1] })) {
-                prop_assert_eq!(get(&read(&changed).unwrap(), &["x", "y", "z"]), Some(&json!([1])));
+                let found = read(&changed).unwrap();
+                prop_assert_eq!(get(&found, &["x", "y", "z"]), Some(&json!([1])));
             }
         }
 

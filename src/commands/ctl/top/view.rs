@@ -238,7 +238,7 @@ mod tests {
         shown.trouble = Some("the daemon does not answer".to_owned());
         expect![[r#"
              acpd 0.1.0  up 0s  23 MB  2 sessions, 0
-            ID            STATE    TURN  TOKEN
+            ID            STATE    TURN  TOKE    T
             0123456789ab  idle           13k
             ba9876543210  idle           13k
 
