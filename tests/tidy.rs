@@ -93,8 +93,13 @@ const BANS: [Ban; 13] = [
     },
     Ban {
         who: |path| {
-            let accounts =
-                ["src/assemble.rs", "src/accounts.rs", "src/config.rs", "src/config/documented.rs", "src/commands/login.rs"];
+            let accounts = [
+                "src/assemble.rs",
+                "src/accounts.rs",
+                "src/config.rs",
+                "src/config/documented.rs",
+                "src/commands/login.rs",
+            ];
             path.starts_with("src/") && !accounts.contains(&path)
         },
         names: &["models"],

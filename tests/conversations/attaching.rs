@@ -1,19 +1,23 @@
-//! Attaching at any instant: real threads, real sled on a real disk, real time. Whoever comes, whenever it comes, sees every
-//! piece of the stream once and in order.
+//! Attaching at any instant: real threads, real sled on a real disk, real time. Whoever comes, whenever and however it comes,
+//! sees every piece of the stream once and in order.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use actix::{Arbiter, System};
 use history::{Settings, Store};
 use serde_json::{Value, json};
 use testkit::{Scene, Step};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
+use tokio::sync::oneshot;
 
 const SESSIONS: usize = 40;
 const ATTACHES: usize = 25;
 const PIECES: usize = 600;
 const DEADLINE: Duration = Duration::from_secs(60);
+
+/// In which time of a stream somebody comes.
+const SPAN: u64 = 12_000;
 
 /// The numbers from 0 up, a piece each. A hold now and then lets the attaches fall into the middle.
 fn counting() -> Vec<Step> {
@@ -25,12 +29,43 @@ fn counting() -> Vec<Step> {
     steps
 }
 
+/// Random numbers of a seed that is told (xorshift).
+struct Dice(u64);
+
+impl Dice {
+    fn rolled() -> Self {
+        let now = u64::from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos());
+        let seed = std::env::var("ACPD_SEED").map_or(now + 1, |seed| seed.parse().expect("a number"));
+        eprintln!("ACPD_SEED={seed}");
+        Self(seed)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+/// How somebody comes.
+enum Way {
+    /// With all that was before.
+    Load,
+    /// As a second editor that wants no more than what follows. Tells when it is there.
+    Resume(oneshot::Sender<()>),
+    /// As a bridge, which is cut off after so many messages and goes on after the place that it has seen.
+    Return { name: String, after: u64 },
+}
+
 struct Reader {
     pipe: BufReader<DuplexStream>,
-    /// The next number that must come.
-    next: usize,
+    /// The next number that must come. None if whatever comes first decides.
+    next: Option<usize>,
     /// What is left of the text after the last whole number.
     rest: String,
+    /// The last place that was told.
+    at: Value,
 }
 
 impl Reader {
@@ -42,87 +77,147 @@ impl Reader {
     async fn read(&mut self) -> Value {
         let mut line = String::new();
         let read = tokio::time::timeout(DEADLINE, self.pipe.read_line(&mut line)).await;
-        assert!(read.expect("the stream goes on").unwrap() > 0, "hung up at {}", self.next);
-        serde_json::from_str(&line).unwrap()
+        assert!(read.expect("the stream goes on").unwrap() > 0, "hung up at {:?}", self.next);
+        let message: Value = serde_json::from_str(&line).unwrap();
+        self.take(&message);
+        message
     }
 
     async fn answer(&mut self, id: u64) -> Value {
         loop {
             let message = self.read().await;
-            self.take(&message);
             if message["id"] == json!(id) {
+                assert_eq!(message.get("error"), None);
                 return message;
             }
         }
     }
 
+    async fn read_to_the_end(&mut self) {
+        while self.next != Some(PIECES) {
+            self.read().await;
+        }
+    }
+
     fn take(&mut self, message: &Value) {
+        if let Some(at) = message["params"]["_meta"]["acpd"].get("at") {
+            self.at = at.clone();
+        }
         let update = &message["params"]["update"];
         if update["sessionUpdate"] != "agent_message_chunk" {
             return;
         }
         self.rest.push_str(update["content"]["text"].as_str().unwrap());
         while let Some((number, rest)) = self.rest.split_once(' ') {
-            assert_eq!(number.parse::<usize>().unwrap(), self.next, "a gap, a repetition or another order");
-            self.next += 1;
+            let number: usize = number.parse().unwrap();
+            assert_eq!(number, self.next.unwrap_or(number), "a gap, a repetition or another order");
+            self.next = Some(number + 1);
             self.rest = rest.to_owned();
         }
     }
 }
 
-async fn connect(scene: &Scene) -> Reader {
-    let mut reader = Reader { pipe: BufReader::new(scene.pipe()), next: 0, rest: String::new() };
+async fn connect(pipe: DuplexStream, bridge: Option<&str>) -> Reader {
+    let mut reader = Reader { pipe: BufReader::new(pipe), next: Some(0), rest: String::new(), at: json!([1, 0]) };
+    if let Some(bridge) = bridge {
+        reader.send(0, "_acpd/hello", json!({ "version": "0", "bridge": bridge })).await;
+        reader.answer(0).await;
+    }
     reader.send(1, "initialize", json!({ "protocolVersion": 1 })).await;
     reader.answer(1).await;
     reader
 }
 
-/// Attaches after a while, reads to the end of the stream, and gives the last number it saw.
-async fn attach(mut reader: Reader, session: String, wait: Duration) -> usize {
+/// Attaches after a while and reads to the end of the stream. The second pipe is for those who come twice.
+async fn attach(pipes: [DuplexStream; 2], session: String, wait: Duration, way: Way) {
+    let [pipe, another] = pipes;
     tokio::time::sleep(wait).await;
-    reader.send(2, "session/load", json!({ "sessionId": session })).await;
-    reader.answer(2).await;
-    while reader.next < PIECES {
-        let message = reader.read().await;
-        reader.take(&message);
+    match way {
+        Way::Load => {
+            let mut reader = connect(pipe, None).await;
+            reader.send(2, "session/load", json!({ "sessionId": session })).await;
+            reader.answer(2).await;
+            reader.read_to_the_end().await;
+        }
+        Way::Resume(there) => {
+            let mut reader = connect(pipe, None).await;
+            reader.next = None;
+            reader.send(2, "session/resume", json!({ "sessionId": session })).await;
+            reader.answer(2).await;
+            there.send(()).unwrap();
+            reader.read_to_the_end().await;
+        }
+        Way::Return { name, after } => {
+            let mut before = connect(pipe, Some(&name)).await;
+            before.send(2, "session/load", json!({ "sessionId": session })).await;
+            let mut read = 0;
+            while read < after && before.next != Some(PIECES) {
+                before.read().await;
+                read += 1;
+            }
+            let (next, rest, at) = (before.next, before.rest.clone(), before.at.clone());
+            drop(before);
+            let mut reader = connect(another, Some(&name)).await;
+            (reader.next, reader.rest) = (next, rest);
+            reader.send(2, "_acpd/resume", json!({ "sessionId": session, "after": at })).await;
+            reader.answer(2).await;
+            reader.read_to_the_end().await;
+        }
     }
-    reader.next
 }
 
 #[test]
 fn a_thousand_attaches_at_any_instant_of_a_stream_see_every_piece_once_and_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(Store::open(folder.path().join("history"), Settings::default()));
+    let mut dice = Dice::rolled();
     System::new().block_on(async {
         let arbiters: Vec<Arbiter> = (0..3).map(|_| Arbiter::new()).collect();
         let handles = arbiters.iter().map(Arbiter::handle).collect();
         let scene = Scene::real(vec![], store.clone(), handles);
-        let mut seen = 0;
+        let mut seen = [0; 3];
         for round in 0..SESSIONS {
             scene.script.push(counting());
-            let mut prompter = connect(&scene).await;
+            let mut prompter = connect(scene.pipe(), None).await;
             prompter.send(2, "session/new", json!({ "cwd": "/work" })).await;
             let session = prompter.answer(2).await["result"]["sessionId"].as_str().unwrap().to_owned();
             let text = json!([{ "type": "text", "text": "count" }]);
             prompter.send(3, "session/prompt", json!({ "sessionId": session, "prompt": text })).await;
-            let mut attached = Vec::new();
+            let (mut attached, mut there) = (Vec::new(), Vec::new());
             for at in 0..ATTACHES {
-                // Spread over the stream by a fixed, uneven pattern; where each falls, the machine decides.
-                let wait = Duration::from_micros(((round * 31 + at * 977) % 9_000) as u64);
-                attached.push(actix::spawn(attach(connect(&scene).await, session.clone(), wait)));
+                let kind = usize::try_from(dice.below(3)).unwrap();
+                let way = match kind {
+                    0 => Way::Load,
+                    1 => {
+                        let (tell, told) = oneshot::channel();
+                        there.push(told);
+                        Way::Resume(tell)
+                    }
+                    _ => Way::Return { name: format!("bridge-{round}-{at}"), after: dice.below(40) },
+                };
+                let wait = Duration::from_micros(dice.below(SPAN));
+                let reader = actix::spawn(attach([scene.pipe(), scene.pipe()], session.clone(), wait, way));
+                attached.push((kind, reader));
             }
-            for _ in 1..10 {
-                tokio::time::sleep(Duration::from_millis(1)).await;
+            for _ in 1..9 {
+                tokio::time::sleep(Duration::from_micros(dice.below(SPAN / 5))).await;
                 scene.script.release();
             }
+            // Who wants only what follows must be there before the last of it.
+            for told in there {
+                told.await.unwrap();
+            }
+            scene.script.release();
             prompter.answer(3).await;
-            assert_eq!(prompter.next, PIECES);
-            for reader in attached {
-                assert_eq!(reader.await.unwrap(), PIECES);
-                seen += 1;
+            assert_eq!(prompter.next, Some(PIECES));
+            for (kind, reader) in attached {
+                reader.await.unwrap();
+                seen[kind] += 1;
             }
         }
-        assert_eq!(seen, SESSIONS * ATTACHES);
+        let [loads, resumes, returns] = seen;
+        eprintln!("{loads} loads, {resumes} second editors without replay, {returns} returns to a place; none wrong");
+        assert_eq!(loads + resumes + returns, SESSIONS * ATTACHES);
         scene.house.drain(Duration::from_secs(10)).await;
         arbiters.iter().for_each(|arbiter| {
             arbiter.stop();

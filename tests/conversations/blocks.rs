@@ -42,7 +42,7 @@ async fn every_kind_of_block_reaches_the_model_and_comes_back_as_it_was() {
         { "type": "audio", "data": "AAAA", "mimeType": "audio/wav" },
     ]);
     expect![[r#"
-        model  < user: Look: [a.rs](file:///work/a.rs) <resource uri="file:///work/b.rs">
+        model  < user: Look: [file: a.rs ("A", a file, text/rust, 7 bytes); not read yet, read_file reads it] <resource uri="file:///work/b.rs">
         fn b() {}
         </resource> [resource: application/zip file:///work/c.bin] [image: image/png] [audio: audio/wav]
         {"type":"text","text":"Look:"}
@@ -68,7 +68,7 @@ async fn blocks_of_other_dialects_are_made_whole() {
         { "type": "resource", "resource": { "blob": { "uri": "file:///work/i.bin", "blob": "DDDD" } } },
     ]);
     expect![[r#"
-        model  < user: [image: application/octet-stream] [image: image/png] [e.png](https://example.com/pictures/e.png?size=big) [audio: application/octet-stream] [f.mp3](https://example.com/f.mp3) [g.rs](file:///work/src/g.rs) [example.com](https://example.com/) <resource uri="file:///work/h.rs">
+        model  < user: [image: application/octet-stream] [image: image/png] [link: e.png https://example.com/pictures/e.png?size=big] [audio: application/octet-stream] [link: f.mp3 https://example.com/f.mp3 (audio/mpeg)] [file: src/g.rs; not read yet, read_file reads it] [link: example.com https://example.com/] <resource uri="file:///work/h.rs">
         h
         </resource> [resource: application/octet-stream file:///work/i.bin]
         {"type":"image","data":"AAAA","mimeType":"application/octet-stream"}
@@ -95,7 +95,7 @@ async fn annotations_and_meta_survive_a_load() {
         { "type": "text", "text": "odd notes are left out", "annotations": 7, "_meta": "no" },
     ]);
     expect![[r#"
-        model  < user: a [b](file:///work/b) <resource uri="file:///work/c">
+        model  < user: a [file: b; not read yet, read_file reads it] <resource uri="file:///work/c">
         c
         </resource> [image: image/png] odd notes are left out
         {"type":"text","annotations":{"audience":["user","assistant"],"priority":0.5},"text":"a","_meta":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","mine":[1,null]}}

@@ -27,6 +27,7 @@ async fn commands_are_answered_without_the_model_and_it_does_not_see_them() {
         - `/mode [full | read-only | safe | sandbox]`: Show or set the mode
         - `/model [the model's id]`: Show or set the model
         - `/compact`: Replace older messages by a summary
+        - `/mcp`: Show the MCP servers, their tools and prompts
         - `/undo`: Put files back to what they were before the last turn that changed any
         - `/redo`: Make the changes again that were undone last"},"messageId":"#2"}
         zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
@@ -90,8 +91,9 @@ async fn compact_replaces_older_messages_by_a_summary_and_history_keeps_them() {
     expect![[r#"
         model  < user: one
         model  < user: one | agent: Hello | user: two
-        model  < user: one | agent: Hello | user: Summarise the conversation so far for somebody who has to go on with it and will see only your summary: what the user wants, what was decided and why, what was done and found (files, commands, results), what is open. Be exact with names, paths and numbers. Write nothing but the summary.
-        model  < user: What happened so far, in short:"#]].assert_eq(&models.join("\n"));
+        model  < user: <conversation>
+        model  < user: What happened so far, in short:"#]]
+    .assert_eq(&models.join("\n"));
 }
 
 #[actix::test]
@@ -115,7 +117,13 @@ async fn a_window_that_is_nearly_full_is_compacted_before_the_next_request() {
         zed    < update {"sessionUpdate":"session_info_update","title":"one","updatedAt":"T"}
         zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":170001,"inputTokens":170000,"outputTokens":1},"_meta":{"acpd":{"userMessageId":"#3"}}}
         zed    > 4 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"two"}]}
-        model  < user: one | agent: Hello | user: Summarise the conversation so far for somebody who has to go on with it and will see only your summary: what the user wants, what was decided and why, what was done and found (files, commands, results), what is open. Be exact with names, paths and numbers. Write nothing but the summary.
+        model  < user: <conversation>
+        User: one
+
+        Agent: Hello
+        </conversation>
+
+        Summarise the conversation so far for somebody who has to go on with it and will see only your summary: what the user wants, what was decided and why, what was done and found (files, commands, results), what is open. Be exact with names, paths and numbers. Write nothing but the summary.
         model  < user: What happened so far, in short:
 
         A greeting. | user: two
@@ -140,13 +148,19 @@ async fn a_proven_overflow_is_compacted_and_tried_again_once() {
     expect![[r##"
         zed    > 4 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"two"}]}
         model  < user: one | agent: Hello | user: two
-        model  < user: one | agent: Hello | user: Summarise the conversation so far for somebody who has to go on with it and will see only your summary: what the user wants, what was decided and why, what was done and found (files, commands, results), what is open. Be exact with names, paths and numbers. Write nothing but the summary.
+        model  < user: <conversation>
+        User: one
+
+        Agent: Hello
+        </conversation>
+
+        Summarise the conversation so far for somebody who has to go on with it and will see only your summary: what the user wants, what was decided and why, what was done and found (files, commands, results), what is open. Be exact with names, paths and numbers. Write nothing but the summary.
         model  < user: What happened so far, in short:
 
         A greeting. | user: two
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Older messages were replaced by a summary."},"messageId":"compaction-9"}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"too long"},"messageId":"#4"}
-        zed    < 4 error {"code":-32603,"message":"too long"}
+        zed    < 4 error {"code":-32603,"message":"too long","data":{"advice":"send the prompt again; if it fails again, look into the daemon's log"}}
     "##]].assert_eq(&scene.transcript.take());
 }
 

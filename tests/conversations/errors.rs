@@ -27,16 +27,16 @@ async fn what_is_not_a_request_gets_an_error_and_the_connection_goes_on() {
     expect![[r#"
         zed    > 1 initialize {"protocolVersion":1,"clientInfo":{"name":"zed","version":"1"}}
         zed    < null error {"code":-32700,"message":"Parse error","data":{"detail":"expected ident at line 1 column 2"}}
-        zed    < null error {"code":-32600,"message":"A message must be an object"}
-        zed    < null error {"code":-32600,"message":"Batches are not supported"}
-        zed    < null error {"code":-32600,"message":"Batches are not supported"}
-        zed    < null error {"code":-32600,"message":"The id must be a number, a string or null"}
-        zed    < null error {"code":-32600,"message":"A message has a method, a result or an error"}
+        zed    < null error {"code":-32600,"message":"A message must be an object","data":{"advice":"send one JSON-RPC 2.0 message at a time"}}
+        zed    < null error {"code":-32600,"message":"Batches are not supported","data":{"advice":"send the messages of the batch one by one"}}
+        zed    < null error {"code":-32600,"message":"Batches are not supported","data":{"advice":"send the messages of the batch one by one"}}
+        zed    < null error {"code":-32600,"message":"The id must be a number, a string or null","data":{"advice":"give every request an id of one of these types"}}
+        zed    < null error {"code":-32600,"message":"A message has a method, a result or an error","data":{"advice":"send one with a `method`"}}
         zed    < null error {"code":-32700,"message":"Parse error","data":{"detail":"expected value at line 1 column 1"}}
         zed    < 1.0 error {"code":-32601,"message":"Method not found","data":{"method":"nonsense"}}
-        zed    < "a" error {"code":-32600,"message":"initialize comes first on a connection"}
-        zed    < null error {"code":-32600,"message":"initialize comes first on a connection"}
-        zed    < 1 = {"protocolVersion":1,"agentCapabilities":{"loadSession":true,"promptCapabilities":{"image":true,"audio":true,"embeddedContext":true},"mcpCapabilities":{"http":false,"sse":false},"sessionCapabilities":{"list":{},"delete":{},"additionalDirectories":{},"fork":{},"resume":{},"close":{}},"auth":{"logout":{}},"_meta":{"acpd":{"extensions":["_acpd/hello","_acpd/sessions","_acpd/connections","_acpd/status","_acpd/stop","_acpd/restart","_acpd/resume","_acpd/cancel","_acpd/answer","_acpd/close","_acpd/delete","_acpd/rename","_acpd/export","_acpd/import","_acpd/permissions","_acpd/undo"]}}},"authMethods":[{"id":"env","name":"A key in the environment","description":"One of SCRIPT_KEY","_meta":{"acpd":{"variables":["SCRIPT_KEY"]}}},{"id":"github","name":"Log in at GitHub","description":"For the models that GitHub offers; opens a page in the browser"}],"agentInfo":{"name":"acpd","title":"acpd","version":"0.1.0"}}
+        zed    < "a" error {"code":-32600,"message":"initialize comes first on a connection","data":{"advice":"send it, then this again"}}
+        zed    < null error {"code":-32600,"message":"initialize comes first on a connection","data":{"advice":"send it, then this again"}}
+        zed    < 1 = {"protocolVersion":1,"agentCapabilities":{"loadSession":true,"promptCapabilities":{"image":true,"audio":true,"embeddedContext":true},"mcpCapabilities":{"http":false,"sse":false},"sessionCapabilities":{"list":{},"delete":{},"additionalDirectories":{},"fork":{},"resume":{},"close":{}},"auth":{"logout":{}},"_meta":{"acpd":{"extensions":["_acpd/hello","_acpd/sessions","_acpd/connections","_acpd/status","_acpd/stop","_acpd/restart","_acpd/reload","_acpd/resume","_acpd/cancel","_acpd/answer","_acpd/close","_acpd/delete","_acpd/rename","_acpd/export","_acpd/import","_acpd/wait","_acpd/permissions","_acpd/undo","_acpd/session"]}}},"authMethods":[{"id":"env","name":"A key in the environment","description":"One of SCRIPT_KEY","_meta":{"acpd":{"variables":["SCRIPT_KEY"]}}},{"id":"github","name":"Log in at GitHub","description":"For the models that GitHub offers; opens a page in the browser"}],"agentInfo":{"name":"acpd","title":"acpd","version":"0.1.0"}}
     "#]].assert_eq(&scene.transcript.take());
 }
 
@@ -68,7 +68,7 @@ async fn wrong_params_name_the_field() {
     }
     expect![[r#"
         zed    > 2 initialize {"protocolVersion":1}
-        zed    < 2 error {"code":-32600,"message":"this connection is initialized already"}
+        zed    < 2 error {"code":-32600,"message":"this connection is initialized already","data":{"advice":"go on with it, or open another connection"}}
         zed    > 3 session/new {}
         zed    < 3 error {"code":-32602,"message":"Invalid params","data":{"cwd":"Required"}}
         zed    > 4 session/new {"cwd":7}
@@ -131,7 +131,7 @@ async fn a_frame_over_the_limit_gets_an_error_and_closes_the_connection() {
     zed.write("x".repeat(2000).as_bytes()).await;
     zed.silence().await;
     expect![[r#"
-        zed    < null error {"code":-32600,"message":"the message is longer than 1000 bytes"}
+        zed    < null error {"code":-32600,"message":"the message is longer than 1000 bytes","data":{"advice":"connect again and send less at a time, or raise `limits.frame` in the daemon's configuration"}}
         zed    < end of file
     "#]]
     .assert_eq(&scene.transcript.take());

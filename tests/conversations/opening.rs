@@ -43,7 +43,7 @@ async fn a_load_that_is_withdrawn_ends_and_leaves_the_session_unopened() {
     vim.silence().await;
     let answered = told.lines().last().unwrap_or_default();
     expect![[r##"
-        vim    < "\u0061" error {"code":-32800,"message":"Request cancelled"}
+        vim    < "\u0061" error {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
         vim    < silence
         vim    > 2 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"more"}]}
         vim    < 2 error {"code":-32602,"message":"Invalid params","data":{"session_id":"Session not found"}}
@@ -67,7 +67,7 @@ async fn a_withdrawn_load_does_not_take_a_prompts_answer_with_it() {
     vim.notify("$/cancel_request", json!({ "requestId": load })).await;
     scene.script.release();
     assert_eq!(vim.answer(load).await["error"]["code"], -32800);
-    assert_eq!(vim.answer(prompt).await["result"]["stopReason"], "end_turn");
+    let a = vim.answer(prompt).await; assert_eq!(a["result"]["stopReason"], "end_turn", "{a}");
 }
 
 #[actix::test]
@@ -131,9 +131,9 @@ async fn whoever_closes_or_deletes_twice_is_answered_twice() {
         zed    < update {"sessionUpdate":"session_info_update","title":"count","updatedAt":"T"}
         zed    < 3 = {"stopReason":"cancelled","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
         zed    < 7 = {}
-        zed    < 6 = {}
         zed    < 5 = {}
         zed    < 4 = {}
+        zed    < 6 = {}
         zed    < silence
     "##]].assert_eq(&scene.transcript.take());
 }
@@ -270,7 +270,7 @@ async fn a_client_that_has_ended_its_input_is_not_brought_back_by_its_last_promp
     expect![[r##"
         zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"hi"}]}
         zed    > end of file
-        zed    < 3 error {"code":-32603,"message":"the client's input ended before the session was open again"}
+        zed    < 3 error {"code":-32603,"message":"the client's input ended before the session was open again","data":{"advice":"keep the input open until the request is answered"}}
         zed    < end of file
     "##]]
     .assert_eq(&scene.transcript.take());

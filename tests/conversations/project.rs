@@ -3,6 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
+use domain::tool::Toolbox;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::{Editor, Scene, Step};
@@ -23,13 +24,24 @@ impl Project {
         answers: Vec<Vec<Step>>,
         adjust: impl FnOnce(&mut tools::Settings),
     ) -> Self {
+        Self::with_tools(offers, files, answers, adjust, |settings| Arc::new(Registry::new(settings))).await
+    }
+
+    /// The same with something between the session and its tools.
+    pub(crate) async fn with_tools(
+        offers: Value,
+        files: &[(&str, &str)],
+        answers: Vec<Vec<Step>>,
+        adjust: impl FnOnce(&mut tools::Settings),
+        tools: impl FnOnce(tools::Settings) -> Arc<dyn Toolbox>,
+    ) -> Self {
         let folder = TempDir::new().unwrap();
         for (name, text) in files {
             fs::write(folder.path().join(name), text).unwrap();
         }
         let mut settings = tools::Settings::new(env!("CARGO_BIN_EXE_acpd"));
         adjust(&mut settings);
-        let scene = Scene::equipped(answers, Arc::new(Registry::new(settings)));
+        let scene = Scene::equipped(answers, tools(settings));
         let mut zed = scene.client("zed");
         zed.call("initialize", json!({ "protocolVersion": 1, "clientCapabilities": offers })).await;
         let opened = zed.call("session/new", json!({ "cwd": folder.path(), "mcpServers": [] })).await;

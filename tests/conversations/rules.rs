@@ -87,3 +87,51 @@ async fn ctl_shows_what_a_session_remembers_and_what_the_rules_say() {
         ctl    < 2 error {"code":-32602,"message":"Invalid params","data":{"session_id":"Session not found"}}
     "##]].assert_eq(&at.transcript());
 }
+
+#[actix::test]
+async fn a_command_that_may_hide_what_is_denied_is_asked_about_even_if_everything_else_runs() {
+    let answers = call_then_done("bash", json!({ "command": "$TOOL --version" }));
+    let mut at = ruled(json!({ "allow": ["bash"], "deny": ["bash(rm)"] }), answers).await;
+    at.configure("approval", "never").await;
+    let prompt = at.zed.prompt(&at.session, "run it").await;
+    let question = at.zed.hear("session/request_permission").await;
+    at.zed.choose(&question, "reject_once").await;
+    at.zed.answer(prompt).await;
+    assert!(at.transcript().contains("results: Permission denied.\n"));
+}
+
+#[actix::test]
+async fn what_is_asked_shows_what_cannot_be_seen() {
+    let command = "echo \u{202e}hidden\r; rm\u{a0}x\u{1b}[2K";
+    let mut at = ruled(json!({}), call_then_done("bash", json!({ "command": command }))).await;
+    at.zed.prompt(&at.session, "run it").await;
+    let question = at.zed.hear("session/request_permission").await;
+    let call = &question["params"]["toolCall"];
+    let shown = "echo \\u{202e}hidden\\u{d}; rm\\u{a0}x\\u{1b}[2K";
+    assert_eq!((&call["title"], &call["content"][0]["content"]["text"]), (&json!(shown), &json!(shown)));
+    assert_eq!(call["rawInput"]["command"], command, "programs get what it is");
+}
+
+#[actix::test]
+async fn a_long_command_is_shown_to_its_end() {
+    let command = format!("set -e\n{}echo the end", "echo one more line of this script\n".repeat(500));
+    let mut at = ruled(json!({}), call_then_done("bash", json!({ "command": command }))).await;
+    at.zed.prompt(&at.session, "run it").await;
+    let question = at.zed.hear("session/request_permission").await;
+    let call = &question["params"]["toolCall"];
+    assert_eq!((&call["title"], &call["content"][0]["content"]["text"]), (&json!("set -e …"), &json!(command)));
+}
+
+#[actix::test]
+async fn always_is_offered_for_what_it_covers_and_named_so() {
+    for (command, covered) in [("git status -s", "`git status` commands"), ("npm run x", "exactly `npm run x`")] {
+        let mut at = ruled(json!({}), call_then_done("bash", json!({ "command": command }))).await;
+        at.zed.prompt(&at.session, "run it").await;
+        let question = at.zed.hear("session/request_permission").await;
+        let always = &question["params"]["options"][1];
+        assert_eq!(
+            (&always["kind"], &always["name"]),
+            (&json!("allow_always"), &json!(format!("Always allow {covered}")))
+        );
+    }
+}

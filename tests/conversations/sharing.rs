@@ -40,7 +40,7 @@ async fn a_bridge_that_was_cut_off_goes_on_after_the_last_update_it_got_and_its_
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":" two"},"messageId":"#2"}
         zed    < update {"sessionUpdate":"session_info_update","title":"count","updatedAt":"T"}
         zed    < 4 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0}}
-        zed    < 3 = {"modes":"...","configOptions":"...","models":"...","_meta":{"acpd":{"at":[1,7]}},"pending":[]}
+        zed    < 3 = {"modes":"...","configOptions":"...","models":"...","_meta":{"acpd":{"at":[1,7]}},"pending":[],"final":true}
         zed    < silence
     "##]]
     .assert_eq(&scene.transcript.take());
@@ -66,7 +66,7 @@ async fn a_prompt_whose_turn_ended_while_the_bridge_was_away_gets_its_true_answe
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":" two"},"messageId":"#2"}
         zed    < update {"sessionUpdate":"session_info_update","title":"count","updatedAt":"T"}
         zed    < 4 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0}}
-        zed    < 3 = {"modes":"...","configOptions":"...","models":"...","_meta":{"acpd":{"at":[1,7]}},"pending":[]}
+        zed    < 3 = {"modes":"...","configOptions":"...","models":"...","_meta":{"acpd":{"at":[1,7]}},"pending":[],"final":true}
         zed    < silence
     "##]]
     .assert_eq(&scene.transcript.take());
@@ -92,7 +92,7 @@ async fn a_question_that_was_open_at_the_cut_is_asked_again() {
     again.silence().await;
     expect![[r##"
         zed    > 3 _acpd/resume {"sessionId":"#1","after":[1,99]}
-        zed    < 3 = {"modes":"...","configOptions":"...","models":"...","_meta":{"acpd":{"at":[1,5]}},"pending":["4"]}
+        zed    < 3 = {"modes":"...","configOptions":"...","models":"...","_meta":{"acpd":{"at":[1,5]}},"pending":["4"],"final":true}
         zed    < "#4" session/request_permission {"sessionId":"#1","toolCall":{"toolCallId":"#2","kind":"edit","status":"pending","title":"touch {}","name":"touch","rawInput":{}},"options":[{"optionId":"allow_once","name":"Allow","kind":"allow_once"},{"optionId":"allow_always","name":"Always allow edits in /work","kind":"allow_always"},{"optionId":"reject_once","name":"Reject","kind":"reject_once"},{"optionId":"reject_always","name":"Always reject edits in /work","kind":"reject_always"}]}
         zed    > "#3" = {"outcome":{"outcome":"selected","optionId":"reject_once"}}
         zed    > "#4" = {"outcome":{"outcome":"selected","optionId":"allow_once"}}

@@ -1,10 +1,17 @@
 //! Undo: files that a turn changed are put back, and forth again, and nobody else's work is lost.
 
 use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
 
+use domain::checkpoint::{Restore, Restored};
+use domain::tool::{Job, Refusal, ToolRequest, ToolSpec, Toolbox};
+use domain::{Mode, SessionId, Site};
 use expect_test::expect;
+use futures_util::future::BoxFuture;
 use serde_json::json;
 use testkit::Step;
+use tools::Registry;
 
 use crate::project::Project;
 
@@ -113,7 +120,70 @@ async fn ctl_undoes_what_a_session_did_before_it_was_closed_but_not_while_it_wor
         ctl    > 4 _acpd/undo {"sessionId":"#1","redo":"yes"}
         ctl    < 4 error {"code":-32602,"message":"Invalid params","data":{"redo":"Must be a boolean"}}
         ctl    > 5 _acpd/undo {"sessionId":"#1"}
-        ctl    < 5 error {"code":-32600,"message":"a turn is running; wait for its end, or cancel it"}
+        ctl    < 5 error {"code":-32600,"message":"a turn is running","data":{"advice":"wait for its end, or cancel it"}}
     "##]]
     .assert_eq(&(told + &at.transcript()));
+}
+
+/// The real tools, but one file is never put back and never given up, as by an editor that does not answer.
+struct Stuck {
+    tools: Registry,
+    file: PathBuf,
+}
+
+impl Toolbox for Stuck {
+    fn offer(&self, session: &SessionId, mode: Mode) -> Vec<ToolSpec> {
+        self.tools.offer(session, mode)
+    }
+
+    fn plan(&self, request: ToolRequest, site: Arc<Site>) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>> {
+        self.tools.plan(request, site)
+    }
+
+    fn restore(&self, steps: Vec<Restore>, site: Arc<Site>) -> BoxFuture<'static, Vec<Restored>> {
+        if steps.iter().any(|step| step.path.ends_with(&self.file)) {
+            return Box::pin(std::future::pending());
+        }
+        self.tools.restore(steps, site)
+    }
+}
+
+/// The answer to an `/undo` that was cancelled while this file was being put back, and what the editor heard.
+async fn cancelled_at(file: &str) -> (Project, String) {
+    let write = |name: &str| Step::call("write_file", json!({ "path": name, "content": "new\n" }));
+    let answers =
+        vec![vec![write("a.txt"), write("b.txt"), write("c.txt"), Step::end()], vec![Step::text("Done."), Step::end()]];
+    let tools = |settings| Arc::new(Stuck { tools: Registry::new(settings), file: file.into() }) as Arc<dyn Toolbox>;
+    let mut at = Project::with_tools(json!({}), &[], answers, |_| {}, tools).await;
+    at.configure("approval", "never").await;
+    at.ask("write them").await;
+    at.transcript();
+    let prompt = at.zed.prompt(&at.session, "/undo").await;
+    at.zed.silence().await;
+    at.zed.notify("session/cancel", json!({ "sessionId": at.session })).await;
+    let answer = at.zed.answer(prompt).await;
+    assert_eq!(answer["result"]["stopReason"], "cancelled");
+    let said = at.transcript();
+    let said = said.lines().filter(|line| line.contains("agent_message_chunk")).collect::<Vec<_>>().join("\n");
+    (at, said)
+}
+
+#[actix::test]
+async fn an_undo_that_is_cancelled_half_way_says_what_was_put_back_and_how_to_start_over() {
+    let (mut at, said) = cancelled_at("b.txt").await;
+    expect![[r##"
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"- `DIR/a.txt` is as it was before\n- `DIR/b.txt` is left as it is: this was cancelled while it was being written, and whether it was is not known\n- `DIR/c.txt` is left as it is: it was not its turn yet when this was cancelled"},"messageId":"#7"}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"\n\nThis was cancelled half-way. To start over, `/redo` and then `/undo`."},"messageId":"#8"}"##]].assert_eq(&said);
+    assert_eq!(["a.txt", "b.txt", "c.txt"].map(|name| at.has(name)), [false, true, true]);
+    at.ask("/redo").await;
+    assert_eq!(["a.txt", "b.txt", "c.txt"].map(|name| at.has(name)), [true, true, true]);
+}
+
+#[actix::test]
+async fn an_undo_can_be_cancelled_before_it_is_through_with_its_first_file() {
+    let (at, said) = cancelled_at("a.txt").await;
+    expect![[r##"
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"- `DIR/a.txt` is left as it is: this was cancelled while it was being written, and whether it was is not known\n- `DIR/b.txt` is left as it is: it was not its turn yet when this was cancelled\n- `DIR/c.txt` is left as it is: it was not its turn yet when this was cancelled"},"messageId":"#7"}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"\n\nThis was cancelled half-way. To start over, `/redo` and then `/undo`."},"messageId":"#8"}"##]].assert_eq(&said);
+    assert_eq!(["a.txt", "b.txt", "c.txt"].map(|name| at.has(name)), [true, true, true]);
 }

@@ -50,10 +50,10 @@ async fn ids_of_all_kinds_come_back_to_the_byte() {
         zed    < "\u0061\n\"\/" = {}
         zed    < "é\ud83d\ude00" = {}
         zed    < "1" = {}
-        zed    < null error {"code":-32600,"message":"The id must be a number, a string or null"}
-        zed    < null error {"code":-32600,"message":"The id must be a number, a string or null"}
-        zed    < null error {"code":-32600,"message":"The id must be a number, a string or null"}
-        zed    < null error {"code":-32600,"message":"The id must be a number, a string or null"}
+        zed    < null error {"code":-32600,"message":"The id must be a number, a string or null","data":{"advice":"give every request an id of one of these types"}}
+        zed    < null error {"code":-32600,"message":"The id must be a number, a string or null","data":{"advice":"give every request an id of one of these types"}}
+        zed    < null error {"code":-32600,"message":"The id must be a number, a string or null","data":{"advice":"give every request an id of one of these types"}}
+        zed    < null error {"code":-32600,"message":"The id must be a number, a string or null","data":{"advice":"give every request an id of one of these types"}}
         zed    < silence"#]]
     .assert_eq(&heard.join("\n"));
 }
@@ -112,12 +112,12 @@ async fn a_client_that_frames_by_length_is_answered_in_kind() {
     zed.silence().await;
     expect![[r##"
         model  < user: hi
-        zed    < null error {"code":-32600,"message":"A message has a method, a result or an error"}
+        zed    < null error {"code":-32600,"message":"A message has a method, a result or an error","data":{"advice":"send one with a `method`"}}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Grüße"},"messageId":"#2"}
         zed    < update {"sessionUpdate":"session_info_update","title":"hi","updatedAt":"T"}
         zed    < 1.0 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
         zed    < silence
-        zed    < null error {"code":-32600,"message":"the message has a bad Content-Length header"}
+        zed    < null error {"code":-32600,"message":"the message has a bad Content-Length header","data":{"advice":"connect again and begin every message with `Content-Length: N` and a blank line, N being its bytes"}}
         zed    < end of file
     "##]].assert_eq(&scene.transcript.take());
 }
@@ -156,9 +156,9 @@ async fn deep_nesting_is_refused_with_its_id_or_ignored_where_nobody_looks() {
     expect![[r#"
         zed    < 1 error {"code":-32602,"message":"Invalid params","data":{"params":"recursion limit exceeded at line 1 column 134"}}
         zed    < 2 = {"sessions":[]}
-        zed    < null error {"code":-32600,"message":"The id must be a number, a string or null"}
-        zed    < 3 error {"code":-32600,"message":"The method must be a string"}
-        zed    < null error {"code":-32600,"message":"Batches are not supported"}
+        zed    < null error {"code":-32600,"message":"The id must be a number, a string or null","data":{"advice":"give every request an id of one of these types"}}
+        zed    < 3 error {"code":-32600,"message":"The method must be a string","data":{"advice":"name the method as the protocol does"}}
+        zed    < null error {"code":-32600,"message":"Batches are not supported","data":{"advice":"send the messages of the batch one by one"}}
         zed    < null error {"code":-32700,"message":"Parse error","data":{"detail":"EOF while parsing a list at line 1 column 100000"}}
     "#]].assert_eq(&scene.transcript.take());
 }
@@ -258,8 +258,8 @@ async fn too_many_open_requests_are_refused_and_the_others_are_answered() {
     let told = scene.transcript.take();
     let answers: Vec<&str> = told.lines().filter(|line| !line.contains(" update ")).collect();
     expect![[r#"
-        zed    < 1027 error {"code":-32603,"message":"too many requests are open on this connection"}
-        zed    < 1028 error {"code":-32603,"message":"too many requests are open on this connection"}"#]]
+        zed    < 1027 error {"code":-32603,"message":"too many requests are open on this connection","data":{"limit":1024,"advice":"wait for the answers to the others"}}
+        zed    < 1028 error {"code":-32603,"message":"too many requests are open on this connection","data":{"limit":1024,"advice":"wait for the answers to the others"}}"#]]
     .assert_eq(&answers.join("\n"));
     assert_eq!(zed.unanswered().len(), 1024);
     scene.history.release();
@@ -282,7 +282,7 @@ async fn a_connection_holds_only_so_many_sessions_even_if_they_are_asked_for_at_
         zed    > 2 session/new {"cwd":"/work"}
         zed    > 3 session/new {"cwd":"/work"}
         zed    > 4 session/new {"cwd":"/work"}
-        zed    < 4 error {"code":-32600,"message":"2 sessions are open on this connection; close one first"}
+        zed    < 4 error {"code":-32600,"message":"2 sessions are open on this connection","data":{"advice":"close one first"}}
         zed    < 2 = {"sessionId":"#1","modes":"...","configOptions":"...","models":"..."}
         zed    < 3 = {"sessionId":"#2","modes":"...","configOptions":"...","models":"..."}
         zed    < silence"##]]

@@ -57,6 +57,21 @@ async fn whatever_waits_for_the_store_is_answered_when_it_is_withdrawn() {
         told += &format!("{method} {}\n", answer["error"]);
     }
     expect![[r#"
+        session/new {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
+        session/load {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
+        session/resume {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
+        session/fork {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
+        session/list {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
+        session/set_mode {"code":-32800,"message":"Request cancelled","data":{"advice":"it may have taken effect; look before you send it again"}}
+        session/set_model {"code":-32800,"message":"Request cancelled","data":{"advice":"it may have taken effect; look before you send it again"}}
+        session/set_config_option {"code":-32800,"message":"Request cancelled","data":{"advice":"it may have taken effect; look before you send it again"}}
+        _acpd/export {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
+        _acpd/import {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
+        _acpd/permissions {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
+        _acpd/rename {"code":-32800,"message":"Request cancelled","data":{"advice":"it may have taken effect; look before you send it again"}}
+        _acpd/resume {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
+        _acpd/delete {"code":-32800,"message":"Request cancelled","data":{"advice":"it may have taken effect; look before you send it again"}}
+        session/close {"code":-32800,"message":"Request cancelled","data":{"advice":"it may have taken effect; look before you send it again"}}
     "#]]
     .assert_eq(&told);
     scene.history.release();
@@ -110,6 +125,12 @@ async fn a_login_that_is_withdrawn_ends_with_its_page() {
     zed.silence().await;
     assert!(scene.wallet.is_given_up());
     expect![[r##"
+        zed    > 2 authenticate {"methodId":"github"}
+        zed    < "#1" elicitation/create {"mode":"url","requestId":2,"elicitationId":"#2","url":"https://login.example/device","message":"Type the code ABCD-1234 at the address that opens."}
+        zed    > $/cancel_request {"requestId":2}
+        zed    < $/cancel_request {"requestId":"#1"}
+        zed    < 2 error {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
+        zed    < silence
     "##]]
     .assert_eq(&scene.transcript.take());
 }
@@ -149,6 +170,8 @@ async fn what_is_withdrawn_twice_or_after_its_answer_is_answered_once() {
     let told = scene.transcript.take();
     let told: Vec<&str> = told.lines().filter(|line| line.contains('<')).collect();
     expect![[r#"
-    "#]]
+        zed    < 2 error {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
+        zed    < 3 = {"sessions":[]}
+        zed    < silence"#]]
     .assert_eq(&told.join("\n"));
 }

@@ -80,3 +80,19 @@ fn a_handed_socket_does_not_reach_the_commands_of_the_agent() {
     let seen = fs::read_to_string(home.work().join("seen")).unwrap();
     assert!(!seen.contains("LISTEN_FDS") && !seen.contains("socket:"), "{seen}");
 }
+
+#[test]
+fn a_daemon_that_nobody_needs_leaves_and_the_socket_stays() {
+    if !is_installed("systemd-socket-activate") {
+        return;
+    }
+    let home = Home::new();
+    fs::create_dir(home.path().join("run/acpd")).unwrap();
+    let mut activate = home.bare("systemd-socket-activate");
+    activate.args(["--listen", home.socket().to_str().unwrap(), "--setenv=HOME", "--setenv=XDG_RUNTIME_DIR"]);
+    activate.args(["--setenv=ACPD__DAEMON__EXIT_WHEN_IDLE=1s", env!("CARGO_BIN_EXE_acpd"), "serve"]);
+    let mut daemon = home.start(activate);
+    home.connect().initialize();
+    assert!(daemon.wait().success());
+    assert!(home.socket().exists(), "the socket belongs to the service manager");
+}

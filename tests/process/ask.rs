@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
 use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::harness::{Home, finish, signal, until};
 
@@ -29,7 +30,7 @@ fn nothing_is_allowed_where_nobody_can_be_asked() {
     let output = home.run(&["ask", "write a file x.txt with hello"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let remarks = String::from_utf8(output.stderr).unwrap();
-    assert!(remarks.contains("permission: ") && remarks.contains("--allow"), "{remarks}");
+    assert!(remarks.contains("? Allow: ") && remarks.contains("--allow"), "{remarks}");
     assert!(remarks.contains("+hello"), "the question shows the diff: {remarks}");
     assert!(!home.work().join("x.txt").exists());
 }
@@ -55,6 +56,81 @@ fn a_prompt_can_come_from_a_pipe() {
     let nothing = finish(home.acpd(&["ask"]));
     assert_eq!(nothing.status.code(), Some(1));
     assert!(String::from_utf8(nothing.stderr).unwrap().contains("nothing was asked"));
+}
+
+/// A script's run: what it says, and how it ended.
+fn lines_of(home: &Home, args: &[&str], input: &str) -> (Vec<Value>, Option<i32>) {
+    let mut command = home.acpd(&[&["ask", "--json"], args].concat());
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    (text.lines().map(|line| serde_json::from_str(line).unwrap()).collect(), output.status.code())
+}
+
+#[test]
+fn a_script_gets_a_line_an_update_and_a_last_one_with_the_reason() {
+    let home = Home::new();
+    let (lines, code) = lines_of(&home, &["--allow", "write a file x.txt with hello"], "");
+    assert_eq!(code, Some(0));
+    let last = lines.last().unwrap();
+    assert_eq!(last["stopReason"], "end_turn");
+    assert!(last["usage"]["totalTokens"].as_u64().unwrap() > 0 && last["sessionId"].is_string(), "{last}");
+    let kinds: Vec<&str> = lines.iter().filter_map(|line| line["params"]["update"]["sessionUpdate"].as_str()).collect();
+    assert!(kinds.contains(&"tool_call") && kinds.contains(&"agent_message_chunk"), "{kinds:?}");
+    assert!(lines[..lines.len() - 1].iter().all(|line| line["method"] == "session/update"), "{lines:?}");
+
+    let (lines, _) = lines_of(&home, &["write a file y.txt with hello"], "");
+    assert!(lines.iter().any(|line| line["method"] == "session/request_permission"), "{lines:?}");
+    assert!(!home.work().join("y.txt").exists());
+}
+
+#[test]
+fn a_text_takes_what_comes_on_stdin_along() {
+    let home = Home::new();
+    let (lines, code) = lines_of(&home, &["list the files"], "a stack trace\n");
+    assert_eq!(code, Some(0));
+    let session = lines.last().unwrap()["sessionId"].as_str().unwrap();
+    let log = home.stdout(&["ctl", "export", session]);
+    let prompt = log.lines().find(|line| line.contains("user_message")).unwrap();
+    assert!(prompt.contains("a stack trace") && prompt.contains("list the files"), "{prompt}");
+}
+
+#[test]
+fn a_session_is_continued_by_its_folder_or_its_id() {
+    let home = Home::new();
+    let nothing = home.run(&["ask", "--continue", "list the files"]);
+    assert_eq!(nothing.status.code(), Some(4), "{nothing:?}");
+    let (first, _) = lines_of(&home, &["list the files"], "");
+    let session = first.last().unwrap()["sessionId"].as_str().unwrap().to_owned();
+    for args in [["--continue", "list the files"], ["-c", "list the files"]] {
+        assert_eq!(lines_of(&home, &args, "").0.last().unwrap()["sessionId"], session.as_str());
+    }
+    let end = &session[session.len() - 6..];
+    assert_eq!(
+        lines_of(&home, &["--session", end, "list the files"], "").0.last().unwrap()["sessionId"],
+        session.as_str()
+    );
+    let unknown = home.run(&["ask", "--session", "nobody", "list the files"]);
+    assert_eq!(unknown.status.code(), Some(4), "{unknown:?}");
+    // What was said before is not said again.
+    let again = home.run(&["ask", "--continue", "list the files"]);
+    let answers = String::from_utf8(again.stdout).unwrap();
+    assert_eq!(answers.matches("In this folder").count(), 1, "{answers}");
+}
+
+#[test]
+fn mode_and_model_are_set_for_unattended_runs() {
+    let home = Home::new();
+    let (lines, code) =
+        lines_of(&home, &["--allow", "--mode", "read-only", "--model", "rehearsal", "run the command: touch made"], "");
+    assert_eq!((code, home.work().join("made").exists()), (Some(0), false), "{lines:?}");
+    let card = &home.json(&["ctl", "sessions", "--json"])["sessions"][0];
+    assert_eq!(card["mode"], "read-only");
+    let wrong = home.run(&["ask", "--model", "nobody/knows", "hello"]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(String::from_utf8(wrong.stderr).unwrap().contains("nobody/knows"));
+    assert_eq!(home.run(&["ask", "--mode", "reckless", "hello"]).status.code(), Some(2));
 }
 
 #[test]

@@ -141,6 +141,26 @@ fn a_hang_up_changes_nothing() {
 }
 
 #[test]
+fn the_log_of_a_daemon_that_runs_for_long_is_begun_anew() {
+    let home = Home::new();
+    let mut bridge = home.acpd(&["acp"]);
+    bridge.env("ACPD__LOG__FILTER", "trace");
+    let mut bridge = Peer::spawn(bridge);
+    bridge.initialize();
+    let daemon = home.daemon().unwrap();
+    let old = home.state().join("daemon.log.old");
+    until("the log to be long", || {
+        (0..200).for_each(|_| drop(bridge.ask("session/list", json!({}))));
+        old.exists().then_some(())
+    });
+    bridge.ask("session/list", json!({}));
+    assert_eq!(home.daemon(), Some(daemon));
+    let new = fs::metadata(home.state().join("daemon.log")).unwrap();
+    assert!(new.len() < fs::metadata(old).unwrap().len() && new.mode() & 0o777 == 0o600);
+    assert_eq!(fs::read_link(format!("/proc/{daemon}/fd/2")).unwrap(), home.state().join("daemon.log"));
+}
+
+#[test]
 fn a_service_manager_hears_when_it_is_ready_alive_and_stopping() {
     let home = Home::new();
     let path = home.path().join("notify");

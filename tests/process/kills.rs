@@ -9,7 +9,7 @@ mod log;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Barrier;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -26,10 +26,18 @@ const LATEST: Duration = Duration::from_millis(400);
 const EARLY: Duration = Duration::from_millis(60);
 
 /// Random numbers that are the same for the same seed (xorshift).
-struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    fn below(&mut self, limit: Duration) -> Duration {
+    /// Of a seed that is told, so that a failure can be had again: `ACPD_SEED`, or another every time.
+    pub(crate) fn rolled() -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let seed = number("ACPD_SEED", u64::from(now.subsec_nanos()) + 1);
+        eprintln!("ACPD_SEED={seed}");
+        Self(seed)
+    }
+
+    pub(crate) fn below(&mut self, limit: Duration) -> Duration {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

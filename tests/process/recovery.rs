@@ -1,19 +1,18 @@
 //! The bridge stays: the daemon is killed, stopped or cut off under it, and the editor hardly notices.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::harness::{Home, Peer, is_alive, until};
+use crate::harness::{Home, Peer, is_alive, signal, until};
+use crate::kills::Dice;
 
 /// Asks something small and checks that the conversation goes on.
 #[track_caller]
 fn goes_on(bridge: &mut Peer, session: &str) {
-    // A prompt that goes into the dying connection is refused with a word that it may be sent again.
-    let answer = until("a prompt to be taken", || {
-        Some(bridge.prompt(session, "list the files")).filter(|answer| answer["error"]["data"]["retry"] != true)
-    });
+    let answer = bridge.prompt(session, "list the files");
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
 }
 
@@ -37,6 +36,66 @@ fn a_prompt_that_was_running_when_the_daemon_was_killed_is_answered_within_2_s_a
     // The call that was open is closed before its prompt is answered.
     assert!(bridge.heard.iter().any(|message| message["params"]["update"]["status"] == "failed"));
     goes_on(&mut bridge, &session);
+}
+
+#[test]
+fn a_prompt_that_the_killed_daemon_never_read_is_sent_again_and_runs_once() {
+    let home = Home::new();
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    bridge.wait_for(|message| message["params"]["update"]["sessionUpdate"] == "available_commands_update");
+    signal(home.daemon().unwrap(), Signal::STOP);
+    let prompt = bridge.start_prompt(&session, "list the files");
+    assert!(bridge.is_silent());
+    home.kill_daemon();
+    assert_eq!(bridge.answer(prompt)["result"]["stopReason"], "end_turn");
+    let log = home.stdout(&["ctl", "export", &session]);
+    assert_eq!(log.matches("\"event\":\"turn_started\"").count(), 1, "{log}");
+}
+
+/// What the editor is told of each prompt is what the log says, and no prompt is there twice.
+#[test]
+fn whenever_the_daemon_is_killed_a_prompt_runs_once_or_is_refused_for_a_reason() {
+    let kills = 5;
+    let mut dice = Dice::rolled();
+    let home = Home::new();
+    let mut command = home.acpd(&["acp"]);
+    command.env("ACPD__SESSION__APPROVAL", "never");
+    let mut bridge = Peer::spawn(command);
+    let session = bridge.open(&home.work());
+    let mut told: Vec<(String, Value)> = Vec::new();
+    for kill in 0..kills {
+        // Slower than the pace at which a bridge takes a daemon for broken.
+        let until = Instant::now() + Duration::from_millis(1_000) + dice.below(Duration::from_millis(300));
+        loop {
+            let word = format!("word-{}.", told.len());
+            let prompt = bridge.start_prompt(&session, &format!("run the command: echo {word} >> effects"));
+            let last = Instant::now() > until;
+            if last {
+                thread::sleep(dice.below(Duration::from_millis(80)));
+                home.kill_daemon();
+                eprintln!("kill {kill} after {word}");
+            }
+            told.push((word, bridge.answer(prompt)));
+            bridge.heard.clear();
+            if last {
+                break;
+            }
+        }
+    }
+    let log = home.stdout(&["ctl", "export", &session]);
+    let effects = std::fs::read_to_string(home.work().join("effects")).unwrap();
+    for (word, answer) in told {
+        let asked = |line: &&str| line.contains("\"event\":\"user_message\"") && line.contains(&word);
+        let (turns, effects) = (log.lines().filter(asked).count(), effects.matches(&word).count());
+        assert!(effects <= 1, "{word} ran twice");
+        if answer["result"]["stopReason"] == "end_turn" {
+            assert_eq!((turns, effects), (1, 1), "{word}: {answer}");
+        } else {
+            // It was taken, and interrupted; one that was not taken is sent again.
+            assert_eq!((turns, &answer["error"]["data"]["retry"]), (1, &json!(true)), "{word}: {answer}");
+        }
+    }
 }
 
 #[test]

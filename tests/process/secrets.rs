@@ -26,16 +26,21 @@ fn quoting() -> Server {
             return Reply::json(200, &json!({ "data": [{ "id": "m" }] }));
         }
         let body = seen.json();
-        let asked = body["messages"].as_array().unwrap().iter().rev().find(|message| message["role"] == "user").unwrap();
+        let asked =
+            body["messages"].as_array().unwrap().iter().rev().find(|message| message["role"] == "user").unwrap();
         let quote = json!({ "error": { "message": format!("what a key: {key}"), "code": "x" } });
         let answer = String::from_utf8(Answer::text("It is well.").sse(models::Kind::OpenAi)).unwrap();
-        match asked["content"].as_str().unwrap() {
+        // Prompts that got no answer stand before the last one in the same message.
+        match asked["content"].as_str().unwrap().rsplit("\n\n").next().unwrap() {
             asked if asked.contains("refuse") => Reply::json(401, &quote),
             asked if asked.contains("forbid") => Reply::json(403, &quote),
             asked if asked.contains("fail") => Reply::new(500, &[], &format!("{}{key}", "x".repeat(590))),
             asked if asked.contains("break") => {
                 let (said, _) = answer.split_once("data: {\"id\":\"c\",\"choices\":[]").unwrap();
-                Reply::stream(&[said.replace("finish_reason", "no_reason").as_bytes(), format!("data: {quote}\n\n").as_bytes()])
+                Reply::stream(&[
+                    said.replace("finish_reason", "no_reason").as_bytes(),
+                    format!("data: {quote}\n\n").as_bytes(),
+                ])
             }
             _ => Reply::stream(&[answer.as_bytes()]),
         }
@@ -136,7 +141,11 @@ fn files(folder: &Path, but: &[PathBuf]) -> Vec<PathBuf> {
         if but.contains(&path) {
             continue;
         }
-        if path.is_dir() { found.extend(files(&path, but)) } else if path.is_file() { found.push(path) }
+        if path.is_dir() {
+            found.extend(files(&path, but))
+        } else if path.is_file() {
+            found.push(path)
+        }
     }
     found
 }
@@ -173,7 +182,10 @@ fn no_key_is_in_what_is_written_logged_or_shown() {
     assert!(log.contains("TRACE") && log.contains("model answers"), "the log tells everything: {log}");
     let kept = files(home.path(), &[home.path().join("secret"), home.state().join("keys")]);
     let kept: Vec<(PathBuf, Vec<u8>)> = kept.into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect();
-    assert!(kept.iter().any(|(path, bytes)| path.starts_with(home.state()) && holds(bytes, PROMPT)), "no history found");
+    assert!(
+        kept.iter().any(|(path, bytes)| path.starts_with(home.state()) && holds(bytes, PROMPT)),
+        "no history found"
+    );
     for (provider, key) in KEYS {
         assert!(!heard.contains(key), "the editor heard the key of {provider}");
         assert!(!told.contains(key), "a command showed the key of {provider}:\n{told}");

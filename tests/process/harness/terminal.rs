@@ -1,54 +1,110 @@
-//! A pseudo-terminal with a program in it: what a person types goes in, what they would see comes out.
+//! A program at a terminal of its own: a pseudo-terminal that types, and a screen that shows what the program has drawn.
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::num::NonZeroU16;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, tcgetattr};
+use rustix::pty::OpenptFlags;
+use rustix::termios::{LocalModes, Winsize};
 
-use super::until;
+use super::{DEADLINE, until};
+
+/// The screen is looked at this often even if nothing was drawn, so that the deadline is noticed.
+const LOOK: Duration = Duration::from_secs(1);
 
 pub(crate) struct Terminal {
-    /// The person's side.
-    master: File,
     child: Child,
-    seen: Arc<Mutex<String>>,
+    /// Our side of it.
+    keyboard: File,
+    /// The program's side, which stays open so that what it drew last can be read after its end.
+    line: OwnedFd,
+    seen: Arc<Mutex<Seen>>,
+    /// Told when something was drawn.
+    drawn: Arc<Condvar>,
+}
+
+struct Seen {
+    screen: vt100::Parser,
+    bytes: Vec<u8>,
 }
 
 impl Terminal {
     /// Starts a program with all of its streams at a terminal that is its own, so that Ctrl-C reaches it.
     pub(crate) fn start(command: &Command) -> Self {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&master).unwrap();
-        unlockpt(&master).unwrap();
-        let name = ptsname(&master, Vec::new()).unwrap();
-        let slave = File::from(rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap());
+        let master = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        rustix::pty::grantpt(&master).unwrap();
+        rustix::pty::unlockpt(&master).unwrap();
+        let name = rustix::pty::ptsname(&master, Vec::new()).unwrap();
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let line = rustix::fs::open(name.as_c_str(), flags, Mode::empty()).unwrap();
+        let side = || line.try_clone().unwrap();
+        set_size(&master, 80, 24);
         let mut inside = Command::new("setsid");
-        inside.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args());
-        inside.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        inside.arg("--ctty").arg(command.get_program()).args(command.get_args());
+        inside.env_clear().env("TERM", "xterm-256color");
+        inside.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         inside.current_dir(command.get_current_dir().unwrap());
-        inside.stdin(Stdio::from(slave.try_clone().unwrap()));
-        inside.stdout(Stdio::from(slave.try_clone().unwrap())).stderr(Stdio::from(slave));
-        let child = inside.spawn().unwrap();
-        let master = File::from(master);
-        let seen: Arc<Mutex<String>> = Arc::default();
-        let (mut output, notes) = (master.try_clone().unwrap(), seen.clone());
+        let child = inside.stdin(side()).stdout(side()).stderr(side()).spawn().unwrap();
+        let keyboard = File::from(master);
+        let seen = Arc::new(Mutex::new(Seen { screen: vt100::Parser::new(size(24), size(80), 0), bytes: Vec::new() }));
+        let drawn: Arc<Condvar> = Arc::default();
+        let (mut output, shown, told) = (keyboard.try_clone().unwrap(), seen.clone(), drawn.clone());
         thread::spawn(move || {
-            let mut piece = [0; 4096];
-            // The last program to leave ends the terminal, which reads as an error.
-            while let Ok(count @ 1..) = output.read(&mut piece) {
-                notes.lock().unwrap().push_str(&String::from_utf8_lossy(&piece[..count]));
+            let mut buffer = [0; 4096];
+            while let Ok(read @ 1..) = output.read(&mut buffer) {
+                let mut seen = shown.lock().unwrap();
+                seen.screen.process(&buffer[..read]);
+                seen.bytes.extend_from_slice(&buffer[..read]);
+                told.notify_all();
             }
         });
-        Self { master, child, seen }
+        Self { child, keyboard, line, seen, drawn }
     }
 
     pub(crate) fn type_in(&mut self, keys: &str) {
-        self.master.write_all(keys.as_bytes()).unwrap();
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+
+    pub(crate) fn resize(&self, columns: u16, rows: u16) {
+        self.seen.lock().unwrap().screen.screen_mut().set_size(size(rows), size(columns));
+        set_size(&self.keyboard, columns, rows);
+    }
+
+    /// What is on the screen now, line by line.
+    pub(crate) fn screen(&self) -> String {
+        contents(&self.seen.lock().unwrap())
+    }
+
+    /// Waits until the screen shows something, and gives the whole of it.
+    #[track_caller]
+    pub(crate) fn shows(&self, text: &str) -> String {
+        self.shows_that(text, |screen| screen.contains(text))
+    }
+
+    #[track_caller]
+    pub(crate) fn shows_that(&self, what: &str, holds: impl Fn(&str) -> bool) -> String {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            let mut seen = self.seen.lock().unwrap();
+            let screen = contents(&seen);
+            if holds(&screen) {
+                return screen;
+            }
+            assert!(Instant::now() < deadline, "waited in vain for {what}; the screen is\n{screen}");
+            (seen, _) = self.drawn.wait_timeout(seen, LOOK).unwrap();
+            drop(seen);
+        }
+    }
+
+    /// Everything that was written to the screen so far, as it was written.
+    pub(crate) fn seen(&self) -> String {
+        String::from_utf8_lossy(&self.seen.lock().unwrap().bytes).into_owned()
     }
 
     #[track_caller]
@@ -56,13 +112,27 @@ impl Terminal {
         until(text, || self.seen().contains(text).then_some(()));
     }
 
-    pub(crate) fn seen(&self) -> String {
-        self.seen.lock().unwrap().clone()
+    /// Whether a program has taken the whole screen.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.seen.lock().unwrap().screen.screen().alternate_screen()
     }
 
     /// Whether what is typed is shown.
     pub(crate) fn echoes(&self) -> bool {
-        tcgetattr(&self.master).unwrap().local_modes.contains(LocalModes::ECHO)
+        self.modes().contains(LocalModes::ECHO)
+    }
+
+    /// Whether lines are typed and shown as usual.
+    pub(crate) fn is_as_usual(&self) -> bool {
+        self.modes().contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG)
+    }
+
+    fn modes(&self) -> LocalModes {
+        rustix::termios::tcgetattr(&self.line).unwrap().local_modes
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     #[track_caller]
@@ -76,4 +146,18 @@ impl Drop for Terminal {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn size(cells: u16) -> NonZeroU16 {
+    NonZeroU16::new(cells).expect("a terminal has a size")
+}
+
+fn contents(seen: &Seen) -> String {
+    let text = seen.screen.screen().contents();
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+fn set_size(terminal: impl AsFd, columns: u16, rows: u16) {
+    let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    rustix::termios::tcsetwinsize(terminal, size).unwrap();
 }

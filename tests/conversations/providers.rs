@@ -1,0 +1,211 @@
+//! Real providers at a real server behind a session: what people see of retries and broken answers, what the model sees of
+//! pictures, and windows that fill up.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use expect_test::expect;
+use models::{
+    KeyConfig, Kind, LocalConfig, ModelConfig, ModelsConfig, ProviderConfig, Providers, Rehearsal, RetryPolicy,
+};
+use serde_json::{Value, json};
+use testkit::dialogue::{Answer, Beat};
+use testkit::provider::{Reply, Server};
+use testkit::{Editor, Scene};
+use tools::Registry;
+
+/// A provider `fake` with one model `m`.
+fn provider(kind: Kind, server: &Server, model: ModelConfig) -> Arc<Providers> {
+    let provider = ProviderConfig {
+        key: KeyConfig::default(),
+        models: vec![ModelConfig { id: "m".to_owned(), ..model }],
+        ..ProviderConfig::new(kind, &server.address)
+    };
+    let config = ModelsConfig {
+        default: Some("fake/m".to_owned()),
+        providers: [("fake".to_owned(), provider)].into(),
+        local: LocalConfig { probe: false, ..LocalConfig::default() },
+        retry: RetryPolicy { first_ms: 1, notice_ms: 10, ..RetryPolicy::default() },
+        ..ModelsConfig::default()
+    };
+    Arc::new(Providers::new(&config, None, vec![Arc::new(Rehearsal::new())]).unwrap())
+}
+
+async fn scene(kind: Kind, server: &Server, model: ModelConfig) -> (Scene, Editor, String) {
+    let models = provider(kind, server, model);
+    let scene = Scene::adjusted(|ports| ports.models = models);
+    let (zed, session) = scene.editor_with_session("zed").await;
+    (scene, zed, session)
+}
+
+/// The answer up to the end of the event with its first words.
+fn beginning(answer: &Answer, kind: Kind) -> Vec<u8> {
+    let bytes = answer.sse(kind);
+    let words = bytes.windows(4).position(|window| window == b"half").unwrap();
+    let end = words + bytes[words..].windows(2).position(|window| window == b"\n\n").unwrap() + 2;
+    bytes[..end].to_vec()
+}
+
+#[actix::test]
+async fn a_retry_that_takes_long_is_told_and_a_short_one_is_not() {
+    let short = Reply::json(500, &json!({ "error": { "message": "oh" } }));
+    let long = Reply::new(429, &[("retry-after", "0.05")], "{}");
+    let answer = Reply::stream(&[&Answer::text("Hello").sse(Kind::OpenAi)]);
+    let server = Server::script(vec![short, long, answer]);
+    let (scene, mut zed, session) = scene(Kind::OpenAi, &server, ModelConfig::default()).await;
+    let prompt = zed.prompt(&session, "hi").await;
+    zed.answer(prompt).await;
+    expect![[r##"
+        zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"hi"}]}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"fake: too many requests (429); trying again in 0 s (try 3 of 6)"},"messageId":"#2"}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#3"}
+        zed    < update {"sessionUpdate":"usage_update","used":150,"size":32768}
+        zed    < update {"sessionUpdate":"session_info_update","title":"hi","updatedAt":"T"}
+        zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":150,"inputTokens":120,"outputTokens":30,"cachedReadTokens":100},"_meta":{"acpd":{"userMessageId":"#4"}}}
+    "##]].assert_eq(&scene.transcript.take());
+}
+
+#[actix::test]
+async fn an_answer_that_breaks_off_is_told_and_not_asked_for_again_and_the_next_prompt_goes_on_from_it() {
+    for kind in [Kind::Anthropic, Kind::OpenAi] {
+        let error = json!({ "type": "error", "error": { "type": "overloaded_error", "message": "too much" } });
+        let broken = [beginning(&Answer::text("half an answer"), kind), format!("data: {error}\n\n").into_bytes()];
+        let broken = Reply::stream(&[&broken[0], &broken[1]]);
+        let server = Server::script(vec![broken, Reply::stream(&[&Answer::text("The rest.").sse(kind)])]);
+        let (scene, mut zed, session) = scene(kind, &server, ModelConfig::default()).await;
+        let prompt = zed.prompt(&session, "hi").await;
+        let answer = zed.answer(prompt).await;
+        assert_eq!(answer["error"]["message"], "fake: the answer was cut off: overloaded (529)");
+        assert_eq!(server.seen().len(), 1);
+        let shown = scene.transcript.take();
+        assert!(shown.contains("\"text\":\"half an\"") && shown.contains("the answer was cut off"), "{shown}");
+        let prompt = zed.prompt(&session, "go on").await;
+        assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
+        let told = server.seen()[1].json();
+        let roles: Vec<&str> =
+            told["messages"].as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect();
+        assert_eq!(
+            roles.into_iter().filter(|role| *role != "system").collect::<Vec<_>>(),
+            ["user", "assistant", "user"]
+        );
+    }
+}
+
+/// One pixel.
+const PICTURE: &[u8] =
+    b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff!\xf9\x04\x01\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
+
+#[actix::test]
+async fn a_picture_that_a_tool_shows_reaches_a_model_that_sees_and_is_named_to_one_that_does_not() {
+    for (kind, sees) in [(Kind::Anthropic, true), (Kind::OpenAi, true), (Kind::Anthropic, false), (Kind::OpenAi, false)]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("dot.gif"), PICTURE).unwrap();
+        let look = Answer::new(vec![Beat::Call("read_file", json!({ "path": "dot.gif" }))]);
+        let script = [look, Answer::text("A dot.")];
+        let server = Server::script(script.iter().map(|answer| Reply::stream(&[&answer.sse(kind)])).collect());
+        let models = provider(kind, &server, ModelConfig { images: Some(sees), ..ModelConfig::default() });
+        let scene = Scene::adjusted(|ports| {
+            ports.models = models;
+            ports.toolbox = Arc::new(Registry::new(tools::Settings::new(env!("CARGO_BIN_EXE_acpd"))));
+        });
+        let mut zed = scene.editor("zed").await;
+        let opened = zed.call("session/new", json!({ "cwd": folder.path(), "mcpServers": [] })).await;
+        let prompt = zed.prompt(opened["result"]["sessionId"].as_str().unwrap(), "look").await;
+        assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
+        let told = server.seen()[1].json();
+        let picture = match kind {
+            Kind::Anthropic => &told["messages"][2]["content"][0]["content"][1]["source"]["data"],
+            Kind::OpenAi => &told["messages"][4]["content"][0]["image_url"]["url"],
+        };
+        assert_eq!(picture.as_str().is_some_and(|data| data.contains("R0lGODlh")), sees, "{kind:?} {told}");
+        assert!(told.to_string().contains("[image: image/gif]") || sees, "{kind:?} {told}");
+    }
+}
+
+/// A server that refuses whatever is larger than its window, as it counts: a token is four bytes of the request.
+struct Windowed {
+    server: Server,
+    /// Requests for an answer and for a summary that were refused.
+    refused: Arc<[AtomicUsize; 2]>,
+}
+
+/// After a while, when the window is nearly full, it becomes that of `later`, as if the server had another model now.
+fn windowed(kind: Kind, window: usize, later: usize, counts: bool) -> Windowed {
+    let refused: Arc<[AtomicUsize; 2]> = Arc::default();
+    let (notes, limit) = (refused.clone(), AtomicUsize::new(window));
+    let server = Server::with(move |seen, at| {
+        let is_summary = seen.body.contains("Summarise the conversation so far");
+        let tokens = seen.body.len() / 4;
+        if at > 150 && tokens > window * 3 / 4 {
+            limit.store(later, Ordering::Relaxed);
+        }
+        let window = count(&limit);
+        if tokens > window {
+            notes[usize::from(is_summary)].fetch_add(1, Ordering::Relaxed);
+            let message = format!("prompt is too long: {tokens} tokens > {window} maximum");
+            return Reply::json(400, &json!({ "error": { "type": "invalid_request_error", "message": message } }));
+        }
+        let text = if is_summary { format!("They counted; this is summary {at}.") } else { format!("Answer {at}.") };
+        let answer = Answer::text(text);
+        let usage = domain::Usage { input: tokens as u64, output: 5, ..domain::Usage::default() };
+        let answer = if counts { Answer { usage, ..answer } } else { answer.uncounted() };
+        Reply::stream(&[&answer.sse(kind)])
+    });
+    Windowed { server, refused }
+}
+
+/// Three hundred turns, each of which must end well; gives the number of summaries that people were told of.
+async fn three_hundred_turns(kind: Kind, at: &Windowed, window: u64) -> usize {
+    let (scene, mut zed, session) =
+        scene(kind, &at.server, ModelConfig { window: Some(window), ..ModelConfig::default() }).await;
+    let mut summaries = 0;
+    for turn in 1..=300 {
+        let prompt = zed.prompt(&session, &format!("This is turn {turn}; {}", "please count on. ".repeat(6))).await;
+        let answer = zed.answer(prompt).await;
+        assert_eq!(answer["result"]["stopReason"], "end_turn", "turn {turn}: {answer}");
+        let told = scene.transcript.take();
+        assert!(told.contains("usage_update"), "turn {turn}: {told}");
+        summaries += told.matches("Older messages were replaced by a summary.").count();
+    }
+    let last = at.server.seen().last().unwrap().body.clone();
+    assert!(last.contains("This is turn 300") && last.contains("They counted; this is summary"), "{last}");
+    summaries
+}
+
+fn count(number: &AtomicUsize) -> usize {
+    number.load(Ordering::Relaxed)
+}
+
+#[actix::test]
+async fn three_hundred_turns_through_a_small_window_at_a_server_that_counts_nothing() {
+    let at = windowed(Kind::OpenAi, 2_000, 2_000, false);
+    let summaries = three_hundred_turns(Kind::OpenAi, &at, 2_000).await;
+    assert!(summaries >= 5, "{summaries} summaries");
+    // The window is seen to fill up, so nothing has to be refused first.
+    assert_eq!(at.refused.each_ref().map(count), [0, 0]);
+}
+
+#[actix::test]
+async fn three_hundred_turns_through_a_window_that_is_smaller_than_it_is_said_to_be() {
+    let at = windowed(Kind::Anthropic, 2_400, 600, true);
+    let summaries = three_hundred_turns(Kind::Anthropic, &at, 100_000).await;
+    let [answers, shorter] = at.refused.each_ref().map(count);
+    assert!(summaries >= 5 && answers == summaries, "{summaries} summaries, {answers} refused answers");
+    assert!(shorter > 0, "a summary that does not fit is asked for again with less to read");
+}
+
+#[actix::test]
+async fn a_server_that_counts_nothing_is_counted_for_and_the_record_says_so() {
+    let server = Server::script(vec![Reply::stream(&[&Answer::text("Hello there").uncounted().sse(Kind::OpenAi)])]);
+    let (scene, mut zed, session) = scene(Kind::OpenAi, &server, ModelConfig::default()).await;
+    let prompt = zed.prompt(&session, "hi").await;
+    let answer = zed.answer(prompt).await;
+    assert_eq!(answer["result"]["usage"]["outputTokens"], 3, "a quarter of the bytes: {answer}");
+    let input = answer["result"]["usage"]["inputTokens"].as_u64().unwrap();
+    assert!((10..500).contains(&input), "{input}");
+    let events = scene.history.events(&session);
+    let used = events.iter().map(|event| serde_json::to_value(event).unwrap()).find(|event| event["event"] == "used");
+    assert_eq!(used.as_ref().map(|used| &used["estimated"]), Some(&Value::Bool(true)), "{used:?}");
+}

@@ -1,0 +1,144 @@
+//! MCP servers that fail, hang or are not to be trusted: nothing of it is anybody else's trouble.
+
+use std::fs;
+
+use serde_json::json;
+use testkit::Step;
+
+use crate::workshop::{Workshop, calls, has, is_alive};
+
+#[actix::test]
+async fn a_server_that_hangs_delays_neither_its_session_nor_others_and_is_gone_after_close() {
+    let answers = vec![vec![Step::text("Hi."), Step::end()]; 2];
+    let mut at = Workshop::with(json!({}), answers, |settings, _| settings.mcp.wait_seconds = 1).await;
+    let hanging = at.open(json!([at.server("slow", "hang")])).await;
+    let other = at.open(json!([])).await;
+    let began = std::time::Instant::now();
+    at.say(&other, "hello").await;
+    assert!(began.elapsed().as_millis() < 900, "the other session waited for it");
+    let told = at.say(&hanging, "hello").await;
+    has(&told, "The MCP server `slow` still connects; its tools come when it is there.");
+    has(&told, "Hi.");
+    has(&at.say(&hanging, "/mcp").await, "`slow`: connecting; stdio, from the editor");
+    let pids = at.pids();
+    assert!(pids.len() == 1 && is_alive(pids[0]));
+    at.zed.call("session/close", json!({ "sessionId": hanging })).await;
+    at.until("it to end", |_| !is_alive(pids[0])).await;
+}
+
+#[actix::test]
+async fn cancelling_cuts_the_wait_for_a_server_short() {
+    let mut at = Workshop::with(json!({}), vec![], |settings, _| settings.mcp.wait_seconds = 1000).await;
+    let session = at.open(json!([at.server("slow", "hang")])).await;
+    let prompt = at.prompt(&session, json!([{ "type": "text", "text": "hello" }])).await;
+    at.until("it to start", |at| at.pids().len() == 1).await;
+    at.zed.notify("session/cancel", json!({ "sessionId": session })).await;
+    let told = at.finish(prompt).await;
+    has(&told, r#""stopReason":"cancelled""#);
+    assert!(!told.contains("model "), "{told}");
+}
+
+#[actix::test]
+async fn a_server_that_fails_is_a_notice_and_a_line_and_nothing_worse() {
+    let mut at = Workshop::new(vec![vec![Step::text("Hi."), Step::end()]]).await;
+    let missing = json!({ "name": "missing", "command": "/no/such/program" });
+    let bad = json!({ "name": "bad", "type": "http", "url": "http://127.0.0.1:1/mcp" });
+    let session = at.open(json!([at.server("broken", "crash"), missing, bad])).await;
+    let told = at.say(&session, "hello").await;
+    has(&told, "The MCP server `broken` is not there: it ended with exit status 3: no such database.");
+    has(&told, "The MCP server `missing` is not there: starting /no/such/program: No such file or directory");
+    has(&told, "The MCP server `bad` is not there: ");
+    has(&told, "Hi.");
+    let told = at.say(&session, "/mcp").await;
+    has(&told, "`broken`: failed: it ended with exit status 3: no such database; next try in");
+    has(&told, "log: `no such database`");
+}
+
+#[actix::test]
+async fn a_server_that_writes_nonsense_or_without_end_is_given_up_and_ended() {
+    for how in ["nonsense", "endless"] {
+        let mut at = Workshop::new(vec![]).await;
+        let session = at.open(json!([at.server("mad", how)])).await;
+        at.heard("The MCP server `mad` is not there: ").await;
+        let pids = at.pids();
+        at.until("it to end", |_| !is_alive(pids[0])).await;
+        at.zed.call("session/close", json!({ "sessionId": session })).await;
+    }
+}
+
+#[actix::test]
+async fn a_server_that_dies_in_a_call_fails_the_call_and_comes_back() {
+    let mut answers = calls(&[("mcp__sh__leave", json!({}))]);
+    answers.extend(calls(&[("mcp__sh__echo", json!({ "text": "back" }))]));
+    let mut at = Workshop::new(answers).await;
+    let session = at.open(json!([at.server("sh", "well")])).await;
+    let told = at.say(&session, "call it").await;
+    has(&told, "results: The connection to the server was lost; the call may or may not have had an effect.");
+    at.heard("The MCP server `sh` is there again.").await;
+    has(&at.say(&session, "call it").await, "echo: back in DIR");
+    assert_eq!(at.pids().len(), 2);
+}
+
+#[actix::test]
+async fn a_projects_servers_run_only_where_the_user_trusts_it() {
+    let project = json!({ "mcpServers": {
+        "own": { "command": "sh", "args": ["server.sh", "${HOW:-well}"], "env": { "SECRET": "${TOLD:-the project's}" } },
+        "unset": { "command": "sh", "args": ["${NO_SUCH_VARIABLE}"] },
+    } });
+    for trusted in [false, true] {
+        let answers = calls(&[("mcp__own__echo", json!({ "text": "hi" }))]);
+        let mut at = Workshop::with(json!({}), answers, |settings, folder| {
+            fs::write(folder.join(".mcp.json"), project.to_string()).unwrap();
+            settings.mcp.trusted_projects.extend(trusted.then(|| folder.to_owned()));
+        })
+        .await;
+        let session = at.open(json!([])).await;
+        let told = at.say(&session, "call it").await;
+        assert_eq!(told.contains("echo: hi in DIR with the project's"), trusted, "{told}");
+        assert_eq!(at.pids().len(), usize::from(trusted));
+        let told = at.say(&session, "/mcp").await;
+        if trusted {
+            has(&told, "`own` (shell 1): ready; stdio, from the project");
+            has(&told, "`unset`: off: the variable NO_SUCH_VARIABLE is not set");
+        } else {
+            has(&told, "`own`: off: DIR is not trusted; to run what its .mcp.json names, add it to `trusted_projects`");
+        }
+    }
+}
+
+#[actix::test]
+async fn servers_of_the_configuration_are_there_and_an_editors_own_counts_before_them() {
+    let mut answers = calls(&[("mcp__mine__echo", json!({ "text": "a" }))]);
+    answers.extend(calls(&[("mcp__mine__echo", json!({ "text": "b" }))]));
+    let mut at = Workshop::with(json!({}), answers, |settings, _| {
+        let servers = json!({
+            "mine": { "command": "sh", "args": ["server.sh", "well"], "env": { "SECRET": "the user's" } },
+            "off": { "command": "sh", "enabled": false },
+        });
+        settings.mcp.servers = serde_json::from_value(servers).unwrap();
+    })
+    .await;
+    let session = at.open(json!([])).await;
+    has(&at.say(&session, "call it").await, "echo: a in DIR with the user's");
+    has(&at.say(&session, "/mcp").await, "`off`: off: it is disabled; stdio, from the configuration");
+    let session = at.open(json!([at.server("mine", "well")])).await;
+    has(&at.say(&session, "call it").await, "echo: b in DIR with a secret");
+    has(&at.say(&session, "/mcp").await, "`mine`: off: another server of this session has its name");
+}
+
+#[actix::test]
+async fn the_newest_load_decides_which_servers_there_are_and_one_without_a_word_leaves_them() {
+    let answers = [("mcp__sh__echo", "a"), ("mcp__sh__echo", "b"), ("mcp__new__echo", "c")];
+    let answers = answers.iter().flat_map(|(tool, text)| calls(&[(tool, json!({ "text": text }))])).collect();
+    let mut at = Workshop::new(answers).await;
+    let session = at.open(json!([at.server("sh", "well")])).await;
+    has(&at.say(&session, "call it").await, "echo: a in DIR");
+    at.zed.call("session/load", json!({ "sessionId": session, "cwd": at.folder.path() })).await;
+    has(&at.say(&session, "call it").await, "echo: b in DIR");
+    let servers = json!([at.server("new", "well")]);
+    at.zed.call("session/load", json!({ "sessionId": session, "cwd": at.folder.path(), "mcpServers": servers })).await;
+    has(&at.say(&session, "call it").await, "echo: c in DIR");
+    let told = at.say(&session, "/mcp").await;
+    assert!(told.contains("`new` (shell 1): ready") && !told.contains("`sh`"), "{told}");
+    assert_eq!(at.pids().len(), 1, "the same program under another name is the same server");
+}

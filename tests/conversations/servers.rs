@@ -1,0 +1,179 @@
+//! MCP servers in a session: their tools, prompts, resources and questions.
+
+use serde_json::json;
+use testkit::Step;
+
+use crate::workshop::{Workshop, calls, has};
+
+#[actix::test]
+async fn a_servers_tool_asks_first_and_runs_in_the_sessions_folder_and_environment() {
+    let mut at = Workshop::new(calls(&[("mcp__sh__echo", json!({ "text": "hello" }))])).await;
+    let session = at.open(json!([at.server("sh", "well")])).await;
+    let told = at.say(&session, "call it").await;
+    has(&told, r#""title":"sh: echo (by its own word only reads)""#);
+    has(&told, r#""name":"Always allow mcp__sh__echo""#);
+    has(&told, "results: echo: hello in DIR with a secret and no key");
+}
+
+#[actix::test]
+async fn an_error_of_a_tool_is_a_failure_and_a_changed_list_counts_within_the_turn() {
+    let answers = calls(&[("mcp__sh__drop", json!({})), ("mcp__sh__later", json!({ "text": "now" }))]);
+    let mut at = Workshop::new(answers).await;
+    let session = at.open(json!([at.server("sh", "well")])).await;
+    let prompt = at.prompt(&session, json!([{ "type": "text", "text": "call both" }])).await;
+    let asked = at.zed.hear("session/request_permission").await;
+    has(&asked.to_string(), r#""title":"sh: Drop it (by its own word may destroy)""#);
+    at.zed.choose(&asked, "allow_once").await;
+    let told = at.finish(prompt).await;
+    has(&told, r#""status":"failed","content":[{"type":"content","content":{"type":"text","text":"dropped"}}]"#);
+    // The model was quicker than the list, or was not.
+    assert!(told.contains("echo: now in DIR") || told.contains("there is no tool `mcp__sh__later`"), "{told}");
+    for answer in calls(&[("mcp__sh__later", json!({ "text": "again" }))]) {
+        at.scene.script.push(answer);
+    }
+    let listed = async {
+        loop {
+            if at.say(&session, "/mcp").await.contains("`mcp__sh__later`") {
+                return at.say(&session, "once more").await;
+            }
+        }
+    };
+    has(&listed.await, "echo: again in DIR");
+}
+
+#[actix::test]
+async fn modes_leave_servers_out_unless_their_word_is_trusted() {
+    for (trusted, mode, runs) in [
+        (false, "read-only", false),
+        (false, "safe", false),
+        (true, "read-only", true),
+        (true, "safe", true),
+        (true, "sandbox", false),
+    ] {
+        let answers = calls(&[("mcp__sh__echo", json!({ "text": "hi" })), ("mcp__sh__drop", json!({}))]);
+        let mut at =
+            Workshop::with(json!({}), answers, |settings, _| settings.mcp.trust_read_only_hints = trusted).await;
+        let session = at.open(json!([at.server("sh", "well")])).await;
+        at.configure(&session, "mode", mode).await;
+        let told = at.say(&session, "call it").await;
+        assert_eq!(told.contains("echo: hi in DIR"), runs, "{mode}:\n{told}");
+        has(&told, &format!("the session's mode `{mode}` leaves out `mcp__sh__drop`"));
+        assert!(!told.contains("session/request_permission"), "what only reads runs without a question:\n{told}");
+    }
+}
+
+#[actix::test]
+async fn prompts_of_a_server_are_commands_and_the_model_hears_what_they_stand_for() {
+    let mut at = Workshop::new(calls(&[])).await;
+    let session = at.open(json!([at.server("sh", "well")])).await;
+    at.heard("sh:greet").await;
+    let told = at.say(&session, "/sh:greet \"the world\"").await;
+    has(&told, "model  < user: Greet the world warmly.");
+    let told = at.say(&session, "/sh:greet").await;
+    has(&told, "`/sh:greet` cannot be used: the prompt `greet` needs who.");
+    assert!(!told.contains("model "), "{told}");
+    let told = at.say(&session, "/help").await;
+    has(&told, "- `/sh:greet [<who>]`: Greets somebody");
+}
+
+#[actix::test]
+async fn resources_that_a_prompt_links_to_are_read_and_given_to_the_model() {
+    let mut at = Workshop::new(calls(&[])).await;
+    let session = at.open(json!([at.server("sh", "well")])).await;
+    let link = |uri: &str| json!({ "type": "resource_link", "uri": uri, "name": "it" });
+    let prompt = json!([
+        { "type": "text", "text": "look" }, link("demo://note"), link("demo://item/7"), link("other://item/7"), link("file:///etc/passwd"),
+    ]);
+    let prompt = at.prompt(&session, prompt).await;
+    let told = at.finish(prompt).await;
+    let asked = told.lines().find(|line| line.starts_with("model")).unwrap();
+    has(asked, "<resource uri=\"demo://note\">");
+    has(&told, "what demo://note says");
+    has(&told, "what demo://item/7 says");
+    assert!(!told.contains("what other") && !told.contains("what file"), "{told}");
+}
+
+#[actix::test]
+async fn progress_is_shown_and_cancelling_tells_the_server() {
+    let mut at = Workshop::new(calls(&[("mcp__sh__wait", json!({}))])).await;
+    let session = at.open(json!([at.server("sh", "well")])).await;
+    at.configure(&session, "approval", "never").await;
+    let prompt = at.prompt(&session, json!([{ "type": "text", "text": "wait" }])).await;
+    at.heard("thinking (2 of 5)").await;
+    at.zed.notify("session/cancel", json!({ "sessionId": session })).await;
+    let told = at.finish(prompt).await;
+    has(&told, r#""stopReason":"cancelled""#);
+    at.until("the server to hear of it", |at| at.folder.path().join("cancelled").exists()).await;
+}
+
+#[actix::test]
+async fn a_question_of_a_server_goes_to_the_editor_of_the_prompt() {
+    let answers = calls(&[("mcp__sh__ask", json!({}))]);
+    let mut at = Workshop::with(json!({ "elicitation": { "form": {} } }), answers, |_, _| {}).await;
+    let session = at.open(json!([at.server("sh", "well")])).await;
+    at.configure(&session, "approval", "never").await;
+    let prompt = at.prompt(&session, json!([{ "type": "text", "text": "ask me" }])).await;
+    let asked = at.zed.hear("elicitation/create").await;
+    has(&asked["params"].to_string(), r#""message":"sh: Your name?""#);
+    assert_eq!(asked["params"]["requestedSchema"]["properties"]["name"]["type"], "string");
+    at.zed.reply(&asked, json!({ "action": "accept", "content": { "name": "Ann" } })).await;
+    has(&at.finish(prompt).await, "results: the person said accept");
+}
+
+#[actix::test]
+async fn a_question_that_nobody_can_show_is_declined() {
+    let mut at = Workshop::new(calls(&[("mcp__sh__ask", json!({}))])).await;
+    let session = at.open(json!([at.server("sh", "well")])).await;
+    has(&at.say(&session, "ask me").await, "results: the person said decline");
+}
+
+#[actix::test]
+async fn a_question_is_taken_back_when_its_turn_is_cancelled() {
+    let answers = calls(&[("mcp__sh__ask", json!({}))]);
+    let mut at = Workshop::with(json!({ "elicitation": { "form": {} } }), answers, |_, _| {}).await;
+    let session = at.open(json!([at.server("sh", "well")])).await;
+    at.configure(&session, "approval", "never").await;
+    let prompt = at.prompt(&session, json!([{ "type": "text", "text": "ask me" }])).await;
+    let asked = at.zed.hear("elicitation/create").await;
+    at.zed.notify("session/cancel", json!({ "sessionId": session })).await;
+    let withdrawn = at.zed.hear("$/cancel_request").await;
+    assert_eq!(withdrawn["params"]["requestId"], asked["id"]);
+    at.finish(prompt).await;
+}
+
+#[actix::test]
+async fn sessions_in_one_folder_see_only_their_own_servers() {
+    let mut answers = calls(&[("mcp__one__echo", json!({ "text": "a" }))]);
+    answers.extend(calls(&[("mcp__one__echo", json!({ "text": "b" })), ("mcp__two__echo", json!({ "text": "c" }))]));
+    let mut at = Workshop::new(answers).await;
+    let first = at.open(json!([at.server("one", "well")])).await;
+    let second = at.open(json!([at.server("two", "otherwise")])).await;
+    has(&at.say(&first, "call it").await, "echo: a in DIR");
+    let told = at.say(&second, "call them").await;
+    has(&told, "there is no tool `mcp__one__echo`");
+    has(&told, "echo: c in DIR");
+}
+
+#[actix::test]
+async fn a_server_is_shared_only_when_nothing_of_it_differs_and_ends_with_its_last_session() {
+    let mut at = Workshop::new(vec![vec![Step::text("Hi."), Step::end()]; 4]).await;
+    let mut other = at.server("sh", "well");
+    other["env"][0]["value"] = json!("another secret");
+    let (mine, other) = (at.server("sh", "well"), json!([other]));
+    let mut sessions = Vec::new();
+    for servers in [json!([mine]), json!([mine]), other] {
+        let session = at.open(servers).await;
+        at.say(&session, "hello").await;
+        sessions.push(session);
+    }
+    let pids = at.pids();
+    assert_eq!(pids.len(), 2, "one for the first two, one for the third");
+    let alive = |pids: &[u32]| pids.iter().map(|pid| crate::workshop::is_alive(*pid)).collect::<Vec<_>>();
+    at.zed.call("session/close", json!({ "sessionId": sessions[0] })).await;
+    has(&at.say(&sessions[1], "/mcp").await, "`sh` (shell 1): ready; stdio, from the editor");
+    assert_eq!(alive(&pids), [true, true]);
+    at.zed.call("session/close", json!({ "sessionId": sessions[1] })).await;
+    at.until("the shared server to end", |_| alive(&pids) == [false, true]).await;
+    at.zed.call("session/close", json!({ "sessionId": sessions[2] })).await;
+    at.until("the other server to end", |_| alive(&pids) == [false, false]).await;
+}

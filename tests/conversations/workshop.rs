@@ -1,0 +1,174 @@
+//! A folder with an MCP server in it, real tools, and an editor. The server is a few lines of shell, so that the tests need
+//! nothing that is not there.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testkit::{Editor, Scene, Step};
+use tools::Registry;
+
+/// Answers what a client asks, one line at a time; `$1` says how it behaves. Notes its process in `pids`.
+const SERVER: &str = r##"
+say() { printf '%s\n' "$1"; }
+answer() { say "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":$1}"; }
+tell() { say "{\"jsonrpc\":\"2.0\",\"method\":\"$1\",\"params\":$2}"; }
+text() { answer "{\"content\":[{\"type\":\"text\",\"text\":\"$1\"}]}"; }
+between() { value=${line#*\"$1\":}; value=${value#\"}; value=${value%%[\",\}]*}; }
+echo $$ >> pids
+case "$1" in
+  crash) echo "no such database" >&2; exit 3 ;;
+  hang) sleep 1000 & wait ;;
+  nonsense) while :; do echo "this is nothing"; done ;;
+  endless) head -c 20000000 /dev/zero | tr '\0' x; sleep 1000 ;;
+esac
+tools='{"name":"echo","description":"Says it again","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}'
+tools="$tools,"'{"name":"drop","title":"Drop it","inputSchema":{"type":"object"},"annotations":{"destructiveHint":true}}'
+for name in wait ask leave; do tools="$tools,{\"name\":\"$name\",\"inputSchema\":{}}"; done
+echo "this line is no message"
+tell notifications/message '{"level":"info","data":"at your service"}'
+while IFS= read -r line; do
+  between id; id=$value
+  case "$line" in
+    *'"initialize"'*) answer '{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"prompts":{},"resources":{}},"serverInfo":{"name":"shell","version":"1"}}' ;;
+    *'"tools/list"'*) answer "{\"tools\":[$tools]}" ;;
+    *'"prompts/list"'*) answer '{"prompts":[{"name":"greet","description":"Greets somebody","arguments":[{"name":"who","required":true}]}]}' ;;
+    *'"prompts/get"'*) between who; answer "{\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"text\",\"text\":\"Greet $value warmly.\"}}]}" ;;
+    *'"resources/list"'*) answer '{"resources":[{"uri":"demo://note","name":"note"}]}' ;;
+    *'"resources/templates/list"'*) answer '{"resourceTemplates":[{"uriTemplate":"demo://item/{id}","name":"item"}]}' ;;
+    *'"resources/read"'*) between uri; answer "{\"contents\":[{\"uri\":\"$value\",\"text\":\"what $value says\"}]}" ;;
+    *'"notifications/cancelled"'*) touch cancelled ;;
+    *'"tools/call"'*)
+      call=$id; between name
+      case "$value" in
+        drop)
+          tools="$tools,"'{"name":"later","inputSchema":{}}'
+          tell notifications/tools/list_changed '{}'
+          answer '{"content":[{"type":"text","text":"dropped"}],"isError":true}' ;;
+        wait) between progressToken; tell notifications/progress "{\"progressToken\":$value,\"progress\":2,\"total\":5,\"message\":\"thinking\"}" ;;
+        ask) say '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Your name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}' ;;
+        leave) echo "that was all" >&2; exit 4 ;;
+        *) between text; text "echo: $value in $PWD with ${SECRET-no secret} and ${OPENAI_API_KEY-no key}" ;;
+      esac ;;
+    *'"id":"q"'*) between action; id=$call; text "the person said $value" ;;
+  esac
+done
+"##;
+
+/// How long anything may take. Generous, because tests share the machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Workshop {
+    pub(crate) folder: TempDir,
+    pub(crate) scene: Scene,
+    pub(crate) zed: Editor,
+}
+
+impl Workshop {
+    pub(crate) async fn new(answers: Vec<Vec<Step>>) -> Self {
+        Self::with(json!({}), answers, |_, _| {}).await
+    }
+
+    /// The editor can do what the test says, and the settings are what it makes of them in this folder.
+    pub(crate) async fn with(
+        abilities: Value,
+        answers: Vec<Vec<Step>>,
+        adjust: impl FnOnce(&mut tools::Settings, &Path),
+    ) -> Self {
+        let folder = TempDir::new().unwrap();
+        fs::write(folder.path().join("server.sh"), SERVER).unwrap();
+        let mut settings = tools::Settings::new(env!("CARGO_BIN_EXE_acpd"));
+        adjust(&mut settings, folder.path());
+        let scene = Scene::equipped(answers, Arc::new(Registry::new(settings)));
+        let mut zed = scene.client("zed");
+        zed.call("initialize", json!({ "protocolVersion": 1, "clientCapabilities": abilities })).await;
+        Self { folder, scene, zed }
+    }
+
+    pub(crate) fn server(&self, name: &str, how: &str) -> Value {
+        json!({ "name": name, "command": "sh", "args": ["server.sh", how], "env": [{ "name": "SECRET", "value": "a secret" }] })
+    }
+
+    pub(crate) async fn open(&mut self, servers: Value) -> String {
+        let opened = self.zed.call("session/new", json!({ "cwd": self.folder.path(), "mcpServers": servers })).await;
+        opened["result"]["sessionId"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) async fn prompt(&mut self, session: &str, prompt: Value) -> u64 {
+        self.scene.transcript.take();
+        self.zed.request("session/prompt", json!({ "sessionId": session, "prompt": prompt })).await
+    }
+
+    /// Allows everything until a request is answered, and gives what was said and done.
+    pub(crate) async fn finish(&mut self, request: u64) -> String {
+        loop {
+            let message = self.next().await;
+            if message["method"] == "session/request_permission" {
+                self.zed.choose(&message, "allow_once").await;
+            } else if message["id"] == json!(request) && message.get("method").is_none() {
+                return self.transcript();
+            }
+        }
+    }
+
+    pub(crate) async fn say(&mut self, session: &str, text: &str) -> String {
+        let prompt = self.prompt(session, json!([{ "type": "text", "text": text }])).await;
+        self.finish(prompt).await
+    }
+
+    pub(crate) async fn configure(&mut self, session: &str, option: &str, value: &str) {
+        let params = json!({ "sessionId": session, "configId": option, "value": value });
+        self.zed.call("session/set_config_option", params).await;
+    }
+
+    /// Waits until the editor has heard something that contains this.
+    pub(crate) async fn heard(&mut self, part: &str) {
+        while !self.next().await.to_string().contains(part) {}
+    }
+
+    async fn next(&mut self) -> Value {
+        let next = tokio::time::timeout(PATIENCE, self.zed.next()).await;
+        next.unwrap_or_else(|_| panic!("nothing more comes:\n{}", self.transcript())).unwrap()
+    }
+
+    pub(crate) fn transcript(&self) -> String {
+        self.scene.transcript.take().replace(&self.folder.path().display().to_string(), "DIR")
+    }
+
+    /// The processes of all servers that have been started here.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        let text = fs::read_to_string(self.folder.path().join("pids")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+
+    /// Waits for a condition that no message tells of.
+    pub(crate) async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
+        let wait = async {
+            while !condition(self) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let waited = tokio::time::timeout(PATIENCE, wait).await;
+        assert!(waited.is_ok(), "waited in vain for {what}");
+    }
+}
+
+pub(crate) fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+}
+
+pub(crate) fn calls(tools: &[(&str, Value)]) -> Vec<Vec<Step>> {
+    let mut answers: Vec<Vec<Step>> =
+        tools.iter().map(|(tool, input)| vec![Step::call(*tool, input.clone()), Step::end()]).collect();
+    answers.push(vec![Step::text("Done."), Step::end()]);
+    answers
+}
+
+#[track_caller]
+pub(crate) fn has(transcript: &str, part: &str) {
+    assert!(transcript.contains(part), "no `{part}` in:\n{transcript}");
+}

@@ -1,0 +1,61 @@
+//! The HTTP transports, over real sockets: by hand where the bytes matter, and through client libraries.
+
+mod doors;
+mod limits;
+mod lines;
+mod raw;
+mod resume;
+mod same;
+mod streams;
+mod watch;
+
+use std::fs;
+
+use crate::harness::{Daemon, Home, until};
+
+/// A home with a daemon that listens for HTTP on a free port.
+pub(crate) struct Web {
+    pub(crate) home: Home,
+    pub(crate) daemon: Daemon,
+    pub(crate) port: u16,
+    pub(crate) token: String,
+}
+
+impl Web {
+    pub(crate) fn open() -> Self {
+        Self::with(&[])
+    }
+
+    /// With more flags for the daemon.
+    pub(crate) fn with(flags: &[&str]) -> Self {
+        Self::start(Home::new(), flags)
+    }
+
+    pub(crate) fn configured(text: &str) -> Self {
+        let home = Home::new();
+        fs::create_dir_all(home.path().join("home/.config/acpd")).unwrap();
+        fs::write(home.path().join("home/.config/acpd/config.toml"), text).unwrap();
+        Self::start(home, &[])
+    }
+
+    fn start(home: Home, flags: &[&str]) -> Self {
+        let daemon = home.start(home.acpd(&[&["serve", "--http", "127.0.0.1:0"], flags].concat()));
+        let port = port(&home, 0);
+        let token = fs::read_to_string(home.state().join("http.token")).unwrap().trim().to_owned();
+        Self { home, daemon, port, token }
+    }
+
+    pub(crate) fn bearer(&self) -> String {
+        format!("Bearer {}", self.token)
+    }
+}
+
+/// The port that the daemon has said it listens on, for the time after this many.
+pub(crate) fn port(home: &Home, after: usize) -> u16 {
+    until("the daemon to listen for HTTP", || {
+        let log = home.log();
+        let said = log.lines().filter(|line| line.contains("listening for HTTP")).nth(after)?;
+        let address = said.split_once("address=")?.1.split(' ').next()?;
+        address.rsplit_once(':')?.1.parse().ok()
+    })
+}

@@ -1,0 +1,94 @@
+//! A daemon that takes long to bring a session back, played by the test: what is about that session waits, the rest goes on.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::harness::Home;
+
+/// Hangs up on the first prompt. After that it answers a resume when it is told to, and with what it is told.
+fn slow_daemon(home: &Home) -> (Sender<Value>, Receiver<Value>) {
+    fs::create_dir_all(home.socket().parent().unwrap()).unwrap();
+    let listener = UnixListener::bind(home.socket()).unwrap();
+    let (resume, resumes) = mpsc::channel();
+    let (prompt, prompts) = mpsc::channel();
+    thread::spawn(move || {
+        let (first, _) = listener.accept().unwrap();
+        converse(first, None, &prompt);
+        let (second, _) = listener.accept().unwrap();
+        converse(second, Some(resumes), &prompt);
+    });
+    (resume, prompts)
+}
+
+fn converse(mut stream: UnixStream, resumes: Option<Receiver<Value>>, prompts: &Sender<Value>) {
+    let (is_first, mut resumes) = (resumes.is_none(), resumes);
+    for line in BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok) {
+        let request: Value = serde_json::from_str(&line).unwrap();
+        let mut answer = json!({ "jsonrpc": "2.0", "id": request["id"] });
+        match request["method"].as_str().unwrap() {
+            "session/new" => answer["result"] = json!({ "sessionId": "s" }),
+            "session/prompt" => {
+                prompts.send(request.clone()).unwrap();
+                if is_first {
+                    return;
+                }
+                answer["result"] = json!({ "stopReason": "end_turn" });
+            }
+            "_acpd/resume" => {
+                let (mut stream, resumes) = (stream.try_clone().unwrap(), resumes.take().unwrap());
+                thread::spawn(move || {
+                    let outcome: Value = resumes.recv().unwrap();
+                    answer.as_object_mut().unwrap().extend(outcome.as_object().unwrap().clone());
+                    stream.write_all(format!("{answer}\n").as_bytes()).unwrap();
+                });
+                continue;
+            }
+            _ => answer["result"] = json!({}),
+        }
+        let _ = stream.write_all(format!("{answer}\n").as_bytes());
+    }
+}
+
+#[test]
+fn a_prompt_for_a_session_that_takes_long_to_come_back_waits_for_it_and_the_rest_goes_on() {
+    let home = Home::new();
+    let (resume, prompts) = slow_daemon(&home);
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    let started = Instant::now();
+    let refused = bridge.prompt(&session, "one");
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    assert_eq!((&refused["error"]["code"], &refused["error"]["data"]["retry"]), (&json!(-32603), &json!(true)));
+    assert_eq!(prompts.recv().unwrap()["params"]["prompt"][0]["text"], "one");
+
+    let second = bridge.start_prompt(&session, "two");
+    bridge.notify("session/cancel", json!({ "sessionId": session }));
+    bridge.ask("session/list", json!({}));
+    assert!(prompts.try_recv().is_err() && bridge.is_silent(), "the session is not back yet");
+    resume.send(json!({ "result": { "pending": [], "final": true } })).unwrap();
+    assert_eq!(bridge.answer(second)["result"]["stopReason"], "end_turn");
+    assert_eq!(prompts.recv().unwrap()["params"]["prompt"][0]["text"], "two");
+    assert!(prompts.try_recv().is_err());
+}
+
+#[test]
+fn a_session_that_does_not_open_for_now_refuses_what_waited_with_the_reason() {
+    let home = Home::new();
+    let (resume, prompts) = slow_daemon(&home);
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    bridge.prompt(&session, "one");
+    prompts.recv().unwrap();
+    let second = bridge.start_prompt(&session, "two");
+    resume.send(json!({ "error": { "code": -32603, "message": "no space left" } })).unwrap();
+    let refused = bridge.answer(second);
+    let data = &refused["error"]["data"];
+    assert_eq!((&data["retry"], &data["reason"]), (&json!(true), &json!("no space left")), "{refused}");
+    assert!(prompts.try_recv().is_err());
+}

@@ -1,0 +1,115 @@
+//! A configuration that is read again while the daemon runs, and a daemon that leaves when nobody needs it.
+
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+
+use expect_test::expect;
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::harness::{Home, until};
+
+fn configure(home: &Home, text: &str) {
+    let file = home.path().join("home/.config/acpd/config.toml");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(file, text).unwrap();
+}
+
+#[test]
+fn a_rule_counts_in_a_running_session_and_the_rest_is_said() {
+    let home = Home::new();
+    let _daemon = home.serve();
+    let mut client = home.connect();
+    let session = client.open(&home.work());
+    configure(&home, "[permissions]\ndeny = [\"bash\"]\n[session]\nmode = \"safe\"\n[history]\ncache = 2097152\n");
+    expect![[r#"
+        counts now:
+          permissions.deny
+        counts for sessions and connections that are opened from now on:
+          session.mode
+        counts after `acpd ctl restart`:
+          history.cache
+    "#]]
+    .assert_eq(&home.stdout(&["ctl", "reload"]));
+    let prompt = client.start_prompt(&session, "run the command: touch denied");
+    assert_eq!(client.answer(prompt)["result"]["stopReason"], json!("end_turn"));
+    assert!(!home.work().join("denied").exists());
+    assert_eq!(home.stdout(&["ctl", "reload"]), "nothing has changed\n");
+}
+
+#[test]
+fn a_broken_configuration_changes_nothing_and_says_why() {
+    let home = Home::new();
+    let mut daemon = home.serve();
+    configure(&home, "[permissions]\ndney = [\"bash\"]\n");
+    let refused = home.run(&["ctl", "reload"]);
+    assert!(!refused.status.success());
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("config.toml:2: permissions.dney: unknown key; did you mean `deny`?"), "{said}");
+    home.stdout(&["ctl", "status"]);
+    daemon.send(Signal::TERM);
+    assert!(daemon.wait().success());
+}
+
+#[test]
+fn a_hang_up_reloads_and_the_service_manager_is_told() {
+    let home = Home::new();
+    let socket = home.path().join("notify");
+    let manager = UnixDatagram::bind(&socket).unwrap();
+    manager.set_read_timeout(Some(crate::harness::DEADLINE)).unwrap();
+    let mut heard = String::new();
+    let mut hear = |word: &str| {
+        until(word, || {
+            let mut piece = [0; 4096];
+            let length = manager.recv(&mut piece).unwrap();
+            heard.push_str(&String::from_utf8_lossy(&piece[..length]));
+            let found = heard.find(word)?;
+            heard.drain(..found + word.len());
+            Some(())
+        });
+    };
+    let mut serve = home.acpd(&["serve"]);
+    serve.env("NOTIFY_SOCKET", &socket);
+    let daemon = home.start(serve);
+    hear("READY=1");
+    configure(&home, "[log]\nfilter = \"debug\"\n");
+    daemon.send(Signal::HUP);
+    hear("RELOADING=1");
+    hear("READY=1");
+    until("the log to say so", || home.log().contains("read the configuration again").then_some(()));
+    assert!(home.log().contains("log.filter"), "{}", home.log());
+}
+
+#[test]
+fn a_daemon_that_nobody_needs_leaves_if_it_is_told_to() {
+    let home = Home::new();
+    configure(&home, "[daemon]\nexit_when_idle = \"1s\"\n");
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    assert!(home.daemon().is_some());
+    home.stdout(&["ctl", "close", &session]);
+    drop(bridge);
+    until("the daemon to leave", || home.daemon().is_none().then_some(()));
+    // The next who needs one starts it again.
+    home.bridge().initialize();
+}
+
+#[test]
+fn a_projects_file_tightens_and_its_errors_are_shown() {
+    let home = Home::new();
+    let _daemon = home.serve();
+    fs::create_dir(home.work().join(".acpd")).unwrap();
+    fs::write(home.work().join(".acpd/config.toml"), "[permissions]\ndeny = [\"bash(touch)\"]\n").unwrap();
+    let mut client = home.connect();
+    let session = client.open(&home.work());
+    let prompt = client.start_prompt(&session, "run the command: touch denied");
+    client.answer(prompt);
+    assert!(!home.work().join("denied").exists());
+
+    // A rule that an agent takes out of the file still counts.
+    fs::write(home.work().join(".acpd/config.toml"), "[hooks]\n").unwrap();
+    let prompt = client.start_prompt(&session, "run the command: touch denied");
+    client.wait_for(|message| message.to_string().contains("`hooks` is not taken from a project"));
+    client.answer(prompt);
+    assert!(!home.work().join("denied").exists());
+}

@@ -1,0 +1,142 @@
+//! `ctl top` in a pseudo-terminal: what it shows, its keys, other sizes, and the terminal as it was afterwards.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::harness::{Home, Peer, Terminal, signal};
+
+/// A session that asks to run a command, and the editor that waits for it.
+fn asking(home: &Home, command: &str) -> (Peer, String, u64) {
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    let prompt = bridge.start_prompt(&session, &format!("run the command: {command}"));
+    bridge.question();
+    (bridge, session, prompt)
+}
+
+fn top(home: &Home) -> Terminal {
+    Terminal::start(&home.acpd(&["ctl", "top"]))
+}
+
+#[test]
+fn it_shows_what_sessions_do_and_answers_for_them() {
+    let home = Home::new();
+    let (mut bridge, session, prompt) = asking(&home, "touch made; sleep 100");
+    let mut terminal = top(&home);
+    let screen = terminal.shows("asks: touch made; sleep 100");
+    let short = &session[session.len() - 12..];
+    assert!(
+        screen.contains(&format!("{short}  waiting")) && screen.contains("1 sessions, 0 running, 1 waiting"),
+        "{screen}"
+    );
+    assert!(screen.contains(" MB ") && screen.lines().count() == 24, "{screen}");
+
+    terminal.type_in("a");
+    terminal.shows("allowed: touch made");
+    let screen = terminal.shows("runs: touch made; sleep 100");
+    assert!(screen.contains(&format!("{short}  running")), "{screen}");
+    terminal.type_in("d");
+    terminal.shows("this session asks nothing");
+    terminal.type_in("c");
+    assert_eq!(bridge.answer(prompt)["result"]["stopReason"], "cancelled");
+    terminal.shows(&format!("{short}  idle"));
+    terminal.type_in("c");
+    terminal.shows("nothing runs in this session");
+    terminal.type_in("q");
+    assert_eq!(terminal.wait().code(), Some(0));
+    assert!(terminal.is_as_usual() && !terminal.is_taken());
+    assert!(home.work().join("made").exists());
+}
+
+#[test]
+fn keys_move_and_open_a_session_and_come_back() {
+    let home = Home::new();
+    let (_first, ..) = asking(&home, "touch one");
+    let (mut second, _, prompt) = asking(&home, "touch two");
+    let mut terminal = top(&home);
+    let screen = terminal.shows("asks: touch");
+    // Whichever of the two is above, the other one is below.
+    let (above, below) = if screen.contains("asks: touch one") { ("one", "two") } else { ("two", "one") };
+    terminal.type_in("j");
+    terminal.shows(&format!("asks: touch {below}"));
+    terminal.type_in("k");
+    terminal.shows(&format!("asks: touch {above}"));
+    if above == "one" {
+        terminal.type_in("j");
+        terminal.shows("asks: touch two");
+    }
+    terminal.type_in("d");
+    second.answer(prompt);
+    terminal.shows("denied: touch two");
+    terminal.type_in("\r");
+    let screen = terminal.shows("Permission denied.");
+    assert!(!terminal.is_taken() && screen.contains("Ctrl-C goes back"), "{screen}");
+    terminal.type_in("\u{3}");
+    terminal.shows("q quit");
+    assert!(terminal.is_taken());
+    terminal.type_in("\u{3}");
+    assert_eq!(terminal.wait().code(), Some(0));
+    assert!(terminal.is_as_usual() && !terminal.is_taken());
+    assert!(!home.work().join("two").exists());
+}
+
+#[test]
+fn it_fits_terminals_of_other_sizes_while_it_runs() {
+    let home = Home::new();
+    let (_bridge, session, _) = asking(&home, "touch made");
+    let mut terminal = top(&home);
+    terminal.shows("q quit");
+    let short = &session[session.len() - 12..];
+    for (columns, rows) in [(60, 20), (40, 8), (132, 50), (80, 24)] {
+        terminal.resize(columns, rows);
+        let (columns, rows) = (usize::from(columns), usize::from(rows));
+        let fits = |screen: &str| {
+            let lines: Vec<&str> = screen.lines().collect();
+            let keys_are_last = lines.len() == rows && lines[rows - 1].contains("move");
+            keys_are_last && lines[2].starts_with(short) && lines.iter().all(|line| line.chars().count() <= columns)
+        };
+        terminal.shows_that("the new size", fits);
+    }
+    terminal.type_in("q");
+    assert_eq!(terminal.wait().code(), Some(0));
+}
+
+#[test]
+fn it_says_when_the_daemon_is_gone_and_finds_the_next() {
+    let home = Home::new();
+    let daemon = home.serve();
+    let mut terminal = top(&home);
+    terminal.shows("no sessions in memory");
+    drop(daemon);
+    terminal.shows("looking again");
+    let _next = home.serve();
+    terminal.shows("q quit");
+    // However it ends, the terminal is as it was.
+    signal(terminal.id(), Signal::TERM);
+    assert_eq!(terminal.wait().code(), Some(0));
+    assert!(terminal.is_as_usual() && !terminal.is_taken());
+}
+
+#[test]
+fn without_a_terminal_it_is_lines_for_scripts_or_an_error() {
+    let home = Home::new();
+    let _daemon = home.serve();
+    let output = home.run(&["ctl", "top"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("top needs a terminal"));
+
+    let mut child = home.acpd(&["ctl", "top", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for _ in 0..2 {
+        let look: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        assert!(
+            look["sessions"].is_array() && look["status"]["pid"].is_number() && look["memory"].is_number(),
+            "{look}"
+        );
+    }
+    signal(child.id(), Signal::TERM);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
