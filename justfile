@@ -41,6 +41,11 @@ bench *args:
 crash kills="500" seed="77":
     ACPD_KILLS={{kills}} ACPD_SEED={{seed}} cargo test --package acpd --test process -- kills:: --nocapture
 
+# The README's picture, from a real run; needs tmux.
+picture:
+    cargo build --package acpd
+    cargo run --quiet --example picture -- target/debug/acpd > docs/picture.svg
+
 # The crates' own pages.
 doc *args:
     cargo doc --workspace --no-deps --document-private-items {{args}}

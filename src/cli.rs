@@ -192,7 +192,7 @@ pub enum Action {
     Connections,
     /// Show how the daemon is.
     Status,
-    /// Follow a session as it happens, from its first message on; Ctrl-C leaves it.
+    /// Follow a session as it happens, from its first message on, until it is closed; Ctrl-C leaves it.
     ///
     /// Shown as `ask` shows it: the answers on stdout, the rest on stderr. With --json every update is a line.
     Tail {
@@ -235,6 +235,11 @@ pub enum Action {
         /// Do again what was undone.
         #[arg(long)]
         redo: bool,
+    },
+    /// Show the MCP servers of a session, or of all sessions in memory: how each is, and what it offers.
+    Mcp {
+        /// The session's id, or as much of its start or end as no other session has.
+        id: Option<String>,
     },
     /// Show what a session may do without asking, and what it may not.
     Permissions {
@@ -376,5 +381,28 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         super::Cli::command().debug_assert();
+    }
+
+    /// `UPDATE_EXPECT=1` writes the page anew.
+    #[test]
+    fn the_page_of_all_commands_is_that_of_this_version() {
+        let mut command = super::Cli::command().term_width(100);
+        command.build();
+        let mut page = "# The command line\n\nWhat `--help` says, command by command. Written by the test \
+                        `the_page_of_all_commands_is_that_of_this_version`.\n"
+            .to_owned();
+        describe(&mut command, &mut page);
+        expect_test::expect_file!["../docs/cli.md"].assert_eq(&page);
+    }
+
+    fn describe(command: &mut clap::Command, page: &mut String) {
+        if command.is_hide_set() || command.get_name() == "help" {
+            return;
+        }
+        let name = command.get_bin_name().unwrap_or(command.get_name()).to_owned();
+        let help = command.render_long_help().to_string();
+        let help: Vec<&str> = help.lines().map(str::trim_end).collect();
+        page.push_str(&format!("\n## {name}\n\n```text\n{}\n```\n", help.join("\n").trim_end()));
+        command.get_subcommands_mut().for_each(|command| describe(command, page));
     }
 }

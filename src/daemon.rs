@@ -83,8 +83,9 @@ pub fn run(
     private_folder(places.socket_folder())?;
     private_folder(&places.state)?;
     let config = loaded.config.clone();
-    let patience =
-        idle::patience(config.daemon.exit_when_idle, inherited.as_ref().is_some_and(|inherited| !inherited.ours));
+    let is_activated = inherited.as_ref().is_some_and(|inherited| !inherited.ours);
+    // Whoever comes over HTTP does not have it started again.
+    let patience = idle::patience(config.daemon.exit_when_idle, is_activated && config.http.listen.is_none());
     let _locks = take_locks(places, inherited.is_some())?;
     let system = System::new();
     let (store, parting) = system.block_on(async {

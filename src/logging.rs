@@ -21,15 +21,20 @@ static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
 
 /// Lets something else through from now on.
 pub fn refilter(filter: &str) -> anyhow::Result<()> {
-    let filter: EnvFilter = filter.parse().context("cannot read the log filter")?;
+    let filter = read(filter)?;
     // A program without a log has nothing to change.
     FILTER.get().map_or(Ok(()), |handle| handle.reload(filter)).context("cannot change the log filter")
 }
 
+/// The library behind MCP servers logs whole messages, with all that is in them; what matters of them we say ourselves.
+fn read(filter: &str) -> anyhow::Result<EnvFilter> {
+    let filter: EnvFilter = filter.parse().context("cannot read the log filter")?;
+    Ok(filter.add_directive("rmcp=off".parse()?))
+}
+
 /// Starts logging what `filter` lets through. If stderr is `file`, its size is kept within bounds.
 pub fn start(filter: &str, file: &Path) -> anyhow::Result<()> {
-    let filter: EnvFilter = filter.parse().context("cannot read the log filter")?;
-    let (filter, handle) = reload::Layer::new(filter);
+    let (filter, handle) = reload::Layer::new(read(filter)?);
     let _ = FILTER.set(handle);
     let registry = tracing_subscriber::registry().with(filter);
     if env::var_os("JOURNAL_STREAM").is_some()

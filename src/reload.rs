@@ -59,9 +59,9 @@ fn sorted(keys: Vec<String>) -> ReloadCard {
     for key in keys {
         let section = key.split('.').next().unwrap_or_default();
         match section {
-            "daemon" | "history" | "http" | "mcp" => card.restart.push(key),
+            "daemon" | "history" | "http" => card.restart.push(key),
             "session" if key == "session.notes" => card.now.push(key),
-            "session" | "protocol" | "limits" => card.later.push(key),
+            "session" | "protocol" | "limits" | "mcp" => card.later.push(key),
             "tools" if key == "tools.agent_requests" => card.later.push(key),
             _ => card.now.push(key),
         }

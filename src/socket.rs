@@ -11,6 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use interprocess::local_socket::traits::Stream as _;
@@ -23,6 +25,11 @@ pub type Listener = uds_local_socket::tokio::Listener;
 
 /// What fits into `sun_path`, its closing zero aside.
 const LONGEST: usize = 107;
+
+/// A daemon that was killed while it started a command leaves its lock and its socket to that child for a moment, and the
+/// one may come free before the other.
+const LEFT_OPEN: Duration = Duration::from_millis(500);
+const STEP: Duration = Duration::from_millis(10);
 
 /// Connects to whoever listens at `path`.
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
@@ -53,12 +60,19 @@ fn clear(path: &Path) -> anyhow::Result<()> {
     if !found.file_type().is_socket() {
         bail!("{} is in the way: it is not a socket", path.display());
     }
-    match connect(path) {
-        Ok(_) => bail!("somebody else listens on {}", path.display()),
-        Err(error) if nobody_listens(&error) => {
-            fs::remove_file(path).with_context(|| format!("cannot remove the stale socket {}", path.display()))
+    let patience = Instant::now() + LEFT_OPEN;
+    loop {
+        match connect(path) {
+            Ok(_) if Instant::now() < patience => thread::sleep(STEP),
+            Ok(_) => bail!("somebody else listens on {}", path.display()),
+            Err(error) if nobody_listens(&error) => {
+                let removed = fs::remove_file(path);
+                return removed.with_context(|| format!("cannot remove the stale socket {}", path.display()));
+            }
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot tell whether {} is in use", path.display()));
+            }
         }
-        Err(error) => Err(error).with_context(|| format!("cannot tell whether {} is in use", path.display())),
     }
 }
 

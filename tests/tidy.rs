@@ -12,7 +12,7 @@ const LONGEST: usize = 500;
 const LONGEST_TEST: usize = 800;
 
 /// Every reason why a thread may sleep. A runtime's timers do for everything else.
-const SLEEPERS: [(&str, &str); 12] = [
+const SLEEPERS: [(&str, &str); 14] = [
     ("src/daemon.rs", "looks at a predecessor's lock before there is a runtime"),
     ("src/bridge/recovery.rs", "waits between two tries to reach a daemon, on a thread of its own"),
     ("src/launch.rs", "looks at the start lock, in programs that have no runtime"),
@@ -20,6 +20,8 @@ const SLEEPERS: [(&str, &str); 12] = [
     ("tests/process/daemon.rs", "measures what a daemon computes while nothing happens"),
     ("tests/process/bridge.rs", "sees that a pipe no longer fills"),
     ("tests/process/storms.rs", "counts what a bridge does while it should wait"),
+    ("examples/picture.rs", "looks at the screen of another program, and has no runtime"),
+    ("examples/watch_and_answer.rs", "looks at the sessions from time to time, and has no runtime"),
     ("benches/figures.rs", "lets the machine settle between two measurements"),
     ("tests/process/kills.rs", "kills a daemon at a random time"),
     ("tests/process/harness.rs", "looks at what other processes have done so far"),

@@ -60,6 +60,7 @@ impl Connection {
             }
             Call::Steer { session, how } => self.steer(id, session, how, ctx),
             Call::Undo { session, way } => self.undo(id, session, way, ctx),
+            Call::DescribeServers { session } => self.servers(id, session, ctx),
             Call::DescribePermissions { session } => self.permissions(id, session, ctx),
             Call::DescribeSession { session } => self.session_details(id, session, ctx),
             Call::Export { session, from } => self.export(id, session, from, ctx),
@@ -152,7 +153,7 @@ impl Connection {
         self.answer(&id, Ok(result), ctx);
     }
 
-    fn describe(
+    pub(super) fn describe(
         &mut self,
         id: Id,
         ctx: &mut Context<Self>,

@@ -54,6 +54,7 @@ impl Kind {
             | Call::Export { .. }
             | Call::Import { .. }
             | Call::Wait { .. }
+            | Call::DescribeServers { .. }
             | Call::DescribePermissions { .. }
             | Call::DescribeSession { .. }
             | Call::DescribeSessions

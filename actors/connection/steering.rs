@@ -2,9 +2,11 @@
 
 use actix::{Addr, Context, MailboxError};
 use domain::checkpoint::Way;
+use domain::mcp::SessionServers;
 use domain::{Decision, Event, SessionId};
 use serde_json::{Value, json};
 use wire::call::Steer;
+use wire::ext::ServersResult;
 use wire::{Id, RpcError};
 
 use super::Connection;
@@ -67,6 +69,20 @@ impl Connection {
             }
         };
         self.answer_later(id, work, ctx);
+    }
+
+    /// How the servers of one session are, or of all that are in memory and have any.
+    pub(super) fn servers(&mut self, id: Id, wanted: Option<SessionId>, ctx: &mut Context<Self>) {
+        self.describe(id, ctx, move |overview, house| {
+            let live = overview.sessions.into_iter().map(|card| card.id);
+            let sessions = live.filter(|session| wanted.as_ref().is_none_or(|wanted| wanted == session));
+            let servers = sessions.map(|session| SessionServers {
+                servers: house.ports().toolbox.servers(&session),
+                session,
+            });
+            let sessions = servers.filter(|one| wanted.is_some() || !one.servers.is_empty()).collect();
+            serde_json::to_value(ServersResult { sessions })
+        });
     }
 
     pub(super) fn permissions(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {

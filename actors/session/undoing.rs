@@ -32,8 +32,8 @@ pub(crate) enum NotUndone {
 const PAGE: usize = 1 << 20;
 
 /// What is said of a file that was not reached, and of one that was on its way, when somebody cancelled.
-const NOT_REACHED: &str = "it was not its turn yet when this was cancelled";
-const NOT_KNOWN: &str = "this was cancelled while it was being written, and whether it was is not known";
+const NOT_REACHED: &str = "this was cancelled before";
+const NOT_KNOWN: &str = "cancelled while it was being written; it may be as it was, or not";
 
 type Restoring = BoxFuture<'static, Result<Vec<Restored>, HistoryError>>;
 
@@ -95,7 +95,7 @@ impl Session {
                 Way::Undo => "To start over, `/redo` and then `/undo`.",
                 Way::Redo => "To start over, `/undo` and then `/redo`.",
             };
-            self.notice(format!("\n\nThis was cancelled half-way. {again}"), ctx);
+            self.notice(format!("This was cancelled half-way. {again}"), ctx);
         } else {
             self.notice("Cancelled before any file was touched.".to_owned(), ctx);
         }
@@ -157,6 +157,7 @@ fn words(way: Way, files: &[Restored]) -> String {
         lines.push(match (left, way) {
             (None, Way::Undo) => format!("- `{path}` is as it was before"),
             (None, Way::Redo) => format!("- `{path}` is changed again"),
+            (Some(reason), _) if reason == NOT_KNOWN => format!("- `{path}`: {reason}"),
             (Some(reason), _) => format!("- `{path}` is left as it is: {reason}"),
         });
     }

@@ -47,7 +47,7 @@ pub fn run(places: &Places, args: &Ask) -> anyhow::Result<Ending> {
         let mut conversation = Conversation {
             client,
             session: opened.session.clone(),
-            view: if args.json { View::Scripts } else { View::People(Screen::new()) },
+            view: if args.json { View::Scripts } else { View::People(Box::new(Screen::new())) },
             signals: Signals::new([SIGINT, SIGTERM, SIGHUP])?,
             allow: args.allow,
             kept: VecDeque::new(),

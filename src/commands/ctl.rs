@@ -13,6 +13,7 @@ pub(crate) mod gc;
 mod import;
 mod logs;
 mod markdown;
+mod mcp;
 mod permissions;
 mod reload;
 mod rename;
@@ -62,7 +63,7 @@ async fn act(places: &Places, args: &Ctl) -> anyhow::Result<Ending> {
         Action::Session { which } => session::run(&mut visit, &which.id).await?,
         Action::Top(args) => return top::run(visit, places, args).await,
         Action::Logs(args) => return logs::run(places, args, visit.json).await,
-        Action::Gc(args) => gc::run(&mut visit, args).await?,
+        Action::Gc(args) => gc::run(&mut visit, args, &places.home).await?,
         Action::Connections => connections::run(&mut visit).await?,
         Action::Status => status::run(&mut visit).await?,
         Action::Tail { which } => return tail::run(visit, &which.id).await,
@@ -73,6 +74,7 @@ async fn act(places: &Places, args: &Ctl) -> anyhow::Result<Ending> {
         Action::Delete { which } => delete::run(&mut visit, &which.id).await?,
         Action::Rename { which, title } => rename::run(&mut visit, &which.id, &title.join(" ")).await?,
         Action::Undo { which, redo } => undo::run(&mut visit, &which.id, *redo).await?,
+        Action::Mcp { id } => mcp::run(&mut visit, id.as_deref()).await?,
         Action::Permissions { which } => permissions::run(&mut visit, &which.id).await?,
         Action::Export(args) => export::run(&mut visit, args).await?,
         Action::Import { file } => import::run(&mut visit, file).await?,

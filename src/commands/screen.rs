@@ -28,6 +28,8 @@ pub(super) struct Screen {
     paint: Paint,
     /// Of the answer that is being written, where it is painted.
     markdown: Option<Markdown>,
+    /// The message that was written last; another begins on a line of its own.
+    message: String,
     /// The kinds of open calls, by their ids.
     calls: HashMap<String, String>,
     /// What a permission question has shown already is not shown again when it is done.
@@ -51,6 +53,7 @@ impl Screen {
             stderr_is_terminal: io::stderr().is_terminal(),
             paint: Paint::stderr(),
             markdown: (Paint::stdout() == Paint::On).then(Markdown::default),
+            message: String::new(),
             calls: HashMap::new(),
             previewed: HashMap::new(),
             at: Place::LineStart,
@@ -61,7 +64,7 @@ impl Screen {
     pub(super) fn update(&mut self, update: &Value) -> io::Result<()> {
         match update["sessionUpdate"].as_str().unwrap_or_default() {
             "user_message_chunk" => self.prompt(text_of(&update["content"])),
-            "agent_message_chunk" => self.answer(text_of(&update["content"])),
+            "agent_message_chunk" => self.answer(text_of(&update["content"]), text(&update["messageId"])),
             "agent_thought_chunk" => self.thought(text_of(&update["content"])),
             "tool_call" => self.tool(update),
             "tool_call_update" => self.tool_changed(update),
@@ -76,9 +79,13 @@ impl Screen {
         self.aside(Style::Bold, &format!("> {}\n", text.trim_end()))
     }
 
-    fn answer(&mut self, text: &str) -> io::Result<()> {
+    fn answer(&mut self, text: &str, message: &str) -> io::Result<()> {
         if text.is_empty() {
             return Ok(());
+        }
+        if self.message != message {
+            self.leave(Place::LineStart)?;
+            self.message = message.to_owned();
         }
         self.leave(Place::Answer)?;
         let mut stdout = io::stdout().lock();

@@ -21,8 +21,8 @@ pub(super) struct Lane {
     sent: usize,
     sent_bytes: usize,
     unsent_bytes: usize,
-    /// The last frame that was dropped before the client said that it has it.
-    dropped: u64,
+    /// The last frame that is gone: the client has said that it has it, or room was needed.
+    gone: u64,
 }
 
 /// The client wants to go on where nothing is kept any more.
@@ -53,9 +53,10 @@ impl Lane {
 
     /// The client has all frames up to this one, and wants those after it.
     pub(super) fn rewind(&mut self, after: u64) -> Result<(), Lost> {
-        if after < self.dropped {
+        if after < self.gone {
             return Err(Lost);
         }
+        self.gone = after;
         while self.frames.front().is_some_and(|frame| frame.number <= after) {
             self.pop();
         }
@@ -67,7 +68,7 @@ impl Lane {
     /// Forgets the oldest frame, if it has been sent.
     pub(super) fn drop_sent(&mut self) -> bool {
         let Some(frame) = self.frames.front().filter(|_| self.sent > 0) else { return false };
-        self.dropped = frame.number;
+        self.gone = frame.number;
         self.pop();
         true
     }
@@ -120,6 +121,7 @@ mod tests {
         assert_eq!(numbers(&lane.take(1000)), [4, 5]);
         lane.rewind(5).unwrap();
         assert!(lane.take(1000).is_empty());
+        assert_eq!(lane.rewind(4), Err(Lost), "it has said that it has 5");
     }
 
     #[test]
@@ -170,7 +172,7 @@ mod tests {
                         let arrived = at % (got.len() + 1);
                         got.truncate(arrived);
                         if lane.rewind(got.last().copied().unwrap_or(0)).is_err() {
-                            prop_assert!(lane.dropped > got.last().copied().unwrap_or(0));
+                            prop_assert!(lane.gone > got.last().copied().unwrap_or(0));
                             return Ok(());
                         }
                     }

@@ -56,6 +56,7 @@ where
 {
     let builder =
         Server::build().workers(1).disable_signals().max_concurrent_connections(CONNECTIONS).shutdown_timeout(FAREWELL);
+    // A macro, because what it makes is of another type over TLS than without, and neither type can be written.
     macro_rules! service {
         ($app:expr) => {
             HttpService::build()

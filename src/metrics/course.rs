@@ -116,3 +116,49 @@ fn name(verdict: OutcomeKind) -> &'static str {
         OutcomeKind::Interrupted => "interrupted",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use domain::{Origin, Outcome, StopReason, TurnId};
+
+    use super::*;
+
+    fn log(kinds: Vec<EventKind>) -> Vec<Arc<Event>> {
+        let events = kinds.into_iter().zip(1..);
+        events.map(|(kind, number)| Arc::new(Event { life: 1, number, at: Millis(1000 * number), kind })).collect()
+    }
+
+    fn ended(turn: &str) -> EventKind {
+        let (reason, usage) = (StopReason::EndTurn, Usage::default());
+        EventKind::TurnEnded { turn: TurnId::from(turn), origin: None, reason, usage }
+    }
+
+    #[test]
+    fn a_turn_is_counted_once_however_often_it_is_submitted() {
+        let origin = Origin { connection: "c".into(), bridge: None, request: "1".to_owned() };
+        let text = |text: &str| EventKind::AgentText { message: "m".into(), text: text.to_owned() };
+        let events = log(vec![
+            EventKind::TurnStarted { turn: "t".into(), origin },
+            text("a"),
+            text("b"),
+            EventKind::ToolStarted { call: "unknown".into() },
+            ended("t"),
+        ]);
+        let (mut courses, session) = (Courses::default(), SessionId::from("s"));
+        assert_eq!(courses.follow(&session, &events[..2]), [Fact::FirstToken { after: Duration::from_secs(1) }]);
+        let end = Fact::TurnEnded { end: "end_turn", took: Some(Duration::from_secs(4)) };
+        assert_eq!(courses.follow(&session, &events), [end]);
+        assert_eq!(courses.follow(&session, &events), []);
+    }
+
+    #[test]
+    fn what_another_daemon_began_has_an_end_and_no_duration() {
+        let events = log(vec![
+            EventKind::Reopened,
+            EventKind::ToolEnded { call: "c".into(), outcome: Outcome::failed("x") },
+            ended("t"),
+        ]);
+        let facts = Courses::default().follow(&SessionId::from("s"), &events);
+        assert_eq!(facts, [Fact::TurnEnded { end: "end_turn", took: None }]);
+    }
+}

@@ -107,6 +107,29 @@ async fn annotations_and_meta_survive_a_load() {
 }
 
 #[actix::test]
+async fn annotations_and_meta_survive_the_log_in_its_written_form_and_reach_another_editor_live() {
+    let scene = Scene::new(vec![hello()]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let mut vim = scene.editor("vim").await;
+    vim.call("session/resume", json!({ "sessionId": session })).await;
+    let blocks = json!([
+        { "type": "text", "annotations": { "priority": 0.5 }, "text": "a", "_meta": { "mine": [1, null] } },
+        { "type": "resource", "annotations": { "audience": ["user"] }, "resource": { "text": "c", "uri": "file:///work/c", "_meta": { "inner": {} } }, "_meta": { "outer": true } },
+    ]);
+    zed.call("session/prompt", json!({ "sessionId": session, "prompt": blocks })).await;
+    for block in blocks.as_array().unwrap() {
+        assert_eq!(vim.update("user_message_chunk").await["params"]["update"]["content"], *block);
+    }
+    let mut ctl = scene.client("ctl");
+    let log = ctl.call("_acpd/export", json!({ "sessionId": session })).await["result"]["events"].clone();
+    let copy = ctl.call("_acpd/import", json!({ "events": log })).await["result"]["sessionId"].clone();
+    vim.request("session/load", json!({ "sessionId": copy })).await;
+    for block in blocks.as_array().unwrap() {
+        assert_eq!(vim.update("user_message_chunk").await["params"]["update"]["content"], *block);
+    }
+}
+
+#[actix::test]
 async fn a_bad_block_is_refused_with_its_place() {
     let scene = Scene::new(vec![]);
     let (mut zed, session) = scene.editor_with_session("zed").await;

@@ -1,10 +1,11 @@
 //! The editor that sent a prompt lends its unsaved files and its terminals to the real tools.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use expect_test::expect;
 use serde_json::{Value, json};
-use testkit::Step;
+use testkit::{Scene, Step};
 
 use crate::project::Project;
 
@@ -45,7 +46,6 @@ async fn unsaved_text_is_read_and_changed_through_the_editor() {
     at.zed.reply(&asked, json!({})).await;
     at.zed.answer(prompt).await;
     assert_eq!(at.text("a.txt"), "saved\n", "the editor has it, and saves it when it likes");
-    // Questions to the editor do not wait for its updates, so the two are looked at apart.
     let transcript = at.transcript();
     let asked: Vec<&str> =
         transcript.lines().filter_map(|line| line.split_once(" fs/")).map(|(_, asked)| asked).collect();
@@ -57,6 +57,77 @@ async fn unsaved_text_is_read_and_changed_through_the_editor() {
     .assert_eq(&asked.join("\n"));
     assert!(transcript.contains(r#""oldText":"unsaved\n","newText":"changed\n""#), "{transcript}");
     assert!(transcript.contains("results: Replaced 1 occurrence in a.txt (+1 -1 lines)."), "{transcript}");
+}
+
+/// What the editor was asked and told of calls, in order.
+fn course(transcript: &str) -> String {
+    let heard = transcript.lines().filter_map(|line| line.strip_prefix("zed    < "));
+    let told = heard.filter_map(|line| {
+        let word = |name: &str| {
+            let (_, rest) = line.split_once(&format!("\"{name}\":\""))?;
+            rest.split('"').next()
+        };
+        match line.strip_prefix("update ") {
+            Some(_) => Some(format!("{} {}", word("sessionUpdate")?, word("status")?)),
+            None => line.split(' ').find(|word| word.contains('/')).map(str::to_owned),
+        }
+    });
+    told.collect::<Vec<_>>().join("\n")
+}
+
+#[actix::test]
+async fn an_editor_is_told_of_a_call_before_it_is_asked_to_help_with_it() {
+    let mut at = helped(files(), &[("a.txt", "saved\n")], read_and_edit()).await;
+    let prompt = at.zed.prompt(&at.session, "change it").await;
+    for _ in 0..3 {
+        let asked = at.zed.hear("fs/read_text_file").await;
+        at.zed.reply(&asked, json!({ "content": "unsaved\n" })).await;
+    }
+    let asked = at.zed.hear("fs/write_text_file").await;
+    at.zed.reply(&asked, json!({})).await;
+    at.zed.answer(prompt).await;
+    // The second question comes before its call: what it would change is part of what is told of the call.
+    expect![[r#"
+        tool_call pending
+        tool_call_update in_progress
+        fs/read_text_file
+        tool_call_update completed
+        fs/read_text_file
+        tool_call pending
+        tool_call_update in_progress
+        fs/read_text_file
+        fs/write_text_file
+        tool_call_update completed"#]]
+    .assert_eq(&course(&at.transcript()));
+}
+
+#[actix::test]
+async fn a_slow_editor_is_asked_when_it_has_read_of_the_call() {
+    let folder = tempfile::TempDir::new().unwrap();
+    std::fs::write(folder.path().join("a.txt"), "saved\n").unwrap();
+    let tools = tools::Registry::new(tools::Settings::new(env!("CARGO_BIN_EXE_acpd")));
+    let scene = Scene::adjusted(|ports| {
+        ports.toolbox = Arc::new(tools);
+        ports.settings.outbox_limit = 4000;
+    });
+    let mut answer: Vec<Step> = Vec::new();
+    for piece in 0..100 {
+        answer.extend([Step::text(format!("{piece:<2000}")), Step::thought("hm")]);
+    }
+    answer.extend([Step::call("read_file", json!({ "path": "a.txt" })), Step::end()]);
+    scene.script.push(answer);
+    scene.script.push(vec![Step::text("Done."), Step::end()]);
+    let mut zed = scene.client_over(1000, "zed");
+    zed.call("initialize", json!({ "protocolVersion": 1, "clientCapabilities": files() })).await;
+    let session = zed.call("session/new", json!({ "cwd": folder.path() })).await["result"]["sessionId"].clone();
+    let session = session.as_str().unwrap();
+    let prompt = zed.prompt(session, "read it").await;
+    let asked = zed.hear("fs/read_text_file").await;
+    let transcript = scene.transcript.take();
+    assert!(transcript.contains("\"sessionUpdate\":\"tool_call\""), "it was asked before it was told");
+    zed.reply(&asked, json!({ "content": "unsaved\n" })).await;
+    zed.answer(prompt).await;
+    assert!(scene.transcript.take().contains("unsaved"));
 }
 
 #[actix::test]

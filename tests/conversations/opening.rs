@@ -12,7 +12,7 @@ fn hello() -> Vec<Step> {
 async fn long_session(scene: &Scene) -> String {
     let mut answer: Vec<Step> = Vec::new();
     for piece in 0..200 {
-        answer.push(Step::text(format!("{piece:<4000}")));
+        answer.push(Step::text(format!("{piece:<2000}")));
         answer.push(Step::thought("hm"));
     }
     answer.push(Step::end());
@@ -67,7 +67,7 @@ async fn a_withdrawn_load_does_not_take_a_prompts_answer_with_it() {
     vim.notify("$/cancel_request", json!({ "requestId": load })).await;
     scene.script.release();
     assert_eq!(vim.answer(load).await["error"]["code"], -32800);
-    let a = vim.answer(prompt).await; assert_eq!(a["result"]["stopReason"], "end_turn", "{a}");
+    assert_eq!(vim.answer(prompt).await["result"]["stopReason"], "end_turn");
 }
 
 #[actix::test]
@@ -253,6 +253,58 @@ async fn a_list_is_read_page_by_page_newest_first() {
         zed    > 21 sessions/list {"cwd":"/work/sub"}
         zed    < 21 = {"sessions":[{"sessionId":"#7","cwd":"/work/sub","additionalDirectories":["/work/more"],"title":"three","updatedAt":"T","_meta":{"acpd":{"createdAt":"T","state":"idle","messageCount":1}}}]}
     "##]].assert_eq(&format!("{told}{}", scene.transcript.take()));
+}
+
+#[actix::test]
+async fn a_list_finds_the_sessions_of_a_folder_by_whatever_name() {
+    let scene = Scene::new(vec![]);
+    let mut zed = scene.editor("zed").await;
+    for (title, cwd) in [("real", "/work"), ("linked", "/linked"), ("below", "/work/sub")] {
+        scene.script.push(hello());
+        let opened = zed.call("session/new", json!({ "cwd": cwd })).await;
+        let prompt = zed.prompt(opened["result"]["sessionId"].as_str().unwrap(), title).await;
+        zed.answer(prompt).await;
+    }
+    // One that was put away is still under its folder when it comes back.
+    let first = zed.call("session/list", json!({})).await["result"]["sessions"][1]["sessionId"].clone();
+    zed.call("session/close", json!({ "sessionId": first })).await;
+    zed.call("session/load", json!({ "sessionId": first, "cwd": "/work" })).await;
+    let fork = zed.call("session/fork", json!({ "sessionId": first })).await["result"]["sessionId"].clone();
+    scene.script.push(hello());
+    let prompt = zed.prompt(fork.as_str().unwrap(), "again").await;
+    zed.answer(prompt).await;
+    for cwd in ["/work", "/linked"] {
+        let listed = zed.call("session/list", json!({ "cwd": cwd })).await;
+        let sessions = listed["result"]["sessions"].as_array().unwrap().iter();
+        let mut found: Vec<String> =
+            sessions.map(|session| format!("{} {}", session["title"], session["cwd"])).collect();
+        found.sort();
+        assert_eq!(found, [r#""linked" "/linked""#, r#""linked" "/linked""#, r#""real" "/work""#], "{cwd}");
+    }
+}
+
+#[actix::test]
+async fn a_fork_of_a_session_whose_folder_is_gone_says_that_the_folder_is_missing() {
+    let scene = Scene::new(vec![hello()]);
+    let mut zed = scene.editor("zed").await;
+    let folder = tempfile::TempDir::with_prefix("a b").unwrap();
+    let (path, uri) = (folder.path().to_owned(), folder.path().display().to_string().replace(' ', "%20"));
+    let opened = zed.call("session/new", json!({ "cwd": path })).await;
+    let session = opened["result"]["sessionId"].clone();
+    let prompt = zed.prompt(session.as_str().unwrap(), "hi").await;
+    zed.answer(prompt).await;
+    drop(folder);
+    scene.transcript.take();
+    zed.call("session/fork", json!({ "sessionId": session })).await;
+    // What the client names itself is a wrong parameter, and what was said can still be read.
+    zed.call("session/fork", json!({ "sessionId": session, "cwd": path })).await;
+    assert!(zed.call("session/load", json!({ "sessionId": session })).await.get("result").is_some());
+    assert!(zed.call("session/fork", json!({ "sessionId": session, "cwd": "/work" })).await.get("result").is_some());
+    let told = scene.transcript.take().replace(&uri, "URI").replace(&path.display().to_string(), "DIR");
+    let told: Vec<&str> = told.lines().filter(|line| line.contains(" error ")).collect();
+    expect![[r#"
+        zed    < 4 error {"code":-32002,"message":"Resource not found","data":{"uri":"file://URI","advice":"DIR is not a folder; name another folder as `cwd`"}}
+        zed    < 5 error {"code":-32602,"message":"Invalid params","data":{"cwd":"DIR is not a folder"}}"#]].assert_eq(&told.join("\n"));
 }
 
 #[actix::test]

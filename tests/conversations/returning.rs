@@ -158,10 +158,8 @@ async fn a_log_is_imported_in_parts_and_one_that_makes_no_sense_leaves_nothing()
     let last = json!({ "events": events[events.len() - 1..], "into": begun });
     assert_eq!(ctl.call("_acpd/import", last).await["result"]["sessionId"], begun);
     let copy = scene.history.events(begun.as_str().unwrap());
-    assert_eq!(
-        serde_json::to_value(&copy[..events.len()].iter().map(|event| &**event).collect::<Vec<_>>()).unwrap(),
-        json!(events)
-    );
+    let copied: Vec<Value> = copy.iter().map(|event| serde_json::to_value(&**event).unwrap()).collect();
+    assert_eq!(copied[..events.len()], events);
 
     let begun = ctl.call("_acpd/import", begin.clone()).await["result"]["into"].clone();
     let odd = ctl.call("_acpd/import", json!({ "events": [events[2]], "into": begun, "more": true })).await;

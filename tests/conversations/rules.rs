@@ -122,16 +122,27 @@ async fn a_long_command_is_shown_to_its_end() {
     assert_eq!((&call["title"], &call["content"][0]["content"]["text"]), (&json!("set -e …"), &json!(command)));
 }
 
+async fn always_for(command: &str) -> Value {
+    let mut at = ruled(json!({}), call_then_done("bash", json!({ "command": command }))).await;
+    at.zed.prompt(&at.session, "run it").await;
+    let question = at.zed.hear("session/request_permission").await;
+    question["params"]["options"][1].clone()
+}
+
 #[actix::test]
-async fn always_is_offered_for_what_it_covers_and_named_so() {
-    for (command, covered) in [("git status -s", "`git status` commands"), ("npm run x", "exactly `npm run x`")] {
-        let mut at = ruled(json!({}), call_then_done("bash", json!({ "command": command }))).await;
-        at.zed.prompt(&at.session, "run it").await;
-        let question = at.zed.hear("session/request_permission").await;
-        let always = &question["params"]["options"][1];
-        assert_eq!(
-            (&always["kind"], &always["name"]),
-            (&json!("allow_always"), &json!(format!("Always allow {covered}")))
-        );
-    }
+async fn always_covers_a_command_of_a_known_form_by_its_first_words_and_says_so() {
+    let always = always_for("git status -s").await;
+    assert_eq!(
+        (&always["kind"], &always["name"]),
+        (&json!("allow_always"), &json!("Always allow `git status` commands"))
+    );
+}
+
+#[actix::test]
+async fn always_covers_any_other_command_to_the_letter_and_says_so() {
+    let always = always_for("npm run x").await;
+    assert_eq!(
+        (&always["kind"], &always["name"]),
+        (&json!("allow_always"), &json!("Always allow exactly `npm run x`"))
+    );
 }

@@ -125,7 +125,7 @@ async fn ctl_undoes_what_a_session_did_before_it_was_closed_but_not_while_it_wor
     .assert_eq(&(told + &at.transcript()));
 }
 
-/// The real tools, but one file is never put back and never given up, as by an editor that does not answer.
+/// The real tools, but one file is never removed and never given up, as by an editor that does not answer.
 struct Stuck {
     tools: Registry,
     file: PathBuf,
@@ -141,7 +141,7 @@ impl Toolbox for Stuck {
     }
 
     fn restore(&self, steps: Vec<Restore>, site: Arc<Site>) -> BoxFuture<'static, Vec<Restored>> {
-        if steps.iter().any(|step| step.path.ends_with(&self.file)) {
+        if steps.iter().any(|step| step.path.ends_with(&self.file) && step.to.is_none()) {
             return Box::pin(std::future::pending());
         }
         self.tools.restore(steps, site)
@@ -150,6 +150,7 @@ impl Toolbox for Stuck {
 
 /// The answer to an `/undo` that was cancelled while this file was being put back, and what the editor heard.
 async fn cancelled_at(file: &str) -> (Project, String) {
+    tokio::time::pause();
     let write = |name: &str| Step::call("write_file", json!({ "path": name, "content": "new\n" }));
     let answers =
         vec![vec![write("a.txt"), write("b.txt"), write("c.txt"), Step::end()], vec![Step::text("Done."), Step::end()]];
@@ -172,8 +173,8 @@ async fn cancelled_at(file: &str) -> (Project, String) {
 async fn an_undo_that_is_cancelled_half_way_says_what_was_put_back_and_how_to_start_over() {
     let (mut at, said) = cancelled_at("b.txt").await;
     expect![[r##"
-        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"- `DIR/a.txt` is as it was before\n- `DIR/b.txt` is left as it is: this was cancelled while it was being written, and whether it was is not known\n- `DIR/c.txt` is left as it is: it was not its turn yet when this was cancelled"},"messageId":"#7"}
-        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"\n\nThis was cancelled half-way. To start over, `/redo` and then `/undo`."},"messageId":"#8"}"##]].assert_eq(&said);
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"- `DIR/a.txt` is as it was before\n- `DIR/b.txt`: cancelled while it was being written; it may be as it was, or not\n- `DIR/c.txt` is left as it is: this was cancelled before"},"messageId":"#7"}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"This was cancelled half-way. To start over, `/redo` and then `/undo`."},"messageId":"#8"}"##]].assert_eq(&said);
     assert_eq!(["a.txt", "b.txt", "c.txt"].map(|name| at.has(name)), [false, true, true]);
     at.ask("/redo").await;
     assert_eq!(["a.txt", "b.txt", "c.txt"].map(|name| at.has(name)), [true, true, true]);
@@ -183,7 +184,7 @@ async fn an_undo_that_is_cancelled_half_way_says_what_was_put_back_and_how_to_st
 async fn an_undo_can_be_cancelled_before_it_is_through_with_its_first_file() {
     let (at, said) = cancelled_at("a.txt").await;
     expect![[r##"
-        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"- `DIR/a.txt` is left as it is: this was cancelled while it was being written, and whether it was is not known\n- `DIR/b.txt` is left as it is: it was not its turn yet when this was cancelled\n- `DIR/c.txt` is left as it is: it was not its turn yet when this was cancelled"},"messageId":"#7"}
-        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"\n\nThis was cancelled half-way. To start over, `/redo` and then `/undo`."},"messageId":"#8"}"##]].assert_eq(&said);
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"- `DIR/a.txt`: cancelled while it was being written; it may be as it was, or not\n- `DIR/b.txt` is left as it is: this was cancelled before\n- `DIR/c.txt` is left as it is: this was cancelled before"},"messageId":"#7"}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"This was cancelled half-way. To start over, `/redo` and then `/undo`."},"messageId":"#8"}"##]].assert_eq(&said);
     assert_eq!(["a.txt", "b.txt", "c.txt"].map(|name| at.has(name)), [true, true, true]);
 }

@@ -129,6 +129,15 @@ impl Workshop {
         while !self.next().await.to_string().contains(part) {}
     }
 
+    /// The same for several things, in whatever order they come.
+    pub(crate) async fn heard_all(&mut self, parts: &[&str]) {
+        let mut open = parts.to_vec();
+        while !open.is_empty() {
+            let message = self.next().await.to_string();
+            open.retain(|part| !message.contains(part));
+        }
+    }
+
     async fn next(&mut self) -> Value {
         let next = tokio::time::timeout(PATIENCE, self.zed.next()).await;
         next.unwrap_or_else(|_| panic!("nothing more comes:\n{}", self.transcript())).unwrap()

@@ -182,3 +182,26 @@ fn a_provider_is_reached_over_tls_if_its_authority_is_trusted_and_not_otherwise(
         assert_eq!(server.seen().len(), 1);
     }
 }
+
+#[test]
+fn what_a_session_has_spent_is_shown_by_ctl() {
+    let server = Server::script(vec![Reply::stream(&[&Answer::text("Hello").sse(models::Kind::OpenAi)])]);
+    let home = home("openai", &server);
+    let prices = "price = { input = 10.0, output = 100.0, cached_read = 1.0 }\n";
+    let config = fs::read_to_string(home.path().join("home/.config/acpd/config.toml")).unwrap();
+    home.configure(&format!("{config}{prices}"));
+    let mut editor = editor(&home);
+    let session = editor.open(&home.work());
+    editor.prompt(&session, "one");
+    editor.prompt(&session, "two");
+    let shown = home.json(&["ctl", "sessions", "--json"]);
+    let card = &shown["sessions"][0];
+    // Twice 20 tokens in, 100 from the cache and 30 out.
+    assert_eq!((card["usage"]["input"].as_u64(), card["usage"]["output"].as_u64()), (Some(240), Some(60)), "{card}");
+    assert_eq!(card["cost"]["currency"], "USD");
+    assert!((card["cost"]["amount"].as_f64().unwrap() - 0.0066).abs() < 1e-9, "{card}");
+    let text = home.stdout(&["ctl", "sessions"]);
+    assert!(text.contains("TOKENS") && text.contains("300 (0.0066 USD)"), "{text}");
+    let text = home.stdout(&["ctl", "session", &session]);
+    assert!(text.contains("240 in, 60 out") && text.contains("0.0066 USD"), "{text}");
+}

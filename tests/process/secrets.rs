@@ -103,7 +103,10 @@ fn turns(editor: &mut Peer, home: &Home, provider: &str) -> String {
 
 /// What `ctl` says, with and without `--json`, by every command that looks.
 fn ctl(home: &Home, session: &str, told: &mut String) {
-    let looks: [&[&str]; 9] = [
+    let looks: [&[&str]; 12] = [
+        &["session", session],
+        &["gc"],
+        &["reload"],
         &["sessions"],
         &["sessions", "--all"],
         &["connections"],
@@ -122,6 +125,8 @@ fn ctl(home: &Home, session: &str, told: &mut String) {
             note(told, output);
         }
     }
+    // A daemon in the foreground has no log file to show, but what it says is looked at all the same.
+    note(told, home.run(&["ctl", "logs"]));
     let followed = home.path().join("followed");
     let output = fs::File::create(&followed).unwrap();
     let mut tail = home.acpd(&["ctl", "tail", session]).stdout(output).spawn().unwrap();

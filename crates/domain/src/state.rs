@@ -253,3 +253,41 @@ fn unfinished(open: &OpenCall, verdict: OutcomeKind) -> Outcome {
     };
     Outcome { verdict, ..Outcome::failed(text) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(kinds: Vec<(u32, EventKind)>) -> SessionState {
+        let mut state = SessionState::new("s".into());
+        for ((life, kind), number) in kinds.into_iter().zip(1..) {
+            state.apply(&Event { life, number, at: Millis(1), kind });
+        }
+        state
+    }
+
+    fn said() -> EventKind {
+        EventKind::AgentText { message: "m".into(), text: "x".to_owned() }
+    }
+
+    #[test]
+    fn a_place_beyond_what_is_stored_of_its_life_means_the_end_of_that_life() {
+        let state = log(vec![(1, said()), (1, said()), (2, EventKind::Reopened), (2, said()), (3, EventKind::Reopened)]);
+        let next = |life, number| state.next_after(Place { life, number });
+        // Life 1 ended at 2 as far as the disk knows, though somebody has seen 4 of it.
+        assert_eq!([next(1, 1), next(1, 2), next(1, 4)], [2, 3, 3]);
+        assert_eq!([next(2, 3), next(2, 4), next(2, 9)], [4, 5, 5]);
+        assert_eq!([next(3, 5), next(3, 9), next(1, 0)], [6, 6, 1]);
+    }
+
+    #[test]
+    fn a_sub_agents_call_is_hidden_up_to_the_question_about_it() {
+        let delegated = |call: &str| EventKind::Delegated { call: call.into(), within: "agent".into() };
+        let question = Question { id: "q".into(), call: "asked".into(), always: None };
+        let asked = EventKind::PermissionAsked { question };
+        let state = log(vec![(1, delegated("asked")), (1, delegated("quiet")), (1, said()), (1, asked)]);
+        let hidden = |next| state.hidden_at(next).map(CallId::as_str).collect::<Vec<_>>();
+        assert_eq!(hidden(4), ["asked", "quiet"]);
+        assert_eq!(hidden(5), ["quiet"]);
+    }
+}

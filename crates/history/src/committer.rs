@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use domain::Durability;
 use domain::history::{Entry, HistoryError, Record, Settled, StoreStatus};
@@ -21,6 +22,9 @@ use crate::queue::Queue;
 use crate::reserve;
 use crate::shared::{Phase, Shared};
 use crate::stored::{self, Encoded};
+
+/// An opening that takes longer is worth a line in the log.
+const SLOW: Duration = Duration::from_secs(2);
 
 pub(crate) struct Committer {
     folder: PathBuf,
@@ -212,7 +216,12 @@ impl Committer {
 
     /// Leaves the phase `Opening` for one of the others.
     fn open(&mut self) {
-        match guarded("opening", || opening::open(&self.folder, self.cache_bytes, self.scrutiny)) {
+        let since = Instant::now();
+        let opened = guarded("opening", || opening::open(&self.folder, self.cache_bytes, self.scrutiny));
+        if since.elapsed() > SLOW {
+            tracing::warn!(took = ?since.elapsed(), "the history took unusually long to open");
+        }
+        match opened {
             Ok(Opened { disk, moved_aside }) => {
                 self.scrutiny = Scrutiny::Glance;
                 self.moved_aside = moved_aside.or(self.moved_aside.take());

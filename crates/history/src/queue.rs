@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use domain::Durability;
 use domain::history::{Entry, Record};
 
-/// How much one commit takes at most, so that no batch is without bounds; and how much may wait for its time.
-const FULL: usize = 4 << 20;
+/// How much one commit takes at most, and how much may wait for its time. What a batch replaces stays in memory until its
+/// end, so that larger ones cost several times their size.
+const FULL: usize = 256 << 10;
 
 /// What a record costs beyond its events.
 const OVERHEAD: usize = 512;

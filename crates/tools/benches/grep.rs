@@ -77,7 +77,7 @@ fn plant(root: &Path) {
             if number % 1000 == 7 {
                 text.push_str(&format!("rare_needle_{number}\n"));
             }
-            if number % 5 == 0 {
+            if number.is_multiple_of(5) {
                 text.push_str(&format!("fn handle_{number}(request: Request) {{}}\n"));
             }
             fs::write(path.join(format!("file{file}.rs")), text).unwrap();

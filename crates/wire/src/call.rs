@@ -63,6 +63,10 @@ pub enum Call {
         session: SessionId,
         way: Way,
     },
+    /// `_acpd/mcp`: the MCP servers of a session, or of all that are in memory.
+    DescribeServers {
+        session: Option<SessionId>,
+    },
     /// `_acpd/permissions`: what decides about a session's calls.
     DescribePermissions {
         session: SessionId,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use domain::card::{ConnectionCard, SessionCard};
+use domain::mcp::SessionServers;
 use serde::{Deserialize, Serialize};
 
 /// `_acpd/hello`: how a bridge, `ask` or `ctl` introduces itself.
@@ -53,4 +54,11 @@ pub struct SessionsResult {
 #[serde(rename_all = "camelCase")]
 pub struct ConnectionsResult {
     pub connections: Vec<ConnectionCard>,
+}
+
+/// `_acpd/mcp`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServersResult {
+    pub sessions: Vec<SessionServers>,
 }

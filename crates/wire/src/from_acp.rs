@@ -61,6 +61,7 @@ pub fn call(method: &str, params: Option<&RawValue>) -> Result<Call, RpcError> {
         method::EXPORT => read().and_then(extension::export),
         method::UNDO => read().and_then(extension::undo),
         method::SESSION => Ok(Call::DescribeSession { session: read()?.session()? }),
+        method::MCP => Ok(Call::DescribeServers { session: read()?.text("sessionId")?.map(Into::into) }),
         method::PERMISSIONS => Ok(Call::DescribePermissions { session: read()?.session()? }),
         method::IMPORT => read().and_then(extension::import),
         method::WAIT => read().and_then(extension::wait),

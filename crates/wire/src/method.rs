@@ -38,10 +38,11 @@ pub const EXPORT: &str = "_acpd/export";
 pub const IMPORT: &str = "_acpd/import";
 /// Answered when a session that the client has open leaves memory.
 pub const WAIT: &str = "_acpd/wait";
+pub const MCP: &str = "_acpd/mcp";
 pub const PERMISSIONS: &str = "_acpd/permissions";
 pub const UNDO: &str = "_acpd/undo";
 pub const SESSION: &str = "_acpd/session";
-pub const EXTENSIONS: [&str; 19] = [
+pub const EXTENSIONS: [&str; 20] = [
     HELLO,
     SESSIONS,
     CONNECTIONS,
@@ -58,6 +59,7 @@ pub const EXTENSIONS: [&str; 19] = [
     EXPORT,
     IMPORT,
     WAIT,
+    MCP,
     PERMISSIONS,
     UNDO,
     SESSION,

@@ -8,7 +8,7 @@ use crate::client::Refused;
 use crate::commands::screen::Screen;
 
 pub(super) enum View {
-    People(Screen),
+    People(Box<Screen>),
     Scripts,
 }
 

@@ -1,5 +1,6 @@
 //! `ctl gc`: removes old sessions, by age or by number. Without `--yes` it only says which.
 
+use std::path::Path;
 use std::time::Duration;
 
 use domain::Millis;
@@ -14,7 +15,7 @@ use crate::commands::which;
 
 const USUAL_AGE: Duration = Duration::from_secs(90 * 86_400);
 
-pub(super) async fn run(visit: &mut Visit, args: &Gc) -> anyhow::Result<()> {
+pub(super) async fn run(visit: &mut Visit, args: &Gc, home: &Path) -> anyhow::Result<()> {
     visit.introduce().await?;
     let live = which::in_memory(&mut visit.client).await?;
     let stored = which::stored(&mut visit.client, None).await?;
@@ -25,7 +26,7 @@ pub(super) async fn run(visit: &mut Visit, args: &Gc) -> anyhow::Result<()> {
         }
     }
     let found = json!({ "removed": args.yes, "sessions": old, "kept": stored.len() - old.len() });
-    visit.show(&found, || render(&old, stored.len(), args.yes, Sheet::stdout()));
+    visit.show(&found, || render(&old, stored.len(), args.yes, home, Sheet::stdout()));
     Ok(())
 }
 
@@ -76,7 +77,7 @@ fn choose<'a>(stored: &'a [Value], live: &[SessionCard], limits: &Limits, now: M
         .collect()
 }
 
-fn render(old: &[&Value], of: usize, removed: bool, sheet: Sheet) -> String {
+fn render(old: &[&Value], of: usize, removed: bool, home: &Path, sheet: Sheet) -> String {
     if old.is_empty() {
         return format!("nothing to remove: all {of} sessions stay");
     }
@@ -89,7 +90,12 @@ fn render(old: &[&Value], of: usize, removed: bool, sheet: Sheet) -> String {
     for session in old {
         let [id, updated, title, cwd] =
             ["sessionId", "updatedAt", "title", "cwd"].map(|key| session[key].as_str().unwrap_or_default().to_owned());
-        table.row([id, when::read(&updated).map(when::age).unwrap_or(updated), title, cwd]);
+        table.row([
+            id,
+            when::read(&updated).map(when::age).unwrap_or(updated),
+            title,
+            sheet.folder(Path::new(&cwd), home),
+        ]);
     }
     let count = old.len();
     let end = if removed {

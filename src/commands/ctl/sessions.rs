@@ -34,6 +34,7 @@ fn render_live(sessions: &[SessionCard], home: &Path, sheet: Sheet) -> String {
         Column::keeping_start("CLIENTS"),
         Column::keeping_end("MODEL"),
         Column::fixed("MODE"),
+        Column::fixed("TOKENS"),
         Column::keeping_start("TITLE"),
         Column::keeping_end("CWD"),
     ]);
@@ -45,8 +46,9 @@ fn render_live(sessions: &[SessionCard], home: &Path, sheet: Sheet) -> String {
             session.clients.join(", "),
             session.model.to_string(),
             session.mode.id().to_owned(),
+            spent(session),
             session.title.clone().unwrap_or_default(),
-            folder(&session.cwd, home, sheet),
+            sheet.folder(&session.cwd, home),
         ]);
     }
     let mut text = table.render(sheet);
@@ -55,6 +57,12 @@ fn render_live(sessions: &[SessionCard], home: &Path, sheet: Sheet) -> String {
         text.push_str(&questions);
     }
     text
+}
+
+/// Over the session's whole life, with what they cost where prices are known.
+fn spent(session: &SessionCard) -> String {
+    let cost = session.cost.as_ref().map(|cost| format!(" ({:.4} {})", cost.amount, cost.currency));
+    format!("{}{}", session.usage.total(), cost.unwrap_or_default())
 }
 
 /// What waits for an answer, below the table: a question is too long for a column.
@@ -95,15 +103,7 @@ fn render_stored(sessions: &[Value], home: &Path, sheet: Sheet) -> String {
             None => updated,
         };
         let messages = session["_meta"]["acpd"]["messageCount"].to_string();
-        table.row([id, updated, messages, title, folder(Path::new(&cwd), home, sheet)]);
+        table.row([id, updated, messages, title, sheet.folder(Path::new(&cwd), home)]);
     }
     table.render(sheet)
-}
-
-/// A path as people write it, where people read it.
-fn folder(path: &Path, home: &Path, sheet: Sheet) -> String {
-    match path.strip_prefix(home) {
-        Ok(below) if sheet.width.is_some() => Path::new("~").join(below).display().to_string(),
-        _ => path.display().to_string(),
-    }
 }

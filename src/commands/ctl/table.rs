@@ -1,5 +1,7 @@
 //! Plain tables that fit the terminal. Knows text, widths and colours only.
 
+use std::path::Path;
+
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::commands::paint::{Paint, Style, terminal_width};
@@ -65,6 +67,14 @@ pub(super) struct Sheet {
 impl Sheet {
     pub(super) fn stdout() -> Self {
         Self { width: terminal_width(), paint: Paint::stdout() }
+    }
+
+    /// A path as people write it, where people read it.
+    pub(super) fn folder(self, path: &Path, home: &Path) -> String {
+        match path.strip_prefix(home) {
+            Ok(below) if self.width.is_some() => Path::new("~").join(below).display().to_string(),
+            _ => path.display().to_string(),
+        }
     }
 
     /// As much of an id as the tables show.

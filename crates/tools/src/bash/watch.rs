@@ -186,13 +186,13 @@ mod tests {
     use crate::bash::LIVE_LIMIT;
 
     #[test]
-    fn ten_minutes_of_output_cost_the_log_a_few_megabytes() {
+    fn ten_minutes_of_output_cost_the_log_less_than_a_megabyte() {
         let (mut running, mut looks) = (Duration::ZERO, 0);
         while running < Duration::from_secs(600) {
             running += pause(running);
             looks += 1;
         }
-        assert_eq!(looks, 25 + 595);
-        assert!(looks * LIVE_LIMIT < 5 << 20);
+        assert!(looks < 200, "{looks}");
+        assert!(looks * LIVE_LIMIT < 1 << 20);
     }
 }

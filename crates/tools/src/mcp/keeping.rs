@@ -11,6 +11,7 @@ use rmcp::service::{ClientInitializeError, Peer, QuitReason, RoleClient, Running
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use rmcp::{ServiceExt, model};
 use tokio::sync::oneshot;
+use tokio::task::JoinError;
 use tokio::time::timeout;
 
 use super::ears::Ears;
@@ -171,12 +172,12 @@ impl Keeper {
         let Connected { service, mut process } = connected;
         let peer = service.peer().clone();
         let token = service.cancellation_token();
-        let mut quit = Box::pin(service.waiting());
+        let mut quit = Some(Box::pin(service.waiting()));
         // What was said of an earlier connection does not count for this one.
         let _ = self.shared.suspected.notified().now_or_never();
         let mut lost = loop {
             tokio::select! {
-                quit = &mut quit => break Some(quitting(quit.ok())),
+                reason = quitting(&mut quit) => break Some(reason),
                 ending = gone(process.as_mut()) => break Some(self.ended(&ending).await),
                 () = self.shared.suspected.notified() => break Some("it does not answer any more".to_owned()),
                 () = self.shared.changed.notified() => {
@@ -202,8 +203,10 @@ impl Keeper {
         if let Some(process) = process {
             end(process).await;
         }
-        // What a server elsewhere is told at the end is a courtesy.
-        let _ = timeout(Duration::from_secs(2), quit).await;
+        if let Some(quit) = quit {
+            // What a server elsewhere is told at the end is a courtesy.
+            let _ = timeout(Duration::from_secs(2), quit).await;
+        }
         lost
     }
 
@@ -355,9 +358,13 @@ fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     crate::tool::cut(&error.to_string(), 300)
 }
 
-fn quitting(quit: Option<QuitReason>) -> String {
-    match quit {
-        Some(QuitReason::Closed | QuitReason::Cancelled) => "it hung up".to_owned(),
-        Some(_) | None => "the connection to it failed".to_owned(),
+/// Why the conversation has ended; it is taken, since nobody may ask it twice.
+async fn quitting(quit: &mut Option<impl Future<Output = Result<QuitReason, JoinError>> + Unpin>) -> String {
+    let Some(running) = quit else { return std::future::pending().await };
+    let reason = running.await;
+    *quit = None;
+    match reason {
+        Ok(QuitReason::Closed | QuitReason::Cancelled) => "it hung up".to_owned(),
+        Ok(_) | Err(_) => "the connection to it failed".to_owned(),
     }
 }

@@ -1,0 +1,231 @@
+//! Makes the picture of the README from a real run: `cargo run --example picture -- target/debug/acpd > docs/picture.svg`.
+//!
+//! It starts the program in tmux with an empty home, types what a person would, and draws what is then on the screens as
+//! SVG. With `-` it draws a capture (`tmux capture-pane -e -p`) from stdin instead.
+
+#![allow(clippy::print_stdout, reason = "the picture is printed")]
+
+use std::error::Error;
+use std::fs;
+use std::io::Read;
+use std::num::NonZeroU16;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use vt100::{Cell, Color, Parser};
+
+type Answer<T> = Result<T, Box<dyn Error>>;
+
+const COLUMNS: u16 = 80;
+
+/// Of a letter, and of a line, in units of the picture.
+const LETTER: f32 = 8.4;
+const LINE: f32 = 18.0;
+const MARGIN: f32 = 16.0;
+const BAR: f32 = 30.0;
+
+/// How long anything on the screen may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+const PROMPT: &str = "replace world with there in main.rs, then run cat main.rs";
+
+fn main() -> Answer<()> {
+    let program = std::env::args().nth(1).ok_or("which program?")?;
+    let screens = if program == "-" {
+        let mut capture = String::new();
+        std::io::stdin().read_to_string(&mut capture)?;
+        vec![("acpd", capture)]
+    } else {
+        record(&fs::canonicalize(program)?)?
+    };
+    println!("{}", draw(&screens));
+    Ok(())
+}
+
+/// The screens of a real run: a question in `ask`, and the same session in `ctl top`.
+fn record(program: &Path) -> Answer<Vec<(&'static str, String)>> {
+    let stage = Stage::build(program)?;
+    stage.open("watching", 16)?;
+    stage.type_in("watching", "acpd ask What files are in this folder?")?;
+    stage.wait_for("watching", "main.rs  ")?;
+    stage.open("asking", 23)?;
+    stage.type_in("asking", &format!("acpd ask \"{PROMPT}\""))?;
+    stage.wait_for("asking", "[y]es")?;
+    stage.press("asking", "y")?;
+    stage.wait_for("asking", "? Allow: cat main.rs")?;
+    stage.type_in("watching", "acpd ctl top")?;
+    stage.wait_for("watching", "waiting")?;
+    Ok(vec![("acpd ask", stage.capture("asking")?), ("acpd ctl top", stage.capture("watching")?)])
+}
+
+/// An empty home with a small project, and a tmux of our own.
+struct Stage {
+    folder: PathBuf,
+    program: PathBuf,
+}
+
+impl Stage {
+    fn build(program: &Path) -> Answer<Self> {
+        let folder = std::env::temp_dir().join(format!("acpd-picture-{}", std::process::id()));
+        for name in ["", "home", "acpd", "hello"] {
+            fs::DirBuilder::new().mode(0o700).create(folder.join(name))?;
+        }
+        fs::write(folder.join("hello/main.rs"), "fn main() {\n    println!(\"Hello, world!\");\n}\n")?;
+        Ok(Self { folder, program: program.to_owned() })
+    }
+
+    fn tmux(&self, args: &[&str]) -> Answer<String> {
+        let socket = self.folder.join("tmux");
+        let output = Command::new("tmux").arg("-S").arg(socket).args(["-f", "/dev/null"]).args(args).output()?;
+        if !output.status.success() {
+            return Err(format!("tmux {args:?}: {}", String::from_utf8_lossy(&output.stderr)).into());
+        }
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    fn open(&self, name: &str, rows: u16) -> Answer<()> {
+        let (columns, rows) = (COLUMNS.to_string(), rows.to_string());
+        let folder = self.folder.display();
+        let path = format!("{}:/usr/bin:/bin", self.program.parent().unwrap_or(Path::new("/")).display());
+        let shell = format!(
+            "cd {folder}/hello && exec env -i HOME={folder}/home ACPD_SOCKET={folder}/acpd/acpd.sock PATH={path} \
+             TERM=screen-256color LANG=C.UTF-8 PS1='$ ' bash --norc -i"
+        );
+        self.tmux(&["-u", "new-session", "-d", "-s", name, "-x", &columns, "-y", &rows, &shell])?;
+        self.wait_for(name, "$")
+    }
+
+    fn type_in(&self, name: &str, line: &str) -> Answer<()> {
+        self.tmux(&["send-keys", "-t", name, "-l", line])?;
+        self.press(name, "Enter")
+    }
+
+    fn press(&self, name: &str, key: &str) -> Answer<()> {
+        self.tmux(&["send-keys", "-t", name, key]).map(drop)
+    }
+
+    fn capture(&self, name: &str) -> Answer<String> {
+        self.tmux(&["capture-pane", "-e", "-N", "-p", "-t", name])
+    }
+
+    fn wait_for(&self, name: &str, text: &str) -> Answer<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.tmux(&["capture-pane", "-p", "-t", name])?.contains(text) {
+            if Instant::now() > deadline {
+                return Err(format!("`{text}` did not appear:\n{}", self.capture(name)?).into());
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        let socket = self.folder.join("acpd/acpd.sock");
+        let _ = Command::new(&self.program).arg("--socket").arg(socket).args(["ctl", "stop"]).output();
+        let _ = self.tmux(&["kill-server"]);
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// One window below the other.
+fn draw(screens: &[(&str, String)]) -> String {
+    let width = f32::from(COLUMNS) * LETTER + 2.0 * MARGIN;
+    let mut body = String::new();
+    let mut top = 0.0;
+    for (title, capture) in screens {
+        let lines = capture.trim_end().lines().count().max(1);
+        let rows = u16::try_from(lines).unwrap_or(u16::MAX);
+        let height = BAR + f32::from(rows) * LINE + MARGIN;
+        body.push_str(&format!(
+            "<g transform=\"translate(0 {top})\">{}</g>\n",
+            window(title, capture, rows, width, height)
+        ));
+        top += height + MARGIN;
+    }
+    let height = top - MARGIN;
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
+         font-family=\"ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace\" font-size=\"14\">\n{body}</svg>"
+    )
+}
+
+fn window(title: &str, capture: &str, rows: u16, width: f32, height: f32) -> String {
+    let mut parser = Parser::new(size(rows), size(COLUMNS), 0);
+    parser.process(capture.trim_end().replace('\n', "\r\n").as_bytes());
+    let mut out = format!("<rect width=\"{width}\" height=\"{height}\" rx=\"8\" fill=\"#16181d\"/>\n");
+    for (place, colour) in [(18, "#e0605a"), (38, "#d9a441"), (58, "#5aa55e")] {
+        out.push_str(&format!("<circle cx=\"{place}\" cy=\"15\" r=\"5\" fill=\"{colour}\"/>\n"));
+    }
+    let middle = width / 2.0;
+    out.push_str(&format!("<text x=\"{middle}\" y=\"20\" fill=\"#8b919e\" text-anchor=\"middle\">{title}</text>\n"));
+    for row in 0..rows {
+        let mut column = 0;
+        while let Some(first) = parser.screen().cell(row, column) {
+            let end = (column + 1..COLUMNS)
+                .find(|next| parser.screen().cell(row, *next).is_none_or(|cell| look(cell) != look(first)))
+                .unwrap_or(COLUMNS);
+            let text: String = (column..end).filter_map(|at| parser.screen().cell(row, at)).map(letter).collect();
+            out.push_str(&run(&look(first), &text, row, column, end - column));
+            column = end;
+        }
+    }
+    out
+}
+
+/// How a letter looks: its colour, what is behind it, and its weight.
+#[derive(PartialEq)]
+struct Look {
+    colour: &'static str,
+    behind: Option<&'static str>,
+    bold: bool,
+    dim: bool,
+}
+
+fn look(cell: &Cell) -> Look {
+    let named = |colour: Color| match colour {
+        Color::Idx(1 | 9) => Some("#f07178"),
+        Color::Idx(2 | 10) => Some("#8fd19e"),
+        Color::Idx(3 | 11) => Some("#f2c76e"),
+        Color::Idx(4 | 12) => Some("#7aa2f7"),
+        Color::Idx(6 | 14) => Some("#6fc3df"),
+        Color::Idx(_) | Color::Rgb(..) | Color::Default => None,
+    };
+    let (colour, behind) = (named(cell.fgcolor()).unwrap_or("#d8dce4"), named(cell.bgcolor()));
+    let (colour, behind) = if cell.inverse() { ("#16181d", Some(colour)) } else { (colour, behind) };
+    Look { colour, behind, bold: cell.bold(), dim: cell.dim() }
+}
+
+fn letter(cell: &Cell) -> String {
+    let text = if cell.contents().is_empty() { " " } else { cell.contents() };
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+fn run(look: &Look, text: &str, row: u16, column: u16, columns: u16) -> String {
+    let (x, y) = (MARGIN + f32::from(column) * LETTER, BAR + f32::from(row) * LINE);
+    let width = f32::from(columns) * LETTER;
+    let mut out = String::new();
+    if let Some(behind) = look.behind {
+        out.push_str(&format!(
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{LINE}\" fill=\"{behind}\"/>\n"
+        ));
+    }
+    if !text.trim().is_empty() {
+        let weight = if look.bold { " font-weight=\"bold\"" } else { "" };
+        let opacity = if look.dim { " opacity=\"0.6\"" } else { "" };
+        let (colour, base) = (look.colour, y + LINE - 5.0);
+        out.push_str(&format!(
+            "<text x=\"{x:.1}\" y=\"{base:.1}\" fill=\"{colour}\"{weight}{opacity} textLength=\"{width:.1}\" \
+             xml:space=\"preserve\">{text}</text>\n"
+        ));
+    }
+    out
+}
+
+fn size(cells: u16) -> NonZeroU16 {
+    NonZeroU16::new(cells).unwrap_or(NonZeroU16::MIN)
+}

@@ -1,0 +1,201 @@
+//! MCP servers that were written without us: the reference server over each transport, and one in Python. They are installed
+//! into a folder of the build when npm or Python is there; where that does not work, the tests say so and are skipped.
+
+use std::fs;
+use std::io::Write as _;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::workshop::{Workshop, calls, has};
+
+/// Of everything that is installed; a test that installs holds it, so that others wait for the result.
+static INSTALLING: Mutex<()> = Mutex::new(());
+
+fn shelf() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("mcp-servers")
+}
+
+/// Runs these commands unless `wanted` is there already.
+fn install(wanted: &Path, commands: &[(&str, Vec<String>)]) -> Option<PathBuf> {
+    let _held = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
+    fs::create_dir_all(shelf()).unwrap();
+    // Another test binary may be at it as well.
+    let lock = fs::File::create(shelf().join("lock")).unwrap();
+    lock.lock().unwrap();
+    for (program, arguments) in commands {
+        if wanted.exists() {
+            break;
+        }
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(shelf()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        if !command.status().is_ok_and(|status| status.success()) {
+            // Written past the test's capture: a skipped test must be seen.
+            let _ = writeln!(std::io::stderr(), "SKIPPED: `{program} {}` does not work here", arguments.join(" "));
+            return None;
+        }
+    }
+    wanted.exists().then(|| wanted.to_owned())
+}
+
+fn everything() -> Option<PathBuf> {
+    let package = "@modelcontextprotocol/server-everything";
+    let wanted = shelf().join("node_modules").join(package).join("dist/index.js");
+    let arguments = ["install", "--prefix", ".", "--no-audit", "--no-fund", package].map(str::to_owned);
+    install(&wanted, &[("npm", arguments.to_vec())])
+}
+
+/// A Python that has the protocol's own package.
+fn python() -> Option<PathBuf> {
+    let python = shelf().join("python/bin/python");
+    let done = shelf().join("python/installed");
+    let make = ["-m", "venv", "python"].map(str::to_owned).to_vec();
+    let fetch = ["-m", "pip", "install", "--quiet", "mcp"].map(str::to_owned).to_vec();
+    let note = [done.display().to_string()].to_vec();
+    install(&done, &[("python3", make), (&python.display().to_string(), fetch), ("touch", note)])?;
+    Some(python)
+}
+
+/// The reference server on a port of this machine only. It ends with the test.
+struct Served {
+    child: Child,
+    port: u16,
+}
+
+impl Served {
+    fn start(script: &Path, transport: &str) -> Self {
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        // By itself it would listen on all addresses.
+        let local = "data:text/javascript,import net from 'node:net'; const listen = net.Server.prototype.listen; \
+                     net.Server.prototype.listen = function (port, done) { \
+                     return listen.call(this, { port: Number(port), host: '127.0.0.1' }, done) }";
+        let mut command = Command::new("node");
+        command.args(["--import", local]).arg(script).arg(transport).env("PORT", port.to_string());
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let served = Self { child, port };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            assert!(Instant::now() < deadline, "the reference server does not listen");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        served
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Servers as slow as these are waited for.
+async fn patient(answers: Vec<Vec<testkit::Step>>) -> Workshop {
+    Workshop::with(json!({ "elicitation": { "form": {}, "url": {} } }), answers, |settings, _| {
+        settings.mcp.wait_seconds = 60;
+    })
+    .await
+}
+
+/// What the reference server can do, in one turn.
+async fn exercise(server: Value) {
+    let answers = calls(&[
+        ("mcp__every__echo", json!({ "message": "hello" })),
+        ("mcp__every__get-sum", json!({ "a": 2, "b": 40 })),
+        ("mcp__every__get-tiny-image", json!({})),
+        ("mcp__every__get-structured-content", json!({ "location": "New York" })),
+        ("mcp__every__get-resource-links", json!({ "count": 2 })),
+        ("mcp__every__trigger-long-running-operation", json!({ "duration": 1, "steps": 2 })),
+        ("mcp__every__echo", json!({ "message": 7 })),
+    ]);
+    let mut at = patient(answers).await;
+    let session = at.open(json!([server])).await;
+    let told = at.say(&session, "try everything").await;
+    has(&told, "Echo: hello");
+    has(&told, "The sum of 2 and 40 is 42.");
+    has(&told, r#""type":"image""#);
+    has(&told, r#""structuredContent":{"#);
+    has(&told, "demo://resource/");
+    has(&told, r#""text":"1 of 2""#);
+    has(&told, "Long running operation completed");
+    has(&told, r#""status":"failed""#);
+    has(&at.say(&session, "/mcp").await, "`every` (");
+    at.zed.call("session/close", json!({ "sessionId": session })).await;
+}
+
+#[actix::test]
+async fn a_turn_uses_the_reference_server_over_stdio() {
+    let Some(script) = everything() else { return };
+    exercise(json!({ "name": "every", "command": "node", "args": [script, "stdio"] })).await;
+}
+
+#[actix::test]
+async fn a_turn_uses_the_reference_server_over_streamable_http() {
+    let Some(script) = everything() else { return };
+    let served = Served::start(&script, "streamableHttp");
+    exercise(json!({ "name": "every", "type": "http", "url": served.url("/mcp"), "headers": [] })).await;
+}
+
+#[actix::test]
+async fn a_turn_uses_the_reference_server_over_the_older_stream_of_events() {
+    let Some(script) = everything() else { return };
+    let served = Served::start(&script, "sse");
+    exercise(json!({ "name": "every", "type": "sse", "url": served.url("/sse"), "headers": [] })).await;
+}
+
+#[actix::test]
+async fn prompts_resources_and_questions_of_the_reference_server_reach_the_model_and_the_person() {
+    let Some(script) = everything() else { return };
+    let mut answers = calls(&[]);
+    answers.extend(calls(&[]));
+    answers.extend(calls(&[("mcp__every__trigger-elicitation-request", json!({}))]));
+    let mut at = patient(answers).await;
+    let session = at.open(json!([{ "name": "every", "command": "node", "args": [script, "stdio"] }])).await;
+    let link = json!({ "type": "resource_link", "uri": "demo://resource/dynamic/text/1", "name": "first" });
+    let prompt = at.prompt(&session, json!([{ "type": "text", "text": "look" }, link])).await;
+    has(&at.finish(prompt).await, "<resource uri=\"demo://resource/dynamic/text/1\">");
+    let told = at.say(&session, "/every:args-prompt Berlin").await;
+    has(&told, "model  < ");
+    has(&told, "Berlin");
+    assert!(!told.contains("cannot be used"), "{told}");
+    at.configure(&session, "approval", "never").await;
+    let prompt = at.prompt(&session, json!([{ "type": "text", "text": "ask me" }])).await;
+    let asked = at.zed.hear("elicitation/create").await;
+    has(&asked["params"]["message"].to_string(), "every: ");
+    at.zed.reply(&asked, json!({ "action": "accept", "content": { "name": "Ann" } })).await;
+    has(&at.finish(prompt).await, "Ann");
+}
+
+const PYTHON_SERVER: &str = r#"
+import os
+try:
+    from mcp.server.mcpserver import MCPServer
+except ImportError:
+    from mcp.server.fastmcp import FastMCP as MCPServer
+
+server = MCPServer("snake")
+
+@server.tool()
+def shout(text: str) -> str:
+    """Says it loudly."""
+    return text.upper() + " from " + os.getcwd()
+
+server.run()
+"#;
+
+#[actix::test]
+async fn a_turn_uses_a_server_in_python() {
+    let Some(python) = python() else { return };
+    let mut at = patient(calls(&[("mcp__snake__shout", json!({ "text": "hiss" }))])).await;
+    fs::write(at.folder.path().join("server.py"), PYTHON_SERVER).unwrap();
+    let session = at.open(json!([{ "name": "snake", "command": python, "args": ["server.py"] }])).await;
+    has(&at.say(&session, "call it").await, "HISS from DIR");
+}
