@@ -118,14 +118,14 @@ impl Connection {
         let span = spans::connection(&id);
         let framing = Arc::new(OnceLock::new());
         let myself = ctx.address().downgrade();
-        let outbox = Outbox::open(writer, framing.clone(), span.clone(), move || {
+        let outbox = Outbox::open(writer, framing.clone(), move || {
             if let Some(myself) = myself.upgrade() {
                 tell(&myself, HangUp);
             }
         });
         let ports = house.ports();
         let settings = &ports.settings;
-        ctx.add_stream(inflow(reader, settings.frame_limit, outbox.gate(settings.outbox_limit), framing, span.clone()));
+        ctx.add_stream(inflow(reader, settings.frame_limit, outbox.gate(settings.outbox_limit), framing));
         let card = watch::Sender::new(ConnectionCard {
             id: id.clone(),
             client: ClientInfo::default(),

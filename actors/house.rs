@@ -11,7 +11,7 @@ use domain::card::{Activity, ReloadCard, SessionCard};
 use domain::{Millis, SessionId, Swap};
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Mutex, mpsc, watch};
 
 use crate::connection::{Connection, Peer};
 use crate::directory::{Describe, Directory, Drain, Find, HistorianReplaced, Overview};
@@ -25,10 +25,17 @@ pub struct House(Arc<Rooms>);
 /// Resolves with what has changed and what sessions go by from now on, or with the reason why nothing has changed.
 pub type Reload = dyn Fn() -> BoxFuture<'static, Result<(ReloadCard, Settings), String>> + Send + Sync;
 
+/// Resolves with the reason why a restarted daemon could not start, if there is one.
+pub type Rehearse = dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync;
+
 struct Rooms {
     ports: Swap<Ports>,
     /// Reads the configuration again; the program says how.
     reload: OnceLock<Box<Reload>>,
+    /// Held from the reading to the replacing, so that of two reloads the later one counts.
+    reloading: Mutex<()>,
+    /// Whether the program that a restart would bring could start; the program says how to tell.
+    rehearse: OnceLock<Box<Rehearse>>,
     directory: Reach<Directory>,
     /// How many directories there have been before this one.
     directories: watch::Sender<u32>,
@@ -79,6 +86,8 @@ impl House {
             historian: Reach::new(start_historian(&ports, &deaths)),
             ports: Swap::new(ports),
             reload: OnceLock::new(),
+            reloading: Mutex::new(()),
+            rehearse: OnceLock::new(),
             arbiters,
             next_arbiter: AtomicUsize::new(0),
             farewell: watch::Sender::new(None),
@@ -210,10 +219,24 @@ impl House {
     /// Reads the configuration again. What it says of sessions and connections counts for those that are opened from now on.
     pub async fn reload(&self) -> Result<ReloadCard, String> {
         let reload = self.0.reload.get().ok_or("this daemon has no configuration to read")?;
+        let _turn = self.0.reloading.lock().await;
         let (card, settings) = reload().await?;
         let ports = self.ports();
         self.0.ports.replace(Ports { settings, ..(*ports).clone() });
         Ok(card)
+    }
+
+    /// Has clients learn before a restart whether it would succeed. Only the first counts.
+    pub fn on_restart(&self, rehearse: Box<Rehearse>) {
+        let _ = self.0.rehearse.set(rehearse);
+    }
+
+    /// Why a restarted daemon could not start, as far as that can be told without leaving.
+    pub(crate) async fn rehearse(&self) -> Result<(), String> {
+        match self.0.rehearse.get() {
+            Some(rehearse) => rehearse().await,
+            None => Ok(()),
+        }
     }
 
     /// Changes when another directory has taken the place of one that died.

@@ -18,5 +18,5 @@ mod turn;
 
 pub use connection::Peer;
 pub use directory::Overview;
-pub use house::{Farewell, House, Reload};
+pub use house::{Farewell, House, Rehearse, Reload};
 pub use ports::{Ports, Settings, Unattended, WhenBusy};

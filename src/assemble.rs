@@ -15,8 +15,8 @@ use tools::{Notes, Registry};
 use crate::accounts::Keys;
 use crate::config::Config;
 use crate::folders::LocalFolders;
-use crate::launch;
 use crate::paths::Places;
+use crate::{http, launch};
 
 /// What the daemon holds on to: the ports, and the store behind one of them, which it closes at the end.
 pub struct Assembled {
@@ -46,6 +46,12 @@ pub fn assemble(places: &Places, config: &Config) -> anyhow::Result<Assembled> {
         settings: settings(places, config, &base),
     };
     Ok(Assembled { ports, store, base, parts })
+}
+
+/// Whether a daemon could start with this, as far as that can be told without starting it.
+pub fn check(places: &Places, config: &Config) -> anyhow::Result<()> {
+    providers(places, config)?;
+    http::check_files(&config.http)
 }
 
 /// The ports that follow the configuration while the daemon runs. Sessions hold them and see every change.

@@ -48,7 +48,7 @@ pub enum Command {
 }
 
 /// Run the daemon in the foreground.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Serve {
     /// The configuration file, instead of the usual one.
     #[arg(long, value_name = "FILE")]
@@ -73,6 +73,10 @@ pub struct Serve {
     /// Say on stdout when ready, or why not.
     #[arg(long, hide = true, conflicts_with = "detach")]
     pub background: bool,
+
+    /// Only find out whether a daemon with these arguments could start.
+    #[arg(long, hide = true)]
+    pub rehearse: bool,
 }
 
 /// Speak the Agent Client Protocol on stdin and stdout. Editors run this.

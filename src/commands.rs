@@ -11,6 +11,7 @@ pub mod install;
 pub mod login;
 pub mod man;
 mod paint;
+mod replacing;
 mod screen;
 pub mod serve;
 pub mod setup;

@@ -195,6 +195,7 @@ pub fn load(
 }
 
 /// A configuration, and where it can be read again.
+#[derive(Clone)]
 pub struct Loaded {
     pub config: Config,
     layers: Layers,
@@ -240,6 +241,11 @@ impl Config {
         }
         let filter = self.log.filter.parse::<tracing_subscriber::EnvFilter>();
         filter.err().map(|error| ("log.filter", error.to_string()))
+    }
+
+    /// The first key that does not fit what others say, which may stand elsewhere, and why.
+    fn misfit(&self) -> Option<(&'static str, String)> {
+        self.http.check().err()
     }
 }
 
@@ -340,6 +346,24 @@ mod tests {
             DIR/config.toml:2: permissions.alow: unknown key; did you mean `allow`?
             DIR/config.toml:5: permissions.project[1].deny[0]: the rule `` must look like `tool` or `tool(pattern)`
             DIR/config.toml:1: unclosed table, expected `]`"#]].assert_eq(&said);
+    }
+
+    #[test]
+    fn what_must_fit_together_is_checked_in_all_layers_and_the_one_at_fault_is_named() {
+        let cert = "[http]\nlisten = \"0.0.0.0:1\"\ntls_cert = \"/c\"\n";
+        load_text(cert, &[("ACPD__HTTP__TLS_KEY", "/k")], &[]).unwrap();
+        let said = complaints(&[
+            (cert, &[], &[]),
+            (cert, &[("ACPD__HTTP__TLS_CERT", "")], &[]),
+            ("", &[("ACPD__HTTP__TLS_KEY", "/k")], &["http.listen=127.0.0.1:1"]),
+            ("", &[], &["http.listen=0.0.0.0:1"]),
+        ]);
+        expect![[r#"
+            DIR/config.toml:3: http.tls_cert: needs http.tls_key, too
+            DIR/config.toml:2: http.listen: 0.0.0.0:1 can be reached from other machines, which needs TLS: set http.tls_cert and http.tls_key
+            ACPD__HTTP__TLS_KEY: http.tls_key: needs http.tls_cert, too
+            --set: http.listen: 0.0.0.0:1 can be reached from other machines, which needs TLS: set http.tls_cert and http.tls_key"#]]
+        .assert_eq(&said);
     }
 
     #[test]

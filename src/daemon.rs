@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use acpd_actors::{Farewell, House, Ports};
+use acpd_actors::{Farewell, House, Ports, Rehearse};
 use actix::{Arbiter, System};
 use anyhow::{Context, bail};
 use domain::BaseEnvironment;
@@ -73,11 +73,13 @@ pub enum Parting {
     Restart(Handover),
 }
 
-/// Serves until a signal or a client says stop or restart. `ready` is called when clients can connect.
+/// Serves until a signal or a client says stop or restart. `rehearse` tells whether a restart would succeed; `ready` is
+/// called when clients can connect.
 pub fn run(
     places: &Places,
     loaded: Loaded,
     inherited: Option<Inherited>,
+    rehearse: Box<Rehearse>,
     ready: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<Parting> {
     private_folder(places.socket_folder())?;
@@ -96,6 +98,7 @@ pub fn run(
         let house = House::open(ports, arbiters.iter().map(Arbiter::handle).collect());
         let http = metrics.map(|metrics| Http::open(places, &config, &house, metrics)).transpose()?.flatten();
         house.on_reload(reload::reloader(places, loaded, parts));
+        house.on_restart(rehearse);
         let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot listen for signals")?;
         ready()?;
         actix::spawn(ask_login_shell(places.clone(), base));
@@ -255,6 +258,16 @@ async fn stop_signal(signals: &mut Signals, house: &House) -> i32 {
     std::future::pending().await
 }
 
+/// Resolves at a signal to stop. A hang-up no longer counts: the service manager was told that we leave.
+async fn second_signal(signals: &mut Signals) {
+    while let Some(signal) = signals.next().await {
+        if signal != SIGHUP {
+            return;
+        }
+    }
+    std::future::pending().await
+}
+
 /// Puts everything away. A second signal cuts it short: what is then left is repaired when it is opened again.
 async fn leave(house: &House, http: Option<Http>, signals: &mut Signals, arbiters: Vec<Arbiter>) {
     let put_away = async {
@@ -266,7 +279,7 @@ async fn leave(house: &House, http: Option<Http>, signals: &mut Signals, arbiter
     };
     tokio::select! {
         () = put_away => {}
-        _ = stop_signal(signals, house) => tracing::warn!("heard a second signal; leaving at once"),
+        () = second_signal(signals) => tracing::warn!("heard a second signal; leaving at once"),
     }
     for arbiter in arbiters {
         arbiter.stop();

@@ -65,7 +65,6 @@ impl Http {
     ) -> anyhow::Result<Option<Self>> {
         let settings = &config.http;
         let Some(listen) = settings.listen else { return Ok(None) };
-        settings.check().map_err(|(key, why)| anyhow::anyhow!("{key}: {why}"))?;
         let file = settings.token_file.clone().unwrap_or_else(|| places.http_token());
         let token = Token::load(&file)?;
         let listener = server::bind(listen).with_context(|| format!("cannot listen for HTTP on {listen}"))?;
@@ -75,10 +74,7 @@ impl Http {
         let shared = web::Data::from(clients.clone());
         let limits = web::Data::new(Limits { frame: config.limits.frame });
         let metrics = web::Data::from(metrics);
-        let tls = match (&settings.tls_cert, &settings.tls_key) {
-            (Some(cert), Some(key)) => Some(tls::config(cert, key)?),
-            (Some(_) | None, _) => None,
-        };
+        let tls = tls(settings)?;
         let app = move || {
             App::new()
                 .app_data(guarding.clone())
@@ -99,6 +95,22 @@ impl Http {
     pub async fn close(self) {
         self.clients.end_all();
         self.server.stop(true).await;
+    }
+}
+
+/// Whether the files that the settings name can be used, where they are needed.
+pub fn check_files(settings: &Settings) -> anyhow::Result<()> {
+    match settings.listen {
+        Some(_) => tls(settings).map(|_| ()).context("http.tls_cert and http.tls_key"),
+        None => Ok(()),
+    }
+}
+
+/// None without TLS. That there are both files or none was checked with the configuration.
+fn tls(settings: &Settings) -> anyhow::Result<Option<rustls::ServerConfig>> {
+    match (&settings.tls_cert, &settings.tls_key) {
+        (Some(cert), Some(key)) => tls::config(cert, key).map(Some),
+        (Some(_) | None, _) => Ok(None),
     }
 }
 

@@ -10,12 +10,13 @@ use domain::card::ReloadCard;
 
 use crate::assemble::Parts;
 use crate::config::Loaded;
-use crate::logging;
 use crate::paths::Places;
+use crate::{http, logging};
 
 /// What can be called as often as somebody wishes.
 pub fn reloader(places: &Places, loaded: Loaded, parts: Parts) -> Box<Reload> {
-    let reloader = Arc::new(Reloader { places: places.clone(), parts, current: Mutex::new(loaded) });
+    let reloader =
+        Arc::new(Reloader { places: places.clone(), parts, start: loaded.clone(), current: Mutex::new(loaded) });
     Box::new(move || {
         let reloader = reloader.clone();
         Box::pin(async move {
@@ -37,6 +38,8 @@ pub fn reloader(places: &Places, loaded: Loaded, parts: Parts) -> Box<Reload> {
 struct Reloader {
     places: Places,
     parts: Parts,
+    /// What the daemon was started with, which some keys hold on to.
+    start: Loaded,
     /// What holds now. The lock is held throughout, so that one reload follows the other.
     current: Mutex<Loaded>,
 }
@@ -45,9 +48,11 @@ impl Reloader {
     fn reload(&self) -> anyhow::Result<(ReloadCard, Settings)> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let next = current.again()?;
+        http::check_files(&next.config.http)?;
         let settings = self.parts.renew(&self.places, &next.config)?;
         logging::refilter(&next.config.log.filter)?;
-        let card = sorted(current.differences(&next));
+        let mut card = sorted(current.differences(&next));
+        card.restart = sorted(self.start.differences(&next)).restart;
         *current = next;
         Ok((card, settings))
     }

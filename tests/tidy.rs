@@ -12,10 +12,11 @@ const LONGEST: usize = 500;
 const LONGEST_TEST: usize = 800;
 
 /// Every reason why a thread may sleep. A runtime's timers do for everything else.
-const SLEEPERS: [(&str, &str); 14] = [
+const SLEEPERS: [(&str, &str); 16] = [
     ("src/daemon.rs", "looks at a predecessor's lock before there is a runtime"),
     ("src/bridge/recovery.rs", "waits between two tries to reach a daemon, on a thread of its own"),
     ("src/launch.rs", "looks at the start lock, in programs that have no runtime"),
+    ("src/socket.rs", "looks at what a dead daemon has left open, before anything else runs"),
     ("crates/history/src/disk.rs", "looks at sled's lock on the committer's own thread"),
     ("tests/process/daemon.rs", "measures what a daemon computes while nothing happens"),
     ("tests/process/bridge.rs", "sees that a pipe no longer fills"),
@@ -24,6 +25,7 @@ const SLEEPERS: [(&str, &str); 14] = [
     ("examples/watch_and_answer.rs", "looks at the sessions from time to time, and has no runtime"),
     ("benches/figures.rs", "lets the machine settle between two measurements"),
     ("tests/process/kills.rs", "kills a daemon at a random time"),
+    ("tests/process/recovery.rs", "kills a daemon at a random time"),
     ("tests/process/harness.rs", "looks at what other processes have done so far"),
     ("crates/history/tests/store/support.rs", "looks at the status of a store that opens on its own thread"),
     ("crates/history/tests/store/crash.rs", "kills a child at a random time, and holds back a flood in that child"),

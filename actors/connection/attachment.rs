@@ -348,7 +348,11 @@ impl Connection {
         ctx: &mut Context<Self>,
     ) {
         match said {
-            Said::Update(message) => self.outbox.push(&message),
+            Said::Update(message) => {
+                // Of all messages, only what is said in a session is ever shown: others may hold keys.
+                tracing::trace!(parent: &self.span, message = %String::from_utf8_lossy(&message), "update");
+                self.outbox.push(&message);
+            }
             Said::Ask { question, params } => {
                 // Unique across daemon lives and askings, so that an old answer never meets a new question.
                 let id = Id::from_text(QuestionId::new().as_str());

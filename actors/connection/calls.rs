@@ -71,10 +71,7 @@ impl Connection {
                 self.house.request(Farewell::Stop);
             }
             Call::Reload => self.reload(id, ctx),
-            Call::Restart { now } => {
-                self.answer(&id, Ok(json!({})), ctx);
-                self.house.request(Farewell::Restart { now });
-            }
+            Call::Restart { now } => self.restart(id, now, ctx),
             _ if matches!(self.phase, Phase::Fresh) => {
                 let error =
                     RpcError::invalid_request("initialize comes first on a connection", "send it, then this again");
@@ -342,6 +339,7 @@ impl Connection {
     fn send_prompt(&mut self, id: Id, prompt: call::Prompt, ctx: &mut Context<Self>) {
         self.reopening.retain(|(waiting, _)| *waiting != id);
         let call::Prompt { session, content, message } = prompt;
+        tracing::trace!(parent: &self.span, ?content, "prompt");
         let Some(attachment) = self.attachments.get(&session) else {
             return self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
         };

@@ -7,7 +7,6 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, stream};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use wire::frame::{Decoder, FrameError, Framing};
-use wire::loggable;
 use wire::rpc::{self, Incoming};
 
 use super::outbox::Gate;
@@ -29,7 +28,6 @@ struct Inlet<R> {
     decoder: Decoder,
     gate: Gate,
     framing: Arc<OnceLock<Framing>>,
-    span: tracing::Span,
 }
 
 pub(super) fn inflow<R>(
@@ -37,19 +35,15 @@ pub(super) fn inflow<R>(
     limit: usize,
     gate: Gate,
     framing: Arc<OnceLock<Framing>>,
-    span: tracing::Span,
 ) -> impl Stream<Item = Inflow>
 where
     R: AsyncRead + Unpin,
 {
-    let inlet = Inlet { reader, decoder: Decoder::new(limit), gate, framing, span };
+    let inlet = Inlet { reader, decoder: Decoder::new(limit), gate, framing };
     stream::unfold(Some(inlet), |inlet| async move {
         let mut inlet = inlet?;
         match inlet.next_frame().await? {
-            Ok(frame) => {
-                tracing::trace!(parent: &inlet.span, message = %loggable(&frame), "received");
-                Some((Inflow::Message(understand(frame).await), Some(inlet)))
-            }
+            Ok(frame) => Some((Inflow::Message(understand(frame).await), Some(inlet))),
             Err(error) => Some((Inflow::Broken(error), None)),
         }
     })

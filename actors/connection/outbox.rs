@@ -22,7 +22,6 @@ pub(super) struct Outbox {
     frames: mpsc::UnboundedSender<Bytes>,
     queued: Arc<watch::Sender<usize>>,
     framing: Arc<OnceLock<Framing>>,
-    span: tracing::Span,
     /// Its drop tells the writer that the connection has ended, even in the middle of a write.
     _open: watch::Sender<()>,
 }
@@ -48,12 +47,7 @@ impl Drop for Room {
 
 impl Outbox {
     /// Starts the writer; `broken` is called when the client can no longer be written to.
-    pub(super) fn open<W>(
-        writer: W,
-        framing: Arc<OnceLock<Framing>>,
-        span: tracing::Span,
-        broken: impl FnOnce() + 'static,
-    ) -> Self
+    pub(super) fn open<W>(writer: W, framing: Arc<OnceLock<Framing>>, broken: impl FnOnce() + 'static) -> Self
     where
         W: AsyncWrite + Unpin + 'static,
     {
@@ -67,11 +61,10 @@ impl Outbox {
                 broken();
             }
         });
-        Self { frames, queued, framing, span, _open: open }
+        Self { frames, queued, framing, _open: open }
     }
 
     pub(super) fn push(&self, message: &[u8]) {
-        tracing::trace!(parent: &self.span, message = %wire::loggable(message), "sent");
         let framing = self.framing.get().copied().unwrap_or(Framing::Lines);
         let frame = frame::encode(framing, message);
         let weight = frame.len();

@@ -1,6 +1,6 @@
 //! What `ctl` does to sessions that it has not opened: steer and export.
 
-use actix::{Addr, Context, MailboxError};
+use actix::{ActorFutureExt as _, Addr, Context, MailboxError};
 use domain::checkpoint::Way;
 use domain::mcp::SessionServers;
 use domain::{Decision, Event, SessionId};
@@ -12,7 +12,7 @@ use wire::{Id, RpcError};
 use super::Connection;
 use super::opening::{self, Opener};
 use crate::directory::{Fate, Find};
-use crate::house::House;
+use crate::house::{Farewell, House};
 use crate::mail::tell;
 use crate::session::{self, NotUndone, Recorded, Session};
 
@@ -55,6 +55,25 @@ impl Connection {
         self.answer_later(id, work, ctx);
     }
 
+    /// Has the daemon make way for the installed program, unless that could not take its place.
+    pub(super) fn restart(&mut self, id: Id, now: bool, ctx: &mut Context<Self>) {
+        let (house, request) = (self.house.clone(), id.clone());
+        let work = async move { house.rehearse().await };
+        let work = actix::fut::wrap_future(work).map(move |could, this: &mut Self, ctx| {
+            let refused = |why| {
+                let message = format!("the daemon goes on, because the next one could not start: {why}");
+                RpcError::invalid_request(message, "mend it and restart again")
+            };
+            let could = could.map(|()| json!({})).map_err(refused);
+            let leaves = could.is_ok();
+            this.answer(&id, could, ctx);
+            if leaves {
+                this.house.request(Farewell::Restart { now });
+            }
+        });
+        self.work_on(&request, work, ctx);
+    }
+
     pub(super) fn undo(&mut self, id: Id, session: SessionId, way: Way, ctx: &mut Context<Self>) {
         let by = self.opener(&id);
         let work = async move {
@@ -76,10 +95,8 @@ impl Connection {
         self.describe(id, ctx, move |overview, house| {
             let live = overview.sessions.into_iter().map(|card| card.id);
             let sessions = live.filter(|session| wanted.as_ref().is_none_or(|wanted| wanted == session));
-            let servers = sessions.map(|session| SessionServers {
-                servers: house.ports().toolbox.servers(&session),
-                session,
-            });
+            let servers =
+                sessions.map(|session| SessionServers { servers: house.ports().toolbox.servers(&session), session });
             let sessions = servers.filter(|one| wanted.is_some() || !one.servers.is_empty()).collect();
             serde_json::to_value(ServersResult { sessions })
         });

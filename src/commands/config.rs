@@ -8,8 +8,8 @@ use crate::cli::{Config as Args, ConfigAction};
 use crate::commands::Ending;
 use crate::commands::paint::{Paint, Style, harmless};
 use crate::config::{self, Layers, Shown};
-use crate::launch;
 use crate::paths::Places;
+use crate::{assemble, launch};
 
 pub fn run(places: &Places, args: &Args) -> anyhow::Result<Ending> {
     match &args.action {
@@ -34,6 +34,9 @@ fn show(places: &Places, changed: bool, json: bool) -> anyhow::Result<()> {
         println!("nothing is changed; `acpd config defaults` prints all keys");
     }
     print!("{}", render(&overview, places, Paint::stdout()));
+    eprintln!(
+        "\nnote: what a project's .acpd/config.toml adds is per session and not shown here; see `acpd ctl permissions ID`"
+    );
     Ok(())
 }
 
@@ -60,11 +63,11 @@ fn check(places: &Places, file: Option<&Path>) -> anyhow::Result<()> {
             format!("{} is right, as a project's", file.display())
         }
         Some(file) => {
-            config::load(file, [], &[])?;
+            assemble::check(places, &config::load(file, [], &[])?)?;
             format!("{} is right", file.display())
         }
         None => {
-            config::load(&places.config, launch::environment(), &[])?;
+            assemble::check(places, &config::load(&places.config, launch::environment(), &[])?)?;
             let state = if places.config.exists() { "is right" } else { "is not there, so the defaults hold" };
             format!("{} {state}", places.config.display())
         }

@@ -23,8 +23,8 @@ use crate::cli::Doctor;
 use crate::commands::Ending;
 use crate::commands::paint::Paint;
 use crate::config::{Config, Layers, Shown};
-use crate::launch;
 use crate::paths::Places;
+use crate::{http, launch};
 
 /// More than any check takes that has a deadline of its own inside.
 const DEADLINE: Duration = Duration::from_secs(15);
@@ -82,7 +82,12 @@ async fn examine(places: &Places) -> Vec<Finding> {
 fn configuration(places: &Places) -> (Finding, Option<(Config, Vec<Shown>)>) {
     let path = places.config.display();
     let read = Layers::read(&places.config, launch::environment(), &[]);
-    match read.and_then(|layers| Ok((layers.check()?, layers.overview()))) {
+    let checked = read.and_then(|layers| {
+        let config = layers.check()?;
+        http::check_files(&config.http)?;
+        Ok((config, layers.overview()))
+    });
+    match checked {
         Ok(found) => {
             let missing = if places.config.exists() { "" } else { " (not there; the defaults hold)" };
             (Finding::ok("config", format!("{path}{missing}")), Some(found))

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use domain::card::{Activity, StatusCard};
 use serde_json::json;
 use wire::method;
@@ -19,9 +19,9 @@ use wire::method;
 use self::units::{Found, Unit, Units};
 use crate::cli::{Install, Uninstall};
 use crate::client::Client;
-use crate::commands::{Ending, systemctl, which};
+use crate::commands::{Ending, replacing, systemctl, which};
 use crate::paths::{Account, Places};
-use crate::{launch, socket};
+use crate::{config, launch, socket};
 
 /// How long a running daemon may take to say how it is.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -85,6 +85,12 @@ async fn install(places: &Places, args: &Install) -> anyhow::Result<Ending> {
     };
     plan.push(Step::Systemctl(&["daemon-reload"]));
     plan.push(Step::Systemctl(if blocked { &["enable", "acpd.socket"] } else { &["enable", "--now", "acpd.socket"] }));
+    // Whoever comes over HTTP does not start the daemon, as the socket's clients do.
+    let listens = listens(places);
+    if listens {
+        let enable: &[&str] = if blocked { &["enable", "acpd.service"] } else { &["enable", "--now", "acpd.service"] };
+        plan.push(Step::Systemctl(enable));
+    }
     carry_out(&plan, places, args.dry_run).await?;
     println!();
     if left {
@@ -92,16 +98,30 @@ async fn install(places: &Places, args: &Install) -> anyhow::Result<Ending> {
     }
     if blocked && let Some(Serving { pid, busy, .. }) = &serving {
         println!("The daemon that runs now (process {pid}) is at work; busy sessions: {busy}. When they are done:");
-        println!("  acpd ctl stop && systemctl --user start acpd.socket");
+        let units = if listens { "acpd.socket acpd.service" } else { "acpd.socket" };
+        println!("  acpd ctl stop && systemctl --user start {units}");
     }
     if let Some(Serving { service: true, pid, .. }) = &serving {
         println!("The daemon that runs now (process {pid}) stays. After an update of acpd: acpd ctl restart");
     }
-    if !args.dry_run {
-        println!("systemd starts the daemon when the first editor connects.");
+    match listens {
+        _ if args.dry_run => {}
+        true => println!("systemd starts the daemon when you log in, because it listens for HTTP (http.listen)."),
+        false => println!("systemd starts the daemon when the first editor connects."),
     }
     explain_linger();
     Ok(Ending::Done)
+}
+
+/// Whether the daemon of the units would listen for HTTP. It does not see the variables of this terminal.
+fn listens(places: &Places) -> bool {
+    match config::load(&places.config, [], &[]) {
+        Ok(config) => config.http.listen.is_some(),
+        Err(error) => {
+            println!("No daemon can start before the configuration is mended: {error:#}");
+            false
+        }
+    }
 }
 
 /// The steps for the units, and whether one was left although it differs.
@@ -115,36 +135,35 @@ fn plan_units(units: &Units, args: &Install) -> anyhow::Result<(Vec<Step>, bool)
             continue;
         }
         left |= found == Found::Changed && !args.force;
-        plan.extend(place(unit, found, args.force));
+        plan.extend(place(unit, found, args.force)?);
     }
     Ok((plan, left))
 }
 
-fn place(unit: &Unit, found: Found, force: bool) -> Vec<Step> {
-    let Unit { path, text } = unit;
+fn place(unit: &Unit, found: Found, force: bool) -> anyhow::Result<Vec<Step>> {
+    let Unit { path, text, .. } = unit;
     let write = |why| Step::Write { path: path.clone(), text: text.clone(), why };
-    match found {
+    Ok(match found {
         Found::Nothing => vec![write("write")],
         Found::Ours => vec![write("update")],
         Found::Same => vec![Step::Leave { path: path.clone(), why: "is as it should be" }],
         Found::Changed if force => {
-            let copy = path.with_extension(format!("{}.before-acpd", extension(path)));
-            vec![Step::Copy { from: path.clone(), to: copy }, write("replace")]
+            let copy = Step::Copy { from: path.clone(), to: replacing::name_for_copy(path)? };
+            vec![copy, write("replace")]
         }
         Found::Changed => vec![Step::Leave { path: path.clone(), why: "was changed by somebody" }],
-    }
-}
-
-fn extension(path: &Path) -> String {
-    path.extension().map_or_else(String::new, |extension| extension.to_string_lossy().into_owned())
+    })
 }
 
 async fn take_back(places: &Places, args: &Uninstall) -> anyhow::Result<Ending> {
     let units = Units::of(places, &launch::own_program()?);
-    let mut plan = Vec::new();
-    let mut remove = Vec::new();
+    let (mut stop, mut remove) = (Vec::new(), Vec::new());
     for unit in units.all() {
-        match unit.look()? {
+        let found = unit.look()?;
+        if found != Found::Nothing {
+            stop.extend(unit.stop.map(Step::Systemctl));
+        }
+        match found {
             Found::Nothing => {}
             Found::Same | Found::Ours => remove.push(Step::Remove(unit.path.clone())),
             Found::Changed => remove.push(Step::Leave { path: unit.path.clone(), why: "was changed by somebody" }),
@@ -154,19 +173,16 @@ async fn take_back(places: &Places, args: &Uninstall) -> anyhow::Result<Ending> 
         println!("No units of acpd are installed in {}.", places.of_configuration("systemd/user").display());
         return Ok(Ending::Done);
     }
-    let absence = systemctl::absence().await;
-    if absence.is_none() {
-        plan.push(Step::Systemctl(&["disable", "--now", "acpd.socket"]));
-        plan.push(Step::Systemctl(&["stop", "acpd.service"]));
-    }
-    plan.extend(remove);
-    if absence.is_none() {
+    let mut plan = remove;
+    if systemctl::absence().await.is_none() {
+        plan.splice(0..0, stop);
         plan.push(Step::Systemctl(&["daemon-reload"]));
     }
-    carry_out(&plan, places, args.dry_run).await?;
+    let failed = carry_out_all(&plan, places, args.dry_run).await;
     println!("\nYour history and keys stay in {},", places.state.display());
     println!("and your configuration in {}.", places.config.with_file_name("").display());
     println!("Editors start the daemon themselves from now on.");
+    ensure!(failed == 0, "steps that failed: {failed}; the others were done");
     Ok(Ending::Done)
 }
 
@@ -178,6 +194,18 @@ async fn carry_out(plan: &[Step], places: &Places, dry_run: bool) -> anyhow::Res
         }
     }
     Ok(())
+}
+
+/// Every step is tried, whatever became of those before it. Says how many failed.
+async fn carry_out_all(plan: &[Step], places: &Places, dry_run: bool) -> usize {
+    let mut failed = 0;
+    for step in plan {
+        if let Err(error) = carry_out(std::slice::from_ref(step), places, dry_run).await {
+            println!("  failed   {error:#}");
+            failed += 1;
+        }
+    }
+    failed
 }
 
 impl Step {
@@ -200,14 +228,8 @@ impl Step {
 
     async fn carry_out(&self, places: &Places) -> anyhow::Result<()> {
         match self {
-            Self::Write { path, text, .. } => {
-                let doing = || format!("cannot write {}", path.display());
-                fs::create_dir_all(path.parent().with_context(doing)?).with_context(doing)?;
-                fs::write(path, text).with_context(doing)
-            }
-            Self::Copy { from, to } => {
-                fs::copy(from, to).with_context(|| format!("cannot copy {}", from.display())).map(|_| ())
-            }
+            Self::Write { path, text, .. } => replacing::replace(path, text),
+            Self::Copy { from, to } => replacing::copy(from, to),
             Self::Remove(path) => {
                 fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?;
                 // A folder of drop-ins goes when it is empty; with others in it, it stays.

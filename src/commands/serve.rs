@@ -7,7 +7,9 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use acpd_actors::Rehearse;
 use anyhow::Context;
 use listenfd::ListenFd;
 
@@ -16,7 +18,13 @@ use crate::commands::Ending;
 use crate::config::Loaded;
 use crate::daemon::{Inherited, Parting};
 use crate::paths::Places;
-use crate::{daemon, launch, logging};
+use crate::{assemble, daemon, launch, logging};
+
+/// How long the installed program may take to say whether it could start.
+const REHEARSAL_DEADLINE: Duration = Duration::from_secs(20);
+
+/// The exit code of a program that does not know an argument, such as one from before there were rehearsals.
+const WRONG_USAGE: i32 = 2;
 
 pub fn run(places: &Places, args: &Serve) -> anyhow::Result<Ending> {
     if args.detach {
@@ -34,15 +42,56 @@ pub fn run(places: &Places, args: &Serve) -> anyhow::Result<Ending> {
 }
 
 fn serve(places: &Places, args: &Serve) -> anyhow::Result<()> {
+    if args.rehearse {
+        return assemble::check(places, &load(places, args)?.config);
+    }
     // Before any thread starts, since this clears the variables that describe the sockets.
     let inherited = ListenFd::from_env().take_unix_listener(0).context("cannot use the inherited socket")?;
-    let file = args.config.as_deref().unwrap_or(&places.config);
-    let loaded = Loaded::read(file, launch::environment().collect(), flags(args))?;
+    let loaded = load(places, args)?;
     logging::start(&loaded.config.log.filter, &places.daemon_log())?;
     let inherited = inherited.map(|listener| Inherited { listener, ours: args.claim });
-    match daemon::run(places, loaded, inherited, || if args.background { say_ready() } else { Ok(()) })? {
+    let ready = || if args.background { say_ready() } else { Ok(()) };
+    match daemon::run(places, loaded, inherited, rehearsal(places, args), ready)? {
         Parting::Stopped => Ok(()),
         Parting::Restart(handover) => Err(handover.become_successor(|program| command(program, places, args))),
+    }
+}
+
+fn load(places: &Places, args: &Serve) -> anyhow::Result<Loaded> {
+    let file = args.config.as_deref().unwrap_or(&places.config);
+    Loaded::read(file, launch::environment().collect(), flags(args))
+}
+
+/// The program that would take our place is asked itself, since it may know other keys than this one.
+fn rehearsal(places: &Places, args: &Serve) -> Box<Rehearse> {
+    let (places, args) = (places.clone(), args.clone());
+    Box::new(move || {
+        let command = launch::own_program().map(|program| command(&program, &places, &args));
+        Box::pin(async move {
+            match command {
+                Ok(command) => rehearse(command.into()).await,
+                Err(_) => Ok(()),
+            }
+        })
+    })
+}
+
+async fn rehearse(mut command: tokio::process::Command) -> Result<(), String> {
+    command.arg("--rehearse").stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true);
+    match tokio::time::timeout(REHEARSAL_DEADLINE, command.output()).await {
+        Ok(Ok(output)) if output.status.success() || output.status.code() == Some(WRONG_USAGE) => Ok(()),
+        Ok(Ok(output)) => {
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            let said = said.strip_prefix("acpd: ").unwrap_or(&said);
+            Err(if said.is_empty() {
+                format!("the installed program ended with {}", output.status)
+            } else {
+                said.to_owned()
+            })
+        }
+        // Without an installed program, the running one starts over.
+        Ok(Err(_)) => Ok(()),
+        Err(_) => Err("the installed program does not answer".to_owned()),
     }
 }
 

@@ -7,22 +7,18 @@
 pub mod editors;
 mod jsonc;
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, bail};
 use serde_json::Value;
 
 use self::editors::{Recipe, SettingsFile};
 use crate::cli::Setup;
-use crate::commands::Ending;
+use crate::commands::{Ending, replacing};
 use crate::launch;
 use crate::paths::Places;
-
-/// What a settings file that `--write` changes is copied to first, with a number if that is taken.
-const BACKUP: &str = "before-acpd";
 
 pub fn run(places: &Places, args: &Setup) -> anyhow::Result<Ending> {
     let program = launch::own_program()?;
@@ -70,10 +66,11 @@ fn write(recipe: &Recipe, file: &SettingsFile, program: &Path) -> anyhow::Result
         return Ok(());
     }
     if !before.is_empty() {
-        let backup = back_up(&path)?;
+        let backup = replacing::name_for_copy(&path)?;
+        replacing::copy(&path, &backup)?;
         eprintln!("copied {} to {}", path.display(), backup.display());
     }
-    replace(&path, &after)?;
+    replacing::replace(&path, &after)?;
     eprintln!("wrote {}\n{}", path.display(), recipe.then);
     Ok(())
 }
@@ -92,35 +89,10 @@ fn merge(before: &str, file: &SettingsFile, whole: &str, path: &Path) -> anyhow:
     members.iter().try_fold(before.to_owned(), set).with_context(refuse)
 }
 
-fn back_up(path: &Path) -> anyhow::Result<PathBuf> {
-    let beside = |ending: String| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(".");
-        name.push(ending);
-        PathBuf::from(name)
-    };
-    let names = std::iter::once(BACKUP.to_owned()).chain((2..).map(|number| format!("{BACKUP}-{number}")));
-    let free = names.map(beside).find(|backup| !backup.exists()).context("there are too many copies")?;
-    fs::copy(path, &free).with_context(|| format!("cannot copy {} to {}", path.display(), free.display()))?;
-    Ok(free)
-}
-
-/// All or nothing: an editor that reads meanwhile sees the old file or the new one.
-fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
-    let doing = || format!("cannot write {}", path.display());
-    let folder = path.parent().with_context(doing)?;
-    fs::create_dir_all(folder).with_context(doing)?;
-    let mode = fs::metadata(path).map_or(0o600, |found| found.permissions().mode() & 0o777);
-    let temporary = folder.join(format!(".acpd-setup-{}", std::process::id()));
-    let written = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)
-    });
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    written.with_context(doing)
+/// The program that an editor's settings start as acpd; None if they name none.
+pub fn command_of(file: &SettingsFile) -> Option<String> {
+    let there = jsonc::read(&fs::read_to_string(&file.path).ok()?).ok()?;
+    Some(jsonc::get(&there, &[file.agents, "acpd", "command"])?.as_str()?.to_owned())
 }
 
 fn warn_of_build_folder(program: &Path) {

@@ -52,7 +52,8 @@ impl Layers {
         ]))
     }
 
-    /// Each layer is checked over the defaults by itself, so that a complaint can say which one is at fault.
+    /// Each layer is checked over the defaults by itself, so that a complaint can say which one is at fault. What must fit
+    /// together may come from several, and is checked in all of them.
     pub fn check(&self) -> anyhow::Result<Config> {
         let (defaults, others) = self.0.split_first().context("there are no defaults")?;
         for layer in others {
@@ -60,8 +61,20 @@ impl Layers {
             checked(&[defaults, layer]).map_err(|fault| layer.blame(&fault))?;
         }
         let all: Vec<&Layer> = self.0.iter().collect();
-        // Each is fine by itself, so what is wrong comes from the last that says something about it.
-        checked(&all).map_err(|fault| all[all.len() - 1].blame(&fault))
+        let config = checked(&all).map_err(|fault| self.blame(&fault))?;
+        match config.misfit() {
+            Some((key, why)) => Err(self.blame(&Fault { key: Some(key.to_owned()), why })),
+            None => Ok(config),
+        }
+    }
+
+    /// Each is fine by itself, so what is wrong comes from the last that says something about it.
+    fn blame(&self, fault: &Fault) -> anyhow::Error {
+        let says = |layer: &&Layer| fault.key.as_deref().is_some_and(|key| place::holds(&layer.text, key));
+        match self.0.iter().rev().find(says).or(self.0.last()) {
+            Some(layer) => layer.blame(fault),
+            None => anyhow::anyhow!("{}", fault.why),
+        }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Layer> {

@@ -10,6 +10,14 @@ pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
     Some(line_at(text, offset))
 }
 
+/// Whether a dotted key, none of whose names holds a dot, is written there.
+pub(super) fn holds(text: &str, key: &str) -> bool {
+    let Ok(root) = text.parse::<toml::Table>() else { return false };
+    let mut names = key.split('.');
+    let first = names.next().and_then(|name| root.get(name));
+    names.fold(first, |value, name| value?.get(name)).is_some()
+}
+
 /// The line in which a byte stands, counted from 1.
 pub(super) fn line_at(text: &str, offset: usize) -> usize {
     let before = &text.as_bytes()[..offset.min(text.len())];
@@ -62,6 +70,7 @@ mod tests {
         for (key, line) in expected {
             assert_eq!(line_of(text, key), Some(line), "{key}");
         }
+        assert!(holds(text, "a.b.c") && holds(text, "top") && !holds(text, "a.b.d") && !holds(text, "b"));
         assert_eq!(line_of(text, "nowhere"), None);
         assert_eq!(line_of("[broken", "a"), None);
     }

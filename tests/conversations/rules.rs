@@ -146,3 +146,19 @@ async fn always_covers_any_other_command_to_the_letter_and_says_so() {
         (&json!("allow_always"), &json!("Always allow exactly `npm run x`"))
     );
 }
+
+#[actix::test]
+async fn a_rejected_write_leaves_the_file_as_it_was_and_the_model_hears_so() {
+    let answers = vec![
+        vec![Step::call("read_file", json!({ "path": "a.txt" })), Step::end()],
+        vec![Step::call("write_file", json!({ "path": "a.txt", "content": "b\n" })), Step::end()],
+        vec![Step::text("Done."), Step::end()],
+    ];
+    let mut at = ruled(json!({}), answers).await;
+    let prompt = at.zed.prompt(&at.session, "write it").await;
+    let question = at.zed.hear("session/request_permission").await;
+    at.zed.choose(&question, "reject_once").await;
+    at.zed.answer(prompt).await;
+    assert_eq!(at.text("a.txt"), "a\n");
+    assert!(at.transcript().contains("| agent: [write_file] | results: Permission denied.\n"));
+}

@@ -128,6 +128,10 @@ async fn every_message_is_a_line_by_its_kind_and_its_contents_are_told_to_nobody
     let (notebook, _open) = Notebook::open();
     let scene = Scene::new(vec![vec![Step::text("an answer in confidence"), Step::end()]]);
     let (mut zed, session) = scene.editor_with_session("zed").await;
+    let environment = json!({ "OPENAI_API_KEY": "a key in confidence" });
+    zed.call("_acpd/hello", json!({ "version": "0", "environment": environment })).await;
+    let servers = json!([{ "name": "s", "command": "/bin/false", "args": [], "env": environment }]);
+    zed.call("session/new", json!({ "cwd": "/work", "mcpServers": servers })).await;
     let prompt = zed.prompt(&session, "a prompt in confidence").await;
     zed.answer(prompt).await;
     zed.notify("session/cancel", json!({ "sessionId": session })).await;
@@ -137,8 +141,8 @@ async fn every_message_is_a_line_by_its_kind_and_its_contents_are_told_to_nobody
     for line in [
         r#"request {"id": "1", "method": "initialize", "trace": "None"}"#,
         r#"answer {"id": "1"}"#,
-        r#"request {"id": "3", "method": "session/prompt", "trace": "None"}"#,
-        r#"answer {"id": "3"}"#,
+        r#"request {"id": "5", "method": "session/prompt", "trace": "None"}"#,
+        r#"answer {"id": "5"}"#,
         r#"notification {"method": "session/cancel"}"#,
         r#"no message {"code": "-32700"}"#,
     ] {
@@ -151,4 +155,5 @@ async fn every_message_is_a_line_by_its_kind_and_its_contents_are_told_to_nobody
     }
     let trace = notebook.lines(Level::TRACE).join("\n");
     assert!(trace.contains("a prompt in confidence") && trace.contains("an answer in confidence"), "{trace}");
+    assert!(!trace.contains("a key in confidence"), "{trace}");
 }

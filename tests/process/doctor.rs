@@ -115,6 +115,16 @@ fn editors_and_mcp_servers_are_found() {
     let found = checks(&home);
     let zed = found.iter().find(|check| check["check"] == "editors" && check["says"].to_string().contains("Zed"));
     assert_eq!(zed.unwrap()["advice"], "acpd setup zed --write");
+    // A program that is gone is as good as none, and this one is found.
+    let settings = home.path().join("home/.config/zed/settings.json");
+    fs::create_dir_all(settings.parent().unwrap()).unwrap();
+    for (command, state) in [("/gone/acpd", "warn"), (env!("CARGO_BIN_EXE_acpd"), "ok")] {
+        let text = format!("{{ \"agent_servers\": {{ \"acpd\": {{ \"command\": \"{command}\" }} }} }}");
+        fs::write(&settings, text).unwrap();
+        let found = checks(&home);
+        let zed = found.iter().find(|check| check["check"] == "editors" && check["says"].to_string().contains("Zed"));
+        assert_eq!(zed.unwrap()["state"], state, "{zed:?}");
+    }
     let states = |name: &str| {
         let found = found.iter().find(|check| check["check"] == "mcp" && check["says"].to_string().contains(name));
         found.unwrap()["state"].clone()

@@ -78,7 +78,7 @@ fn an_installation_writes_the_units_once_and_can_be_taken_back() {
 
     expect![[r#"
           run      systemctl --user disable --now acpd.socket
-          run      systemctl --user stop acpd.service
+          run      systemctl --user disable --now acpd.service
           remove   ~/.config/systemd/user/acpd.socket
           remove   ~/.config/systemd/user/acpd.service
           run      systemctl --user daemon-reload
@@ -115,8 +115,51 @@ fn a_unit_that_somebody_has_changed_is_left_alone_and_so_are_drop_ins() {
     assert!(fs::read_to_string(&service).unwrap().contains("WatchdogSec=30"));
     assert_eq!(fs::read_to_string(units(&home).join("acpd.service.before-acpd")).unwrap(), changed);
 
+    // The copy of an earlier time stays as it is.
+    fs::write(&service, "[Service]\n").unwrap();
+    said(&home, &["install", "--force"]);
+    assert_eq!(fs::read_to_string(units(&home).join("acpd.service.before-acpd")).unwrap(), changed);
+    assert_eq!(fs::read_to_string(units(&home).join("acpd.service.before-acpd-2")).unwrap(), "[Service]\n");
+
     said(&home, &["uninstall"]);
     assert!(!service.exists() && drop_in.exists());
+}
+
+#[test]
+fn a_half_installation_is_taken_back_also_by_a_manager_that_fails() {
+    let home = Home::new();
+    with_manager(&home);
+    said(&home, &["install"]);
+    fs::remove_file(units(&home).join("acpd.socket")).unwrap();
+    fs::remove_file(home.path().join("told")).unwrap();
+    let note = home.path().join("told").display().to_string();
+    let answer = format!("case \"$2\" in show) ;; *) echo \"$*\" >> {note}; echo no such unit >&2; exit 1 ;; esac");
+    script(&home.path().join("bin/systemctl"), &answer).unwrap();
+    let output = finish(acpd(&home, &["uninstall"]));
+    assert!(!output.status.success());
+    let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("  failed   systemctl --user disable --now acpd.service failed: no such unit\n"), "{said}");
+    assert!(said.ends_with("acpd: steps that failed: 2; the others were done\n"), "{said}");
+    assert_eq!(told(&home), "--user disable --now acpd.service\n--user daemon-reload\n");
+    assert_eq!(fs::read_dir(units(&home)).unwrap().count(), 0);
+}
+
+#[test]
+fn a_daemon_that_listens_for_http_is_started_by_more_than_its_socket() {
+    let home = Home::new();
+    with_manager(&home);
+    let file = home.path().join("home/.config/acpd/config.toml");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(file, "[http]\nlisten = \"127.0.0.1:7341\"\n").unwrap();
+    let said = said(&home, &["install"]);
+    assert!(said.contains("starts the daemon when you log in, because it listens for HTTP"), "{said}");
+    assert!(
+        told(&home).ends_with("--user enable --now acpd.socket\n--user enable --now acpd.service\n"),
+        "{}",
+        told(&home)
+    );
+    let service = fs::read_to_string(units(&home).join("acpd.service")).unwrap();
+    assert!(service.contains("\nWantedBy=default.target\n"), "{service}");
 }
 
 #[test]

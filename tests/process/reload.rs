@@ -34,7 +34,31 @@ fn a_rule_counts_in_a_running_session_and_the_rest_is_said() {
     let prompt = client.start_prompt(&session, "run the command: touch denied");
     assert_eq!(client.answer(prompt)["result"]["stopReason"], json!("end_turn"));
     assert!(!home.work().join("denied").exists());
+    // What waits for a restart is said until it is as it was.
+    assert_eq!(home.stdout(&["ctl", "reload"]), "counts after `acpd ctl restart`:\n  history.cache\n");
+    configure(&home, "[permissions]\ndeny = [\"bash\"]\n[session]\nmode = \"safe\"\n");
     assert_eq!(home.stdout(&["ctl", "reload"]), "nothing has changed\n");
+}
+
+#[test]
+fn what_would_keep_the_daemon_from_starting_is_refused_by_check_reload_and_restart() {
+    let home = Home::new();
+    let daemon = home.serve();
+    let cases = [
+        ("[http]\nlisten = \"0.0.0.0:0\"\n", "config.toml:2: http.listen: 0.0.0.0:0 can be reached"),
+        ("[models]\ndefault = \"nobody/nothing\"\n", "`nobody/nothing` is neither"),
+    ];
+    for (text, why) in cases {
+        configure(&home, text);
+        for command in [&["config", "check"], &["ctl", "reload"], &["ctl", "restart"]] {
+            let refused = home.run(command);
+            let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+            assert!(!refused.status.success() && said.contains(why), "{command:?}: {said}");
+        }
+        assert_eq!(home.json(&["ctl", "status", "--json"])["pid"], daemon.id());
+    }
+    configure(&home, "");
+    assert_eq!(home.json(&["ctl", "restart", "--json"])["after"]["pid"], daemon.id());
 }
 
 #[test]

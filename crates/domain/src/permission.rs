@@ -28,6 +28,8 @@ pub enum Grant {
     Exactly(String),
     /// Edits of files below a folder.
     Folder(PathBuf),
+    /// The same, as long as it runs in the sandbox.
+    Sandboxed(Box<Grant>),
 }
 
 impl Grant {
@@ -37,6 +39,10 @@ impl Grant {
             (Grant::Command(mine), Grant::Command(theirs)) => theirs.starts_with(mine),
             (Grant::Exactly(mine), Grant::Exactly(theirs)) => mine == theirs,
             (Grant::Folder(mine), Grant::Folder(theirs)) => theirs.starts_with(mine),
+            (Grant::Sandboxed(mine), Grant::Sandboxed(theirs)) => mine.covers(theirs),
+            (Grant::Sandboxed(_), _) => false,
+            // What may be done, or may not, counts all the more in the sandbox.
+            (mine, Grant::Sandboxed(theirs)) => mine.covers(theirs),
             (Grant::Tool(_) | Grant::Command(_) | Grant::Exactly(_) | Grant::Folder(_), _) => false,
         }
     }
@@ -48,6 +54,7 @@ impl Grant {
             Grant::Command(words) => format!("`{}` commands", words.join(" ")),
             Grant::Exactly(command) => format!("exactly `{command}`"),
             Grant::Folder(path) => format!("edits in {}", path.display()),
+            Grant::Sandboxed(inner) => format!("{} in the sandbox", inner.label()),
         };
         visible::line(&label).into_owned()
     }
@@ -236,6 +243,15 @@ mod tests {
         for (number, (card, rule, approval, memory, expected)) in cases.into_iter().enumerate() {
             assert_eq!(decide(card, rule, approval, memory), expected, "case {number}");
         }
+    }
+
+    #[test]
+    fn what_is_allowed_in_the_sandbox_is_not_allowed_outside_of_it() {
+        let inside = |text: &str| Grant::Sandboxed(Box::new(command(text)));
+        assert!(inside("make").covers(&inside("make all")));
+        assert!(!inside("make").covers(&command("make all")));
+        assert!(command("make").covers(&inside("make all")));
+        assert_eq!(inside("git log").label(), "`git log` commands in the sandbox");
     }
 
     #[test]

@@ -272,7 +272,8 @@ mod tests {
 
     #[test]
     fn a_place_beyond_what_is_stored_of_its_life_means_the_end_of_that_life() {
-        let state = log(vec![(1, said()), (1, said()), (2, EventKind::Reopened), (2, said()), (3, EventKind::Reopened)]);
+        let state =
+            log(vec![(1, said()), (1, said()), (2, EventKind::Reopened), (2, said()), (3, EventKind::Reopened)]);
         let next = |life, number| state.next_after(Place { life, number });
         // Life 1 ended at 2 as far as the disk knows, though somebody has seen 4 of it.
         assert_eq!([next(1, 1), next(1, 2), next(1, 4)], [2, 3, 3]);

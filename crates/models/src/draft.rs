@@ -1,8 +1,10 @@
-//! A tool call that arrives in fragments, and what becomes of arguments that are no JSON object. Pure.
+//! A tool call that arrives in fragments, what becomes of arguments that are no JSON object, and how an answer ends. Pure.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 
 use domain::model::Delta;
+use domain::{StopReason, Usage};
 use serde_json::{Map, Value, json};
 
 #[derive(Debug, Default)]
@@ -37,6 +39,16 @@ impl Draft {
             Value::Bool(_) | Value::Number(_) | Value::Array(_) => None,
         }
     }
+}
+
+/// The end of an answer: its calls, what was counted if anything was, and why it stopped.
+pub(crate) fn end(calls: impl Iterator<Item = Draft>, usage: Usage, stop: StopReason, deltas: &mut VecDeque<Delta>) {
+    let cut_off = stop == StopReason::MaxTokens;
+    deltas.extend(calls.filter_map(|draft| draft.call(cut_off)));
+    if usage != Usage::default() {
+        deltas.push_back(Delta::Usage(usage));
+    }
+    deltas.push_back(Delta::Stopped(stop));
 }
 
 /// The input of a call as it goes back to a provider: always an object, because several refuse anything else.

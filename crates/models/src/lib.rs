@@ -24,6 +24,8 @@ mod script;
 mod secret;
 mod service;
 mod shelf;
+#[cfg(test)]
+mod specimens;
 mod sse;
 
 pub use account::{AccountError, Accounts, DeviceError, DeviceFlow, DeviceGrant, DevicePoll};

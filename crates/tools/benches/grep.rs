@@ -60,7 +60,7 @@ fn main() {
     }
 }
 
-/// A project with some 20,000 sources of 5 KB, an ignored folder, and a few words to look for.
+/// A project with some 20,000 sources of 8 KB, an ignored folder, and a few words to look for.
 fn plant(root: &Path) {
     fs::write(root.join(".gitignore"), "target/\n*.log\n").unwrap();
     fs::create_dir(root.join("target")).unwrap();

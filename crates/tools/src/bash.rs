@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use domain::editor::{Editor, TerminalOrder};
 use domain::tool::{Desk, Job, ToolSpec};
-use domain::{Access, Mode, Outcome, Site, ToolCard, ToolContent, ToolKind};
+use domain::{Access, Grant, Mode, Outcome, Site, ToolCard, ToolContent, ToolKind};
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
@@ -111,7 +111,9 @@ impl Tool for Bash {
             title.push_str(" (in the background)");
             preview.push(ToolContent::text("Goes on in the background after the call has returned."));
         }
+        let mut always = always::of(&input.command);
         if call.site.mode == Mode::Sandbox {
+            always = always.map(|grant| Grant::Sandboxed(Box::new(grant)));
             title.push_str(" (in the sandbox)");
             preview.push(ToolContent::text(format!("Runs in the sandbox: {SANDBOX_RULES}.")));
         }
@@ -121,7 +123,7 @@ impl Tool for Bash {
             kind: self.kind(),
             locations: Vec::new(),
             preview,
-            access: Access::Ask { always: always::of(&input.command) },
+            access: Access::Ask { always },
             input: call.input,
         };
         let background = input.background.then_some(call.background);

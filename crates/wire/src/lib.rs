@@ -8,7 +8,6 @@ pub mod ext;
 pub mod frame;
 pub mod from_acp;
 pub mod glance;
-mod loggable;
 pub mod method;
 pub mod rpc;
 mod shallow;
@@ -19,6 +18,5 @@ pub mod translator;
 mod witness;
 
 pub use call::{Abilities, Call, Notice};
-pub use loggable::loggable;
 pub use rpc::{Id, Incoming, RpcError};
 pub use translator::{Said, Seen, Translator};

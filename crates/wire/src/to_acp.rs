@@ -46,8 +46,8 @@ const LANDED: Landed = Landed {
     delete: true,
     fork: true,
     additional_directories: true,
-    mcp_http: false,
-    mcp_sse: false,
+    mcp_http: true,
+    mcp_sse: true,
     logout: true,
 };
 

@@ -16,6 +16,8 @@ use anyhow::{Context, bail};
 use domain::Choice;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wire::method;
@@ -94,6 +96,18 @@ impl Drop for Stage {
     }
 }
 
+/// Waits until something can be read, or this long; true if the terminal was closed, which crossterm would read for ever.
+fn terminal_is_gone(patience: Duration) -> anyhow::Result<bool> {
+    let stdin = io::stdin();
+    let mut source = [PollFd::new(&stdin, PollFlags::IN)];
+    let patience = Timespec { tv_sec: 0, tv_nsec: patience.subsec_nanos().into() };
+    match poll(&mut source, Some(&patience)) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error).context("cannot look at the terminal"),
+    }
+    Ok(source[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL))
+}
+
 /// What a key, or the clock, asks for.
 enum Wish {
     Look,
@@ -147,12 +161,18 @@ impl Screen<'_> {
                 return Ok(Wish::Leave);
             }
             let Some(left) = next.checked_duration_since(Instant::now()) else { return Ok(Wish::Look) };
-            if event::poll(left.min(STEP)).context("cannot read the terminal")? {
-                match event::read().context("cannot read the terminal")? {
-                    Event::Key(key) if key.kind != KeyEventKind::Release => return Ok(self.wish(key)),
-                    Event::Resize(..) => return Ok(Wish::Draw),
-                    _ => {}
-                }
+            if terminal_is_gone(Duration::ZERO)? {
+                return Ok(Wish::Leave);
+            }
+            if !event::poll(Duration::ZERO).context("cannot read the terminal")? {
+                // A signal, such as that of another size, ends the wait early.
+                terminal_is_gone(left.min(STEP))?;
+                continue;
+            }
+            match event::read().context("cannot read the terminal")? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => return Ok(self.wish(key)),
+                Event::Resize(..) => return Ok(Wish::Draw),
+                _ => {}
             }
         }
     }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use super::finding::Finding;
 use super::machine::which;
 use crate::cli::Editor;
+use crate::commands::setup::command_of;
 use crate::commands::setup::editors::recipes;
+use crate::launch;
 use crate::paths::Places;
 
 /// An editor, by the names of its programs and by the places where those are that no PATH names.
@@ -51,7 +53,7 @@ const KNOWN: [Known; 5] = [
 
 pub(super) fn check(places: &Places, path: Option<&str>) -> Vec<Finding> {
     let found = KNOWN.iter().filter_map(|known| Some((known, find(known, places, path)?)));
-    let mut findings: Vec<Finding> = found.map(|(known, place)| judge(known, &place, places)).collect();
+    let mut findings: Vec<Finding> = found.map(|(known, place)| judge(known, &place, places, path)).collect();
     if findings.is_empty() {
         let says = "found none of Zed, JetBrains IDEs, Neovim, Emacs, VS Code";
         findings.push(Finding::warn(
@@ -72,18 +74,24 @@ fn find(known: &Known, places: &Places, path: Option<&str>) -> Option<PathBuf> {
     named.or_else(|| known.elsewhere.iter().map(home).find(|place| place.exists()))
 }
 
-fn judge(known: &Known, place: &Path, places: &Places) -> Finding {
+fn judge(known: &Known, place: &Path, places: &Places, path: Option<&str>) -> Finding {
     let says = format!("{} ({})", known.name, place.display());
     let setup = format!("acpd setup {}", known.editor.name());
-    let file = recipes(known.editor, places).into_iter().find_map(|recipe| recipe.file);
-    match file {
+    let Some(file) = recipes(known.editor, places).into_iter().find_map(|recipe| recipe.file) else {
         // Whether a program in Lua or Lisp sets us up, nobody can tell.
-        None => Finding::ok("editors", format!("{says}; its settings: {setup}")),
-        Some(file) => match fs::read_to_string(&file.path) {
-            Ok(text) if text.contains("\"acpd\"") => Finding::ok("editors", format!("{says} knows acpd")),
-            Ok(_) | Err(_) => {
-                Finding::warn("editors", format!("{says} does not know acpd"), format!("{setup} --write"))
-            }
-        },
+        return Finding::ok("editors", format!("{says}; its settings: {setup}"));
+    };
+    let amiss = |what: String| Finding::warn("editors", format!("{says} {what}"), format!("{setup} --write"));
+    let Some(command) = command_of(&file) else { return amiss("does not know acpd".to_owned()) };
+    match which(&command, path) {
+        None => amiss(format!("starts {command}, which is not there")),
+        Some(program) if is_this(&program) => Finding::ok("editors", format!("{says} knows acpd")),
+        Some(program) => amiss(format!("starts another acpd, {}", program.display())),
     }
+}
+
+/// Whether it is the program that runs, by whatever name.
+fn is_this(program: &Path) -> bool {
+    let real = |path: PathBuf| fs::canonicalize(&path).unwrap_or(path);
+    launch::own_program().is_ok_and(|own| real(own) == real(program.to_owned()))
 }

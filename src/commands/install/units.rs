@@ -19,6 +19,8 @@ const MARK: &str = "# Written by `acpd install`, checksum ";
 pub(super) struct Unit {
     pub(super) path: PathBuf,
     pub(super) text: String,
+    /// What the service manager is told before the unit goes; nothing for a drop-in.
+    pub(super) stop: Option<&'static [&'static str]>,
 }
 
 /// What is at a unit's place.
@@ -50,11 +52,11 @@ impl Units {
             command = format!("{command} --socket {}", quoted(&places.socket));
         }
         let service = SERVICE.replace("ExecStart=%h/.cargo/bin/acpd ", &format!("ExecStart={command} "));
-        let unit = |name: &str, text: &str| Unit { path: folder.join(name), text: marked(text) };
+        let unit = |name: &str, text: &str, stop| Unit { path: folder.join(name), text: marked(text), stop };
         Self {
-            socket: unit("acpd.socket", &socket),
-            service: unit("acpd.service", &service),
-            hardened: unit("acpd.service.d/hardened.conf", HARDENED),
+            socket: unit("acpd.socket", &socket, Some(&["disable", "--now", "acpd.socket"])),
+            service: unit("acpd.service", &service, Some(&["disable", "--now", "acpd.service"])),
+            hardened: unit("acpd.service.d/hardened.conf", HARDENED, None),
         }
     }
 
@@ -67,7 +69,11 @@ impl Unit {
     pub(super) fn look(&self) -> anyhow::Result<Found> {
         let text = match fs::read_to_string(&self.path) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // A link that leads nowhere is somebody's, too.
+                let is_link = fs::symlink_metadata(&self.path).is_ok();
+                return Ok(if is_link { Found::Changed } else { Found::Nothing });
+            }
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", self.path.display())),
         };
         Ok(if text == self.text {

@@ -208,6 +208,7 @@ fn nothing_listens_unless_it_is_said_and_beyond_this_machine_only_with_tls() {
     assert!(String::from_utf8(refused.stderr).unwrap().contains("127.0.0.1:7341"));
 }
 
+/// `cert.pem` and `key.pem` are for 127.0.0.1 in this test, and are trusted nowhere else.
 #[test]
 fn with_a_certificate_it_is_https_and_nothing_else() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/process/http");

@@ -7,6 +7,8 @@ use super::lines::{HandSocket, LibrarySocket, Line, Streamable, UPGRADE, ask, op
 use super::raw::{Events, Reply, call};
 use crate::harness::until;
 
+type Headers<'a> = &'a [(&'a str, &'a str)];
+
 const JSON: (&str, &str) = ("content-type", "application/json");
 const EVENTS: (&str, &str) = ("accept", "text/event-stream");
 
@@ -60,7 +62,7 @@ fn wrong_requests_get_the_statuses_that_the_draft_names() {
     let about = prompt(&session, "hello");
     let about = json!({ "jsonrpc": "2.0", "id": 7, "method": "session/prompt", "params": about }).to_string();
     let list = r#"{"jsonrpc":"2.0","id":8,"method":"session/list","params":{}}"#;
-    let posts: [(&[(&str, &str)], &str, (u16, &str)); 9] = [
+    let posts: [(Headers, &str, (u16, &str)); 9] = [
         (&[known], list, (415, "content_type")),
         (&[known, ("content-type", "text/plain")], list, (415, "content_type")),
         (&[JSON, known], "[]", (501, "batch")),
@@ -75,7 +77,7 @@ fn wrong_requests_get_the_statuses_that_the_draft_names() {
         let said = status(&call(&web, "POST /acp", headers, body.as_bytes()));
         assert_eq!((said.0, said.1.as_str()), expected, "{headers:?} {body}");
     }
-    let gets: [(&[(&str, &str)], (u16, &str)); 5] = [
+    let gets: [(Headers, (u16, &str)); 5] = [
         (&[known], (406, "not_acceptable")),
         (&[known, ("accept", "application/json")], (406, "not_acceptable")),
         (&[EVENTS], (400, "bad_request")),

@@ -1,6 +1,11 @@
 //! What programs that watch the daemon get, and `ask` over HTTP.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use serde_json::json;
 
@@ -79,6 +84,48 @@ fn ask_works_over_http() {
     let connections = web.home.json(&["ctl", "connections", "--json"])["connections"].clone();
     assert!(connections.as_array().unwrap().iter().all(|card| card["transport"] == "socket"), "{connections}");
     assert_eq!(web.home.json(&["ctl", "sessions", "--json"])["sessions"].as_array().unwrap().len(), 2);
+}
+
+/// Passes connections on to a port, and cuts those that begin with an event stream after this many bytes. Counts the cuts.
+fn relay(port: u16, cut: usize) -> (u16, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let own = listener.local_addr().unwrap().port();
+    let cuts = Arc::new(AtomicUsize::new(0));
+    let counted = cuts.clone();
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let (mut client, counted) = (client.unwrap(), counted.clone());
+            let mut server = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            let (mut to_client, mut from_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            let mut first = [0; 4];
+            client.read_exact(&mut first).unwrap();
+            server.write_all(&first).unwrap();
+            let is_stream = &first == b"GET ";
+            thread::spawn(move || std::io::copy(&mut client, &mut server));
+            thread::spawn(move || {
+                let limit = if is_stream { cut as u64 } else { u64::MAX };
+                let passed = std::io::copy(&mut Read::by_ref(&mut from_server).take(limit), &mut to_client);
+                counted.fetch_add(usize::from(passed.is_ok_and(|passed| passed == limit)), Ordering::Relaxed);
+                let _ = to_client.shutdown(Shutdown::Both);
+                let _ = from_server.shutdown(Shutdown::Both);
+            });
+        }
+    });
+    (own, cuts)
+}
+
+#[test]
+fn ask_over_http_goes_on_when_its_stream_breaks() {
+    let web = Web::with(&["--set", "http.hosts=[\"127.0.0.1\"]"]);
+    for name in ["one.txt", "two.txt"] {
+        fs::write(web.home.work().join(name), name).unwrap();
+    }
+    let (port, cuts) = relay(web.port, 4500);
+    let answer =
+        web.home.stdout(&["ask", "--url", &format!("http://127.0.0.1:{port}"), "What files are in this folder?"]);
+    assert!(answer.contains("one.txt") && answer.contains("two.txt"), "{answer}");
+    assert_eq!(answer.matches("one.txt").count(), 1, "nothing is told twice: {answer}");
+    assert!(cuts.load(Ordering::Relaxed) > 0, "the stream was never cut");
 }
 
 #[test]

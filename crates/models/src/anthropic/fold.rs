@@ -8,7 +8,7 @@ use domain::turn::Usage;
 use serde_json::{Value, json};
 
 use crate::answer::Fold;
-use crate::draft::Draft;
+use crate::draft::{self, Draft};
 use crate::failure::Failure;
 
 #[derive(Debug, Default)]
@@ -147,12 +147,7 @@ impl Fold for AnthropicFold {
         let left: Vec<u64> = self.open.keys().copied().collect();
         left.into_iter().for_each(|index| self.close(index, deltas));
         let stop = self.stop.take().unwrap_or(StopReason::EndTurn);
-        let cut_off = stop == StopReason::MaxTokens;
-        deltas.extend(self.calls.drain(..).filter_map(|draft| draft.call(cut_off)));
-        if self.usage != Usage::default() {
-            deltas.push_back(Delta::Usage(self.usage));
-        }
-        deltas.push_back(Delta::Stopped(stop));
+        draft::end(self.calls.drain(..), self.usage, stop, deltas);
     }
 
     fn spent(&self) -> Usage {

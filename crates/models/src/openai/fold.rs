@@ -8,7 +8,7 @@ use domain::turn::Usage;
 use serde_json::{Value, json};
 
 use crate::answer::Fold;
-use crate::draft::Draft;
+use crate::draft::{self, Draft};
 use crate::failure::Failure;
 
 #[derive(Debug, Default)]
@@ -183,13 +183,7 @@ impl Fold for OpenAiFold {
         deltas.extend(self.seal());
         let stop = self.stop.take().unwrap_or(StopReason::EndTurn);
         let stop = if self.refused { StopReason::Refusal } else { stop };
-        let cut_off = stop == StopReason::MaxTokens;
-        let calls = self.calls.drain(..).map(|fragments| fragments.draft);
-        deltas.extend(calls.filter_map(|draft| draft.call(cut_off)));
-        if self.usage != Usage::default() {
-            deltas.push_back(Delta::Usage(self.usage));
-        }
-        deltas.push_back(Delta::Stopped(stop));
+        draft::end(self.calls.drain(..).map(|fragments| fragments.draft), self.usage, stop, deltas);
     }
 
     fn spent(&self) -> Usage {

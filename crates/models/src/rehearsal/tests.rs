@@ -319,7 +319,7 @@ async fn attachments_are_named() {
         1. Read `/w/a.txt`
         2. Read `/w/b.bin`
         3. Read `/w/c.txt`
-        Your prompt came with: [a.txt](file:///w/a.txt), [resource: application/octet-stream file:///w/b.bin], [resource: 6 bytes of text, file:///w/c.txt], [image: image/png], [audio: audio/wav].
+        Your prompt came with: [file: /w/a.txt; not read yet, read_file reads it], [resource: application/octet-stream file:///w/b.bin], [resource: 6 bytes of text, file:///w/c.txt], [image: image/png], [audio: audio/wav].
         > read_file {"path":"/w/a.txt"}
         This is `/w/a.txt`:
 

@@ -60,8 +60,8 @@ fn initialize_says_what_is_true_of_this_build() {
                   "embeddedContext": true
                 },
                 "mcpCapabilities": {
-                  "http": false,
-                  "sse": false
+                  "http": true,
+                  "sse": true
                 },
                 "sessionCapabilities": {
                   "list": {},
@@ -93,6 +93,7 @@ fn initialize_says_what_is_true_of_this_build() {
                       "_acpd/export",
                       "_acpd/import",
                       "_acpd/wait",
+                      "_acpd/mcp",
                       "_acpd/permissions",
                       "_acpd/undo",
                       "_acpd/session"

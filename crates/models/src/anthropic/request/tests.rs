@@ -1,64 +1,21 @@
 //! What goes out in Anthropic's words, for the conversations that sessions really have.
 
-use std::sync::Arc;
-
+use domain::Payload;
 use domain::conversation::{CallResult, Message};
-use domain::tool::ToolSpec;
-use domain::{MessageId, Payload};
-use expect_test::{Expect, expect};
+use expect_test::expect;
 
 use super::*;
 use crate::config::Kind;
 use crate::known;
-
-fn user(content: Vec<Content>) -> Message {
-    Message::User { id: MessageId::new(), content }
-}
-
-fn agent(parts: Vec<Part>) -> Message {
-    Message::Assistant { id: MessageId::new(), parts }
-}
-
-fn call(id: &str, tool: &str, input: Value) -> Part {
-    Part::Call { id: id.into(), tool: tool.to_owned(), input }
-}
-
-fn results(results: &[(&str, &str, bool)]) -> Message {
-    let result = |(call, text, failed): &(&str, &str, bool)| CallResult {
-        call: (*call).into(),
-        text: (*text).to_owned(),
-        images: vec![],
-        failed: *failed,
-    };
-    Message::Results { results: results.iter().map(result).collect() }
-}
-
-fn request(messages: Vec<Message>) -> ModelRequest {
-    ModelRequest {
-        system: "Be brief.".to_owned(),
-        messages: messages.into_iter().map(Arc::new).collect(),
-        tools: vec![ToolSpec {
-            name: "read_file".to_owned(),
-            description: "Reads.".to_owned(),
-            schema: json!({ "type": "object" }),
-            read_only: true,
-        }],
-        thought: ThoughtLevel::Medium,
-        environment: Arc::default(),
-    }
-}
+use crate::specimens::{agent, call, check, read_file, request, results, user};
 
 fn built(model: &str, request: &ModelRequest) -> Value {
     body(&known::spec("p", model), &Service::stub(Kind::Anthropic), request)
 }
 
-fn check(value: &Value, expect: Expect) {
-    expect.assert_eq(&format!("{value:#}"));
-}
-
 #[test]
 fn a_tool_loop_with_thoughts_goes_back_whole() {
-    let request = request(vec![
+    let mut request = request(vec![
         user(vec![Content::text("Look"), Content::text(" ")]),
         agent(vec![
             Part::Thought("hm".into()),
@@ -70,6 +27,7 @@ fn a_tool_loop_with_thoughts_goes_back_whole() {
         results(&[("1", "text of a", false), ("2", "no", true)]),
         user(vec![Content::text("And now?")]),
     ]);
+    request.tools = vec![read_file()];
     check(
         &built("claude-sonnet-4-5", &request),
         expect![[r#"
@@ -241,7 +199,7 @@ fn marks_are_at_most_four_and_can_be_left_out() {
         messages.push(user(vec![Content::text(format!("q{turn}"))]));
         messages.push(agent(vec![Part::Text(format!("a{turn}"))]));
     }
-    let request = request(messages);
+    let request = ModelRequest { tools: vec![read_file()], ..request(messages) };
     let marked = built("claude-sonnet-4-5", &request);
     assert_eq!(marked.to_string().matches("cache_control").count(), 4);
     let service = Service { prompt_caching: false, ..Service::stub(Kind::Anthropic) };
@@ -320,7 +278,7 @@ fn pictures_of_outcomes_go_along_with_them_or_become_markers() {
     );
     let text_only = outcomes("claude-2.1");
     let failed = Message::Results { results: vec![CallResult { failed: true, ..shown }] };
-    let failed = super::tests::request(vec![agent(vec![call("1", "read_file", json!({}))]), failed]);
+    let failed = crate::specimens::request(vec![agent(vec![call("1", "read_file", json!({}))]), failed]);
     assert_eq!(built("claude-sonnet-4-5", &failed)["messages"][2]["content"][0]["content"][1]["type"], "text");
     assert_eq!(text_only[0]["content"][1]["text"], "[image: image/png]");
     assert_eq!(text_only[1]["content"], "(no output)");

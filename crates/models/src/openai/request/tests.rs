@@ -1,50 +1,16 @@
 //! What goes out in the words of chat completions, for the conversations that sessions really have.
 
-use std::sync::Arc;
-
+use domain::Payload;
 use domain::conversation::{CallResult, Message};
-use domain::tool::ToolSpec;
-use domain::{MessageId, Payload};
-use expect_test::{Expect, expect};
+use expect_test::expect;
 
 use super::*;
 use crate::config::Kind;
 use crate::known;
-
-fn user(content: Vec<Content>) -> Message {
-    Message::User { id: MessageId::new(), content }
-}
-
-fn agent(parts: Vec<Part>) -> Message {
-    Message::Assistant { id: MessageId::new(), parts }
-}
-
-fn call(id: &str, tool: &str, input: Value) -> Part {
-    Part::Call { id: id.into(), tool: tool.to_owned(), input }
-}
-
-fn result(call: &str, text: &str) -> Message {
-    Message::Results {
-        results: vec![CallResult { call: call.into(), text: text.to_owned(), images: vec![], failed: false }],
-    }
-}
-
-fn request(messages: Vec<Message>) -> ModelRequest {
-    ModelRequest {
-        system: "Be brief.".to_owned(),
-        messages: messages.into_iter().map(Arc::new).collect(),
-        tools: vec![],
-        thought: ThoughtLevel::Medium,
-        environment: Arc::default(),
-    }
-}
+use crate::specimens::{agent, call, check, read_file, request, results, user};
 
 fn built(model: &str, request: &ModelRequest) -> Value {
     body(&known::spec("p", model), &Service::stub(Kind::OpenAi), request)
-}
-
-fn check(value: &Value, expect: Expect) {
-    expect.assert_eq(&format!("{value:#}"));
 }
 
 #[test]
@@ -56,14 +22,9 @@ fn a_tool_loop_goes_back_with_its_reasoning() {
         user(vec![Content::text("b")]),
         user(vec![Content::text("c")]),
         agent(vec![Part::Thought("new".into()), seal(), call("1", "read_file", json!({ "path": "a" }))]),
-        result("1", "text"),
+        results(&[("1", "text", false)]),
     ]);
-    request.tools = vec![ToolSpec {
-        name: "read_file".to_owned(),
-        description: "Reads.".to_owned(),
-        schema: json!({ "type": "object" }),
-        read_only: true,
-    }];
+    request.tools = vec![read_file()];
     check(
         &built("some-model", &request),
         expect![[r#"

@@ -1,0 +1,56 @@
+//! For tests: conversations in the words of the domain, which each dialect puts into its own.
+
+use std::sync::Arc;
+
+use domain::conversation::{CallResult, Message, Part};
+use domain::model::ModelRequest;
+use domain::tool::ToolSpec;
+use domain::{Content, MessageId, ThoughtLevel};
+use expect_test::Expect;
+use serde_json::{Value, json};
+
+pub(crate) fn user(content: Vec<Content>) -> Message {
+    Message::User { id: MessageId::new(), content }
+}
+
+pub(crate) fn agent(parts: Vec<Part>) -> Message {
+    Message::Assistant { id: MessageId::new(), parts }
+}
+
+pub(crate) fn call(id: &str, tool: &str, input: Value) -> Part {
+    Part::Call { id: id.into(), tool: tool.to_owned(), input }
+}
+
+/// Outcomes by their call and text, and whether they failed.
+pub(crate) fn results(results: &[(&str, &str, bool)]) -> Message {
+    let result = |(call, text, failed): &(&str, &str, bool)| CallResult {
+        call: (*call).into(),
+        text: (*text).to_owned(),
+        images: vec![],
+        failed: *failed,
+    };
+    Message::Results { results: results.iter().map(result).collect() }
+}
+
+pub(crate) fn request(messages: Vec<Message>) -> ModelRequest {
+    ModelRequest {
+        system: "Be brief.".to_owned(),
+        messages: messages.into_iter().map(Arc::new).collect(),
+        tools: vec![],
+        thought: ThoughtLevel::Medium,
+        environment: Arc::default(),
+    }
+}
+
+pub(crate) fn read_file() -> ToolSpec {
+    ToolSpec {
+        name: "read_file".to_owned(),
+        description: "Reads.".to_owned(),
+        schema: json!({ "type": "object" }),
+        read_only: true,
+    }
+}
+
+pub(crate) fn check(value: &Value, expect: Expect) {
+    expect.assert_eq(&format!("{value:#}"));
+}
