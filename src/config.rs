@@ -230,6 +230,8 @@ impl Config {
             ("limits.outbox", self.limits.outbox as u64, 65_536),
             ("history.cache", self.history.cache, 1 << 20),
             ("http.detach_seconds", self.http.detach_seconds, 1),
+            ("mcp.connect_seconds", self.mcp.connect_seconds, 1),
+            ("mcp.call_seconds", self.mcp.call_seconds, 1),
         ];
         for (key, value, least) in least.into_iter().chain(self.tools.least()).chain(self.web.least()) {
             if value < least {
@@ -238,6 +240,9 @@ impl Config {
         }
         if let Some(wrong) = self.sandbox.wrong() {
             return Some(wrong);
+        }
+        if let Some(folder) = self.mcp.trusted_projects.iter().find(|folder| !folder.is_absolute()) {
+            return Some(("mcp.trusted_projects", format!("`{}` is no absolute path", folder.display())));
         }
         let filter = self.log.filter.parse::<tracing_subscriber::EnvFilter>();
         filter.err().map(|error| ("log.filter", error.to_string()))

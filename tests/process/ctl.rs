@@ -32,7 +32,7 @@ fn sessions_are_shown_with_what_they_do_and_for_whom() {
     let table = home.stdout(&["ctl", "sessions"]);
     let lines: Vec<&str> = table.lines().collect();
     let titles: Vec<&str> = lines[0].split_whitespace().collect();
-    assert_eq!(titles, ["ID", "STATE", "TURN", "CLIENTS", "MODEL", "MODE", "TITLE", "CWD"]);
+    assert_eq!(titles, ["ID", "STATE", "TURN", "CLIENTS", "MODEL", "MODE", "TOKENS", "TITLE", "CWD"]);
     assert!(lines[1].starts_with(&session) && lines[1].contains("waiting"), "{table}");
 
     let connections = home.stdout(&["ctl", "connections"]);

@@ -106,8 +106,16 @@ fn servers_of_the_configuration_get_the_editors_environment_without_keys_and_ctl
 fn a_server_that_cannot_be_is_refused_with_its_place() {
     let home = Home::new();
     let config = home.path().join("config.toml");
-    fs::write(&config, "[mcp.servers.odd]\ncommand = \"sh\"\nurl = \"http://localhost\"\n").unwrap();
-    let output = home.run(&["serve", "--config", config.to_str().unwrap()]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("config.toml:1: mcp.servers.odd: a server has either a `command` or a `url`"), "{said}");
+    for (text, why) in [
+        (
+            "[mcp.servers.odd]\ncommand = \"sh\"\nurl = \"http://localhost\"\n",
+            "config.toml:1: mcp.servers.odd: a server has either a `command` or a `url`",
+        ),
+        ("[mcp]\ntrusted_projects = [\"mine\"]\n", "config.toml:2: mcp.trusted_projects: `mine` is no absolute path"),
+    ] {
+        fs::write(&config, text).unwrap();
+        let output = home.run(&["serve", "--config", config.to_str().unwrap()]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(why), "{said}");
+    }
 }

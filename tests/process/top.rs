@@ -29,7 +29,7 @@ fn it_shows_what_sessions_do_and_answers_for_them() {
     let screen = terminal.shows("asks: touch made; sleep 100");
     let short = &session[session.len() - 12..];
     assert!(
-        screen.contains(&format!("{short}  waiting")) && screen.contains("1 sessions, 0 running, 1 waiting"),
+        screen.contains(&format!("{short}  waiting")) && screen.contains("1 session, 0 running, 1 waiting"),
         "{screen}"
     );
     assert!(screen.contains(" MB ") && screen.lines().count() == 24, "{screen}");

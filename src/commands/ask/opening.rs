@@ -107,7 +107,7 @@ pub(super) async fn open(client: &mut Client, wanted: &Session) -> anyhow::Resul
 
 /// What was said before is not said again; the agent remembers.
 async fn resume(client: &mut Client, session: &str, title: Option<&str>) -> anyhow::Result<Opened> {
-    let opened: Value = client.call(method::SESSION_RESUME, json!({ "sessionId": session, "mcpServers": [] })).await?;
+    let opened: Value = client.call(method::SESSION_RESUME, json!({ "sessionId": session })).await?;
     Ok(describe(session.to_owned(), &opened, Some(title.unwrap_or(session))))
 }
 

@@ -143,14 +143,18 @@ fn heading(picture: &Picture) -> String {
     let memory = picture.memory.map(|bytes| format!("{} MB", bytes / 1_000_000)).unwrap_or_default();
     let up = domain::Millis::now().0.saturating_sub(picture.status.started.0) / 1000;
     format!(
-        " acpd {}  up {}  {memory}  {} sessions, {} running, {} waiting  {} clients",
+        " acpd {}  up {}  {memory}  {}, {} running, {} waiting  {}",
         picture.status.version,
         span(up),
-        picture.sessions.len(),
+        counted(picture.sessions.len(), "session"),
         count(Activity::Running),
         count(Activity::Waiting),
-        picture.status.connections,
+        counted(picture.status.connections, "client"),
     )
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A number in at most five letters.
