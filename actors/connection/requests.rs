@@ -73,9 +73,12 @@ impl Kind {
         }
     }
 
-    fn withdrawn(self) -> Result<Value, RpcError> {
+    fn withdrawn(self, strict: bool) -> Result<Value, RpcError> {
         match self {
-            Kind::Prompt => to_acp::prompt_answer(&StopReason::Cancelled, &Usage::default()),
+            Kind::Prompt => {
+                let usage = (!strict).then(Usage::default);
+                to_acp::prompt_answer(&StopReason::Cancelled, usage.as_ref())
+            }
             Kind::Traceless => Err(RpcError::cancelled("nothing came of it")),
             Kind::Lasting => Err(RpcError::cancelled("it may have taken effect; look before you send it again")),
         }
@@ -165,7 +168,8 @@ impl Connection {
         }
         self.withdraw_waiting(&id, ctx);
         self.withdraw_page(&id);
-        self.answer(&id, kind.withdrawn(), ctx);
+        let strict = self.house.ports().settings.strict;
+        self.answer(&id, kind.withdrawn(strict), ctx);
     }
 
     /// Loads and closes wait for what a cursor brings, which others may wait for, too.

@@ -143,15 +143,15 @@ impl Daemon {
                 }
             }
             stream = loop {
+                ensure!(tries < TRIES, "the daemon's stream breaks as often as it is opened");
+                tries += 1;
+                tokio::time::sleep(STEP).await;
                 match self.stream(last).await {
                     Ok(stream) => break stream,
                     Err(error) if tries >= TRIES || error.is::<Turned>() => return Err(error),
                     Err(_) => {}
                 }
-                tries += 1;
-                tokio::time::sleep(STEP).await;
             };
-            tries += 1;
         }
     }
 

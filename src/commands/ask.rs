@@ -14,6 +14,7 @@ mod turn;
 mod view;
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook_tokio::Signals;
@@ -23,6 +24,7 @@ use self::door::Door;
 use self::lines::{Lines, Typed};
 use self::opening::{Opened, Session};
 use self::source::Source;
+use self::turn::HungUp;
 use self::view::View;
 use crate::cli::Ask;
 use crate::client::{Client, Message, Refused};
@@ -32,6 +34,9 @@ use crate::paths::Places;
 
 /// Messages that are kept for later while somebody types. More stay with the daemon.
 const KEPT: usize = 1000;
+
+/// Long enough for what has arrived already.
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// Words that end a conversation.
 const GOODBYES: [&str; 4] = ["exit", "quit", "/exit", "/quit"];
@@ -135,6 +140,7 @@ impl Conversation {
     /// One turn of a conversation. One that failed or was cancelled is told, and the conversation goes on; false if it
     /// should not.
     async fn say(&mut self, line: &str, door: &Door<'_>, lines: &Lines) -> anyhow::Result<bool> {
+        self.take_in().await;
         self.catch_up(lines)?;
         if self.gone {
             self.reconnect(door).await?;
@@ -146,7 +152,23 @@ impl Conversation {
                 self.view.trouble(&error.to_string())?;
                 Ok(true)
             }
+            Err(error) if error.is::<HungUp>() => {
+                self.gone = true;
+                self.view.trouble(&format!("{error:#}"))?;
+                Ok(true)
+            }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Takes in what has arrived, so that a daemon that is gone is noticed before it is asked.
+    async fn take_in(&mut self) {
+        while !self.gone && self.kept.len() < KEPT {
+            match tokio::time::timeout(MOMENT, self.client.next()).await {
+                Ok(Ok(Some(message))) => self.kept.push_back(message),
+                Ok(Ok(None) | Err(_)) => self.gone = true,
+                Err(_) => return,
+            }
         }
     }
 

@@ -79,9 +79,15 @@ impl Client {
         })
     }
 
-    /// Where the client's messages go, unless it has hung up.
-    pub(super) fn mouth(&self) -> Option<Mouth> {
-        self.state().mouth.clone()
+    /// Passes on a message of the client's; waits while the connection takes nothing. False if it has ended, or ends meanwhile.
+    pub(super) async fn say(&self, message: &[u8]) -> bool {
+        let mouth = self.state().mouth.clone();
+        let Some(mouth) = mouth else { return false };
+        let mut ended = self.ended();
+        tokio::select! {
+            said = mouth.say(message) => said,
+            _ = ended.wait_for(|ended| *ended) => false,
+        }
     }
 
     /// Lets the router see a message of the client's, or asks it something.
@@ -89,12 +95,8 @@ impl Client {
         look(&mut self.state().router)
     }
 
-    /// The client sends nothing more. Its sessions go on without it.
-    pub(super) fn hang_up(&self) {
-        self.state().mouth = None;
-    }
-
-    /// Nothing more comes; streams end when they have handed out what waits.
+    /// Nothing more goes in or comes out: the connection's input ends, its writer waits no more, and streams end when they
+    /// have handed out what waits. Sessions go on without the client.
     pub(super) fn end(&self) {
         let mut state = self.state();
         state.mouth = None;

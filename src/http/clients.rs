@@ -41,7 +41,7 @@ fn make_room(clients: &mut HashMap<Key, Arc<Client>>) -> Result<(), Refusal> {
     let absent = clients.iter().filter(|(_, client)| *client.streams().borrow() == 0);
     let longest = absent.min_by_key(|(_, client)| client.last_stream()).map(|(key, _)| key.clone());
     let client = longest.and_then(|key| clients.remove(&key)).ok_or(Refusal::TooManyClients)?;
-    client.hang_up();
+    client.end();
     Ok(())
 }
 
@@ -117,7 +117,8 @@ impl Clients {
 
     /// Detaches a client. One that has taken its name meanwhile is another.
     pub(super) fn close(&self, key: &Key, client: &Arc<Client>) {
-        client.hang_up();
+        // Not only its input: with much unread its connection would never come to see the end of that.
+        client.end();
         let mut open = self.open();
         if let Some(clients) = open.as_mut()
             && clients.get(key).is_some_and(|found| Arc::ptr_eq(found, client))

@@ -37,6 +37,8 @@ pub(super) struct Guard {
     token: Token,
     own_names: Vec<String>,
     own_port: u16,
+    /// The port that is meant when a request names none.
+    usual_port: u16,
     /// Names by which a proxy calls us, with whatever port it has.
     hosts: Vec<String>,
     origins: Vec<String>,
@@ -55,6 +57,7 @@ impl Guard {
             token,
             own_names,
             own_port: bound.port(),
+            usual_port: if settings.tls_cert.is_some() { 443 } else { 80 },
             hosts: settings.hosts.clone(),
             origins: settings.allowed_origins.clone(),
             owner,
@@ -97,7 +100,7 @@ impl Guard {
 
     fn is_ours(&self, host: &Authority) -> bool {
         let is = |name: &String| host.host().eq_ignore_ascii_case(name);
-        let port = host.port_u16().unwrap_or(80);
+        let port = host.port_u16().unwrap_or(self.usual_port);
         if host.as_str().contains('@') {
             return false;
         }
@@ -184,6 +187,10 @@ mod tests {
     const TOKEN: &str = "0123456789abcdef";
 
     fn guard() -> Guard {
+        guard_at("127.0.0.1:7341", None)
+    }
+
+    fn guard_at(bound: &str, tls_cert: Option<&str>) -> Guard {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("token");
         std::fs::write(&file, TOKEN).unwrap();
@@ -191,9 +198,10 @@ mod tests {
         let settings = Settings {
             hosts: vec!["acpd.example".to_owned()],
             allowed_origins: vec!["https://editor.example".to_owned()],
+            tls_cert: tls_cert.map(Into::into),
             ..Settings::default()
         };
-        Guard::new(Token::load(&file).unwrap(), "127.0.0.1:7341".parse().unwrap(), String::new(), &settings)
+        Guard::new(Token::load(&file).unwrap(), bound.parse().unwrap(), String::new(), &settings)
     }
 
     fn status(headers: &[(&str, &str)]) -> u16 {
@@ -231,6 +239,16 @@ mod tests {
         for origin in ["https://evil.example", "null", "http://127.0.0.1:7341", "https://editor.example.evil"] {
             assert_eq!(status(&[("host", "localhost:7341"), ("origin", origin), bearer]), 403, "{origin}");
         }
+    }
+
+    #[test]
+    fn a_host_without_a_port_means_the_usual_one() {
+        let answered = |bound: &str, tls_cert: Option<&str>| {
+            let request = TestRequest::get().uri("/acp").append_header(("host", "localhost")).to_srv_request();
+            guard_at(bound, tls_cert).check_host(&request).is_ok()
+        };
+        assert!(answered("127.0.0.1:80", None) && answered("127.0.0.1:443", Some("cert.pem")));
+        assert!(!answered("127.0.0.1:443", None) && !answered("127.0.0.1:80", Some("cert.pem")));
     }
 
     #[test]

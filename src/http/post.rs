@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use actix_web::{HttpRequest, web};
 use bytes::Bytes;
-use wire::glance::{Glance, glance};
 
 use super::body;
 use super::client::Client;
 use super::refusal::Refusal;
+use super::routing::Seen;
 
 /// Bigger messages are looked at on another thread.
 const BIG: usize = 256 << 10;
@@ -17,7 +17,10 @@ const BIG: usize = 256 << 10;
 const STUCK: Duration = Duration::from_secs(10);
 
 /// One message of a client's, which is a JSON object.
-pub(super) struct Said(Bytes);
+pub(super) struct Said {
+    body: Bytes,
+    seen: Seen,
+}
 
 impl Said {
     pub(super) async fn read(request: &HttpRequest, payload: web::Payload, limit: usize) -> Result<Self, Refusal> {
@@ -25,23 +28,22 @@ impl Said {
         if body.trim_ascii_start().starts_with(b"[") {
             return Err(Refusal::Batch);
         }
-        let is_object = if body.len() < BIG {
-            glance(&body).is_some()
+        let seen = if body.len() < BIG {
+            Seen::of(&body)
         } else {
             let copy = body.clone();
-            web::block(move || glance(&copy).is_some()).await.unwrap_or(false)
+            web::block(move || Seen::of(&copy)).await.unwrap_or(None)
         };
-        if is_object { Ok(Self(body)) } else { Err(Refusal::NotJson) }
+        Ok(Self { seen: seen.ok_or(Refusal::NotJson)?, body })
     }
 
-    pub(super) fn glance(&self) -> Glance<'_> {
-        glance(&self.0).unwrap_or_default()
+    pub(super) fn seen(&self) -> &Seen {
+        &self.seen
     }
 
     /// Passes it on to the client's connection; `gone` is what to say if that has ended.
-    pub(super) async fn pass(self, client: &Client, gone: Refusal) -> Result<(), Refusal> {
-        let mouth = client.mouth().ok_or(gone)?;
-        match tokio::time::timeout(STUCK, mouth.say(&self.0)).await {
+    pub(super) async fn pass(&self, client: &Client, gone: Refusal) -> Result<(), Refusal> {
+        match tokio::time::timeout(STUCK, client.say(&self.body)).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(gone),
             Err(_) => Err(Refusal::Stuck),

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use actix_web::http::StatusCode;
 use actix_web::http::header::{HeaderValue, WWW_AUTHENTICATE};
+use actix_web::http::{ConnectionType, StatusCode};
 use actix_web::{HttpResponse, ResponseError};
 use serde_json::json;
 
@@ -37,6 +37,11 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
+    /// Whoever was not let in does not keep one of the few connections either.
+    fn ends_connection(self) -> bool {
+        matches!(self, Self::NoToken | Self::Host | Self::Origin | Self::OwnCommand)
+    }
+
     /// Status, word and sentence.
     fn parts(self) -> (StatusCode, &'static str, &'static str) {
         match self {
@@ -106,6 +111,9 @@ impl ResponseError for Refusal {
         let mut response = HttpResponse::build(status).json(json!({ "error": word, "message": sentence }));
         if *self == Self::NoToken {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"acpd\""));
+        }
+        if self.ends_connection() {
+            response.head_mut().set_connection_type(ConnectionType::Close);
         }
         response
     }

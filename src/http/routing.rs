@@ -3,11 +3,36 @@
 //!
 //! Reads of a message what the bridge reads of it, by the same shallow scan, and copies the bytes.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use serde::Deserialize;
-use wire::glance::{Glance, glance};
+use serde_json::value::RawValue;
+use wire::glance::glance;
 use wire::method;
+
+/// What matters here of a message of the client's. It is kept, because looking at a big message takes a while.
+#[derive(Debug)]
+pub(super) struct Seen {
+    /// As it was written.
+    pub(super) id: Option<String>,
+    pub(super) method: Option<String>,
+    session: Option<String>,
+    is_reply: bool,
+}
+
+impl Seen {
+    /// None if the bytes are not a JSON object.
+    pub(super) fn of(message: &[u8]) -> Option<Self> {
+        let seen = glance(message)?;
+        Some(Self {
+            id: seen.id.map(|id| id.get().to_owned()),
+            method: seen.method.map(Cow::into_owned),
+            session: seen.session.map(Cow::into_owned),
+            is_reply: seen.is_reply,
+        })
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum LaneName {
@@ -36,18 +61,26 @@ impl Router {
     }
 
     /// A message of the client's is about to be passed on.
-    pub(super) fn note(&mut self, said: &Glance<'_>) {
+    pub(super) fn note(&mut self, said: &Seen) {
         match self {
             Self::One => {}
             Self::Split(split) => split.note(said),
         }
     }
 
-    /// Whether this client has opened the session, or has asked to.
+    /// It could not be passed on, so no answer will come.
+    pub(super) fn forget(&mut self, said: &Seen) {
+        match self {
+            Self::One => {}
+            Self::Split(split) => split.forget(said),
+        }
+    }
+
+    /// Whether this client has opened the session, or is about to.
     pub(super) fn knows(&self, session: &str) -> bool {
         match self {
             Self::One => false,
-            Self::Split(split) => split.sessions.contains(session),
+            Self::Split(split) => split.knows(session),
         }
     }
 }
@@ -57,8 +90,11 @@ impl Router {
 const BEFORE_THE_SESSION: [&str; 4] =
     [method::SESSION_LOAD, method::SESSION_RESUME, method::SESSION_FORK, method::SESSION_DELETE];
 
+/// Those of them after which the client has the session open.
+const OPENING: [&str; 2] = [method::SESSION_LOAD, method::SESSION_RESUME];
+
 /// The session whose stream a message of the client's belongs to.
-pub(super) fn session_scope<'a>(said: &'a Glance<'_>) -> Option<&'a str> {
+pub(super) fn session_scope(said: &Seen) -> Option<&str> {
     let method = said.method.as_deref()?;
     said.session.as_deref().filter(|_| !BEFORE_THE_SESSION.contains(&method))
 }
@@ -66,6 +102,8 @@ pub(super) fn session_scope<'a>(said: &'a Glance<'_>) -> Option<&'a str> {
 #[derive(Debug, Default)]
 pub(super) struct Split {
     sessions: HashSet<String>,
+    /// Sessions that requests without an answer would open, by the request's id as it was written.
+    opening: HashMap<String, String>,
     /// Requests of the client whose answers belong to a session's stream, by id as it was written.
     unanswered: HashMap<String, LaneName>,
     /// Our own requests that are open, so that a withdrawal follows its question.
@@ -82,22 +120,44 @@ struct Withdrawal<'a> {
 #[serde(rename_all = "camelCase")]
 struct Withdrawn<'a> {
     #[serde(borrow)]
-    request_id: &'a serde_json::value::RawValue,
+    request_id: &'a RawValue,
+}
+
+/// An answer that is no error.
+#[derive(Deserialize)]
+struct Success<'a> {
+    #[serde(borrow, rename = "result")]
+    _result: &'a RawValue,
 }
 
 impl Split {
-    fn note(&mut self, said: &Glance<'_>) {
-        let id = said.id.map(|id| id.get());
-        match (id, session_scope(said)) {
+    fn note(&mut self, said: &Seen) {
+        match (said.id.as_deref(), session_scope(said)) {
             (Some(id), Some(session)) => {
                 self.unanswered.insert(id.to_owned(), LaneName::Session(session.to_owned()));
             }
             (Some(id), None) if said.is_reply => {
                 self.asked.remove(id);
             }
-            (Some(_), None) => self.sessions.extend(said.session.as_deref().map(str::to_owned)),
+            (Some(id), None) => {
+                let opens = said.method.as_deref().is_some_and(|method| OPENING.contains(&method));
+                if let Some(session) = said.session.as_ref().filter(|_| opens) {
+                    self.opening.insert(id.to_owned(), session.clone());
+                }
+            }
             (None, _) => {}
         }
+    }
+
+    fn forget(&mut self, said: &Seen) {
+        if let Some(id) = said.id.as_deref().filter(|_| !said.is_reply) {
+            self.unanswered.remove(id);
+            self.opening.remove(id);
+        }
+    }
+
+    fn knows(&self, session: &str) -> bool {
+        self.sessions.contains(session) || self.opening.values().any(|opening| opening == session)
     }
 
     fn lane_of(&mut self, message: &[u8]) -> LaneName {
@@ -105,6 +165,8 @@ impl Split {
         let id = seen.id.map(|id| id.get());
         if seen.is_reply {
             self.sessions.extend(seen.session.as_deref().map(str::to_owned));
+            let opened = id.and_then(|id| self.opening.remove(id));
+            self.sessions.extend(opened.filter(|_| serde_json::from_slice::<Success>(message).is_ok()));
             return id.and_then(|id| self.unanswered.remove(id)).unwrap_or(LaneName::Connection);
         }
         if seen.method.as_deref() == Some(method::CANCEL_REQUEST) {
@@ -125,7 +187,7 @@ mod tests {
     use super::*;
 
     fn said(router: &mut Router, message: &str) {
-        router.note(&glance(message.as_bytes()).unwrap());
+        router.note(&Seen::of(message.as_bytes()).unwrap());
     }
 
     fn session(id: &str) -> LaneName {
@@ -145,6 +207,24 @@ mod tests {
         assert_eq!(router.lane_of(br#"{"id":1,"result":{"sessionId":"u"}}"#), LaneName::Connection);
         assert!(router.knows("u"));
         assert_eq!(router.lane_of(br#"{"id":"p","error":{}}"#), LaneName::Connection, "it is answered already");
+    }
+
+    #[test]
+    fn a_session_is_known_while_it_is_being_opened_and_once_it_is_open() {
+        let mut router = Router::split();
+        let load = |id: u8, session: &str| {
+            format!(r#"{{"id":{id},"method":"session/load","params":{{"sessionId":"{session}"}}}}"#)
+        };
+        said(&mut router, &load(1, "good"));
+        said(&mut router, &load(2, "bad"));
+        said(&mut router, &load(3, "stuck"));
+        router.forget(&Seen::of(load(3, "stuck").as_bytes()).unwrap());
+        assert_eq!(["good", "bad", "stuck"].map(|session| router.knows(session)), [true, true, false]);
+        router.lane_of(br#"{"id":1,"result":null}"#);
+        router.lane_of(br#"{"id":2,"error":{"code":-32002,"message":"no such session"}}"#);
+        assert_eq!(["good", "bad"].map(|session| router.knows(session)), [true, false]);
+        said(&mut router, r#"{"id":4,"method":"session/delete","params":{"sessionId":"other"}}"#);
+        assert!(!router.knows("other"));
     }
 
     #[test]

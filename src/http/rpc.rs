@@ -50,7 +50,6 @@ pub(super) async fn delete(named: web::Query<Named>, clients: web::Data<Clients>
     let key = named.into_inner().key()?;
     let client = clients.find(&key).ok_or(Refusal::NoSuchConnection)?;
     clients.close(&key, &client);
-    client.end();
     Ok(HttpResponse::Accepted().finish())
 }
 
@@ -72,7 +71,6 @@ pub(super) async fn stream(
         Err(_) => {
             // It can begin again under the same name.
             clients.close(&key, &client);
-            client.end();
             Err(Refusal::Lost)
         }
     }

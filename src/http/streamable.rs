@@ -43,8 +43,9 @@ pub(super) async fn post(
     };
     let client = clients.find(&Key::Http(id.to_owned())).ok_or(Refusal::NoSuchConnection)?;
     check_session(request.headers(), &said)?;
-    client.with_router(|router| router.note(&said.glance()));
-    said.pass(&client, Refusal::NoSuchConnection).await?;
+    client.with_router(|router| router.note(said.seen()));
+    let passed = said.pass(&client, Refusal::NoSuchConnection).await;
+    passed.inspect_err(|_| client.with_router(|router| router.forget(said.seen())))?;
     Ok(HttpResponse::Accepted().finish())
 }
 
@@ -86,13 +87,12 @@ pub(super) async fn delete(request: HttpRequest, clients: web::Data<Clients>) ->
     if let Some(id) = named(request.headers(), &CONNECTION_ID)? {
         clients.close(&Key::Http(id.to_owned()), &client);
     }
-    client.end();
     Ok(HttpResponse::Accepted().finish())
 }
 
 /// Makes a connection for an `initialize`, and gives its answer in the response.
 async fn initialize(clients: &Arc<Clients>, said: Said) -> Result<HttpResponse, Refusal> {
-    let seen = said.glance();
+    let seen = said.seen();
     if seen.method.as_deref() != Some(method::INITIALIZE) || seen.id.is_none() {
         return Err(Refusal::Bad("this needs Acp-Connection-Id, which the answer to initialize has"));
     }
@@ -132,9 +132,8 @@ fn connection(request: &HttpRequest, clients: &Clients) -> Result<Arc<Client>, R
 
 /// A message about a session names it in its header, too, and the two agree.
 fn check_session(headers: &HeaderMap, said: &Said) -> Result<(), Refusal> {
-    let seen = said.glance();
     let in_header = named(headers, &SESSION_ID)?;
-    match (session_scope(&seen), in_header) {
+    match (session_scope(said.seen()), in_header) {
         (Some(_), None) => Err(Refusal::Bad("a message about a session needs Acp-Session-Id")),
         (Some(body), Some(header)) if body != header => {
             Err(Refusal::Bad("Acp-Session-Id and the message's sessionId are not the same"))

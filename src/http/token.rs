@@ -6,7 +6,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use subtle::ConstantTimeEq;
@@ -67,15 +67,17 @@ fn make(file: &Path) -> anyhow::Result<String> {
     let mut random = [0; BYTES];
     File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut random)).context("cannot make a token")?;
     let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    let draft = file.with_extension("new");
+    let mut draft = file.as_os_str().to_owned();
+    draft.push(format!(".{}", uuid::Uuid::now_v7()));
+    let draft = PathBuf::from(draft);
     let write = || {
-        let _ = fs::remove_file(&draft);
         let mut open = File::options().write(true).create_new(true).mode(0o600).open(&draft)?;
         writeln!(open, "{token}")?;
         open.sync_all()?;
         fs::rename(&draft, file)
     };
-    write().with_context(|| format!("cannot write the HTTP token {}", file.display()))?;
+    let written = write().inspect_err(|_| drop(fs::remove_file(&draft)));
+    written.with_context(|| format!("cannot write the HTTP token {}", file.display()))?;
     Ok(token)
 }
 

@@ -47,7 +47,13 @@ pub(super) fn open(
         headers.insert(name, HeaderValue::try_from(value).map_err(actix_web::error::ErrorInternalServerError)?);
     }
     let heard = Rc::new(Cell::new(Instant::now()));
-    rt::spawn(speak(outgoing, session.clone(), heard.clone()));
+    let speaking = speak(outgoing, session.clone(), heard.clone());
+    let spoken_to = client.clone();
+    rt::spawn(async move {
+        speaking.await;
+        // It cannot be taken up again, and the other task may be waiting for this client to read.
+        spoken_to.end();
+    });
     rt::spawn(async move {
         listen(&client, incoming, session, &heard).await;
         clients.close(&key, &client);
@@ -91,8 +97,7 @@ async fn listen(client: &Client, mut incoming: AggregatedMessageStream, mut sess
         heard.set(Instant::now());
         match message {
             Ok(AggregatedMessage::Text(text)) => {
-                let Some(mouth) = client.mouth() else { return };
-                if !mouth.say(text.as_bytes()).await {
+                if !client.say(text.as_bytes()).await {
                     return;
                 }
                 // It may have had to wait, for which the client is not to blame.

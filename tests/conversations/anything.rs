@@ -94,6 +94,8 @@ enum Piece {
     Bytes(Vec<u8>),
     /// Brackets in the params of a request.
     Deep(usize),
+    /// A request that may be open is taken back.
+    Withdraw(String),
 }
 
 fn case() -> impl Strategy<Value = Case> {
@@ -129,6 +131,7 @@ fn piece() -> impl Strategy<Value = Piece> {
         2 => vec(any::<u8>().prop_filter("lines are cut by the frame", |byte| !b"\r\n".contains(byte)), 0..40).prop_map(Piece::Bytes),
         2 => odd_text().prop_map(|text| Piece::Bytes(text.into_bytes())),
         1 => select(vec![100_usize, 200, 20_000]).prop_map(Piece::Deep),
+        3 => id().prop_map(Piece::Withdraw),
     ]
 }
 
@@ -249,6 +252,9 @@ impl Piece {
             Piece::Deep(depth) => {
                 let deep = format!("{}{}", "[".repeat(*depth), "]".repeat(*depth));
                 format!(r#"{{"id":"deep","method":"session/prompt","params":{{"sessionId":{deep}}}}}"#).into_bytes()
+            }
+            Piece::Withdraw(id) => {
+                format!(r#"{{"method":"$/cancel_request","params":{{"requestId":{id}}}}}"#).into_bytes()
             }
             Piece::Message { id, method, bends } => {
                 let mut params = proper_params(method, session);

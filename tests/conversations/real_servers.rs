@@ -15,7 +15,8 @@ use tokio::net::TcpStream;
 use crate::workshop::{Workshop, calls, has};
 
 /// Of everything that is installed; a test that installs holds it, so that others wait for the result.
-static INSTALLING: Mutex<()> = Mutex::new(());
+/// It holds what could not be installed and is not tried again.
+static INSTALLING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn shelf() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("mcp-servers")
@@ -23,7 +24,11 @@ fn shelf() -> PathBuf {
 
 /// Runs these commands unless `wanted` is there already.
 fn install(wanted: &Path, commands: &[(&str, Vec<String>)]) -> Option<PathBuf> {
-    let _held = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut failed = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
+    if failed.iter().any(|path| path == wanted) {
+        let _ = writeln!(std::io::stderr(), "SKIPPED: {} could not be installed", wanted.display());
+        return None;
+    }
     fs::create_dir_all(shelf()).unwrap();
     // Another test binary may be at it as well.
     let lock = fs::File::create(shelf().join("lock")).unwrap();
@@ -32,11 +37,19 @@ fn install(wanted: &Path, commands: &[(&str, Vec<String>)]) -> Option<PathBuf> {
         if wanted.exists() {
             break;
         }
-        let mut command = Command::new(program);
-        command.args(arguments).current_dir(shelf()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // A registry that does not answer must not hold the suite.
+        let mut command = Command::new("timeout");
+        command
+            .args(["--kill-after=5", "120", program])
+            .args(arguments)
+            .current_dir(shelf())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         if !command.status().is_ok_and(|status| status.success()) {
             // Written past the test's capture: a skipped test must be seen.
             let _ = writeln!(std::io::stderr(), "SKIPPED: `{program} {}` does not work here", arguments.join(" "));
+            failed.push(wanted.to_owned());
             return None;
         }
     }

@@ -76,7 +76,11 @@ async fn a_server_that_dies_in_a_call_fails_the_call_and_comes_back() {
     let session = at.open(json!([at.server("sh", "well")])).await;
     let told = at.say(&session, "call it").await;
     has(&told, "results: The connection to the server was lost; the call may or may not have had an effect.");
-    at.heard("The MCP server `sh` is there again.").await;
+    let back = "The MCP server `sh` is there again.";
+    // It may be back before the turn has ended.
+    if !told.contains(back) {
+        at.heard(back).await;
+    }
     has(&at.say(&session, "call it").await, "echo: back in DIR");
     assert_eq!(at.pids().len(), 2);
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 use testkit::Step;
 
-use crate::workshop::{Workshop, calls, has};
+use crate::workshop::{PATIENCE, Workshop, calls, has};
 
 #[actix::test]
 async fn a_servers_tool_asks_first_and_runs_in_the_sessions_folder_and_environment() {
@@ -38,7 +38,8 @@ async fn an_error_of_a_tool_is_a_failure_and_a_changed_list_counts_within_the_tu
             }
         }
     };
-    has(&listed.await, "echo: again in DIR");
+    let listed = tokio::time::timeout(PATIENCE, listed).await.expect("the new tool is listed");
+    has(&listed, "echo: again in DIR");
 }
 
 #[actix::test]
@@ -125,6 +126,22 @@ async fn a_question_that_nobody_can_show_is_declined() {
     let mut at = Workshop::new(calls(&[("mcp__sh__ask", json!({}))])).await;
     let session = at.open(json!([at.server("sh", "well")])).await;
     has(&at.say(&session, "ask me").await, "results: the person said decline");
+}
+
+#[actix::test]
+async fn a_question_of_a_server_that_works_for_two_sessions_is_declined() {
+    let answers = calls(&[("mcp__sh__wait", json!({})), ("mcp__sh__ask", json!({}))]);
+    let mut at = Workshop::with(json!({ "elicitation": { "form": {} } }), answers, |_, _| {}).await;
+    let waiting = at.open(json!([at.server("sh", "well")])).await;
+    let asking = at.open(json!([at.server("sh", "well")])).await;
+    at.configure(&waiting, "approval", "never").await;
+    at.configure(&asking, "approval", "never").await;
+    let prompt = at.prompt(&waiting, json!([{ "type": "text", "text": "wait" }])).await;
+    at.heard("thinking (2 of 5)").await;
+    has(&at.say(&asking, "ask me").await, "results: the person said decline");
+    assert_eq!(at.pids().len(), 1, "they share the server");
+    at.zed.notify("session/cancel", json!({ "sessionId": waiting })).await;
+    at.finish(prompt).await;
 }
 
 #[actix::test]

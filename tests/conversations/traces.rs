@@ -68,6 +68,16 @@ impl Notebook {
         (notebook, guard)
     }
 
+    /// Writes down a conversation, which is held once before that: a place in the code that is reached for the first time
+    /// just as a notebook is opened may never learn that somebody listens.
+    async fn of(conversation: impl AsyncFn() + Copy + Send + 'static) -> Self {
+        let before = std::thread::spawn(move || actix::System::new().block_on(async move { conversation().await }));
+        before.join().unwrap();
+        let (notebook, _open) = Self::open();
+        conversation().await;
+        notebook
+    }
+
     /// Each span with the names of those around it, and its fields but for ids, which differ every time.
     fn spans(&self) -> String {
         let notes = self.0.lock().unwrap();
@@ -96,22 +106,24 @@ impl Notebook {
 
 #[actix::test]
 async fn spans_name_their_parents_and_the_trace_that_the_client_is_part_of() {
-    let (notebook, _open) = Notebook::open();
-    let calls = vec![Step::call("look", json!({})), Step::end()];
-    let scene = Scene::new(vec![calls, vec![Step::text("Done"), Step::end()]]);
-    let mut zed = scene.editor("zed").await;
-    let trace = |parent: &str| json!({ "traceparent": format!("00-0af7651916cd43dd8448eb211c80319c-{parent}-01") });
-    let new = json!({ "cwd": "/work", "_meta": trace("b7ad6b7169203331") });
-    let opened = zed.call("session/new", new).await;
-    let session = opened["result"]["sessionId"].clone();
-    let prompt = json!([{ "type": "text", "text": "hi" }]);
-    let params = json!({ "sessionId": session, "prompt": prompt, "_meta": trace("00f067aa0ba902b7") });
-    zed.call("session/prompt", params).await;
-    // Another connection and a request without a trace; the next turn has none either.
-    let mut vim = scene.editor("vim").await;
-    vim.call("session/load", json!({ "sessionId": session, "_meta": { "traceparent": "nonsense" } })).await;
-    scene.script.push(vec![Step::end()]);
-    vim.call("session/prompt", json!({ "sessionId": session, "prompt": prompt })).await;
+    let notebook = Notebook::of(async || {
+        let calls = vec![Step::call("look", json!({})), Step::end()];
+        let scene = Scene::new(vec![calls, vec![Step::text("Done"), Step::end()]]);
+        let mut zed = scene.editor("zed").await;
+        let trace = |parent: &str| json!({ "traceparent": format!("00-0af7651916cd43dd8448eb211c80319c-{parent}-01") });
+        let new = json!({ "cwd": "/work", "_meta": trace("b7ad6b7169203331") });
+        let opened = zed.call("session/new", new).await;
+        let session = opened["result"]["sessionId"].clone();
+        let prompt = json!([{ "type": "text", "text": "hi" }]);
+        let params = json!({ "sessionId": session, "prompt": prompt, "_meta": trace("00f067aa0ba902b7") });
+        zed.call("session/prompt", params).await;
+        // Another connection and a request without a trace; the next turn has none either.
+        let mut vim = scene.editor("vim").await;
+        vim.call("session/load", json!({ "sessionId": session, "_meta": { "traceparent": "nonsense" } })).await;
+        scene.script.push(vec![Step::end()]);
+        vim.call("session/prompt", json!({ "sessionId": session, "prompt": prompt })).await;
+    })
+    .await;
     expect![[r#"
         connection {id}
         connection > session {id, parent_id="b7ad6b7169203331", trace_id="0af7651916cd43dd8448eb211c80319c"}
@@ -125,18 +137,20 @@ async fn spans_name_their_parents_and_the_trace_that_the_client_is_part_of() {
 
 #[actix::test]
 async fn every_message_is_a_line_by_its_kind_and_its_contents_are_told_to_nobody_who_did_not_ask() {
-    let (notebook, _open) = Notebook::open();
-    let scene = Scene::new(vec![vec![Step::text("an answer in confidence"), Step::end()]]);
-    let (mut zed, session) = scene.editor_with_session("zed").await;
-    let environment = json!({ "OPENAI_API_KEY": "a key in confidence" });
-    zed.call("_acpd/hello", json!({ "version": "0", "environment": environment })).await;
-    let servers = json!([{ "name": "s", "command": "/bin/false", "args": [], "env": environment }]);
-    zed.call("session/new", json!({ "cwd": "/work", "mcpServers": servers })).await;
-    let prompt = zed.prompt(&session, "a prompt in confidence").await;
-    zed.answer(prompt).await;
-    zed.notify("session/cancel", json!({ "sessionId": session })).await;
-    zed.say("{").await;
-    zed.silence().await;
+    let notebook = Notebook::of(async || {
+        let scene = Scene::new(vec![vec![Step::text("an answer in confidence"), Step::end()]]);
+        let (mut zed, session) = scene.editor_with_session("zed").await;
+        let environment = json!({ "OPENAI_API_KEY": "a key in confidence" });
+        zed.call("_acpd/hello", json!({ "version": "0", "environment": environment })).await;
+        let servers = json!([{ "name": "s", "command": "/bin/false", "args": [], "env": environment }]);
+        zed.call("session/new", json!({ "cwd": "/work", "mcpServers": servers })).await;
+        let prompt = zed.prompt(&session, "a prompt in confidence").await;
+        zed.answer(prompt).await;
+        zed.notify("session/cancel", json!({ "sessionId": session })).await;
+        zed.say("{").await;
+        zed.silence().await;
+    })
+    .await;
     let debug = notebook.lines(Level::DEBUG);
     for line in [
         r#"request {"id": "1", "method": "initialize", "trace": "None"}"#,

@@ -59,7 +59,7 @@ done
 "##;
 
 /// How long anything may take. Generous, because tests share the machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Workshop {
     pub(crate) folder: TempDir,
@@ -81,6 +81,8 @@ impl Workshop {
         let folder = TempDir::new().unwrap();
         fs::write(folder.path().join("server.sh"), SERVER).unwrap();
         let mut settings = tools::Settings::new(env!("CARGO_BIN_EXE_acpd"));
+        // On a busy machine even a shell takes its time.
+        settings.mcp.wait_seconds = PATIENCE.as_secs();
         adjust(&mut settings, folder.path());
         let scene = Scene::equipped(answers, Arc::new(Registry::new(settings)));
         let mut zed = scene.client("zed");

@@ -13,7 +13,7 @@ use crate::{Durability, Event, Millis, SessionId};
 pub struct SessionMeta {
     pub id: SessionId,
     pub cwd: PathBuf,
-    /// Where `cwd` led when the session began, if that is another path.
+    /// Where `cwd` led when the session began. An older log does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub real_cwd: Option<PathBuf>,
     #[serde(default)]

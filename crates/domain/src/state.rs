@@ -18,7 +18,7 @@ use crate::{
 pub struct SessionState {
     pub id: SessionId,
     pub cwd: PathBuf,
-    /// Where that led when the session began, if it is another path. Not in the log; it is kept beside it.
+    /// Where that led when the session began. Not in the log; it is kept beside it.
     pub real_cwd: Option<PathBuf>,
     pub extra_roots: Vec<PathBuf>,
     pub mode: Mode,

@@ -114,8 +114,8 @@ fn session_info(meta: &SessionMeta, activity: Activity) -> acp::SessionInfo {
         })))
 }
 
-/// The answer to `session/prompt`.
-pub fn prompt_answer(reason: &StopReason, usage: &Usage) -> Result<Value, RpcError> {
+/// The answer to `session/prompt`; the usage is beyond the stable protocol.
+pub fn prompt_answer(reason: &StopReason, usage: Option<&Usage>) -> Result<Value, RpcError> {
     let reason = match reason {
         StopReason::EndTurn => acp::StopReason::EndTurn,
         StopReason::MaxTokens => acp::StopReason::MaxTokens,
@@ -128,10 +128,12 @@ pub fn prompt_answer(reason: &StopReason, usage: &Usage) -> Result<Value, RpcErr
         StopReason::Failed(failure) => return Err(turn_error(failure)),
     };
     let some = |tokens: u64| (tokens > 0).then_some(tokens);
-    let usage = acp::Usage::new(usage.total(), usage.input, usage.output)
-        .thought_tokens(some(usage.thought))
-        .cached_read_tokens(some(usage.cached_read))
-        .cached_write_tokens(some(usage.cached_write));
+    let usage = usage.map(|usage| {
+        acp::Usage::new(usage.total(), usage.input, usage.output)
+            .thought_tokens(some(usage.thought))
+            .cached_read_tokens(some(usage.cached_read))
+            .cached_write_tokens(some(usage.cached_write))
+    });
     Ok(value(&acp::PromptResponse::new(reason).usage(usage)))
 }
 

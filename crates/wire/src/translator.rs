@@ -339,10 +339,7 @@ impl Translator {
             // No place: a reader that has this and not the answer must come back to this event for it.
             said.push(self.say(Speaker::Agent, &failure.message, turn.as_str(), None));
         }
-        let mut answer = to_acp::prompt_answer(reason, usage);
-        if let (Ok(Value::Object(answer)), true) = (&mut answer, self.viewer.strict) {
-            answer.remove("usage");
-        }
+        let mut answer = to_acp::prompt_answer(reason, (!self.viewer.strict).then_some(usage));
         if let (Ok(answer), Some(message)) = (&mut answer, self.asked.take()) {
             answer["_meta"] = json!({ "acpd": { "userMessageId": message } });
         }

@@ -1,6 +1,7 @@
 //! One prompt from its sending to its answer: what happens is shown, questions are asked, and Ctrl-C cancels.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use anyhow::Context;
 use futures_util::StreamExt;
@@ -14,6 +15,18 @@ use super::keys::{self, Keys};
 use super::question::{self, Meaning, Question};
 use crate::client::{Message, decode};
 use crate::commands::Ending;
+
+/// The daemon went away in a turn.
+#[derive(Debug)]
+pub(super) struct HungUp;
+
+impl fmt::Display for HungUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the daemon hung up before the turn ended")
+    }
+}
+
+impl std::error::Error for HungUp {}
 
 /// The questions of a turn, the first of which is being asked, and the keys while one is.
 #[derive(Default)]
@@ -31,7 +44,7 @@ impl Conversation {
         loop {
             tokio::select! {
                 message = self.client.next() => {
-                    match message?.context("the daemon hung up before the turn ended")? {
+                    match message.context(HungUp)?.ok_or(HungUp)? {
                         Message::Reply { id, result } if id == request => {
                             drop(asking);
                             let ended = decode(method::SESSION_PROMPT, result);

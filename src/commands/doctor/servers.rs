@@ -34,7 +34,35 @@ fn judge(name: &str, server: &BTreeMap<&str, &Value>, path: Option<&str>) -> Fin
                 Finding::warn("mcp", says, format!("install it, or give its full path in mcp.servers.{name}.command"))
             }
         },
-        (None, Some(url)) => Finding::ok("mcp", format!("{name}: {url} (not asked)")),
+        (None, Some(url)) => Finding::ok("mcp", format!("{name}: {} (not asked)", without_query(url))),
         (None, None) => Finding::ok("mcp", name.to_owned()),
+    }
+}
+
+/// What follows the path may hold a key, and so may what stands before the host; a finding is often shown to others.
+fn without_query(url: &str) -> String {
+    let path_ends = url.find(['?', '#']).unwrap_or(url.len());
+    let url = &url[..path_ends];
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let host_ends = rest.find('/').unwrap_or(rest.len());
+    let host_begins = rest[..host_ends].rfind('@').map_or(0, |at| at + 1);
+    format!("{scheme}://{}", &rest[host_begins..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_shown_without_its_secrets() {
+        for (given, shown) in [
+            ("https://mcp.example/v1", "https://mcp.example/v1"),
+            ("https://mcp.example/v1?key=secret", "https://mcp.example/v1"),
+            ("https://mcp.example#secret", "https://mcp.example"),
+            ("https://me:secret@mcp.example/a@b?key=secret", "https://mcp.example/a@b"),
+            ("nonsense", "nonsense"),
+        ] {
+            assert_eq!(without_query(given), shown);
+        }
     }
 }

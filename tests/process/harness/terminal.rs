@@ -6,7 +6,7 @@ use std::num::NonZeroU16;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Condvar, Mutex};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
@@ -22,8 +22,10 @@ pub(crate) struct Terminal {
     child: Child,
     /// Our side of it.
     keyboard: File,
-    /// The program's side, which stays open so that what it drew last can be read after its end.
-    line: OwnedFd,
+    /// The program's side. It is open until the program has ended, so that a short pause between two of its processes does
+    /// not end the terminal.
+    line: Option<OwnedFd>,
+    reader: JoinHandle<()>,
     seen: Arc<Mutex<Seen>>,
     /// Told when something was drawn.
     drawn: Arc<Condvar>,
@@ -55,7 +57,7 @@ impl Terminal {
         let seen = Arc::new(Mutex::new(Seen { screen: vt100::Parser::new(size(24), size(80), 0), bytes: Vec::new() }));
         let drawn: Arc<Condvar> = Arc::default();
         let (mut output, shown, told) = (keyboard.try_clone().unwrap(), seen.clone(), drawn.clone());
-        thread::spawn(move || {
+        let reader = thread::spawn(move || {
             let mut buffer = [0; 4096];
             while let Ok(read @ 1..) = output.read(&mut buffer) {
                 let mut seen = shown.lock().unwrap();
@@ -64,7 +66,7 @@ impl Terminal {
                 told.notify_all();
             }
         });
-        Self { child, keyboard, line, seen, drawn }
+        Self { child, keyboard, line: Some(line), reader, seen, drawn }
     }
 
     pub(crate) fn type_in(&mut self, keys: &str) {
@@ -128,16 +130,20 @@ impl Terminal {
     }
 
     fn modes(&self) -> LocalModes {
-        rustix::termios::tcgetattr(&self.line).unwrap().local_modes
+        rustix::termios::tcgetattr(&self.keyboard).unwrap().local_modes
     }
 
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
+    /// Waits for the program's end, and until everything that it has drawn is on the screen.
     #[track_caller]
     pub(crate) fn wait(&mut self) -> ExitStatus {
-        until("the program to end", || self.child.try_wait().unwrap())
+        let status = until("the program to end", || self.child.try_wait().unwrap());
+        self.line = None;
+        until("the rest of what it drew", || self.reader.is_finished().then_some(()));
+        status
     }
 }
 

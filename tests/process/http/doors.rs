@@ -45,6 +45,7 @@ fn no_request_without_the_token_gets_past_401() {
                 assert_eq!(reply.status, 401, "{line} with {authorization:?} and {more:?}");
                 assert_eq!(reply.header("www-authenticate"), Some("Bearer realm=\"acpd\""), "{line}");
                 assert_eq!(reply.json()["error"], "unauthorized", "{line}");
+                assert_eq!(reply.header("connection"), Some("close"), "{line}");
             }
         }
         if line.ends_with('*') {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::lines::{HandSocket, Line, Sse, ask, open_session, post, prompt};
 use super::raw::{Events, answer, call, connect, exchange, request};
 use super::{Web, port};
+use crate::harness::until;
 
 #[test]
 fn a_body_beyond_the_limit_is_refused_however_it_comes() {
@@ -108,6 +109,31 @@ fn a_client_that_does_not_read_costs_little_and_gets_everything_when_it_does() {
     ask(&mut slow, &mut heard, 9, "session/prompt", prompt(&session, "list the files"));
     let ended = heard.iter().filter(|message| message["params"]["update"]["status"] == "completed").count();
     assert_eq!(ended, TURNS + 1);
+}
+
+#[test]
+fn a_client_that_leaves_with_much_unread_leaves_nothing_behind() {
+    let web = Web::with(&["--set", "limits.outbox=65536", "--set", "http.detach_seconds=1"]);
+    // An answer has the id of its request, so these answers pile up far beyond what may wait.
+    let request = json!({ "jsonrpc": "2.0", "id": "x".repeat(400 << 10), "method": "x" }).to_string();
+    let stuff = |name: &str| {
+        let stream = Events::open(&web, &format!("/acp/sse?client_id={name}"), &[]).unwrap();
+        rustix::net::sockopt::set_socket_recv_buffer_size(stream.socket(), 4096).unwrap();
+        let address = format!("POST /acp/rpc?client_id={name}");
+        let taken = (0..).take_while(|_| call(&web, &address, &[], request.as_bytes()).status == 202).count();
+        assert!(taken > 3, "only {taken} requests were taken");
+        stream
+    };
+    let nobody_is_left = || {
+        let connections = web.home.json(&["ctl", "connections", "--json"])["connections"].clone();
+        connections.as_array().unwrap().iter().all(|card| card["transport"] != "sse").then_some(())
+    };
+    let says_so = stuff("says-so");
+    assert_eq!(call(&web, "DELETE /acp/sse?client_id=says-so", &[], b"").status, 202);
+    until("the client that said so to be gone", nobody_is_left);
+    drop(says_so);
+    drop(stuff("goes-away"));
+    until("the client that went away to be gone", nobody_is_left);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::editor::Editor;
 use domain::tool::{Desk, Job, Refusal, ToolRequest, ToolSpec};
-use domain::{Access, Grant, Mode, Outcome, Site, ToolCard, ToolContent, ToolKind};
+use domain::{Access, Grant, Mode, Outcome, SessionId, Site, ToolCard, ToolContent, ToolKind};
 use futures_util::future::BoxFuture;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientRequest,
@@ -129,6 +129,7 @@ pub(super) fn plan(
         live,
         shared: offered.shared,
         params,
+        session: site.session.clone(),
         editor: site.editor.clone(),
         patience: around.patience,
         limit: around.output_limit,
@@ -165,6 +166,7 @@ struct Call {
     live: Arc<Live>,
     shared: Arc<Shared>,
     params: CallToolRequestParams,
+    session: SessionId,
     editor: Option<Arc<dyn Editor>>,
     patience: Duration,
     limit: usize,
@@ -173,7 +175,7 @@ struct Call {
 impl Call {
     async fn run(self, desk: Arc<dyn Desk>) -> Outcome {
         let peer = &self.live.peer;
-        let (entry, progress) = self.shared.enter(self.editor);
+        let (entry, progress) = self.shared.enter(self.session, self.editor);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(self.params));
         let options = PeerRequestOptions::with_timeout(self.patience).reset_timeout_on_progress();
         let sent = match peer.send_request_with_option(request, options).await {

@@ -1,5 +1,6 @@
 //! Prompts of servers as commands: `/SERVER:PROMPT`, what may follow it, and what the model hears instead.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use domain::briefing::Command;
@@ -10,9 +11,14 @@ use serde_json::{Map, Value};
 
 use super::link::Live;
 use super::names;
+use crate::tool::cut;
+
+/// Letters of what is said of a command.
+const LONGEST_DESCRIPTION: usize = 1000;
 
 pub(super) fn of(server: &str, live: &Live) -> Vec<Command> {
-    live.prompts.iter().map(|prompt| card(server, prompt)).collect()
+    let mut names = HashSet::new();
+    live.prompts.iter().map(|prompt| card(server, prompt)).filter(|card| names.insert(card.name.clone())).collect()
 }
 
 fn card(server: &str, prompt: &Prompt) -> Command {
@@ -25,8 +31,8 @@ fn card(server: &str, prompt: &Prompt) -> Command {
         .collect();
     Command {
         name: names::command(server, &prompt.name),
-        description: words.unwrap_or_else(|| format!("A prompt of {server}")),
-        hint: Some(hint.join(" ")).filter(|hint| !hint.is_empty()),
+        description: words.map_or_else(|| format!("A prompt of {server}"), |words| cut(&words, LONGEST_DESCRIPTION)),
+        hint: Some(cut(&hint.join(" "), LONGEST_DESCRIPTION)).filter(|hint| !hint.is_empty()),
     }
 }
 
@@ -64,7 +70,7 @@ pub(super) async fn expand(
 async fn fetch(peer: &Peer<RoleClient>, name: &str, arguments: Map<String, Value>) -> Result<Vec<Content>, String> {
     let mut params = GetPromptRequestParams::new(name);
     params.arguments = Some(arguments).filter(|arguments| !arguments.is_empty());
-    let answer = peer.get_prompt_once(params).await.map_err(|error| error.to_string())?;
+    let answer = peer.get_prompt_once(params).await.map_err(|error| cut(&error.to_string(), 300))?;
     let rmcp::model::GetPromptResponse::Complete(result) = answer else {
         return Err("the server asks for more than acpd can give".to_owned());
     };

@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 use domain::mcp::Prepared;
 use domain::{Content, Payload};
-use rmcp::model::{ReadResourceRequestParams, ReadResourceResponse, ResourceContents};
+use rmcp::model::{ReadResourceRequestParams, ReadResourceResponse};
 use tokio::sync::watch;
 use tokio::time::{timeout, timeout_at};
 
 use super::commands;
 use super::kit::Member;
 use super::link::Live;
-use crate::tool::size;
+use crate::tool::{cut, size};
 
 /// How long a server may take to give a resource or a prompt.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Bytes of one resource that goes into a prompt.
+/// Bytes of one resource, or of what a server's prompt says, that go into a prompt.
 const LARGEST: usize = 1 << 20;
 
 pub(super) type Members = watch::Receiver<Option<Arc<[Member]>>>;
@@ -80,17 +80,16 @@ async fn wait_for(members: &[Member], patience: Duration) -> Vec<String> {
 }
 
 async fn expand(members: &[Member], name: &str, rest: &str) -> Option<Result<Vec<Content>, String>> {
-    for member in members {
-        if !name.starts_with(&super::names::command(&member.name, "")) {
-            continue;
-        }
-        let Some(live) = member.live() else {
-            return Some(Err(format!("the MCP server `{}` is not there", member.name)));
-        };
-        let expansion = timeout(PATIENCE, commands::expand(&live, &member.name, name, rest)).await;
-        return expansion.unwrap_or_else(|_| Some(Err("the server does not answer".to_owned())));
-    }
-    None
+    let named = |member: &&Member| name.starts_with(&super::names::command(&member.name, ""));
+    // One that is off, such as that of a project nobody trusts, does not stand before another of its name.
+    let joined = members.iter().filter(named).find(|member| member.shared().is_some());
+    let member = joined.or_else(|| members.iter().find(named))?;
+    let Some(live) = member.live() else {
+        return Some(Err(format!("the MCP server `{}` is not there", member.name)));
+    };
+    let expansion = timeout(PATIENCE, commands::expand(&live, &member.name, name, rest)).await;
+    let expansion = expansion.unwrap_or_else(|_| Some(Err("the server does not answer".to_owned())))?;
+    Some(expansion.and_then(limited))
 }
 
 fn links(prompt: &[Content]) -> impl Iterator<Item = &str> {
@@ -111,10 +110,10 @@ async fn fetch(members: &[Member], uri: &str) -> Option<Result<Vec<Content>, Str
     let read = match timeout(PATIENCE, live.peer.read_resource_once(params)).await {
         Ok(Ok(ReadResourceResponse::Complete(read))) => read,
         Ok(Ok(_)) => return Some(Err("the server asks for more than acpd can give".to_owned())),
-        Ok(Err(error)) => return Some(Err(error.to_string())),
+        Ok(Err(error)) => return Some(Err(cut(&error.to_string(), 300))),
         Err(_) => return Some(Err("the server does not answer".to_owned())),
     };
-    Some(read.contents.into_iter().map(limited).collect())
+    Some(limited(read.contents.into_iter().map(commands::resource_content).collect()))
 }
 
 /// A file or a page may belong to anybody, so that a server must name it; other addresses it may also describe.
@@ -124,8 +123,7 @@ fn has(live: &Live, uri: &str) -> bool {
     live.resources.iter().any(|known| known == uri) || (!common && described())
 }
 
-fn limited(resource: ResourceContents) -> Result<Content, String> {
-    let content = commands::resource_content(resource);
-    let weight = content.weight();
-    if weight > LARGEST { Err(format!("it is too large ({})", size(weight as u64))) } else { Ok(content) }
+fn limited(contents: Vec<Content>) -> Result<Vec<Content>, String> {
+    let weight: usize = contents.iter().map(Content::weight).sum();
+    if weight > LARGEST { Err(format!("it is too large ({})", size(weight as u64))) } else { Ok(contents) }
 }

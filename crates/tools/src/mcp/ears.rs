@@ -3,24 +3,32 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use domain::editor::{Elicitation, Elicited, Form};
+use domain::editor::{Editor, Elicitation, Elicited, Form};
 use rmcp::ClientHandler;
 use rmcp::ErrorData;
 #[expect(deprecated, reason = "servers of today still ask for roots and send their log")]
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CustomNotification, ElicitRequestParams, ElicitResult, ElicitationAction,
-    ElicitationCapability, FormElicitationCapability, Implementation, ListRootsResult, LoggingMessageNotificationParam,
-    ProgressNotificationParam, Root, RootsCapabilities, UrlElicitationCapability,
+    ElicitationCapability, FormElicitationCapability, Implementation, ListRootsResult, LoggingLevel,
+    LoggingMessageNotificationParam, ProgressNotificationParam, Root, RootsCapabilities, UrlElicitationCapability,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use serde_json::Value;
 
-use super::link::{Asker, Shared};
+use super::link::Shared;
+use crate::tool::cut;
 
 pub(super) struct Ears {
     pub(super) name: String,
     pub(super) shared: Arc<Shared>,
 }
+
+/// Letters of a question, and of what is shown while a call runs.
+const LONGEST_MESSAGE: usize = 4000;
+const LONGEST_PROGRESS: usize = 500;
+
+/// Bytes of a form, or of an address.
+const LARGEST_FORM: usize = 64 << 10;
 
 const URL_DONE: &str = "notifications/elicitation/complete";
 
@@ -48,13 +56,13 @@ impl ClientHandler for Ears {
     ) -> Result<ElicitResult, ErrorData> {
         let declined = || ElicitResult::new(ElicitationAction::Decline);
         let Some((message, form)) = read(request) else { return Ok(declined()) };
-        let can = |asker: &Asker| match form {
-            Form::Fields(_) => asker.editor.offers().forms,
-            Form::Page { .. } => asker.editor.offers().pages,
+        let can = |editor: &dyn Editor| match form {
+            Form::Fields(_) => editor.offers().forms,
+            Form::Page { .. } => editor.offers().pages,
         };
-        let Some(mut asker) = self.shared.askers().into_iter().find(can) else { return Ok(declined()) };
+        let Some(mut asker) = self.shared.ask(can) else { return Ok(declined()) };
         // Who asks must be plain: the form looks like ours.
-        let message = format!("{}: {message}", self.name);
+        let message = format!("{}: {}", self.name, cut(&message, LONGEST_MESSAGE));
         let editor = asker.editor.clone();
         tokio::select! {
             answer = editor.elicit(Elicitation { message, form }) => Ok(match answer {
@@ -74,9 +82,9 @@ impl ClientHandler for Ears {
     async fn on_custom_notification(&self, notification: CustomNotification, _: NotificationContext<RoleClient>) {
         if notification.method == URL_DONE
             && let Some(id) = notification.params.as_ref().and_then(|params| params.get("elicitationId")?.as_str())
-            && let Some(asker) = self.shared.askers().into_iter().find(|asker| asker.editor.offers().pages)
+            && let Some(editor) = self.shared.editors().into_iter().find(|editor| editor.offers().pages)
         {
-            asker.editor.elicited_elsewhere(id.to_owned());
+            editor.elicited_elsewhere(id.to_owned());
         }
     }
 
@@ -93,6 +101,9 @@ impl ClientHandler for Ears {
             other => other.to_string(),
         };
         self.shared.journal.note(&format!("[{level}] {text}"));
+        if params.level != LoggingLevel::Debug && !text.trim().is_empty() {
+            self.shared.remark(cut(text.trim(), LONGEST_PROGRESS));
+        }
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
@@ -111,12 +122,13 @@ impl ClientHandler for Ears {
 fn read(request: ElicitRequestParams) -> Option<(String, Form)> {
     match request {
         ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
-            Some((message, Form::Fields(serde_json::to_value(requested_schema).ok()?)))
+            let schema = serde_json::to_value(requested_schema).ok()?;
+            (schema.to_string().len() <= LARGEST_FORM).then_some((message, Form::Fields(schema)))
         }
         ElicitRequestParams::UrlElicitationParams { message, url, elicitation_id, .. } => {
             // The person must be able to tell where it leads.
             let web = url.starts_with("https://") || url.starts_with("http://");
-            web.then_some((message, Form::Page { url, id: elicitation_id }))
+            (web && url.len() <= LARGEST_FORM).then_some((message, Form::Page { url, id: elicitation_id }))
         }
         _ => None,
     }
@@ -128,7 +140,7 @@ fn progress(message: Option<&str>, done: f64, total: Option<f64>) -> String {
         None => done.to_string(),
     };
     match message {
-        Some(message) if !message.trim().is_empty() => format!("{} ({amount})", crate::tool::cut(message.trim(), 500)),
+        Some(message) if !message.trim().is_empty() => format!("{} ({amount})", cut(message.trim(), LONGEST_PROGRESS)),
         Some(_) | None => amount,
     }
 }

@@ -1,6 +1,8 @@
 //! Keeps a server connected: starts or reaches it, learns what it offers, follows changes, notices when it is lost, and
 //! tries again, less and less often.
 
+use std::collections::HashSet;
+use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,7 +10,6 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use rmcp::model::{PaginatedRequestParams, ServerCapabilities};
 use rmcp::service::{ClientInitializeError, Peer, QuitReason, RoleClient, RunningService, ServiceError};
-use rmcp::transport::streamable_http_client::StreamableHttpError;
 use rmcp::{ServiceExt, model};
 use tokio::sync::oneshot;
 use tokio::task::JoinError;
@@ -17,10 +18,11 @@ use tokio::time::timeout;
 use super::ears::Ears;
 use super::link::{Live, Shared, State};
 use super::recipe::{Reach, Recipe};
-use super::remote::{self, Sse};
+use super::remote::{self, Sse, innermost};
 use super::settings::McpSettings;
 use super::stdio::Stdio;
 use crate::run::{Command, Conversing, Ending, Process};
+use crate::tool::cut;
 
 /// Before the second try, and at most.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -41,6 +43,10 @@ const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 /// What one server may offer, and in how many pieces.
 const MOST: usize = 1000;
 const MOST_PAGES: usize = 50;
+
+/// Bytes of what one tool says of itself, and of what all of them do.
+const LARGEST_TOOL: usize = 64 << 10;
+const LARGEST_TOOLS: usize = 4 << 20;
 
 pub(super) struct Keeper {
     pub(super) name: String,
@@ -133,9 +139,12 @@ impl Keeper {
             }
         };
         let peer = connected.service.peer().clone();
-        match tokio::time::timeout_at(deadline, look(&peer)).await {
+        match tokio::time::timeout_at(deadline, self.look(&peer)).await {
             Ok(Ok(live)) => Ok((connected, live)),
-            Ok(Err(error)) => Err(self.end(connected, format!("it did not say what it offers: {error}")).await),
+            Ok(Err(error)) => {
+                let error = cut(&error.to_string(), 300);
+                Err(self.end(connected, format!("it did not say what it offers: {error}")).await)
+            }
             Err(_) => Err(self.end(connected, late()).await),
         }
     }
@@ -175,20 +184,12 @@ impl Keeper {
         let mut quit = Some(Box::pin(service.waiting()));
         // What was said of an earlier connection does not count for this one.
         let _ = self.shared.suspected.notified().now_or_never();
-        let mut lost = loop {
-            tokio::select! {
-                reason = quitting(&mut quit) => break Some(reason),
-                ending = gone(process.as_mut()) => break Some(self.ended(&ending).await),
-                () = self.shared.suspected.notified() => break Some("it does not answer any more".to_owned()),
-                () = self.shared.changed.notified() => {
-                    self.look_again(&peer).await;
-                    tokio::select! {
-                        () = tokio::time::sleep(BETWEEN_LOOKS) => {}
-                        _ = &mut *stop => break None,
-                    }
-                }
-                _ = &mut *stop => break None,
-            }
+        let mut lost = tokio::select! {
+            reason = quitting(&mut quit) => Some(reason),
+            ending = gone(process.as_mut()) => Some(self.ended(&ending).await),
+            () = self.shared.suspected.notified() => Some("it does not answer any more".to_owned()),
+            never = self.follow(&peer) => match never {},
+            _ = &mut *stop => None,
         };
         if let (Some(reason), Some(process)) = (&mut lost, &mut process)
             && let Ok(ending) = timeout(LAST_WORDS, process.ended()).await
@@ -210,10 +211,26 @@ impl Keeper {
         lost
     }
 
-    async fn look_again(&self, peer: &Peer<RoleClient>) {
-        if let Ok(Ok(live)) = timeout(self.settings.connect(), look(peer)).await {
-            self.shared.state.send_replace(State::Ready(Arc::new(live)));
+    /// Looks again whenever the server says that its offer has changed.
+    async fn follow(&self, peer: &Peer<RoleClient>) -> Infallible {
+        loop {
+            self.shared.changed.notified().await;
+            if let Ok(Ok(live)) = timeout(self.settings.connect(), self.look(peer)).await {
+                self.shared.state.send_replace(State::Ready(Arc::new(live)));
+            }
+            tokio::time::sleep(BETWEEN_LOOKS).await;
         }
+    }
+
+    async fn look(&self, peer: &Peer<RoleClient>) -> Result<Live, ServiceError> {
+        let mut live = look(peer).await?;
+        let offered = live.tools.len();
+        keep_some(&mut live.tools);
+        if live.tools.len() < offered {
+            let left_out = offered - live.tools.len();
+            self.shared.journal.note(&format!("[{left_out} of its tools left out: too large, or named twice]"));
+        }
+        Ok(live)
     }
 
     fn ears(&self) -> Ears {
@@ -271,6 +288,7 @@ async fn look(peer: &Peer<RoleClient>) -> Result<Live, ServiceError> {
     let offers = info.as_ref().map(|info| info.capabilities.clone()).unwrap_or_default();
     let title = info.as_ref().and_then(|info| info.server_info.as_ref());
     let title = title.map(|own| format!("{} {}", own.title.as_ref().unwrap_or(&own.name), own.version));
+    let title = title.map(|title| cut(&title, 200));
     let ServerCapabilities { tools, prompts, resources, .. } = offers;
     let mut live = Live {
         peer: peer.clone(),
@@ -310,6 +328,19 @@ async fn look(peer: &Peer<RoleClient>) -> Result<Live, ServiceError> {
     Ok(live)
 }
 
+/// Every name once, and no more than models can be told.
+fn keep_some(tools: &mut Vec<model::Tool>) {
+    let mut names = HashSet::new();
+    let mut total = 0;
+    tools.retain(|tool| {
+        let size = serde_json::to_vec(tool).map_or(usize::MAX, |text| text.len());
+        let fits = size <= LARGEST_TOOL && total + size <= LARGEST_TOOLS;
+        let kept = fits && names.insert(tool.name.clone());
+        total += if kept { size } else { 0 };
+        kept
+    });
+}
+
 /// A template's address up to its first variable.
 fn beginning(template: &model::ResourceTemplate) -> String {
     template.uri_template.split('{').next().unwrap_or_default().to_owned()
@@ -341,21 +372,9 @@ fn describe(error: &ClientInitializeError) -> String {
     match error {
         ClientInitializeError::ConnectionClosed(_) => "it hung up before it introduced itself".to_owned(),
         ClientInitializeError::TransportError { error, .. } => innermost(error.error.as_ref()),
-        ClientInitializeError::JsonRpcError(error) => format!("it refused to begin: {}", error.message),
-        other => crate::tool::cut(&other.to_string(), 300),
+        ClientInitializeError::JsonRpcError(error) => format!("it refused to begin: {}", cut(&error.message, 300)),
+        other => cut(&other.to_string(), 300),
     }
-}
-
-/// The outer layers say only that something failed.
-fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut error = error;
-    if let Some(StreamableHttpError::Client(inner)) = error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
-        error = inner;
-    }
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    crate::tool::cut(&error.to_string(), 300)
 }
 
 /// Why the conversation has ended; it is taken, since nobody may ask it twice.
@@ -366,5 +385,23 @@ async fn quitting(quit: &mut Option<impl Future<Output = Result<QuitReason, Join
     match reason {
         Ok(QuitReason::Closed | QuitReason::Cancelled) => "it hung up".to_owned(),
         Ok(_) | Err(_) => "the connection to it failed".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::Tool;
+
+    use super::*;
+
+    #[test]
+    fn a_tool_that_is_named_twice_or_too_large_is_left_out() {
+        let tool = |name: &str, about: &str| Tool::new(name.to_owned(), about.to_owned(), model::JsonObject::new());
+        let mut tools =
+            vec![tool("a", "first"), tool("a", "second"), tool("b", &"x".repeat(LARGEST_TOOL)), tool("c", "")];
+        keep_some(&mut tools);
+        let kept: Vec<(&str, Option<&str>)> =
+            tools.iter().map(|tool| (tool.name.as_ref(), tool.description.as_deref())).collect();
+        assert_eq!(kept, [("a", Some("first")), ("c", Some(""))]);
     }
 }

@@ -3,12 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use domain::SessionId;
 use domain::mcp::{Outfit, Server, ServerCard, ServerState, Source, Supply, Way};
 use futures_util::stream::{self, BoxStream, SelectAll, StreamExt};
 use rmcp::model::Tool;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 
 use super::keeping::Keeper;
 use super::link::{Link, Live, Shared, State};
@@ -18,6 +20,9 @@ use super::settings::ServerSettings;
 use super::workshop::Errand;
 use super::{commands, project};
 use crate::Settings;
+
+/// A server that comes and goes is not told of each time that it comes.
+const STEADY: Duration = Duration::from_secs(5);
 
 /// Servers that run, by what makes them what they are.
 #[derive(Default)]
@@ -152,17 +157,13 @@ impl Kit {
 
 /// All tools of all servers that are there, in an order that does not change.
 fn offered(members: &[Member]) -> Vec<Offered> {
-    let mut names = Names::default();
     let mut all = Vec::new();
     for member in members {
         let (Some(shared), Some(live)) = (member.shared(), member.live()) else { continue };
+        let mut names = Names::default();
         for tool in &live.tools {
-            all.push(Offered {
-                name: names.tool(&member.name, &tool.name),
-                server: member.name.clone(),
-                shared: shared.clone(),
-                tool: tool.clone(),
-            });
+            let Some(name) = names.tool(&member.name, &tool.name) else { continue };
+            all.push(Offered { name, server: member.name.clone(), shared: shared.clone(), tool: tool.clone() });
         }
     }
     all
@@ -198,8 +199,8 @@ fn gather(outfit: &Outfit, settings: &Settings) -> Vec<(String, &'static str, So
     }
     let mut taken = HashSet::new();
     for (name, _, _, way) in &mut all {
-        if way.is_ok() && !taken.insert(names::command(name, "")) {
-            *way = Err("another server of this session has its name".to_owned());
+        if way.is_ok() && !taken.insert(names::key(name)) {
+            *way = Err("another server of this session has its name, or one that looks the same to models".to_owned());
         }
     }
     all
@@ -252,13 +253,27 @@ async fn follow(members: &[Member], tell: &mpsc::UnboundedSender<Supply>) {
         }
     }
     let mut seen: Vec<Seen> = members.iter().map(|_| Seen::default()).collect();
-    while let Some((at, state)) = changes.next().await {
-        for supply in seen[at].differs(&members[at].name, &state) {
+    loop {
+        let next = seen.iter().enumerate().filter_map(|(at, seen)| Some((seen.steady_at?, at))).min();
+        let news = tokio::select! {
+            change = changes.next() => {
+                let Some((at, state)) = change else { return };
+                seen[at].differs(&members[at].name, &state)
+            }
+            at = steady(next) => seen[at].stays(&members[at].name),
+        };
+        for supply in news {
             if tell.send(supply).is_err() {
                 return;
             }
         }
     }
+}
+
+async fn steady(next: Option<(Instant, usize)>) -> usize {
+    let Some((when, at)) = next else { return std::future::pending().await };
+    tokio::time::sleep_until(when).await;
+    at
 }
 
 /// The state as it is, and then every change.
@@ -278,6 +293,8 @@ struct Seen {
     tools: Vec<Tool>,
     commands: Vec<String>,
     failed: bool,
+    /// When a server that was lost counts as being there again.
+    steady_at: Option<Instant>,
 }
 
 impl Seen {
@@ -296,12 +313,12 @@ impl Seen {
                     "The MCP server `{name}` is not there: {reason}. It is tried again; `/mcp` shows how it is."
                 )));
             }
-            State::Ready(_) if self.failed => {
-                self.failed = false;
-                news.push(Supply::Told(format!("The MCP server `{name}` is there again.")));
-            }
             State::Ready(_) | State::Failed { .. } | State::Connecting { .. } => {}
         }
+        self.steady_at = match state {
+            State::Ready(_) if self.failed => self.steady_at.or_else(|| Some(Instant::now() + STEADY)),
+            State::Ready(_) | State::Failed { .. } | State::Connecting { .. } => None,
+        };
         if tools != self.tools {
             self.tools = tools;
             news.push(Supply::ToolsChanged);
@@ -311,5 +328,12 @@ impl Seen {
             news.push(Supply::CommandsChanged);
         }
         news
+    }
+
+    /// What is told of a server that was lost and has been there for a while.
+    fn stays(&mut self, name: &str) -> Vec<Supply> {
+        self.failed = false;
+        self.steady_at = None;
+        vec![Supply::Told(format!("The MCP server `{name}` is there again."))]
     }
 }

@@ -72,15 +72,28 @@ pub(super) struct Live {
 /// A call on its way.
 struct Call {
     number: u64,
+    session: SessionId,
+    /// Whether a question of its server is open.
+    asks: bool,
     token: Option<ProgressToken>,
     editor: Option<Arc<dyn Editor>>,
     progress: watch::Sender<Option<String>>,
 }
 
-/// An editor behind a call on its way.
+/// A question for the editor behind a call on its way. While it is open the call has no other.
 pub(super) struct Asker {
     pub(super) editor: Arc<dyn Editor>,
     call: watch::Receiver<Option<String>>,
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl Drop for Asker {
+    fn drop(&mut self) {
+        if let Some(call) = lock(&self.shared.calls).iter_mut().find(|call| call.number == self.number) {
+            call.asks = false;
+        }
+    }
 }
 
 impl Asker {
@@ -137,10 +150,14 @@ impl Shared {
     }
 
     /// Enters a call, whose progress comes by the receiver. The token is known only once it is sent.
-    pub(super) fn enter(self: &Arc<Self>, editor: Option<Arc<dyn Editor>>) -> (Entry, watch::Receiver<Option<String>>) {
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        session: SessionId,
+        editor: Option<Arc<dyn Editor>>,
+    ) -> (Entry, watch::Receiver<Option<String>>) {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let (progress, seen) = watch::channel(None);
-        lock(&self.calls).push(Call { number, token: None, editor, progress });
+        lock(&self.calls).push(Call { number, session, asks: false, token: None, editor, progress });
         (Entry { shared: self.clone(), number }, seen)
     }
 
@@ -151,11 +168,31 @@ impl Shared {
         }
     }
 
-    /// The editors behind the calls on their way, the newest first: a server does not say for which of them it asks.
-    pub(super) fn askers(&self) -> Vec<Asker> {
-        let calls = lock(&self.calls);
-        let asker = |call: &Call| Some(Asker { editor: call.editor.clone()?, call: call.progress.subscribe() });
-        calls.iter().rev().filter_map(asker).collect()
+    /// Shows what a server writes to its log as the progress of a call, if it can belong to no other.
+    pub(super) fn remark(&self, text: String) {
+        if let [call] = lock(&self.calls).as_slice() {
+            call.progress.send_replace(Some(text));
+        }
+    }
+
+    /// Opens a question to an editor that can show it. A server does not say for which call it asks, so that there is none
+    /// while calls of several sessions are on their way: one person's question is not another's.
+    pub(super) fn ask(self: &Arc<Self>, can: impl Fn(&dyn Editor) -> bool) -> Option<Asker> {
+        let mut calls = lock(&self.calls);
+        let session = calls.first()?.session.clone();
+        if calls.iter().any(|call| call.session != session) {
+            return None;
+        }
+        let fits = |call: &&mut Call| !call.asks && call.editor.as_deref().is_some_and(&can);
+        let call = calls.iter_mut().rev().find(fits)?;
+        call.asks = true;
+        let editor = call.editor.clone()?;
+        Some(Asker { editor, call: call.progress.subscribe(), shared: self.clone(), number: call.number })
+    }
+
+    /// The editors behind the calls on their way.
+    pub(super) fn editors(&self) -> Vec<Arc<dyn Editor>> {
+        lock(&self.calls).iter().rev().filter_map(|call| call.editor.clone()).collect()
     }
 
     pub(super) fn roots(&self) -> Vec<PathBuf> {

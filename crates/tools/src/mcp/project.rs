@@ -2,8 +2,9 @@
 //!
 //! A cloned repository may come from anybody, so that they are only shown unless the user trusts the folder.
 
-use std::fs::File;
-use std::io::Read;
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use serde_json::Value;
@@ -21,16 +22,22 @@ pub(super) fn is_there(folder: &Path) -> bool {
 /// Each server, or why it cannot be used. A file that is not there names none; one that cannot be read is one server
 /// that cannot be used.
 pub(super) fn read(folder: &Path) -> Vec<(String, Result<ServerSettings, String>)> {
-    let file = match File::open(folder.join(FILE)) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
-        Err(error) => return vec![(FILE.to_owned(), Err(error.to_string()))],
-    };
-    let mut text = String::new();
-    match file.take(LARGEST).read_to_string(&mut text) {
-        Ok(_) => parse(&text),
+    match text(&folder.join(FILE)) {
+        Ok(text) => parse(&text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(error) => vec![(FILE.to_owned(), Err(error.to_string()))],
     }
+}
+
+fn text(path: &Path) -> io::Result<String> {
+    // A pipe in its place would be waited for without end.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut text = String::new();
+    file.take(LARGEST + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LARGEST { Err(io::Error::other("it is too large")) } else { Ok(text) }
 }
 
 fn parse(text: &str) -> Vec<(String, Result<ServerSettings, String>)> {
@@ -78,5 +85,18 @@ mod tests {
         );
         assert!(parse("{}").is_empty() && parse("[]").is_empty());
         assert!(parse("{")[0].1.is_err());
+    }
+
+    #[test]
+    fn only_a_regular_file_of_some_size_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        let why = || read(folder.path()).remove(0).1.unwrap_err();
+        assert!(read(folder.path()).is_empty());
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).unwrap();
+        assert_eq!(why(), "it is not a regular file");
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, " ".repeat(LARGEST as usize + 1)).unwrap();
+        assert_eq!(why(), "it is too large");
     }
 }

@@ -11,7 +11,7 @@ use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::service::RoleClient;
 use rmcp::transport::Transport;
 use rmcp::transport::streamable_http_client::{
-    StreamableHttpClient, StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
+    StreamableHttpClient, StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -41,6 +41,23 @@ pub(super) enum RemoteError {
     Http(#[from] reqwest::Error),
     #[error("the server answered {0}")]
     Status(reqwest::StatusCode),
+}
+
+/// What is at the bottom of an error, since the outer layers say only that something failed. The address is left out: it
+/// may hold a key.
+pub(super) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut error = error;
+    if let Some(StreamableHttpError::Client(inner)) = error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+        error = inner;
+    }
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    let mut told = error.to_string();
+    if let Some(url) = error.downcast_ref::<reqwest::Error>().and_then(reqwest::Error::url) {
+        told = told.replace(&format!(" for url ({url})"), "").replace(url.as_str(), "its address");
+    }
+    crate::tool::cut(&told, 300)
 }
 
 /// Follows redirects within one host only: headers may hold keys.
@@ -99,7 +116,7 @@ impl Sse {
         let events = client
             .get_stream_with_max_sse_event_size(url.into(), None, None, None, custom, LARGEST_EVENT)
             .await
-            .map_err(|error| RemoteError::Stream(error.to_string()))?;
+            .map_err(|error| RemoteError::Stream(innermost(&error)))?;
         let mut events = Box::pin(events);
         let endpoint = loop {
             match events.next().await {
@@ -107,7 +124,7 @@ impl Sse {
                     break event.data.unwrap_or_default();
                 }
                 Some(Ok(_)) => {}
-                Some(Err(error)) => return Err(RemoteError::Stream(error.to_string())),
+                Some(Err(error)) => return Err(RemoteError::Stream(innermost(&error))),
                 None => return Err(RemoteError::NoEndpoint),
             }
         };
@@ -147,7 +164,7 @@ impl Transport<RoleClient> for Sse {
     ) -> impl Future<Output = Result<(), RemoteError>> + Send + 'static {
         let request = self.client.post(self.endpoint.clone()).headers(self.headers.clone()).json(&message);
         async move {
-            let response = request.send().await?;
+            let response = request.send().await.map_err(reqwest::Error::without_url)?;
             if response.status().is_success() { Ok(()) } else { Err(RemoteError::Status(response.status())) }
         }
     }
@@ -165,5 +182,27 @@ impl Transport<RoleClient> for Sse {
 impl Drop for Sse {
     fn drop(&mut self) {
         self.reading.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_error_does_not_tell_the_key_in_an_address() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 1024];
+            let _ = tokio::io::AsyncReadExt::read(&mut stream, &mut request).await;
+            let answer = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
+            tokio::io::AsyncWriteExt::write_all(&mut stream, answer).await.unwrap();
+        });
+        let url = format!("http://{address}/sse?key=t0p");
+        let Err(error) = Sse::connect(client().await.unwrap(), &url, &[]).await else { panic!("it is not there") };
+        let told = error.to_string();
+        assert!(told.contains("404") && !told.contains("t0p"), "{told}");
     }
 }

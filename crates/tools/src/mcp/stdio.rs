@@ -26,9 +26,10 @@ pub(super) struct Stdio {
     /// None once it is closed. Shared, because a message may still be on its way when the next one is sent.
     stdin: Arc<Mutex<Option<pipe::Sender>>>,
     stdout: pipe::Receiver,
-    /// What came and was not read as a line yet.
     coming: Vec<u8>,
-    /// How much of it holds no end of a line.
+    /// How much of what came was read as lines.
+    done: usize,
+    /// Up to where there is no end of a line after that.
     searched: usize,
     nonsense: usize,
     journal: Arc<Journal>,
@@ -37,7 +38,7 @@ pub(super) struct Stdio {
 impl Stdio {
     pub(super) fn new(stdin: pipe::Sender, stdout: pipe::Receiver, journal: Arc<Journal>) -> Self {
         let stdin = Arc::new(Mutex::new(Some(stdin)));
-        Self { stdin, stdout, coming: Vec::new(), searched: 0, nonsense: 0, journal }
+        Self { stdin, stdout, coming: Vec::new(), done: 0, searched: 0, nonsense: 0, journal }
     }
 
     /// The next whole line, if there is one.
@@ -47,15 +48,24 @@ impl Stdio {
             self.searched = self.coming.len();
             return None;
         };
-        let mut line: Vec<u8> = self.coming.drain(..=self.searched + end).collect();
-        self.searched = 0;
-        line.pop();
+        let end = self.searched + end;
+        let line = self.coming[self.done..end].to_vec();
+        self.done = end + 1;
+        self.searched = self.done;
         Some(line)
+    }
+
+    /// Forgets what was read. Once for many lines, since the rest is moved.
+    fn forget(&mut self) {
+        self.coming.drain(..self.done);
+        self.searched -= self.done;
+        self.done = 0;
     }
 
     fn read(&mut self, line: &[u8]) -> Option<ServerJsonRpcMessage> {
         let line = line.trim_ascii();
         if line.is_empty() {
+            self.nonsense += 1;
             return None;
         }
         match serde_json::from_slice(line) {
@@ -95,11 +105,12 @@ impl Transport<RoleClient> for Stdio {
                 if let Some(message) = self.read(&line) {
                     return Some(message);
                 }
+                if self.nonsense > NONSENSE {
+                    self.journal.note("[it writes nothing but lines that are no messages]");
+                    return None;
+                }
             }
-            if self.nonsense > NONSENSE {
-                self.journal.note("[it writes nothing but lines that are no messages]");
-                return None;
-            }
+            self.forget();
             if self.coming.len() > LONGEST {
                 self.journal.note("[it wrote a line that is longer than any message may be]");
                 return None;

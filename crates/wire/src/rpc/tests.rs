@@ -249,3 +249,24 @@ proptest! {
         let _ = from_acp::permission_answer(Ok(&raw));
     }
 }
+
+#[test]
+fn a_request_says_its_method_and_the_trace_that_it_is_part_of() {
+    let heading = |frame: &str| match read(frame.as_bytes()) {
+        Incoming::Request { heading: Heading { method, trace }, .. } => format!("{method} {trace:?}"),
+        other => panic!("{other:?}"),
+    };
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let with = |meta: &str| heading(&format!(r#"{{"id":1,"method":"session/list","params":{{"_meta":{meta}}}}}"#));
+    assert_eq!(
+        with(&format!(r#"{{"other":1,"traceparent":"{parent}"}}"#)),
+        "session/list Some(0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331)"
+    );
+    for meta in ["{}", "7", "null", r#"{"traceparent":7}"#, r#"{"traceparent":"x"}"#] {
+        assert_eq!(with(meta), "session/list None", "{meta}");
+    }
+    // It counts where the protocol puts it, and nowhere else.
+    let elsewhere = format!(r#"{{"id":1,"method":"x","params":{{"traceparent":"{parent}"}}}}"#);
+    assert_eq!(heading(&elsewhere), "x None");
+    assert_eq!(heading(r#"{"id":1,"method":7}"#), " None");
+}

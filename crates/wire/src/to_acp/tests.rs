@@ -407,7 +407,7 @@ fn a_prompt_is_answered_with_its_reason_or_with_an_error() {
         failed(FailureKind::Model),
         failed(FailureKind::Authentication),
     ] {
-        match prompt_answer(&reason, &usage) {
+        match prompt_answer(&reason, Some(&usage)) {
             Ok(answer) => {
                 witness::speaks::<acp::PromptResponse>(&answer);
                 said += &format!("{answer}\n");
