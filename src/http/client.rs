@@ -98,13 +98,14 @@ impl Client {
     /// Nothing more goes in or comes out: the connection's input ends, its writer waits no more, and streams end when they
     /// have handed out what waits. Sessions go on without the client.
     pub(super) fn end(&self) {
+        // First, so that the writer, once woken, does not wait again.
+        self.ended.send_replace(true);
         let mut state = self.state();
         state.mouth = None;
         if let Some(writer) = state.writer.take() {
             writer.wake();
         }
         drop(state);
-        self.ended.send_replace(true);
         self.changed.send_replace(());
     }
 

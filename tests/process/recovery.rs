@@ -83,6 +83,8 @@ fn whenever_the_daemon_is_killed_a_prompt_runs_once_or_is_refused_for_a_reason()
             }
         }
     }
+    // Answered when the bridge has brought a daemon back.
+    bridge.ask("session/list", json!({}));
     let log = home.stdout(&["ctl", "export", &session]);
     let effects = std::fs::read_to_string(home.work().join("effects")).unwrap();
     for (word, answer) in told {

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::{Home, Peer, Terminal, signal};
+use crate::harness::{Home, Peer, Terminal, signal, until};
 
 /// A session that asks to run a command, and the editor that waits for it.
 fn asking(home: &Home, command: &str) -> (Peer, String, u64) {
@@ -38,6 +38,7 @@ fn it_shows_what_sessions_do_and_answers_for_them() {
     terminal.shows("allowed: touch made");
     let screen = terminal.shows("runs: touch made; sleep 100");
     assert!(screen.contains(&format!("{short}  running")), "{screen}");
+    until("the command to run", || home.work().join("made").exists().then_some(()));
     terminal.type_in("d");
     terminal.shows("this session asks nothing");
     terminal.type_in("c");
@@ -48,7 +49,6 @@ fn it_shows_what_sessions_do_and_answers_for_them() {
     terminal.type_in("q");
     assert_eq!(terminal.wait().code(), Some(0));
     assert!(terminal.is_as_usual() && !terminal.is_taken());
-    assert!(home.work().join("made").exists());
 }
 
 #[test]

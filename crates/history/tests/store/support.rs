@@ -33,7 +33,14 @@ pub(crate) fn prompt(number: u64, text: &str) -> Arc<Event> {
     let content = vec![Content::text(text)];
     event(
         number,
-        EventKind::UserMessage { turn: TurnId::from("t"), message: MessageId::from("m"), content, aside: false, stands_for: None, context: Vec::new() },
+        EventKind::UserMessage {
+            turn: TurnId::from("t"),
+            message: MessageId::from("m"),
+            content,
+            aside: false,
+            stands_for: None,
+            context: Vec::new(),
+        },
     )
 }
 
