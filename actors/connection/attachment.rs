@@ -123,6 +123,10 @@ impl Attachment {
             self.closing.remove(at);
             return Some(false);
         }
+        if let Some(at) = self.watching.iter().position(|watch| watch == request) {
+            self.watching.remove(at);
+            return Some(false);
+        }
         let at = self.loading.iter().position(|load| load.id == *request)?;
         self.loading.remove(at);
         Some(true)
@@ -130,7 +134,7 @@ impl Attachment {
 
     /// Whether a request waits for what the cursor brings.
     pub(super) fn is_awaited(&self) -> bool {
-        !self.loading.is_empty() || !self.closing.is_empty()
+        !self.loading.is_empty() || !self.closing.is_empty() || !self.watching.is_empty()
     }
 }
 

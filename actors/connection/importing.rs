@@ -59,6 +59,9 @@ impl Importing {
             if event.number != self.last.number + 1 || event.life < self.last.life {
                 return wrong("The numbers must grow by one, and the lives not shrink");
             }
+            if event.life == u32::MAX {
+                return wrong("There is no life after this one");
+            }
             self.last = event.place();
         }
         Ok(())

@@ -44,6 +44,10 @@ impl Connection {
                 );
                 return this.answer(&id, Err::<Value, _>(error), ctx);
             }
+            if !this.attachments.contains_key(&opened.session) {
+                // It was closed or deleted by this very client meanwhile.
+                return this.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
+            }
             if !this.follows(&opened.session, &opened.addr) {
                 this.attach(opened, Answering::Now, ctx);
             }

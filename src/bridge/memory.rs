@@ -154,6 +154,12 @@ impl Memory {
             method::SESSION_LIST | method::SESSIONS_LIST | method::STATUS | method::SESSIONS | method::CONNECTIONS => {
                 What::Harmless
             }
+            method::SESSION_CANCEL => {
+                // What was cancelled must not run after all because the daemon went away.
+                let prompts = What::Prompts(session);
+                self.open.iter_mut().filter(|open| open.what == prompts).for_each(|open| open.again = true);
+                What::Effective
+            }
             method::SESSION_NEW | method::SESSION_FORK => What::Opens,
             method::SESSION_LOAD | method::SESSION_RESUME => What::Loads(session),
             method::SESSION_PROMPT => What::Prompts(session),

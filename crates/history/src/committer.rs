@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use domain::Durability;
 use domain::history::{Entry, HistoryError, Record, Settled, StoreStatus};
+use domain::{Durability, SessionId};
 
 use crate::copying::{Copying, Step};
 use crate::disk::{Disk, Fault, guarded};
@@ -73,9 +73,11 @@ impl Committer {
 
     fn serve(&mut self) {
         self.open();
+        self.wake_for_copies();
         while let Some(records) = self.queue.take() {
             self.commit(records);
             self.copy_on();
+            self.wake_for_copies();
         }
         if let Phase::Open(disk) = self.shared.phase()
             && let Err(fault) = guarded("closing", || disk.settle(true))
@@ -155,7 +157,29 @@ impl Committer {
         let (copies, others) = records.into_iter().partition(|record| matches!(record.entry, Entry::Copy { .. }));
         let copies: Vec<Record> = copies;
         self.copying.extend(copies.into_iter().filter_map(Copying::new));
+        let others: Vec<Record> = others;
+        for record in others.iter().filter(|record| matches!(record.entry, Entry::Delete)) {
+            self.give_up_copy(&record.session);
+        }
         others
+    }
+
+    /// What is deleted while it is copied must not come back.
+    fn give_up_copy(&mut self, session: &SessionId) {
+        for copy in std::mem::take(&mut self.copying) {
+            if copy.makes() == session {
+                copy.stamp(Err(HistoryError::Lost));
+            } else {
+                self.copying.push_back(copy);
+            }
+        }
+    }
+
+    /// Copies wait in no queue, so the committer has to wake itself for them.
+    fn wake_for_copies(&self) {
+        if !self.copying.is_empty() {
+            self.queue.knock();
+        }
     }
 
     /// One step of the oldest copy. What waits for the committer meanwhile is looked at before the next one.
@@ -171,10 +195,7 @@ impl Committer {
             Ok(step)
         });
         match step {
-            Ok(Step::More) => {
-                self.copying.push_front(copy);
-                self.queue.knock();
-            }
+            Ok(Step::More) => self.copying.push_front(copy),
             Ok(Step::Done(outcome)) => copy.stamp(outcome),
             Err(fault) => {
                 drop(disk);

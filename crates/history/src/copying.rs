@@ -67,6 +67,11 @@ impl Copying {
         Ok(Step::Done(Err(HistoryError::Read("the session that was to be copied is gone".to_owned()))))
     }
 
+    /// The session that comes of it.
+    pub(crate) fn makes(&self) -> &SessionId {
+        &self.record.session
+    }
+
     pub(crate) fn into_record(self) -> Record {
         self.record
     }

@@ -204,10 +204,10 @@ mod tests {
             assert!(project.rules.deny.is_empty() && project.notes.is_empty(), "{text}");
         }
         expect![[r#"
-            DIR/.acpd/config.toml:2: unknown field `allow`, expected `ask` or `deny`; a project may only set permissions.ask, permissions.deny and session.notes, the rest is for your own configuration
-            DIR/.acpd/config.toml:2: unknown field `mode`, expected `notes`; a project may only set permissions.ask, permissions.deny and session.notes, the rest is for your own configuration
-            DIR/.acpd/config.toml:2: unknown field `hooks`, expected `permissions` or `session`; a project may only set permissions.ask, permissions.deny and session.notes, the rest is for your own configuration
-            DIR/.acpd/config.toml:1: unknown field `models`, expected `permissions` or `session`; a project may only set permissions.ask, permissions.deny and session.notes, the rest is for your own configuration
+            DIR/.acpd/config.toml:2: `allow` is not taken from a project, which may only set permissions.ask, permissions.deny and session.notes; it belongs into your own configuration
+            DIR/.acpd/config.toml:2: `mode` is not taken from a project, which may only set permissions.ask, permissions.deny and session.notes; it belongs into your own configuration
+            DIR/.acpd/config.toml:2: `hooks` is not taken from a project, which may only set permissions.ask, permissions.deny and session.notes; it belongs into your own configuration
+            DIR/.acpd/config.toml:1: `models` is not taken from a project, which may only set permissions.ask, permissions.deny and session.notes; it belongs into your own configuration
             DIR/.acpd/config.toml:2: `../../.ssh/id` must be the name of a file, without a folder
             DIR/.acpd/config.toml:2: the rule `bash(` must look like `tool` or `tool(pattern)`
             DIR/.acpd/config.toml:1: unclosed table, expected `]`

@@ -149,7 +149,12 @@ impl Reader {
                     self.at += 1;
                     break;
                 }
-                '#' if self.arithmetic == 0 => while self.peek().is_some_and(|c| c != '\n') && self.next().is_some() {},
+                // What looks like arithmetic may be a group after all, and this a comment.
+                '#' if self.arithmetic > 0 => {
+                    self.script.is_torn = true;
+                    self.at += 1;
+                }
+                '#' => while self.peek().is_some_and(|c| c != '\n') && self.next().is_some() {},
                 '\n' => {
                     self.at += 1;
                     self.finish(&mut list, false);

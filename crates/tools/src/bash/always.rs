@@ -45,14 +45,18 @@ impl Shape {
 impl Options {
     fn allow(&self, arguments: &[Word]) -> bool {
         let Self::Only(known) = self else { return true };
+        let mut follows_option = false;
         for word in arguments {
             // What expands may become an option.
             if word.expands {
                 return false;
             }
             if word.text == "--" {
-                return is_listed("--", known);
+                // After an option it may be that option's value, and what follows be options still.
+                return is_listed("--", known) && !follows_option;
             }
+            let number = |option: &str| option.bytes().all(|byte| byte.is_ascii_digit());
+            follows_option = word.text.strip_prefix('-').is_some_and(|option| !option.contains('=') && !number(option));
             if word.text.starts_with('-') && word.text.len() > 1 && !is_known(&word.text, known) {
                 return false;
             }
@@ -106,6 +110,9 @@ mod tests {
     fn what_could_run_another_program_or_write_elsewhere_is_covered_to_the_letter() {
         let commands = [
             "git push --force origin main",
+            "rg -e -- --pre=./x.sh f",
+            "git log -L -- --output=/home/me/.bashrc",
+            "git blame -L -- --output=/home/me/.bashrc",
             "git -c core.pager=x log",
             "git log --output=/home/me/.bashrc",
             "git diff --ext-diff",

@@ -90,7 +90,9 @@ impl Programs {
     }
 
     fn add(&mut self, words: &[Word], is_fed: bool, depth: usize) {
-        let start = words.iter().position(|word| !word.is_assignment).unwrap_or(words.len());
+        // The reader takes `time` for a keyword, which leaves its option in front of the program.
+        let is_before = |word: &Word| word.is_assignment || (word.text.starts_with('-') && !word.expands);
+        let start = words.iter().position(|word| !is_before(word)).unwrap_or(words.len());
         let Some((program, arguments)) = words[start..].split_first() else { return };
         if depth > DEEPEST || self.calls.len() >= MOST {
             self.hides_some = true;

@@ -90,7 +90,9 @@ pub(super) async fn get(mut url: Url, web: Arc<WebSettings>, barred: impl Fn(&st
         match redirect_of(&response, &url) {
             None => return read(response, web.read_limit).await.map_err(|error| failed(&url, &error)),
             Some(next) => {
-                let rules = || match next.host_str().filter(|host| barred(host)) {
+                // The host that the call named has been allowed with it.
+                let is_new = |host: &&str| url.host_str() != Some(*host);
+                let rules = || match next.host_str().filter(is_new).filter(|host| barred(host)) {
                     Some(host) => Err(GetError::Barred(host.to_owned())),
                     None => Ok(()),
                 };
