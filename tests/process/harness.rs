@@ -4,7 +4,7 @@ mod peer;
 mod terminal;
 
 use std::fs;
-use std::io;
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -238,6 +238,36 @@ pub(crate) fn finish(mut command: Command) -> Output {
         Err(_) => {
             signal(pid, Signal::KILL);
             panic!("{command:?} did not end");
+        }
+    }
+}
+
+/// The lines that a program writes, each waited for no longer than the deadline.
+pub(crate) struct Lines(mpsc::Receiver<String>);
+
+impl Lines {
+    pub(crate) fn of(output: impl Read + Send + 'static) -> Self {
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            let lines = BufReader::new(output).lines().map_while(Result::ok);
+            lines.map_while(|line| sender.send(line).ok()).for_each(drop);
+        });
+        Self(receiver)
+    }
+
+    #[track_caller]
+    pub(crate) fn next(&self) -> String {
+        self.0.recv_timeout(DEADLINE).expect("waited in vain for a line")
+    }
+
+    /// The next line for which `wanted` holds.
+    #[track_caller]
+    pub(crate) fn find(&self, wanted: impl Fn(&str) -> bool) -> String {
+        loop {
+            let line = self.next();
+            if wanted(&line) {
+                return line;
+            }
         }
     }
 }

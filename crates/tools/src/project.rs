@@ -2,7 +2,7 @@
 //!
 //! A repository comes from anybody, so that it may only make things stricter (rules that ask or deny) and name more files
 //! with notes. Everything else is refused with a word to the user, and as long as something is wrong with the file, every
-//! call with an effect asks first: nobody knows what it wanted to forbid.
+//! call with an effect asks first that the session has not been allowed for good: nobody knows what it wanted to forbid.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
