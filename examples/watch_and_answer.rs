@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             for question in session["questions"].as_array().into_iter().flatten() {
                 let wanted = text(&question["title"]);
-                if allowed.iter().any(|start| wanted.starts_with(start)) {
+                if allowed.iter().any(|start| is_covered(wanted, start)) {
                     println!("{id} may {wanted}");
                     let answer = json!({ "sessionId": id, "questionId": question["id"], "optionId": "allow_once" });
                     // Somebody else may have been faster.
@@ -82,6 +82,13 @@ impl Daemon {
             }
         }
     }
+}
+
+/// A command that begins so may go on with another one.
+fn is_covered(wanted: &str, start: &str) -> bool {
+    let Some(rest) = wanted.strip_prefix(start) else { return false };
+    let is_one_command = !wanted.contains([';', '&', '|', '<', '>', '$', '`', '\n']);
+    rest.is_empty() || (rest.starts_with(' ') && is_one_command)
 }
 
 fn text(value: &Value) -> &str {

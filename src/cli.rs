@@ -256,7 +256,7 @@ pub enum Action {
     Export(Export),
     /// Make a new session of what `export` wrote, and print its id.
     ///
-    /// It travels as one message, so that a file may be as large as a message: 64 MiB, unless `limits.frame` says otherwise.
+    /// It travels in parts, so that a file may be of any size; the session is there when all of it is.
     Import {
         /// The file, or `-` for stdin.
         file: PathBuf,

@@ -1,5 +1,6 @@
 //! Parse, dispatch, exit code.
 
+use std::panic;
 use std::process::ExitCode;
 
 use acpd::cli::{Cli, Command, Login};
@@ -15,8 +16,20 @@ fn main() -> ExitCode {
     if arguments.next().is_some_and(|first| first == tools::run::SUBCOMMAND) {
         return tools::run::main(arguments);
     }
+    leave_quietly_when_unread();
     commands::completions::answer_shell();
     exit_code(dispatch(Cli::parse()))
+}
+
+/// `acpd ctl logs | head` is no defect of ours: printing panics when nobody reads any more, and there is nothing to say.
+fn leave_quietly_when_unread() {
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        if panic.payload_as_str().is_some_and(|said| said.starts_with("failed printing to stdout: Broken pipe")) {
+            std::process::exit(0);
+        }
+        usual(panic);
+    }));
 }
 
 fn dispatch(cli: Cli) -> anyhow::Result<Ending> {

@@ -16,7 +16,7 @@ mod view;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook_tokio::Signals;
 use wire::method;
 
@@ -53,7 +53,7 @@ pub fn run(places: &Places, args: &Ask) -> anyhow::Result<Ending> {
             client,
             session: opened.session.clone(),
             view: if args.json { View::Scripts } else { View::People(Box::new(Screen::new())) },
-            signals: Signals::new([SIGINT, SIGTERM, SIGHUP])?,
+            signals: Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?,
             allow: args.allow,
             kept: VecDeque::new(),
             gone: false,

@@ -1,10 +1,10 @@
 //! The programs of `examples/` do what they say.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::harness::{Home, finish, until};
+use crate::harness::{Home, Lines, finish, until};
 
 #[test]
 fn the_smallest_client_prints_what_the_agent_says() {
@@ -29,14 +29,14 @@ fn the_watcher_answers_what_it_was_told_to_and_leaves_the_rest() {
     assert!(example.exists(), "run `cargo build --examples` first");
     let mut watcher = home.bare(example.to_str().unwrap());
     let mut watcher = watcher.args([env!("CARGO_BIN_EXE_acpd"), "touch"]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut said = BufReader::new(watcher.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let said = Lines::of(watcher.stdout.take().unwrap());
     let left = bridge.start_prompt(&session, "run the command: mkdir made");
-    assert!(said.any(|line| line.starts_with(&format!("{session} is waiting"))));
+    said.find(|line| line.starts_with(&format!("{session} is waiting")));
     home.stdout(&["ctl", "deny", &session]);
     bridge.answer(left);
     let allowed = bridge.prompt(&session, "run the command: touch it");
     assert_eq!(allowed["result"]["stopReason"], "end_turn");
-    assert!(said.any(|line| line == format!("{session} may touch it")));
+    said.find(|line| line == format!("{session} may touch it"));
     assert!(home.work().join("it").exists() && !home.work().join("made").exists());
     assert!(home.stdout(&["ctl", "export", &session]).contains("\"by\":\"watch_and_answer\""));
     watcher.kill().unwrap();

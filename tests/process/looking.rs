@@ -1,14 +1,13 @@
 //! `ctl` for looking closer and for keeping house: one session in detail, the log, old sessions, completions, man pages.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use expect_test::expect;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::harness::{Home, finish, signal, until};
+use crate::harness::{Home, Lines, finish, signal, until};
 
 /// With what differs from run to run by name.
 fn same(text: &str, home: &Home, session: &str) -> String {
@@ -124,13 +123,13 @@ fn the_log_of_a_daemon_that_a_bridge_started_is_shown_and_followed() {
     assert!(shown.lines().any(|line| line == r#"{"line":"two"}"#), "{shown}");
 
     let mut child = home.acpd(&["ctl", "logs", "-f", "-n", "1"]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let lines = Lines::of(child.stdout.take().unwrap());
     // Once the last line is there, whatever comes later follows; the visit of `ctl` itself is logged.
-    lines.next().unwrap();
+    lines.next();
     home.stdout(&["ctl", "status"]);
-    assert!(lines.any(|line| line.contains("connected")));
+    lines.find(|line| line.contains("connected"));
     fs::write(&log, "cut\n").unwrap();
-    assert!(lines.any(|line| line == "cut"));
+    lines.find(|line| line == "cut");
     signal(child.id(), Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }

@@ -1,12 +1,11 @@
 //! `ctl top` in a pseudo-terminal: what it shows, its keys, other sizes, and the terminal as it was afterwards.
 
-use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::harness::{Home, Peer, Terminal, signal, until};
+use crate::harness::{Home, Lines, Peer, Terminal, signal, until};
 
 /// A session that asks to run a command, and the editor that waits for it.
 fn asking(home: &Home, command: &str) -> (Peer, String, u64) {
@@ -129,9 +128,9 @@ fn without_a_terminal_it_is_lines_for_scripts_or_an_error() {
     assert!(String::from_utf8(output.stderr).unwrap().contains("top needs a terminal"));
 
     let mut child = home.acpd(&["ctl", "top", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let lines = Lines::of(child.stdout.take().unwrap());
     for _ in 0..2 {
-        let look: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        let look: Value = serde_json::from_str(&lines.next()).unwrap();
         assert!(
             look["sessions"].is_array() && look["status"]["pid"].is_number() && look["memory"].is_number(),
             "{look}"

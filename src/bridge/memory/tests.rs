@@ -122,12 +122,29 @@ fn what_is_said_about_a_session_that_is_late_waits_for_it_and_the_rest_goes_on()
     assert_eq!(memory.hear_editor(&cancel), Verdict::Hold);
     assert_eq!(memory.hear_editor(&request(6, "session/list", json!({}))), Verdict::Pass);
     let back = memory.our_answer(&answer("acpd-bridge/1", json!({ "pending": ["3"], "final": true }))).unwrap();
-    assert_eq!((raw(&back.lost), back.send), (vec![], vec![prompt.clone(), cancel]));
-    // Sent for the first time just now, so that it is sent again if this connection dies, too.
+    assert_eq!((raw(&back.lost), back.send), (vec![], vec![prompt, cancel]));
+    // It was cancelled, so that it must not run after all if this connection dies, too.
     memory.cut();
     introduction(&mut memory);
     let back = memory.our_answer(&answer("acpd-bridge/2", json!({ "pending": [], "final": true }))).unwrap();
-    assert_eq!(back.send, [prompt]);
+    assert_eq!((raw(&back.lost), back.send), (vec!["5"], vec![]));
+}
+
+#[test]
+fn a_prompt_that_waited_and_was_sent_for_the_first_time_is_sent_again_once() {
+    let mut memory = with_session();
+    memory.cut();
+    introduction(&mut memory);
+    let prompt = request(5, "session/prompt", json!({ "sessionId": "s" }));
+    assert_eq!(memory.hear_editor(&prompt), Verdict::Hold);
+    for resume in ["acpd-bridge/1", "acpd-bridge/2"] {
+        let back = memory.our_answer(&answer(resume, json!({ "pending": [], "final": true }))).unwrap();
+        assert_eq!((raw(&back.lost), back.send), (vec![], vec![prompt.clone()]));
+        memory.cut();
+        introduction(&mut memory);
+    }
+    let back = memory.our_answer(&answer("acpd-bridge/3", json!({ "pending": [], "final": true }))).unwrap();
+    assert_eq!((raw(&back.lost), back.send), (vec!["5"], vec![]));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use wire::rpc::{Id, RpcError};
 use super::Conversation;
 use super::keys::{self, Keys};
 use super::question::{self, Meaning, Question};
+use super::view::View;
 use crate::client::{Message, decode};
 use crate::commands::Ending;
 
@@ -96,7 +97,8 @@ impl Conversation {
         if self.allow {
             return self.settle(&question, question.allowing()).await;
         }
-        if keys::can_ask() {
+        // A script is shown no question, so it cannot be asked to press a key.
+        if matches!(self.view, View::People(_)) && keys::can_ask() {
             asking.open.push_back(question);
             return if asking.open.len() == 1 { self.ask(asking) } else { Ok(()) };
         }

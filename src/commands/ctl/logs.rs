@@ -4,7 +4,7 @@
 #![allow(clippy::print_stdout, reason = "the log is printed")]
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, ErrorKind, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, ErrorKind, IsTerminal, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -20,10 +20,13 @@ use signal_hook_tokio::Signals;
 use super::{Visit, status};
 use crate::cli::Logs;
 use crate::commands::Ending;
-use crate::commands::paint::{Paint, harmless};
+use crate::commands::paint::harmless;
 use crate::paths::Places;
 
 const UNIT: &str = "acpd.service";
+
+/// How long a daemon may take to say who it is.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How often a followed file is looked at.
 const STEP: Duration = Duration::from_millis(200);
@@ -42,7 +45,7 @@ pub(super) async fn run(places: &Places, args: &Logs, json: bool) -> anyhow::Res
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     };
     let lines: Vec<String> = whole_lines(&mut file)?;
-    let printer = Printer { json, terminal: Paint::stdout() == Paint::On };
+    let printer = Printer { json, terminal: io::stdout().is_terminal() };
     lines[lines.len().saturating_sub(args.lines)..].iter().for_each(|line| printer.print(line));
     if args.follow {
         follow(&path, file, &printer).await?;
@@ -54,7 +57,11 @@ pub(super) async fn run(places: &Places, args: &Logs, json: bool) -> anyhow::Res
 /// none if the unit was never started.
 async fn is_in_the_journal(places: &Places) -> bool {
     let pid = match Visit::begin(places, false) {
-        Ok(mut visit) => status::look(&mut visit).await.ok().map(|card| card.pid),
+        // A daemon that does not answer is when logs are wanted most.
+        Ok(mut visit) => match tokio::time::timeout(PATIENCE, status::look(&mut visit)).await {
+            Ok(Ok(card)) => Some(card.pid),
+            Ok(Err(_)) | Err(_) => None,
+        },
         Err(_) => None,
     };
     match pid {
