@@ -58,7 +58,13 @@ pub(super) async fn run(visit: Visit, places: &Places, args: &Top) -> anyhow::Re
             match top.key(next)? {
                 Wish::Look => break,
                 Wish::Draw => {}
-                Wish::Leave => return Ok(Ending::Done),
+                Wish::Leave => {
+                    if terminal_is_gone(Duration::ZERO)? {
+                        // There is nothing to put back, and ratatui would panic over it.
+                        std::mem::forget(stage);
+                    }
+                    return Ok(Ending::Done);
+                }
                 Wish::Answer(choice) => top.answer(choice).await,
                 Wish::Cancel => top.cancel().await,
                 Wish::Open => {
