@@ -40,6 +40,9 @@ use self::kit::{Kit, Pool};
 use self::workshop::Workshop;
 use crate::Settings;
 
+/// News of its servers that a session may be behind with.
+const SUPPLIES: usize = 64;
+
 /// The servers of all sessions.
 pub(crate) struct Mcp {
     settings: Swap<Settings>,
@@ -72,7 +75,8 @@ impl Mcp {
         if !wanted && !project::is_there(&outfit.cwd) {
             return None;
         }
-        let (tell, told) = mpsc::unbounded_channel();
+        // A session that does not listen holds up its news, not the server.
+        let (tell, told) = mpsc::channel(SUPPLIES);
         let (members, gathered) = watch::channel(None);
         let watching = kit::watch(outfit, settings, self.pool.clone(), before, tell, members);
         let kit = Kit::new(gathered, self.workshop.spawn(watching));

@@ -213,7 +213,7 @@ pub(super) async fn watch(
     settings: Arc<Settings>,
     pool: Arc<Pool>,
     before: Option<Arc<Kit>>,
-    tell: mpsc::UnboundedSender<Supply>,
+    tell: mpsc::Sender<Supply>,
     members: watch::Sender<Option<Arc<[Member]>>>,
 ) {
     let looked = {
@@ -245,7 +245,7 @@ pub(super) async fn watch(
     follow(&joined, &tell).await;
 }
 
-async fn follow(members: &[Member], tell: &mpsc::UnboundedSender<Supply>) {
+async fn follow(members: &[Member], tell: &mpsc::Sender<Supply>) {
     let mut changes: SelectAll<BoxStream<'static, (usize, State)>> = SelectAll::new();
     for (at, member) in members.iter().enumerate() {
         if let Some(shared) = member.shared() {
@@ -263,7 +263,7 @@ async fn follow(members: &[Member], tell: &mpsc::UnboundedSender<Supply>) {
             at = steady(next) => seen[at].stays(&members[at].name),
         };
         for supply in news {
-            if tell.send(supply).is_err() {
+            if tell.send(supply).await.is_err() {
                 return;
             }
         }
