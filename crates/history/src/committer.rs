@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 use domain::history::{Entry, HistoryError, Record, Settled, StoreStatus};
 use domain::{Durability, SessionId};
 
-use crate::copying::{Copying, Step};
-use crate::disk::{Disk, Fault, guarded};
+use crate::disk::{Disk, Fault, Identity, guarded};
 use crate::draft::{Draft, Listed};
+use crate::job::{Job, Step};
 use crate::nudge::Nudge;
 use crate::opening::{self, Opened, Scrutiny};
 use crate::queue::Queue;
+use crate::removing::Removing;
 use crate::reserve;
 use crate::shared::{Phase, Shared};
 use crate::stored::{self, Encoded};
@@ -33,8 +34,10 @@ pub(crate) struct Committer {
     shared: Arc<Shared>,
     nudge: Option<Nudge>,
     listed: Listed,
-    /// Copies that are under way. One step of one of them follows each commit, so that nobody waits for a long one.
-    copying: VecDeque<Copying>,
+    /// Copies and deletions that are under way. One step of the oldest follows each commit.
+    jobs: VecDeque<Job>,
+    /// The database that was opened. Another one, or none, in its place means that somebody removed it.
+    identity: Option<Identity>,
     /// How to open the store next time.
     scrutiny: Scrutiny,
     moved_aside: Option<PathBuf>,
@@ -51,7 +54,8 @@ impl Committer {
             shared,
             nudge: None,
             listed: Listed::default(),
-            copying: VecDeque::new(),
+            jobs: VecDeque::new(),
+            identity: None,
             scrutiny: Scrutiny::Glance,
             moved_aside: None,
             has_reserve: true,
@@ -73,11 +77,11 @@ impl Committer {
 
     fn serve(&mut self) {
         self.open();
-        self.wake_for_copies();
+        self.wake_for_jobs();
         while let Some(records) = self.queue.take() {
             self.commit(records);
-            self.copy_on();
-            self.wake_for_copies();
+            self.do_step();
+            self.wake_for_jobs();
         }
         if let Phase::Open(disk) = self.shared.phase()
             && let Err(fault) = guarded("closing", || disk.settle(true))
@@ -91,7 +95,7 @@ impl Committer {
             Ok(disk) => disk,
             Err(error) => return stamp(records, &Err(error)),
         };
-        let records = self.set_copies_apart(records);
+        let records = self.set_jobs_apart(records);
         let (records, drafts) = encode(records);
         if records.is_empty() {
             return;
@@ -153,53 +157,58 @@ impl Committer {
         })
     }
 
-    fn set_copies_apart(&mut self, records: Vec<Record>) -> Vec<Record> {
-        let (copies, others) = records.into_iter().partition(|record| matches!(record.entry, Entry::Copy { .. }));
-        let copies: Vec<Record> = copies;
-        self.copying.extend(copies.into_iter().filter_map(Copying::new));
-        let others: Vec<Record> = others;
-        for record in others.iter().filter(|record| matches!(record.entry, Entry::Delete)) {
-            self.give_up_copy(&record.session);
+    fn set_jobs_apart(&mut self, records: Vec<Record>) -> Vec<Record> {
+        let (jobs, others): (Vec<Record>, Vec<Record>) = records.into_iter().partition(Job::is_for);
+        for record in jobs {
+            if matches!(record.entry, Entry::Delete) {
+                self.give_up_copy(&record.session);
+            }
+            self.jobs.extend(Job::new(record));
         }
         others
     }
 
     /// What is deleted while it is copied must not come back.
     fn give_up_copy(&mut self, session: &SessionId) {
-        for copy in std::mem::take(&mut self.copying) {
-            if copy.makes() == session {
-                copy.stamp(Err(HistoryError::Lost));
+        for job in std::mem::take(&mut self.jobs) {
+            if job.makes(session) {
+                stamp([job.into_record()], &Err(HistoryError::Lost));
             } else {
-                self.copying.push_back(copy);
+                self.jobs.push_back(job);
             }
         }
     }
 
-    /// Copies wait in no queue, so the committer has to wake itself for them.
-    fn wake_for_copies(&self) {
-        if !self.copying.is_empty() {
+    /// Jobs wait in no queue, so the committer has to wake itself for them.
+    fn wake_for_jobs(&self) {
+        if !self.jobs.is_empty() {
             self.queue.knock();
         }
     }
 
-    /// One step of the oldest copy. What waits for the committer meanwhile is looked at before the next one.
-    fn copy_on(&mut self) {
-        let Some(mut copy) = self.copying.pop_front() else { return };
+    /// One step of the oldest job. What waits for the committer meanwhile is looked at before the next one.
+    fn do_step(&mut self) {
+        let Some(mut job) = self.jobs.pop_front() else { return };
         let disk = match self.ready() {
             Ok(disk) => disk,
-            Err(error) => return copy.stamp(Err(error)),
+            Err(error) => return stamp([job.into_record()], &Err(error)),
         };
         let step = self.watched(&disk, |listed| {
-            let step = copy.step(&disk, listed)?;
+            let step = job.step(&disk, listed)?;
             disk.settle(false)?;
             Ok(step)
         });
         match step {
-            Ok(Step::More) => self.copying.push_front(copy),
-            Ok(Step::Done(outcome)) => copy.stamp(outcome),
+            Ok(Step::More) => self.jobs.push_front(job),
+            Ok(Step::Done(outcome)) => match (job, outcome) {
+                (Job::Copy(copy), Err(error)) => {
+                    self.jobs.push_front(Job::Remove(Removing::failed_copy(copy.into_record(), error)));
+                }
+                (job, outcome) => stamp([job.into_record()], &outcome),
+            },
             Err(fault) => {
                 drop(disk);
-                self.fail(&fault, vec![copy.into_record()]);
+                self.fail(&fault, vec![job.into_record()]);
             }
         }
     }
@@ -208,7 +217,7 @@ impl Committer {
     fn fail(&mut self, fault: &Fault, records: Vec<Record>) {
         self.report(Some(fault.to_string()));
         self.scrutiny = match fault {
-            Fault::Refused(_) | Fault::Unreadable(_) => Scrutiny::Glance,
+            Fault::Refused(_) | Fault::Unreadable(_) | Fault::Removed(_) => Scrutiny::Glance,
             Fault::Broken(_) => Scrutiny::Thorough,
         };
         self.let_go(Phase::Opening);
@@ -238,7 +247,12 @@ impl Committer {
     /// Leaves the phase `Opening` for one of the others.
     fn open(&mut self) {
         let since = Instant::now();
-        let opened = guarded("opening", || opening::open(&self.folder, self.cache_bytes, self.scrutiny));
+        let is_removed = self.identity.is_some() && self.identity != Identity::of(&self.folder);
+        let opened = match is_removed {
+            // A new, empty store would take the next events of sessions whose beginning is gone.
+            true => Err(Fault::Removed(self.folder.clone())),
+            false => guarded("opening", || opening::open(&self.folder, self.cache_bytes, self.scrutiny)),
+        };
         if since.elapsed() > SLOW {
             tracing::warn!(took = ?since.elapsed(), "the history took unusually long to open");
         }
@@ -246,6 +260,7 @@ impl Committer {
             Ok(Opened { disk, moved_aside }) => {
                 self.scrutiny = Scrutiny::Glance;
                 self.moved_aside = moved_aside.or(self.moved_aside.take());
+                self.identity = Some(disk.identity);
                 self.shared.enter(Phase::Open(Arc::new(disk)));
                 self.after_opening();
             }
@@ -300,7 +315,7 @@ fn encode(records: Vec<Record>) -> (Vec<Record>, Vec<Encoded>) {
 }
 
 /// Receipts run other people's code; what panics there must not cost the others their answer.
-fn stamp(records: Vec<Record>, outcome: &Result<Settled, HistoryError>) {
+fn stamp(records: impl IntoIterator<Item = Record>, outcome: &Result<Settled, HistoryError>) {
     for record in records {
         let outcome = outcome.clone();
         if panic::catch_unwind(AssertUnwindSafe(|| record.receipt.stamp(outcome))).is_err() {

@@ -4,13 +4,11 @@
 //! that nobody finds it before it is complete, and it is marked as a leftover until it gets one. Made and driven by the
 //! committer, between its commits.
 
-use std::panic::{self, AssertUnwindSafe};
-
 use domain::SessionId;
-use domain::history::{Entry, HistoryError, Record, Settled};
+use domain::history::{HistoryError, Record, Settled};
 
 use crate::disk::{Disk, Fault};
-use crate::draft::{Draft, Listed};
+use crate::job::Step;
 use crate::keys;
 
 /// Bytes that one step carries over, about.
@@ -26,21 +24,13 @@ pub(crate) struct Copying {
     carried: u64,
 }
 
-pub(crate) enum Step {
-    More,
-    Done(Result<Settled, HistoryError>),
-}
-
 impl Copying {
-    /// None if the record wants something else.
-    pub(crate) fn new(record: Record) -> Option<Self> {
-        let Entry::Copy { from, last } = &record.entry else { return None };
-        let (from, last) = (from.clone(), *last);
+    pub(crate) fn new(record: Record, from: SessionId, last: u64) -> Self {
         let next = keys::events_of(&from);
-        Some(Self { record, from, last, next, carried: 0 })
+        Self { record, from, last, next, carried: 0 }
     }
 
-    pub(crate) fn step(&mut self, disk: &Disk, listed: &mut Listed) -> Result<Step, Fault> {
+    pub(crate) fn step(&mut self, disk: &Disk) -> Result<Step, Fault> {
         let to = &self.record.session;
         let mut batch = sled::Batch::default();
         batch.insert(keys::leftover(to), &[]);
@@ -62,8 +52,7 @@ impl Copying {
             disk.apply(batch)?;
             return Ok(Step::Done(Ok(Settled::Written)));
         }
-        // Somebody has deleted the original meanwhile.
-        Draft::new(disk, listed).delete(to)?;
+        // The original was deleted meanwhile.
         Ok(Step::Done(Err(HistoryError::Read("the session that was to be copied is gone".to_owned()))))
     }
 
@@ -74,13 +63,5 @@ impl Copying {
 
     pub(crate) fn into_record(self) -> Record {
         self.record
-    }
-
-    /// A receipt runs other people's code, which must not end the committer.
-    pub(crate) fn stamp(self, outcome: Result<Settled, HistoryError>) {
-        let Record { receipt, session, .. } = self.record;
-        if panic::catch_unwind(AssertUnwindSafe(|| receipt.stamp(outcome))).is_err() {
-            tracing::error!(%session, "the receipt of a copy panicked");
-        }
     }
 }

@@ -5,8 +5,9 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::panic::{self, AssertUnwindSafe};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,9 @@ pub(crate) enum Fault {
     /// One value makes no sense to this version. The database is sound, and so may all other values be.
     #[error("{0}")]
     Unreadable(String),
+    /// The database's file is no longer at its path, so that what is written to it goes nowhere.
+    #[error("its folder {} was removed or replaced while the daemon ran; restart the daemon to begin a new history", .0.display())]
+    Removed(PathBuf),
 }
 
 impl From<sled::Error> for Fault {
@@ -72,6 +76,21 @@ pub(crate) struct Disk {
     pub(crate) db: sled::Db,
     /// The database's file once more, since sled does not give its own out for a sync.
     file: File,
+    folder: PathBuf,
+    pub(crate) identity: Identity,
+    /// sled's parameters were damaged and written anew, so that its file deserves a second look.
+    pub(crate) had_damaged_parameters: bool,
+}
+
+/// Device and inode of a database's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity(u64, u64);
+
+impl Identity {
+    /// The identity of the database that is in `folder` now.
+    pub(crate) fn of(folder: &Path) -> Option<Self> {
+        fs::metadata(folder.join("db")).ok().map(|found| Self(found.dev(), found.ino()))
+    }
 }
 
 impl Disk {
@@ -83,15 +102,27 @@ impl Disk {
             await_lock(&path)?;
             drop_unfinished_snapshots(folder)?;
         }
+        let had_damaged_parameters = drop_damaged_parameters(folder)?;
         // The flusher thread would wake twice a second for nothing: the committer flushes.
         let config = sled::Config::new().path(folder).cache_capacity(cache_bytes).flush_every_ms(None);
         let db = guarded("opening", || Ok(config.open()?))?;
-        let disk = Self { db, file: File::open(path)? };
+        let file = File::open(path)?;
+        let found = file.metadata()?;
+        let identity = Identity(found.dev(), found.ino());
+        let disk = Self { db, file, folder: folder.to_owned(), identity, had_damaged_parameters };
         if is_new {
             sync_folder(folder)?;
             folder.parent().map_or(Ok(()), sync_folder)?;
         }
         Ok(disk)
+    }
+
+    /// Fails if the file is not at its path any more. An unlinked file takes every write, and loses it.
+    pub(crate) fn in_place(&self) -> Result<(), Fault> {
+        match Identity::of(&self.folder) {
+            Some(found) if found == self.identity => Ok(()),
+            Some(_) | None => Err(Fault::Removed(self.folder.clone())),
+        }
     }
 
     /// Applies a batch, visible at once and all or nothing after a crash.
@@ -105,7 +136,7 @@ impl Disk {
         if synced {
             self.file.sync_data()?;
         }
-        Ok(())
+        self.in_place()
     }
 
     /// A failed write is also known to whoever flushes next, and that wakes those who wait. See `nudge`.
@@ -143,6 +174,21 @@ fn drop_unfinished_snapshots(folder: &Path) -> Result<(), Fault> {
         }
     }
     Ok(())
+}
+
+/// sled keeps its parameters, which are the same for every store of ours, in a small file with a checksum. It trusts them
+/// even if the checksum is wrong, and refuses the store; without the file it writes it again.
+fn drop_damaged_parameters(folder: &Path) -> Result<bool, Fault> {
+    let path = folder.join("conf");
+    let Ok(bytes) = fs::read(&path) else { return Ok(false) };
+    let is_sound = bytes
+        .split_last_chunk::<4>()
+        .is_some_and(|(parameters, checksum)| crc32fast::hash(parameters) == u32::from_le_bytes(*checksum));
+    if !is_sound {
+        tracing::warn!(path = %path.display(), "the parameters of the history's database are damaged; they are written anew");
+        fs::remove_file(&path)?;
+    }
+    Ok(!is_sound)
 }
 
 pub(crate) fn sync_folder(folder: &Path) -> Result<(), Fault> {

@@ -75,8 +75,7 @@ impl<'a> Draft<'a> {
                 self.batch.insert(keys::leftover(session), &[]);
                 Ok(())
             }
-            Encoded::Copy => Ok(()),
-            Encoded::Delete => self.delete(session),
+            Encoded::Copy | Encoded::Delete => Ok(()),
         }
     }
 
@@ -115,18 +114,16 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// What is drafted so far is applied first, because a deletion looks at the tree to find what there is to delete.
-    pub(crate) fn delete(&mut self, session: &SessionId) -> Result<(), Fault> {
-        self.disk.apply(std::mem::take(&mut self.batch))?;
-        let mut batch = sled::Batch::default();
+    /// Takes a session out of every index and deletes its summary: nobody finds it any more. Its events are still there,
+    /// so it is marked as a leftover, which the next start sweeps away if this one does not come to it.
+    pub(crate) fn hide(&mut self, session: &SessionId) -> Result<(), Fault> {
         for key in self.listed.take(self.disk, session)? {
-            batch.remove(key);
+            self.batch.remove(key);
         }
-        for prefix in [keys::events_of(session), keys::meta_of(session)] {
-            for key in self.disk.db.scan_prefix(prefix).keys() {
-                batch.remove(key?);
-            }
+        for key in self.disk.db.scan_prefix(keys::meta_of(session)).keys() {
+            self.batch.remove(key?);
         }
-        self.disk.apply(batch)
+        self.batch.insert(keys::leftover(session), &[]);
+        Ok(())
     }
 }

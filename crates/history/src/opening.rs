@@ -36,7 +36,7 @@ const SEGMENT: u64 = 512 * 1024;
 pub(crate) fn open(folder: &Path, cache_bytes: u64, scrutiny: Scrutiny) -> Result<Opened, Fault> {
     let reason = match open_sound(folder, cache_bytes, scrutiny) {
         Ok(disk) => return Ok(Opened { disk, moved_aside: None }),
-        Err(fault @ (Fault::Refused(_) | Fault::Unreadable(_))) => return Err(fault),
+        Err(fault @ (Fault::Refused(_) | Fault::Unreadable(_) | Fault::Removed(_))) => return Err(fault),
         Err(Fault::Broken(reason)) => reason,
     };
     let aside = move_aside(folder)?;
@@ -71,7 +71,7 @@ fn check(disk: &Disk, size_before: u64, scrutiny: Scrutiny) -> Result<(), Fault>
         }
         Some(_) => return Err(Fault::Broken("its format is not a number".to_owned())),
         // sled takes some damage for an empty database. One that was larger did not start empty.
-        None if size_before > SEGMENT || !disk.db.is_empty() => {
+        None if size_before > SEGMENT || !disk.db.is_empty() || disk.had_damaged_parameters => {
             return Err(Fault::Broken("its contents are gone".to_owned()));
         }
         None => {

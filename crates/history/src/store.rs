@@ -78,11 +78,19 @@ impl Store {
             let disk = shared.disk().await.inspect_err(|_| queue.knock())?;
             let asked = tokio::task::spawn_blocking({
                 let (shared, disk, question) = (Arc::clone(&shared), Arc::clone(&disk), Arc::clone(&question));
-                move || guarded("reading", || question(&shared, &disk.db))
+                move || {
+                    guarded("reading", || {
+                        disk.in_place()?;
+                        question(&shared, &disk.db)
+                    })
+                }
             });
             let answer = asked.await.map_err(|error| HistoryError::Read(error.to_string()))?;
-            if answer.is_err() {
+            if let Err(fault) = &answer {
                 shared.quiet().await;
+                if let Fault::Removed(_) = fault {
+                    shared.set_status(StoreStatus::Failing { reason: fault.to_string() });
+                }
             }
             if shared.is_current(&disk) {
                 return answer.map_err(|fault| HistoryError::Read(fault.to_string()));

@@ -176,3 +176,63 @@ async fn a_second_opener_is_refused_and_succeeds_when_the_first_is_gone() {
     assert_eq!(numbers(&second, "a").await, [1, 2]);
     assert_eq!(files(home.path(), "history").len(), 1, "nothing was moved aside");
 }
+
+#[tokio::test]
+async fn damaged_parameters_cost_nothing() {
+    let home = tempdir().unwrap();
+    let folder = home.path().join("history");
+    make(&folder);
+    let conf = folder.join("conf");
+    let whole = fs::read(&conf).unwrap();
+    let flipped = (0..whole.len()).step_by(5).map(|at| {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        bytes
+    });
+    let damages: Vec<Option<Vec<u8>>> =
+        [None, Some(Vec::new()), Some(b"rubbish, and longer than eight bytes".to_vec())]
+            .into_iter()
+            .chain(flipped.map(Some))
+            .collect();
+    for damage in damages {
+        match &damage {
+            Some(bytes) => fs::write(&conf, bytes).unwrap(),
+            None => fs::remove_file(&conf).unwrap(),
+        }
+        let store = open(&folder);
+        assert_eq!(settled_status(&store), StoreStatus::Open { moved_aside: None }, "{damage:?}");
+        for session in ["a", "b", "c"] {
+            assert_eq!(numbers(&store, session).await, [1, 2], "{damage:?}");
+        }
+        drop(store);
+        assert_eq!(fs::read(&conf).unwrap(), whole);
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_removed_fails_honestly_until_it_is_back() {
+    let home = tempdir().unwrap();
+    let folder = home.path().join("history");
+    let store = open(&folder);
+    keep(&store, append(meta("a", 1, 1), vec![prompt(1, "x")])).unwrap();
+    let elsewhere = home.path().join("elsewhere");
+    fs::rename(&folder, &elsewhere).unwrap();
+
+    assert!(
+        matches!(store.find(id("a")).await, Err(HistoryError::Read(reason)) if reason.contains("was removed or replaced"))
+    );
+    assert!(matches!(store.status(), StoreStatus::Failing { .. }));
+    let more = || append(meta("a", 2, 2), vec![prompt(2, "y")]);
+    assert!(matches!(keep(&store, more()), Err(HistoryError::Write(_))));
+    for _ in 0..2 {
+        assert!(
+            matches!(keep(&store, more()), Err(HistoryError::Open(reason)) if reason.contains("was removed or replaced"))
+        );
+        assert!(!folder.exists(), "no new store takes the events of sessions whose beginning is gone");
+    }
+
+    fs::rename(&elsewhere, &folder).unwrap();
+    keep(&store, more()).unwrap();
+    assert_eq!(store.status(), StoreStatus::Open { moved_aside: None });
+    assert_eq!(numbers(&store, "a").await, [1, 2]);
+}

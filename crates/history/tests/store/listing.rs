@@ -1,7 +1,6 @@
 //! Lists of sessions: newest first, in pages, by directory.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use acpd_history::Store;
 use domain::history::{History, HistoryError, ListQuery, Page, SessionMeta};
@@ -118,7 +117,7 @@ async fn a_directory_lists_its_own_sessions_and_a_session_can_move_to_another() 
 }
 
 #[tokio::test]
-async fn a_page_of_many_sessions_takes_no_longer_than_one_of_few() {
+async fn a_page_is_found_among_thousands_of_sessions() {
     const SESSIONS: u64 = 5_000;
     let home = tempdir().unwrap();
     let store = open(&home.path().join("history"));
@@ -130,9 +129,6 @@ async fn a_page_of_many_sessions_takes_no_longer_than_one_of_few() {
         })
         .collect();
     assert!(receipts.iter().all(|receipt| outcome(receipt).is_ok()));
-    let since = Instant::now();
     assert_eq!(list(&store, None, None, 50).await.sessions.len(), 50);
     assert_eq!(names(&list(&store, Some("/rare"), None, 3).await), ["session-4000", "session-3000", "session-2000"]);
-    // Far from a measurement: a scan of everything would still be slower in an unoptimised build.
-    assert!(since.elapsed() < Duration::from_millis(500), "{:?}", since.elapsed());
 }

@@ -100,3 +100,26 @@ async fn what_was_prepared_is_there_with_its_first_summary_and_otherwise_a_lefto
     assert_eq!(numbers(&store, "b").await, Vec::<u64>::new());
     assert_eq!(store.leftovers().await.unwrap(), Vec::<SessionId>::new());
 }
+
+#[tokio::test]
+async fn others_are_written_while_a_long_deletion_is_under_way_and_it_is_hidden_at_once() {
+    let home = tempdir().unwrap();
+    let folder = home.path().join("history");
+    let store = open(&folder);
+    // Events of several parts each: more keys than one step deletes.
+    keep(&store, append(meta("a", 10, 400), long(1, 400))).unwrap();
+    let (done, order) = mpsc::channel();
+    let note = |name: &'static str| {
+        let done = done.clone();
+        Receipt::new(move |outcome| done.send((name, outcome)).unwrap())
+    };
+    store.submit(Record { session: id("a"), entry: Entry::Delete, receipt: note("deletion") });
+    let (session, entry) = append(meta("b", 11, 1), vec![prompt(1, "meanwhile")]);
+    store.submit(Record { session, entry, receipt: note("other") });
+    assert_eq!(order.recv().unwrap(), ("other", Ok(Settled::Synced)));
+    assert_eq!(order.recv().unwrap(), ("deletion", Ok(Settled::Written)));
+    assert_eq!(store.find(id("a")).await.unwrap(), None);
+    assert_eq!(numbers(&store, "a").await, Vec::<u64>::new());
+    assert_eq!(store.leftovers().await.unwrap(), Vec::<SessionId>::new());
+    assert_eq!(numbers(&store, "b").await, [1]);
+}

@@ -65,6 +65,7 @@ pub(crate) fn meta(session: &str, updated: u64, last: u64) -> SessionMeta {
         messages: 1,
         last,
         life: 1,
+        waiting: false,
         clean: true,
     }
 }
@@ -107,9 +108,9 @@ pub(crate) async fn numbers(store: &Store, session: &str) -> Vec<u64> {
 
 /// The status once the store has been opened, or not.
 pub(crate) fn settled_status(store: &Store) -> StoreStatus {
-    let since = Instant::now();
+    let deadline = Instant::now() + PATIENCE;
     while store.status() == StoreStatus::Opening {
-        assert!(since.elapsed() < PATIENCE, "the store is still opening");
+        assert!(Instant::now() < deadline, "the store is still opening");
         std::thread::sleep(Duration::from_millis(1));
     }
     store.status()
