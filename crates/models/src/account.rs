@@ -95,7 +95,8 @@ impl Accounts {
         let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).and_then(|mut file| {
             file.write_all(format!("{text}\n").as_bytes())?;
             file.sync_all()?;
-            fs::rename(&draft, path)
+            fs::rename(&draft, path)?;
+            fs::File::open(&self.folder)?.sync_all()
         });
         if written.is_err() {
             let _ = fs::remove_file(&draft);

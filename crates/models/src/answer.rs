@@ -1,7 +1,8 @@
 //! One request and its streamed answer: sends, reads, waits and sends again, until the answer is whole or has failed.
 //!
-//! Both dialects are carried out here; what differs is handed in as a body, a `Fold` and a way to give in. Everything
-//! happens inside the stream, so dropping the stream drops the request.
+//! All dialects are carried out here; what differs is behind `Dialect`. An answer that breaks off after part of it was given
+//! out is declared void (`Delta::Abandoned`) and asked for again, within the same limits. Everything happens inside the
+//! stream, so dropping the stream drops the request.
 
 mod reading;
 
@@ -10,24 +11,28 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use domain::Environment;
-use domain::model::{Delta, ModelError};
+use domain::model::{Delta, ModelError, ModelRequest};
 use domain::turn::Usage;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::Value;
+use tokio::time::Instant;
 use tracing::debug;
 
 use self::reading::{Progress, Reading};
 use crate::failure::{Again, Complaint, Failure};
 use crate::key::Key;
+use crate::known::Spec;
+use crate::limits;
+use crate::remote::Dialect;
 use crate::retry::{Retry, retry_after};
 use crate::service::{Line, Service};
 
-/// Bytes of an error answer that are read.
-const LONGEST_COMPLAINT: usize = 64 << 10;
 const COMPLAINT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often a person is told how much of a long wait is left.
+const COUNTDOWN: Duration = Duration::from_secs(15);
 
 /// How often one request is changed because the provider refuses part of it.
 const CONCESSIONS: u32 = 3;
@@ -47,30 +52,45 @@ pub(crate) trait Fold: Send + 'static {
 
     /// The tokens so far.
     fn spent(&self) -> Usage;
+
+    /// Whether the answer comes in lines of JSON, and not in server-sent events.
+    fn is_in_lines(&self) -> bool {
+        false
+    }
 }
 
-/// What is asked, and how its answer is read.
-pub(crate) struct Question<F> {
+/// What became of a provider's complaint about a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Concession {
+    /// Nothing can be done about it.
+    Nothing,
+    /// This body was changed; the next one need not be.
+    Once,
+    /// The body was changed, and so are the next ones if the provider takes it.
+    Lasting,
+}
+
+impl Concession {
+    /// A lasting concession if something was changed.
+    pub(crate) fn lasting(is_changed: bool) -> Self {
+        if is_changed { Self::Lasting } else { Self::Nothing }
+    }
+}
+
+/// What is asked, and of whom.
+pub(crate) struct Question {
     pub(crate) service: Arc<Service>,
-    /// The model as the provider names it.
-    pub(crate) model: String,
-    pub(crate) path: &'static str,
-    pub(crate) environment: Arc<Environment>,
-    pub(crate) fold: Box<dyn Fn() -> F + Send>,
-    /// Changes the body so that a provider with this complaint may take it; false if it cannot.
-    pub(crate) concede: fn(&mut Value, &str) -> bool,
+    pub(crate) spec: Arc<Spec>,
+    pub(crate) request: Arc<ModelRequest>,
 }
 
-/// Asks. The body is built off the caller's thread, because a conversation may be long.
-pub(crate) fn stream<F: Fold>(
-    question: Question<F>,
-    body: impl FnOnce() -> Value + Send + 'static,
-) -> BoxStream<'static, Result<Delta, ModelError>> {
+pub(crate) fn stream(question: Question) -> BoxStream<'static, Result<Delta, ModelError>> {
     let retry = Retry::new(question.service.retry);
     let answer = Answer {
         question,
-        body: Body::ToBuild(Box::new(body)),
+        body: None,
         retry,
+        conceded: Vec::new(),
         concessions: 0,
         rekeyed: false,
         key: None,
@@ -81,10 +101,13 @@ pub(crate) fn stream<F: Fold>(
     stream::unfold(answer, Answer::next).fuse().boxed()
 }
 
-struct Answer<F> {
-    question: Question<F>,
-    body: Body,
+struct Answer {
+    question: Question,
+    /// What was sent last, and in which dialect.
+    body: Option<(Dialect, Bytes)>,
     retry: Retry,
+    /// Complaints that this body gives in to and that are remembered if it is taken.
+    conceded: Vec<String>,
     concessions: u32,
     /// Whether a refused key was looked up anew already.
     rekeyed: bool,
@@ -92,25 +115,24 @@ struct Answer<F> {
     key: Option<Key>,
     /// What the stream gives out next.
     ready: VecDeque<Delta>,
-    /// Whether any of the answer was given out, so that asking again would say it twice.
+    /// Whether any of the answer was given out, so that asking again makes it void.
     shown: bool,
-    phase: Phase<F>,
+    phase: Phase,
 }
 
-enum Body {
-    ToBuild(Box<dyn FnOnce() -> Value + Send>),
-    Built(Bytes),
-}
-
-enum Phase<F> {
+enum Phase {
     Asking,
-    Waiting(Duration),
-    Reading(Box<Reading<F>>),
+    Waiting {
+        until: Instant,
+        /// When the person is told again how long it takes.
+        told: Instant,
+    },
+    Reading(Box<Reading>),
     Failed(ModelError),
     Over,
 }
 
-impl<F: Fold> Answer<F> {
+impl Answer {
     async fn next(mut self) -> Option<(Result<Delta, ModelError>, Self)> {
         loop {
             if let Some(delta) = self.ready.pop_front() {
@@ -119,12 +141,12 @@ impl<F: Fold> Answer<F> {
             }
             self.phase = match std::mem::replace(&mut self.phase, Phase::Over) {
                 Phase::Asking => match self.ask().await {
-                    Ok(response) => Phase::Reading(Box::new(Reading::new(response, (self.question.fold)()))),
+                    Ok((response, fold)) => Phase::Reading(Box::new(Reading::new(response, fold))),
                     Err(failure) => self.weigh(failure, Usage::default()),
                 },
-                Phase::Waiting(wait) => {
-                    tokio::time::sleep(wait).await;
-                    Phase::Asking
+                Phase::Waiting { until, told } => {
+                    tokio::time::sleep_until(until.min(told + COUNTDOWN)).await;
+                    self.wait_on(until)
                 }
                 Phase::Reading(mut reading) => {
                     match reading.advance(&mut self.ready, &self.question.service.patience).await {
@@ -143,59 +165,69 @@ impl<F: Fold> Answer<F> {
     }
 
     /// Sends the request until its answer begins.
-    async fn ask(&mut self) -> Result<Response, Failure> {
-        let body = self.body().await?;
-        let service = &self.question.service;
-        let line = service.reach(&self.question.environment).await?;
+    async fn ask(&mut self) -> Result<(Response, Box<dyn Fold>), Failure> {
+        let Question { service, spec, request } = &self.question;
+        let (service, spec) = (service.clone(), spec.clone());
+        let line = service.reach(&request.environment).await?;
+        let dialect = service.dialect(&line, &spec.wire);
+        let body = self.body(dialect, &line).await?;
         self.key = line.key().cloned();
-        let request = service.post(&line, self.question.path, body)?.send();
+        let request = service.post(&line, &dialect.path(&spec), body)?.send();
         let response = match tokio::time::timeout(service.patience.first(), request).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(Failure::unreachable(causes(error))),
             Err(_) => return Err(Failure::stalled(service.patience.first())),
         };
         let status = response.status();
-        debug!(provider = service.name, model = self.question.model, status = status.as_u16(), "model answers");
+        debug!(provider = service.name, model = spec.wire, status = status.as_u16(), "model answers");
         if !status.is_success() {
-            return Err(self.read_refusal(response, &line).await);
+            return Err(self.read_refusal(response, &line, dialect).await);
         }
-        if content_type(&response).starts_with("text/html") { Err(Failure::garbled()) } else { Ok(response) }
+        // Only what has helped is worth remembering.
+        self.conceded.drain(..).for_each(|complaint| service.note_refused(&line, &spec.wire, complaint));
+        if content_type(&response).starts_with("text/html") {
+            return Err(Failure::garbled());
+        }
+        Ok((response, dialect.fold(&service.name)))
     }
 
-    async fn body(&mut self) -> Result<Bytes, Failure> {
-        let refused = self.question.service.refused(&self.question.model);
-        let concede = self.question.concede;
-        let build = match std::mem::replace(&mut self.body, Body::Built(Bytes::new())) {
-            Body::Built(body) => {
-                self.body = Body::Built(body.clone());
-                return Ok(body);
-            }
-            Body::ToBuild(build) => build,
-        };
+    /// Built off the caller's thread, because a conversation may be long.
+    async fn body(&mut self, dialect: Dialect, line: &Line) -> Result<Bytes, Failure> {
+        if let Some((of, body)) = &self.body
+            && *of == dialect
+        {
+            return Ok(body.clone());
+        }
+        let Question { service, spec, request } = &self.question;
+        let (service, spec, request) = (service.clone(), spec.clone(), request.clone());
+        let refused = service.refused(line, &spec.wire);
         let built = tokio::task::spawn_blocking(move || {
-            let mut body = build();
+            let mut body = dialect.body(&spec, &service, &request);
             refused.iter().for_each(|complaint| {
-                concede(&mut body, complaint);
+                dialect.concede(&mut body, complaint);
             });
             Bytes::from(body.to_string())
         });
         let body =
             built.await.map_err(|_| Failure::setting("the request could not be built".to_owned(), "report it"))?;
-        self.body = Body::Built(body.clone());
+        self.body = Some((dialect, body.clone()));
         Ok(body)
     }
 
-    async fn read_refusal(&mut self, response: Response, line: &Line) -> Failure {
+    async fn read_refusal(&mut self, response: Response, line: &Line, dialect: Dialect) -> Failure {
         let status = response.status().as_u16();
         let after = retry_after(response.headers(), SystemTime::now());
         let complaint = Complaint::read(&read_some(response).await);
         let mut failure = Failure::of_status(status, &complaint, after);
-        if matches!(status, 400 | 422) && self.gives_in(&complaint.message) {
+        let service = self.question.service.clone();
+        let speaks_otherwise =
+            matches!(status, 400 | 404 | 405) && service.note_dialect(dialect, &self.question.spec.wire, &complaint);
+        if speaks_otherwise || (matches!(status, 400 | 422) && self.gives_in(&complaint.message)) {
             failure.again = Again::After(Duration::ZERO);
         } else if status == 401 && !self.rekeyed && line.key().is_some() {
             // A command's key may have run out; the command is asked once more before the person is.
             self.rekeyed = true;
-            if self.question.service.keys.forget(&self.question.environment).await {
+            if service.keys.forget(&self.question.request.environment).await {
                 failure.again = Again::After(Duration::ZERO);
             }
         }
@@ -204,42 +236,66 @@ impl<F: Fold> Answer<F> {
 
     /// Leaves out of the request what the provider complains about.
     fn gives_in(&mut self, complaint: &str) -> bool {
-        let Body::Built(bytes) = &self.body else { return false };
+        let Some((dialect, bytes)) = &self.body else { return false };
         let Ok(mut body) = serde_json::from_slice::<Value>(bytes) else { return false };
-        let gives_in = self.concessions < CONCESSIONS && (self.question.concede)(&mut body, complaint);
-        if gives_in {
-            self.concessions += 1;
-            self.question.service.note_refused(&self.question.model, complaint);
-            self.body = Body::Built(Bytes::from(body.to_string()));
+        if self.concessions == CONCESSIONS {
+            return false;
         }
-        gives_in
+        match dialect.concede(&mut body, complaint) {
+            Concession::Nothing => return false,
+            Concession::Once => {}
+            Concession::Lasting => self.conceded.push(complaint.to_owned()),
+        }
+        self.concessions += 1;
+        self.body = Some((*dialect, Bytes::from(body.to_string())));
+        true
     }
 
     /// Decides between another try and the end.
-    fn weigh(&mut self, failure: Failure, spent: Usage) -> Phase<F> {
-        let service = &self.question.service;
-        debug!(provider = service.name, model = self.question.model, what = failure.what, "model request failed");
+    fn weigh(&mut self, failure: Failure, spent: Usage) -> Phase {
+        let Question { service, spec, .. } = &self.question;
+        debug!(provider = service.name, model = spec.wire, what = failure.what, "model request failed");
         let wait = self.retry.weigh(&failure);
-        if let Some(wait) = wait.filter(|_| !self.shown) {
+        let is_partial = self.shown || !self.ready.is_empty();
+        if let Some(wait) = wait {
             // What was read and not given out yet will be said again.
             self.ready.clear();
-            if self.retry.is_worth_telling(wait) {
+            if spent != Usage::default() {
+                self.ready.push_back(Delta::Usage(spent));
+            }
+            if std::mem::take(&mut self.shown) {
+                self.ready.push_back(Delta::Abandoned);
+                self.ready.push_back(Delta::Notice(self.notice(&failure.after_output(), wait)));
+            } else if self.retry.is_worth_telling(wait) {
                 self.ready.push_back(Delta::Notice(self.notice(&failure, wait)));
             }
-            return Phase::Waiting(wait);
+            let now = Instant::now();
+            return Phase::Waiting { until: now + wait, told: now };
         }
-        let is_partial = self.shown || !self.ready.is_empty();
         let failure = if is_partial { failure.after_output() } else { failure };
         if spent != Usage::default() {
             self.ready.push_back(Delta::Usage(spent));
         }
-        Phase::Failed(service.error(&self.question.model, failure, self.key.as_ref(), self.retry.failed))
+        Phase::Failed(service.error(&spec.wire, failure, self.key.as_ref(), self.retry.failed))
+    }
+
+    /// Goes on after a wait, or says how much of it is left.
+    fn wait_on(&mut self, until: Instant) -> Phase {
+        let now = Instant::now();
+        if now >= until {
+            return Phase::Asking;
+        }
+        let (name, left) = (&self.question.service.name, (until - now).as_secs_f64().ceil());
+        self.ready.push_back(Delta::Notice(format!("{name}: trying again in {left} s")));
+        Phase::Waiting { until, told: now }
     }
 
     fn notice(&self, failure: &Failure, wait: Duration) -> String {
         let next = self.retry.failed + 1;
         let (name, what, tries) = (&self.question.service.name, &failure.what, self.retry.tries());
-        format!("{name}: {what}; trying again in {} s (try {next} of {tries})", wait.as_secs_f64().round())
+        let seconds = wait.as_secs_f64().round();
+        let when = if seconds > 0.0 { format!("in {seconds} s") } else { "now".to_owned() };
+        format!("{name}: {what}; trying again {when} (try {next} of {tries})")
     }
 }
 
@@ -265,8 +321,9 @@ pub(crate) async fn read_some(mut response: Response) -> String {
     let mut body = Vec::new();
     let read = async {
         while let Ok(Some(piece)) = response.chunk().await {
-            body.extend_from_slice(&piece);
-            if body.len() > LONGEST_COMPLAINT {
+            let room = limits::COMPLAINT - body.len();
+            body.extend_from_slice(&piece[..piece.len().min(room)]);
+            if piece.len() >= room {
                 break;
             }
         }

@@ -3,30 +3,5 @@
 mod fold;
 mod request;
 
-use domain::model::ModelRequest;
-use serde_json::Value;
-
-use self::fold::AnthropicFold;
-use crate::known::Spec;
-use crate::remote::Dialect;
-use crate::service::Service;
-
-pub(crate) struct Anthropic;
-
-impl Dialect for Anthropic {
-    type Fold = AnthropicFold;
-
-    const PATH: &'static str = "/v1/messages";
-
-    fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
-        request::body(spec, service, request)
-    }
-
-    fn fold(provider: &str) -> AnthropicFold {
-        AnthropicFold::new(provider)
-    }
-
-    fn concede(body: &mut Value, complaint: &str) -> bool {
-        request::concede(body, complaint)
-    }
-}
+pub(crate) use self::fold::AnthropicFold;
+pub(crate) use self::request::{body, concede};

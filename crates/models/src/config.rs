@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use domain::model::Price;
-use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::{Deserialize, Deserializer, de};
 
 use crate::http::Patience;
 use crate::key::KeyConfig;
@@ -42,15 +43,35 @@ impl Default for LocalConfig {
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     Anthropic,
+    /// Responses at OpenAI's own address, chat completions everywhere else.
     #[serde(rename = "openai")]
     OpenAi,
+    /// Responses at any address.
+    #[serde(rename = "openai_responses")]
+    Responses,
+    /// Gemini's own API.
+    Gemini,
+    /// Ollama's own API.
+    Ollama,
+}
+
+/// One of the words of an enum. An error names the words that there are, whatever reads the configuration.
+fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(source: D) -> Result<T, D::Error> {
+    let given = String::deserialize(source)?;
+    T::deserialize(given.into_deserializer()).map_err(|error: de::value::Error| de::Error::custom(error))
+}
+
+fn some_word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(source: D) -> Result<Option<T>, D::Error> {
+    word(source).map(Some)
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProviderConfig {
+    #[serde(deserialize_with = "word")]
     pub kind: Kind,
-    /// Anthropic's without `/v1`, that of others with it. Left out, it is the maker's own.
+    /// Anthropic's and Ollama's without `/v1`, that of others with it; Azure's with its `?api-version=`. Left out, it is the
+    /// maker's own.
     pub base_url: Option<String>,
     #[serde(default)]
     pub key: KeyConfig,
@@ -105,6 +126,7 @@ pub struct ModelConfig {
     pub images: Option<bool>,
     pub audio: Option<bool>,
     pub thinks: Option<bool>,
+    #[serde(deserialize_with = "some_word")]
     pub thinking: Option<Thinking>,
     pub price: Option<PriceConfig>,
 }
@@ -137,13 +159,19 @@ impl ModelConfig {
             audio: *audio,
             thinks: *thinks,
             thinking: *thinking,
-            price: price.as_ref().map(|price| Price {
-                currency: price.currency.clone(),
-                input: price.input,
-                output: price.output,
-                cached_read: price.cached_read.unwrap_or(price.input),
-                cached_write: price.cached_write.unwrap_or(price.input),
-            }),
+            price: price.as_ref().map(PriceConfig::price),
+        }
+    }
+}
+
+impl PriceConfig {
+    pub(crate) fn price(&self) -> Price {
+        Price {
+            currency: self.currency.clone(),
+            input: self.input,
+            output: self.output,
+            cached_read: self.cached_read.unwrap_or(self.input),
+            cached_write: self.cached_write.unwrap_or(self.input),
         }
     }
 }

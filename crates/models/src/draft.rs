@@ -3,28 +3,35 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use domain::model::Delta;
-use domain::{StopReason, Usage};
+use domain::model::{CallOrigin, Delta};
+use domain::{CallId, StopReason, Usage};
 use serde_json::{Map, Value, json};
 
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     pub(crate) tool: String,
     pub(crate) arguments: String,
+    /// The provider's own id of the call.
+    pub(crate) id: String,
+    /// What must go back with the call beside that.
+    pub(crate) extra: Value,
 }
 
 impl Draft {
-    /// The call, whole. Of an answer that was cut off at its limit only calls with whole arguments count.
+    /// The call, whole. Of an answer that was cut off at its limit only calls with whole arguments count; of the others the
+    /// turn hears.
     ///
     /// Arguments that are no JSON object stay what they are, a text: tools take objects only, so each refuses it,
     /// nothing runs on a guess, and the model hears why.
-    pub(crate) fn call(self, cut_off: bool) -> Option<Delta> {
+    pub(crate) fn call(self, cut_off: bool, provider: &str) -> Delta {
         let input = match self.parse() {
-            Some(input) => Value::Object(input),
-            None if cut_off => return None,
-            None => Value::String(self.arguments),
+            Some(input) if !(cut_off && self.arguments.trim().is_empty()) => Value::Object(input),
+            Some(_) | None if cut_off => return Delta::CutCall { tool: self.tool },
+            Some(_) | None => Value::String(self.arguments),
         };
-        Some(Delta::Call { tool: self.tool, input })
+        let has_origin = !self.id.is_empty() || !self.extra.is_null();
+        let origin = has_origin.then(|| CallOrigin { provider: provider.to_owned(), id: self.id, extra: self.extra });
+        Delta::Call { tool: self.tool, input, origin }
     }
 
     fn parse(&self) -> Option<Map<String, Value>> {
@@ -42,13 +49,38 @@ impl Draft {
 }
 
 /// The end of an answer: its calls, what was counted if anything was, and why it stopped.
-pub(crate) fn end(calls: impl Iterator<Item = Draft>, usage: Usage, stop: StopReason, deltas: &mut VecDeque<Delta>) {
+pub(crate) fn end(provider: &str, mut calls: Vec<Draft>, usage: Usage, stop: StopReason, deltas: &mut VecDeque<Delta>) {
+    // Ids that do not tell the calls apart are none.
+    let ids: Vec<String> = calls.iter().map(|draft| draft.id.clone()).collect();
+    for draft in &mut calls {
+        if ids.iter().filter(|id| **id == draft.id).count() > 1 {
+            draft.id.clear();
+        }
+    }
     let cut_off = stop == StopReason::MaxTokens;
-    deltas.extend(calls.filter_map(|draft| draft.call(cut_off)));
+    deltas.extend(calls.into_iter().map(|draft| draft.call(cut_off, provider)));
     if usage != Usage::default() {
         deltas.push_back(Delta::Usage(usage));
     }
     deltas.push_back(Delta::Stopped(stop));
+}
+
+/// The id by which this provider knows a call, if it made the call.
+pub(crate) fn own_id<'a>(origin: Option<&'a CallOrigin>, provider: &str) -> Option<&'a str> {
+    origin.filter(|origin| origin.provider == provider && !origin.id.is_empty()).map(|origin| origin.id.as_str())
+}
+
+/// An id for a call that another provider made: nine letters and digits, always the same for the same call. Mistral takes
+/// no others, and everybody takes these.
+pub(crate) fn short_id(call: &CallId) -> String {
+    const LETTERS: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    let digits = std::iter::successors(Some(fingerprint(call.as_str())), |rest| Some(rest / 62));
+    digits.take(9).map(|rest| char::from(LETTERS[(rest % 62) as usize])).collect()
+}
+
+/// A number that tells texts apart: FNV-1a, which never changes, unlike the standard library's.
+pub(crate) fn fingerprint(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 /// The input of a call as it goes back to a provider: always an object, because several refuse anything else.
@@ -61,9 +93,9 @@ mod tests {
     use super::*;
 
     fn input(arguments: &str) -> Value {
-        let draft = Draft { tool: "t".to_owned(), arguments: arguments.to_owned() };
-        match draft.call(false) {
-            Some(Delta::Call { input, .. }) => input,
+        let draft = Draft { tool: "t".to_owned(), arguments: arguments.to_owned(), ..Draft::default() };
+        match draft.call(false, "p") {
+            Delta::Call { input, .. } => input,
             other => panic!("{other:?}"),
         }
     }
@@ -81,8 +113,35 @@ mod tests {
 
     #[test]
     fn a_call_cut_off_at_the_answers_limit_is_no_call() {
-        let draft = |arguments: &str| Draft { tool: "t".to_owned(), arguments: arguments.to_owned() };
-        assert_eq!(draft(r#"{"a":"#).call(true), None);
-        assert!(draft("{}").call(true).is_some());
+        let draft =
+            |arguments: &str| Draft { tool: "t".to_owned(), arguments: arguments.to_owned(), ..Draft::default() };
+        for cut in [r#"{"a":"#, ""] {
+            assert_eq!(draft(cut).call(true, "p"), Delta::CutCall { tool: "t".to_owned() });
+        }
+        assert!(matches!(draft("{}").call(true, "p"), Delta::Call { .. }));
+    }
+
+    #[test]
+    fn ids_are_kept_unless_they_do_not_tell_calls_apart() {
+        let ids = |ids: &[&str]| -> Vec<Option<String>> {
+            let draft = |id: &&str| Draft { id: (*id).to_owned(), ..Draft::default() };
+            let mut deltas = VecDeque::new();
+            end("p", ids.iter().map(draft).collect(), Usage::default(), StopReason::EndTurn, &mut deltas);
+            let calls = deltas.into_iter().filter_map(|delta| match delta {
+                Delta::Call { origin, .. } => Some(origin.map(|origin| origin.id)),
+                _ => None,
+            });
+            calls.collect()
+        };
+        assert_eq!(ids(&["a", "b", ""]), [Some("a".to_owned()), Some("b".to_owned()), None]);
+        assert_eq!(ids(&["a", "a"]), [None, None]);
+    }
+
+    #[test]
+    fn a_short_id_is_nine_letters_and_always_the_same() {
+        let id = short_id(&"0195-x".into());
+        assert!(id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{id}");
+        assert_eq!(id, short_id(&"0195-x".into()));
+        assert_ne!(id, short_id(&"0195-y".into()));
     }
 }

@@ -39,6 +39,8 @@ pub(crate) struct Complaint {
     /// Its types and codes, joined.
     pub(crate) sort: String,
     pub(crate) message: String,
+    /// How long the body itself asks to wait.
+    pub(crate) after: Option<Duration>,
 }
 
 impl Complaint {
@@ -53,25 +55,88 @@ impl Complaint {
     }
 
     pub(crate) fn of(value: &Value) -> Self {
-        let error = value.get("error").unwrap_or(value);
+        // Google's servers wrap the error of a stream in a list.
+        let value = value.get(0).unwrap_or(value);
+        let error = value.get("error").filter(|error| !error.is_null()).unwrap_or(value);
         let text = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default();
         let number = |name: &str| error.get(name).and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
-        let message = [error.as_str(), error["message"].as_str(), error["detail"].as_str(), value["message"].as_str()]
-            .into_iter()
-            .flatten()
-            .find(|message| !message.is_empty());
-        let sort = [text("type"), text("code")].join(" ").trim().to_owned();
+        let sort = [text("type"), text("code"), text("status")].join(" ").trim().to_owned();
+        let status = number("code").or(number("status")).or(number("status_code"));
         Self {
-            status: number("code").or(number("status")).filter(|code| (400..600).contains(code)).or(named(&sort)),
+            status: status.filter(|code| (400..600).contains(code)).or_else(|| named(&sort.to_ascii_lowercase())),
             sort,
-            message: message.unwrap_or_default().to_owned(),
+            message: wording(value, error),
+            after: retry_delay(error),
         }
     }
 }
 
+/// What the error says for people: its message, wherever the server put it; else all of it.
+fn wording(value: &Value, error: &Value) -> String {
+    let said = [
+        words(error),
+        words(&error["message"]),
+        words(&error["detail"]),
+        words(&error["error"]),
+        words(&value["message"]),
+        words(&value["detail"]),
+        words(&value["errors"]),
+    ];
+    let message = said.into_iter().flatten().next();
+    // A model market passes on what the server behind it said.
+    let behind = error.pointer("/metadata/raw").and_then(|raw| match raw {
+        Value::String(text) => Some(Complaint::read(text).message),
+        Value::Null => None,
+        _ => Some(Complaint::of(raw).message),
+    });
+    match (message, behind.filter(|behind| !behind.is_empty())) {
+        (Some(message), Some(behind)) => format!("{message}: {behind}"),
+        (Some(message), None) => message,
+        (None, Some(behind)) => behind,
+        (None, None) if value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty) => String::new(),
+        (None, None) => value.to_string(),
+    }
+}
+
+/// A text; the items of a list of them; or what an object among them says, with the place that it speaks of.
+fn words(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()).filter(|text| !text.trim().is_empty()),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().filter_map(item).collect();
+            (!items.is_empty()).then(|| items.join("; "))
+        }
+        Value::Object(_) => item(value),
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    }
+}
+
+fn item(value: &Value) -> Option<String> {
+    if value.is_string() {
+        return words(value);
+    }
+    let fields = value.as_object()?;
+    let said = ["msg", "message", "detail"].into_iter().find_map(|name| words(fields.get(name)?))?;
+    let place = value["loc"].as_array().map(|place| {
+        place
+            .iter()
+            .map(|step| step.as_str().map_or_else(|| step.to_string(), str::to_owned))
+            .collect::<Vec<_>>()
+            .join(".")
+    });
+    Some(place.map_or(said.clone(), |place| format!("{place}: {said}")))
+}
+
+/// Google's way to say `Retry-After`: `{"@type": ".../google.rpc.RetryInfo", "retryDelay": "34.07s"}`.
+fn retry_delay(error: &Value) -> Option<Duration> {
+    let details = error["details"].as_array()?;
+    let delay = details.iter().find_map(|detail| detail["retryDelay"].as_str())?;
+    Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
+}
+
 /// The status that a provider's name of an error stands for, because an error in mid-stream has none of its own.
 fn named(sort: &str) -> Option<u16> {
-    const NAMES: [(&str, u16); 11] = [
+    const NAMES: [(&str, u16); 15] = [
         ("overloaded", 529),
         ("rate_limit", 429),
         ("insufficient_quota", 429),
@@ -83,6 +148,10 @@ fn named(sort: &str) -> Option<u16> {
         ("timeout", 504),
         ("invalid_request", 400),
         ("exceed_context_size", 400),
+        ("resource_exhausted", 429),
+        ("unauthenticated", 401),
+        ("invalid_argument", 400),
+        ("deadline_exceeded", 504),
     ];
     const OURS: [&str; 4] = ["api_error", "server_error", "internal", "unavailable"];
     let known = NAMES.iter().find(|(name, _)| sort.contains(name)).map(|(_, status)| *status);
@@ -112,13 +181,16 @@ const OVERFLOWS: [&str; 16] = [
 impl Failure {
     /// An answer with an error status, or an error event that stands for one.
     pub(crate) fn of_status(status: u16, complaint: &Complaint, after: Option<Duration>) -> Self {
-        let again = after.map_or(Again::Soon, Again::After);
+        let again = after.or(complaint.after).map_or(Again::Soon, Again::After);
         let words = format!("{} {}", complaint.sort, complaint.message).to_ascii_lowercase();
         let (kind, what, advice, again) = if is_overflow(status, &words) {
             let advice = "compact the conversation, or choose a model with a larger window";
             (FailureKind::Overflow, "the conversation does not fit into the model's window", advice, Again::Never)
         } else if status == 429 && (words.contains("insufficient_quota") || words.contains("billing")) {
             (FailureKind::Model, "the account has no quota left", "check the plan and the billing", Again::Never)
+        } else if is_unknown_model(status, &words) {
+            let advice = "choose another model; `acpd doctor` says which there are";
+            (FailureKind::UnknownModel, "no such model", advice, Again::Never)
         } else {
             sort_status(status, again)
         };
@@ -154,6 +226,11 @@ impl Failure {
         Self::setting(what, "check the kind and the address of the provider")
     }
 
+    /// The provider sent more than one of the `limits`.
+    pub(crate) fn too_long(what: &str) -> Self {
+        Self::setting(what.to_owned(), "ask for less at a time, or choose another model")
+    }
+
     pub(crate) fn key(what: String, advice: &'static str) -> Self {
         let kind = FailureKind::Authentication;
         Self { kind, what, status: None, detail: None, advice, again: Again::Never }
@@ -182,6 +259,14 @@ fn is_overflow(status: u16, words: &str) -> bool {
     matches!(status, 400 | 413 | 422 | 500) && (status == 413 || OVERFLOWS.iter().any(|sign| words.contains(sign)))
 }
 
+/// Whether the provider says that it does not have the model, and not that something else is missing.
+fn is_unknown_model(status: u16, words: &str) -> bool {
+    const SIGNS: [&str; 7] =
+        ["model_not_found", "does not exist", "not found", "not_found", "not exist", "invalid model", "unknown model"];
+    let names_it = words.contains("model") && SIGNS.iter().any(|sign| words.contains(sign));
+    (status == 404 && (words.trim().is_empty() || names_it)) || (status == 400 && names_it)
+}
+
 fn sort_status(status: u16, again: Again) -> (FailureKind, &'static str, &'static str, Again) {
     const KEY: &str = "set a valid key for this provider, for example with `acpd login`";
     const LATER: &str = "try again later, or choose another model";
@@ -197,7 +282,7 @@ fn sort_status(status: u16, again: Again) -> (FailureKind, &'static str, &'stati
         429 => (FailureKind::Model, "too many requests", LATER, again),
         529 => (FailureKind::Model, "overloaded", LATER, again),
         500..=599 => (FailureKind::Model, "the provider failed", LATER, again),
-        _ => (FailureKind::Model, "the request was refused", "see `detail`", Again::Never),
+        _ => (FailureKind::Model, "the request was refused", "the provider says why in its own words", Again::Never),
     }
 }
 
@@ -248,7 +333,7 @@ mod tests {
             (401, FailureKind::Authentication, Again::Never),
             (403, FailureKind::Authentication, Again::Never),
             (400, FailureKind::Model, Again::Never),
-            (404, FailureKind::Model, Again::Never),
+            (404, FailureKind::UnknownModel, Again::Never),
             (307, FailureKind::Model, Again::Never),
             (429, FailureKind::Model, Again::Soon),
             (500, FailureKind::Model, Again::Soon),
@@ -280,5 +365,74 @@ mod tests {
         assert_eq!(shorten(&"ä".repeat(5000)).chars().count(), LONGEST_DETAIL + 3);
         assert_eq!(failure(502, "<html>bad gateway</html>").detail, None);
         assert_eq!(failure(401, r#"{"error":{"message":"Incorrect API key provided: sk-1"}}"#).detail, None);
+    }
+
+    /// Bodies as servers send them: the shapes of FastAPI and pydantic (vLLM 0.11), mistral-common and mistralai 1.9,
+    /// OpenRouter's `metadata.raw`, Gemini's list and Ollama's text (all as of October 2025).
+    #[test]
+    fn complaints_are_read_in_the_forms_of_many_servers() {
+        for (body, message) in [
+            (
+                r#"{"detail":[{"type":"missing","loc":["body","messages",0,"role"],"msg":"Field required"}]}"#,
+                "body.messages.0.role: Field required",
+            ),
+            (
+                r#"{"object":"error","message":{"detail":[{"type":"missing","loc":["body","model"],"msg":"Field required"}]},"type":"invalid_request_error","code":null}"#,
+                "body.model: Field required",
+            ),
+            (
+                r#"{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"error\":{\"message\":\"bad tool\"}}","provider_name":"X"}}}"#,
+                "Provider returned error: bad tool",
+            ),
+            (
+                r#"[{"error":{"code":400,"message":"Function call is missing a thought_signature","status":"INVALID_ARGUMENT"}}]"#,
+                "Function call is missing a thought_signature",
+            ),
+            (r#"{"error":"model 'x' not found"}"#, "model 'x' not found"),
+            (r#"{"errors":[{"message":"one"},{"message":"two"}]}"#, "one; two"),
+            (r#"{"message":"no Route matched"}"#, "no Route matched"),
+            (r#"{"fault":{"code":7}}"#, r#"{"fault":{"code":7}}"#),
+            ("{}", ""),
+        ] {
+            assert_eq!(Complaint::read(body).message, message, "{body}");
+        }
+    }
+
+    #[test]
+    fn googles_own_way_to_ask_for_patience_is_heard() {
+        let body = r#"{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED","details":[
+            {"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.5s"}]}}"#;
+        assert_eq!(failure(429, body).again, Again::After(Duration::from_millis(34_500)));
+    }
+
+    #[test]
+    fn an_unknown_model_is_told_from_an_unknown_address() {
+        for (status, body, kind) in [
+            (
+                404,
+                r#"{"type":"error","error":{"type":"not_found_error","message":"model: claude-x"}}"#,
+                FailureKind::UnknownModel,
+            ),
+            (
+                404,
+                r#"{"error":{"code":"model_not_found","message":"The model `gpt-x` does not exist"}}"#,
+                FailureKind::UnknownModel,
+            ),
+            (404, r#"{"error":"model \"x\" not found, try pulling it first"}"#, FailureKind::UnknownModel),
+            (
+                400,
+                r#"{"object":"error","message":"Invalid model: x","type":"invalid_model","code":"1500"}"#,
+                FailureKind::UnknownModel,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"Model Not Exist","type":"invalid_request_error"}}"#,
+                FailureKind::UnknownModel,
+            ),
+            (404, r#"{"detail":"Not Found"}"#, FailureKind::Model),
+            (400, r#"{"error":{"message":"temperature is not supported"}}"#, FailureKind::Model),
+        ] {
+            assert_eq!(failure(status, body).kind, kind, "{body}");
+        }
     }
 }

@@ -1,13 +1,15 @@
 //! The HTTP client that all providers share, and the limits on waiting.
 //!
-//! Built on first use and off the caller's thread, because reading the system's certificates takes its time. Knows no
-//! provider. Redirects are not followed: a key must not travel to an address that nobody configured.
+//! Built on first use and off the caller's thread, because reading the system's certificates takes its time; built again
+//! when the network settings change. Knows no provider. Redirects are not followed: a key must not travel to an address that nobody configured.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::{Client, Url};
+use network::Network;
+use reqwest::{Client, ClientBuilder, Url};
 use serde::Deserialize;
-use tokio::sync::OnceCell;
+use tokio::sync::{Mutex, OnceCell};
 
 /// Limits on waiting for a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -52,9 +54,16 @@ pub fn install_crypto() {
 #[derive(Debug, Default)]
 pub(crate) struct Http {
     connect: Option<Duration>,
-    outside: OnceCell<Client>,
+    outside: Mutex<Option<Outside>>,
     /// For plain HTTP to this very machine: no proxy stands between, and no certificates are read.
     local: OnceCell<Client>,
+}
+
+/// The client for other machines, and the setting that it was built with.
+#[derive(Debug)]
+struct Outside {
+    network: Option<Arc<Network>>,
+    client: Client,
 }
 
 impl Http {
@@ -62,28 +71,59 @@ impl Http {
         Self { connect: Some(seconds(patience.connect_seconds)), ..Self::default() }
     }
 
-    pub(crate) async fn client(&self, address: &Url) -> Result<&Client, String> {
-        let is_local = address.scheme() == "http" && is_loopback(address);
-        let cell = if is_local { &self.local } else { &self.outside };
+    pub(crate) async fn client(&self, address: &Url) -> Result<Client, String> {
         let connect = self.connect.unwrap_or(Duration::from_secs(15));
-        cell.get_or_try_init(|| async move {
-            let built = tokio::task::spawn_blocking(move || build(is_local, connect)).await;
-            built.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
-        })
-        .await
+        if address.scheme() == "http" && is_loopback(address) {
+            let build = || build(connect, |builder| Ok(builder.no_proxy().tls_certs_only([])));
+            return self.local.get_or_try_init(build).await.cloned();
+        }
+        let network = network::current().await;
+        let mut outside = self.outside.lock().await;
+        if let Some(built) = &*outside
+            && is_same(&built.network, &network)
+        {
+            return Ok(built.client.clone());
+        }
+        let way = network.clone();
+        let build = build(connect, move |builder| match &way {
+            Some(network) => network.apply(builder).map_err(|error| in_full(&error)),
+            None => Ok(builder),
+        });
+        let client = build.await?;
+        *outside = Some(Outside { network, client: client.clone() });
+        Ok(client)
     }
 }
 
-fn build(is_local: bool, connect: Duration) -> reqwest::Result<Client> {
-    install_crypto();
-    let builder = Client::builder()
-        .user_agent(concat!("acpd/", env!("CARGO_PKG_VERSION")))
-        .redirect(reqwest::redirect::Policy::none())
-        .connect_timeout(connect)
-        .pool_idle_timeout(Duration::from_secs(90))
-        .tcp_nodelay(true);
-    let builder = if is_local { builder.no_proxy().tls_certs_only([]) } else { builder };
-    builder.build()
+async fn build(
+    connect: Duration,
+    route: impl FnOnce(ClientBuilder) -> Result<ClientBuilder, String> + Send + 'static,
+) -> Result<Client, String> {
+    let build = move || {
+        install_crypto();
+        let builder = Client::builder()
+            .user_agent(concat!("acpd/", env!("CARGO_PKG_VERSION")))
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(connect)
+            .pool_idle_timeout(Duration::from_secs(90))
+            .tcp_nodelay(true);
+        route(builder)?.build().map_err(|error| error.to_string())
+    };
+    tokio::task::spawn_blocking(build).await.map_err(|error| error.to_string())?
+}
+
+fn is_same(one: &Option<Arc<Network>>, other: &Option<Arc<Network>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    }
+}
+
+/// An error with what caused it.
+fn in_full(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 fn is_loopback(address: &Url) -> bool {

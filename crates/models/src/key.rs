@@ -1,23 +1,25 @@
 //! Where a provider's key is found: the session's environment, a command, a systemd credential, a file; in that order.
 //!
-//! It knows nothing of HTTP or of providers. A key leaves this file only as a `Secret` beside the name of its source,
+//! Files are looked at and read on blocking threads and within a deadline, because a folder may be on a network that is
+//! gone. It knows nothing of HTTP or of providers. A key leaves this file only as a `Secret` beside the name of its source,
 //! and that name is all that errors and logs ever say.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
-use std::io::Read;
+use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use domain::Environment;
-use serde::Deserialize;
+use domain::{Environment, redact};
+use serde::{Deserialize, Deserializer, de};
+use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 use crate::secret::Secret;
 
@@ -27,20 +29,57 @@ const LONGEST_KEY: u64 = 64 << 10;
 /// How long the output of a key command counts, because such keys may be short-lived.
 const COMMAND_COUNTS_FOR: Duration = Duration::from_secs(3600);
 
+/// How long a look at the key files may take.
+const FILE_DEADLINE: Duration = Duration::from_secs(5);
+
 /// Where to look. Each that is set is tried, in this order; what is not there is passed over, what is broken is an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(
+    deny_unknown_fields,
+    default,
+    expecting = "a table that says where the key is, such as { env = \"NAME\" }; the key itself does not belong here: \
+                 `acpd login` keeps it"
+)]
 pub struct KeyConfig {
     /// A variable of the session's environment.
+    #[serde(deserialize_with = "variable_name")]
     pub env: Option<String>,
     /// A command for `sh -c` that prints the key.
     pub command: Option<String>,
     /// Seconds that the command may take.
     pub command_seconds: Option<u64>,
     /// A name in `$CREDENTIALS_DIRECTORY`.
+    #[serde(deserialize_with = "name")]
     pub credential: Option<String>,
     /// A file that only its owner may read.
+    #[serde(deserialize_with = "path")]
     pub file: Option<PathBuf>,
+}
+
+/// Said without the value, which may be the key.
+const KEY_IN_PLACE: &str = "looks like the key itself, which does not belong here: `acpd login` keeps it";
+
+fn variable_name<'de, D: Deserializer<'de>>(source: D) -> Result<Option<String>, D::Error> {
+    let name = String::deserialize(source)?;
+    let is_name = !name.starts_with(|first: char| first.is_ascii_digit())
+        && !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    match (is_name, redact::looks_secret(&name)) {
+        (_, true) => Err(de::Error::custom(KEY_IN_PLACE)),
+        (false, false) => Err(de::Error::custom("must be the name of an environment variable, and not the key itself")),
+        (true, false) => Ok(Some(name)),
+    }
+}
+
+fn name<'de, D: Deserializer<'de>>(source: D) -> Result<Option<String>, D::Error> {
+    let name = String::deserialize(source)?;
+    if redact::looks_secret(&name) { Err(de::Error::custom(KEY_IN_PLACE)) } else { Ok(Some(name)) }
+}
+
+fn path<'de, D: Deserializer<'de>>(source: D) -> Result<Option<PathBuf>, D::Error> {
+    let path = PathBuf::deserialize(source)?;
+    let bare = path.to_str().filter(|text| !text.contains('/'));
+    if bare.is_some_and(redact::looks_secret) { Err(de::Error::custom(KEY_IN_PLACE)) } else { Ok(Some(path)) }
 }
 
 #[derive(Clone, Debug)]
@@ -49,6 +88,8 @@ pub(crate) struct Key {
     /// The source in words, such as `environment variable OPENAI_API_KEY`.
     pub(crate) source: String,
     pub(crate) from_environment: bool,
+    /// Whether it is a token in place of a key, which is shown in another way.
+    pub(crate) is_token: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,11 +104,41 @@ pub(crate) enum KeyError {
 #[derive(Debug)]
 pub(crate) struct Keyring {
     config: KeyConfig,
+    /// A second variable that may hold a key, and whether that is a token.
+    also: Option<(&'static str, bool)>,
     /// The key that `acpd login` or `authenticate` stored, which is looked at last.
     stored: Option<PathBuf>,
     /// `$CREDENTIALS_DIRECTORY` of this process.
     credentials: Option<PathBuf>,
     said: Answers,
+    /// What the last look at the files found.
+    looked: watch::Sender<Looked>,
+    /// Held while the files are read, so that a folder that does not answer holds up one thread and no more.
+    reading: Arc<Mutex<()>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Looked {
+    /// Whether there is a key file.
+    exists: bool,
+    /// Whether a look is under way.
+    busy: bool,
+}
+
+/// Ends a look, also one that was dropped with its runtime.
+struct Look {
+    looked: watch::Sender<Looked>,
+    exists: Option<bool>,
+}
+
+impl Drop for Look {
+    fn drop(&mut self) {
+        let exists = self.exists;
+        self.looked.send_modify(|looked| {
+            looked.exists = exists.unwrap_or(looked.exists);
+            looked.busy = false;
+        });
+    }
 }
 
 /// What the key command last said, by the environment that it ran in: another session's may make it say another key.
@@ -98,7 +169,14 @@ impl Answers {
 impl Keyring {
     pub(crate) fn new(config: KeyConfig, stored: Option<PathBuf>) -> Self {
         let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
-        Self { config, stored, credentials, said: Answers::default() }
+        let (looked, reading) = (watch::Sender::default(), Arc::default());
+        Self { config, also: None, stored, credentials, said: Answers::default(), looked, reading }
+    }
+
+    /// Has a second variable looked at after the first.
+    #[must_use]
+    pub(crate) fn or_variable(self, name: &'static str, is_token: bool) -> Self {
+        Self { also: Some((name, is_token)), ..self }
     }
 
     /// Whether any place to look is known, so that a missing key is an error.
@@ -107,48 +185,81 @@ impl Keyring {
         env.is_some() || command.is_some() || credential.is_some() || file.is_some()
     }
 
-    /// Whether a look-up would find something, without reading or running anything.
+    /// Whether a look-up would find something, without reading or running anything. Of files it says what the last `look`
+    /// found.
     pub(crate) fn is_likely(&self, environment: &Environment) -> bool {
-        let exists = |path: PathBuf| path.symlink_metadata().is_ok();
-        self.variable(environment).is_some()
-            || self.config.command.is_some()
-            || self.files().any(|(path, _)| exists(path))
+        self.variable(environment).is_some() || self.config.command.is_some() || self.looked.borrow().exists
     }
 
-    /// The variable that may hold the key.
-    pub(crate) fn variable_name(&self) -> Option<&str> {
-        self.config.env.as_deref()
+    /// Looks whether there is a key file. One that does not answer in time is taken to be as it was.
+    pub(crate) async fn look(&self) {
+        let mut looked = self.looked.subscribe();
+        let files: Vec<PathBuf> = self.files().map(|(path, _)| path).collect();
+        let begins =
+            !files.is_empty() && self.looked.send_if_modified(|looked| !std::mem::replace(&mut looked.busy, true));
+        if begins {
+            let look = Look { looked: self.looked.clone(), exists: None };
+            tokio::task::spawn_blocking(move || {
+                // Moved in whole, so that it is dropped when the look has ended.
+                let mut look = look;
+                look.exists = Some(files.iter().any(|path| path.symlink_metadata().is_ok()));
+            });
+        }
+        // The sender is here, so only the time can run out.
+        let _ = tokio::time::timeout(FILE_DEADLINE, looked.wait_for(|looked| !looked.busy)).await;
+    }
+
+    /// The variables that may hold the key.
+    pub(crate) fn variable_names(&self) -> impl Iterator<Item = &str> {
+        self.config.env.as_deref().into_iter().chain(self.also.map(|(name, _)| name))
     }
 
     /// Every place that was looked at, in words.
     pub(crate) fn places(&self) -> String {
-        let env = self.config.env.as_ref().map(|name| format!("environment variable {name}"));
+        let env = self.variable_names().map(|name| format!("environment variable {name}"));
         let command = self.config.command.as_ref().map(|command| format!("key command `{}`", program(command)));
-        env.into_iter().chain(command).chain(self.files().map(|(_, source)| source)).collect::<Vec<_>>().join(", ")
+        env.chain(command).chain(self.files().map(|(_, source)| source)).collect::<Vec<_>>().join(", ")
     }
 
     pub(crate) async fn find(&self, environment: &Environment) -> Result<Option<Key>, KeyError> {
         if let Some((name, value)) = self.variable(environment) {
             let source = format!("environment variable {name}");
-            return Ok(Some(Key { secret: Secret::new(value), source, from_environment: true }));
+            let is_token = self.also.is_some_and(|(also, is_token)| also == name && is_token);
+            return Ok(Some(Key { secret: Secret::new(value), source, from_environment: true, is_token }));
         }
         if let Some(command) = &self.config.command {
             let secret = self.ask_command(command, environment).await?;
             let source = format!("key command `{}`", program(command));
-            return Ok(Some(Key { secret, source, from_environment: false }));
+            return Ok(Some(Key { secret, source, from_environment: false, is_token: false }));
         }
         let files: Vec<(PathBuf, String)> = self.files().collect();
+        if files.is_empty() {
+            return Ok(None);
+        }
         let read = move || -> Result<Option<Key>, KeyError> {
             for (path, source) in files {
                 if let Some(secret) = read_file(&path).map_err(|why| KeyError::File(source.clone(), why))? {
-                    return Ok(Some(Key { secret, source, from_environment: false }));
+                    return Ok(Some(Key { secret, source, from_environment: false, is_token: false }));
                 }
             }
             Ok(None)
         };
-        match tokio::task::spawn_blocking(read).await {
-            Ok(found) => found,
-            Err(_) => Err(KeyError::File("key file".to_owned(), "could not be read".to_owned())),
+        let reading = self.reading.clone().lock_owned();
+        let found = tokio::time::timeout(FILE_DEADLINE, async move {
+            let reading = reading.await;
+            tokio::task::spawn_blocking(move || {
+                let _reading = reading;
+                read()
+            })
+            .await
+        });
+        match found.await {
+            Ok(Ok(found)) => found,
+            Ok(Err(_)) => Err(KeyError::File("key file".to_owned(), "could not be read".to_owned())),
+            Err(_) => {
+                let why = format!("could not be read within {} s", FILE_DEADLINE.as_secs());
+                Err(KeyError::File("key file".to_owned(), why))
+            }
         }
     }
 
@@ -159,9 +270,10 @@ impl Keyring {
     }
 
     fn variable<'a>(&'a self, environment: &'a Environment) -> Option<(&'a str, &'a str)> {
-        let name = self.config.env.as_deref()?;
-        let value = environment.get(name)?.trim();
-        (!value.is_empty()).then_some((name, value))
+        self.variable_names().find_map(|name| {
+            let value = environment.get(name)?.trim();
+            (!value.is_empty()).then_some((name, value))
+        })
     }
 
     fn files(&self) -> impl Iterator<Item = (PathBuf, String)> {
@@ -200,15 +312,21 @@ async fn run(command: &str, environment: &Environment, deadline: Duration) -> Re
     if !environment.is_empty() {
         shell.env_clear().envs(environment.iter());
     }
-    let child = shell.stdout(Stdio::piped()).spawn().map_err(|error| format!("does not start: {error}"))?;
+    let mut child = shell.stdout(Stdio::piped()).spawn().map_err(|error| format!("does not start: {error}"))?;
     let _group = Group(child.id());
-    let output = tokio::time::timeout(deadline, child.wait_with_output()).await;
-    let output = output.map_err(|_| format!("took longer than {} s", deadline.as_secs()))?;
-    let output = output.map_err(|error| format!("failed: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("failed with {}", output.status));
+    let mut printed = Vec::new();
+    let output = tokio::time::timeout(deadline, async {
+        if let Some(stdout) = child.stdout.take() {
+            stdout.take(LONGEST_KEY + 1).read_to_end(&mut printed).await?;
+        }
+        // A command that prints more than a key is not waited for; `Group` ends it.
+        if printed.len() as u64 > LONGEST_KEY { Ok(None) } else { child.wait().await.map(Some) }
+    });
+    let status = output.await.map_err(|_| format!("took longer than {} s", deadline.as_secs()))?;
+    match status.map_err(|error: std::io::Error| format!("failed: {error}"))? {
+        Some(status) if !status.success() => Err(format!("failed with {status}")),
+        Some(_) | None => as_key(&printed),
     }
-    as_key(&output.stdout)
 }
 
 /// Ends what the shell started, when the look-up is over or dropped.
@@ -229,7 +347,8 @@ fn read_file(path: &Path) -> Result<Option<Secret>, String> {
     let open = OpenOptions::new().read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32).open(path);
     let file: File = match open {
         Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        // A file where a folder should be is said once, by whoever wants the folder, and not for every key.
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
         Err(error) => return Err(format!("cannot be read: {error}")),
     };
     let facts = file.metadata().map_err(|error| format!("cannot be read: {error}"))?;

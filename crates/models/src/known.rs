@@ -1,10 +1,12 @@
-//! What is known of well-known models by their names: windows, senses, how they are asked to think.
+//! A model and how it is asked, as far as its name tells (`catalogue`) and others say.
 //!
-//! Only defaults: the configuration and what a provider says of its own models go before this table.
+//! What a name tells are only defaults: the configuration and what a provider says of its own models go before it.
 
-use domain::ModelId;
 use domain::model::{ModelInfo, Price};
+use domain::{ModelId, ThoughtLevel};
 use serde::Deserialize;
+
+use crate::catalogue;
 
 /// A model and how it is asked.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +17,8 @@ pub(crate) struct Spec {
     /// Tokens that one answer may have.
     pub(crate) output: Option<u64>,
     pub(crate) thinking: Thinking,
+    /// Its words for how much to think, the least first; empty if they are not known.
+    pub(crate) efforts: &'static [String],
 }
 
 /// How a model of the Anthropic dialect is told to think.
@@ -56,124 +60,42 @@ impl Spec {
     }
 }
 
-/// One row: names that start so, the window, the longest answer, and whether it sees and thinks.
-struct Row(&'static str, u64, u64, bool, bool);
-
-/// The first row that fits counts, so longer beginnings stand before shorter ones. Where a family differs, or a server may
-/// have less than the makers say, the smaller number stands here: a summary too early costs less than an overflow.
-const ROWS: [Row; 69] = [
-    Row("claude-3-7", 200_000, 32_000, true, true),
-    Row("claude-3-5", 200_000, 8_192, true, false),
-    Row("claude-3", 200_000, 4_096, true, false),
-    Row("claude-2.1", 200_000, 4_096, false, false),
-    Row("claude-2", 100_000, 4_096, false, false),
-    Row("claude-instant", 100_000, 4_096, false, false),
-    // Later ones hold a million tokens, which Anthropic's own list says of them.
-    Row("claude", 200_000, 32_000, true, true),
-    // Of 400,000 tokens and more these take 272,000 before they answer, or before they cost more.
-    Row("gpt-5-chat", 128_000, 16_384, true, false),
-    Row("gpt-5.1-chat", 128_000, 16_384, true, false),
-    Row("gpt-5.2-chat", 128_000, 16_384, true, false),
-    Row("gpt-5.3-chat", 128_000, 16_384, true, false),
-    Row("gpt-5", 272_000, 128_000, true, true),
-    Row("gpt-4.1", 1_047_576, 32_768, true, false),
-    Row("gpt-4o", 128_000, 16_384, true, false),
-    Row("gpt-4-turbo", 128_000, 4_096, true, false),
-    Row("gpt-4", 8_192, 4_096, false, false),
-    Row("gpt-3.5", 16_385, 4_096, false, false),
-    Row("gpt-oss", 131_072, 32_768, false, true),
-    Row("chatgpt", 128_000, 16_384, true, false),
-    Row("codex-mini", 200_000, 100_000, true, true),
-    Row("o1-mini", 128_000, 65_536, false, true),
-    Row("o1-preview", 128_000, 32_768, false, true),
-    Row("o1", 200_000, 100_000, true, true),
-    Row("o3-mini", 200_000, 100_000, false, true),
-    Row("o3", 200_000, 100_000, true, true),
-    Row("o4", 200_000, 100_000, true, true),
-    Row("gemini-1", 1_048_576, 8_192, true, false),
-    Row("gemini-2.0", 1_048_576, 8_192, true, false),
-    Row("gemini", 1_048_576, 65_536, true, true),
-    Row("gemma3:1b", 32_768, 8_192, false, false),
-    Row("gemma-3-1b", 32_768, 8_192, false, false),
-    Row("gemma3n", 32_768, 8_192, false, false),
-    Row("gemma-3n", 32_768, 8_192, false, false),
-    Row("gemma3", 131_072, 8_192, true, false),
-    Row("gemma-3", 131_072, 8_192, true, false),
-    Row("deepseek", 128_000, 32_000, false, false),
-    Row("kimi-k2.5", 262_144, 32_768, true, false),
-    Row("kimi", 131_072, 32_000, false, false),
-    Row("glm-4.6", 200_000, 32_000, false, false),
-    Row("glm-4.7", 200_000, 32_000, false, false),
-    Row("glm-5", 200_000, 32_000, false, false),
-    Row("glm", 128_000, 32_000, false, false),
-    Row("minimax-m2", 200_000, 32_000, false, false),
-    Row("grok-4", 256_000, 32_000, true, false),
-    Row("grok-code", 256_000, 32_000, false, false),
-    Row("grok-2-vision", 32_768, 8_192, true, false),
-    Row("grok", 131_072, 32_000, false, false),
-    Row("mistral-large", 128_000, 32_000, false, false),
-    Row("mistral-medium", 128_000, 32_000, false, false),
-    Row("mistral-nemo", 128_000, 32_000, false, false),
-    Row("mistral", 32_768, 8_192, false, false),
-    Row("ministral", 128_000, 32_000, false, false),
-    Row("pixtral", 128_000, 8_192, true, false),
-    Row("codestral-2", 256_000, 32_000, false, false),
-    Row("codestral-latest", 256_000, 32_000, false, false),
-    Row("devstral", 128_000, 32_000, false, false),
-    Row("llama-4", 131_072, 16_384, true, false),
-    Row("llama4", 131_072, 16_384, true, false),
-    Row("llama-3.", 131_072, 8_192, false, false),
-    Row("llama3.", 131_072, 8_192, false, false),
-    Row("llama-3", 8_192, 4_096, false, false),
-    Row("llama3", 8_192, 4_096, false, false),
-    Row("llama", 4_096, 2_048, false, false),
-    Row("qwen3-coder", 262_144, 32_768, false, false),
-    Row("qwen3-vl", 262_144, 32_768, true, false),
-    Row("qwen3", 40_960, 32_768, false, false),
-    Row("phi-4-mini", 131_072, 8_192, false, false),
-    Row("phi4-mini", 131_072, 8_192, false, false),
-    Row("phi", 16_384, 4_096, false, false),
-];
-
-/// For names that nobody knows.
-const UNKNOWN: Row = Row("", 32_768, 8_192, false, false);
-
 /// Parts of names by which makers say that a model sees, whatever its family does.
 const SEEING: [&str; 4] = ["vision", "-vl", "2.5vl", "llava"];
 
-/// Models of the Anthropic dialect that are told a number of tokens; all later ones are told an effort.
-const BUDGETED: [&str; 8] = [
-    "claude-3",
-    "claude-2",
-    "claude-opus-4-0",
-    "claude-opus-4-1",
-    "claude-opus-4-5",
-    "claude-sonnet-4-0",
-    "claude-sonnet-4-5",
-    "claude-haiku-4-5",
-];
-
 /// The model `provider/model` as far as its name tells.
 pub(crate) fn spec(provider: &str, model: &str) -> Spec {
-    // A model of a model market is named after its maker first.
-    let bare = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
-    let Row(_, window, output, images, thinks) = ROWS.iter().find(|row| bare.starts_with(row.0)).unwrap_or(&UNKNOWN);
-    // `claude-opus-4-20250514` is the first of its line.
-    let budgeted = BUDGETED.iter().any(|name| bare.starts_with(name))
-        || bare.strip_prefix("claude-opus-4-2").or_else(|| bare.strip_prefix("claude-sonnet-4-2")).is_some();
+    let bare = catalogue::bare(model);
+    let row = catalogue::find(model);
     Spec {
         info: ModelInfo {
             id: ModelId::from(format!("{provider}/{model}")),
             name: model.to_owned(),
-            window: *window,
-            images: *images || SEEING.iter().any(|part| bare.contains(part)),
+            window: row.window,
+            images: row.images || SEEING.iter().any(|part| bare.contains(part)),
             audio: bare.contains("-audio"),
-            thinks: *thinks,
+            thinks: row.thinks,
             price: None,
         },
         wire: model.to_owned(),
-        output: Some(*output),
-        thinking: if budgeted { Thinking::Budget } else { Thinking::Adaptive },
+        output: Some(row.output),
+        thinking: row.thinking.unwrap_or(Thinking::Adaptive),
+        efforts: &row.efforts,
+    }
+}
+
+impl Spec {
+    /// The word of this model's family for a thought level: the least of its words for none, the greatest for the highest.
+    /// None where the family is not known and nothing need be said.
+    pub(crate) fn effort(&self, level: ThoughtLevel) -> Option<&'static str> {
+        let word = |wanted: &str| self.efforts.iter().find(|word| *word == wanted).map(String::as_str);
+        let (least, greatest) = (self.efforts.first().map(String::as_str), self.efforts.last().map(String::as_str));
+        match level {
+            ThoughtLevel::Off => least,
+            ThoughtLevel::Low => word("low").or(least).or(Some("low")),
+            ThoughtLevel::Medium => word("medium").or(greatest).or(Some("medium")),
+            ThoughtLevel::High => greatest.or(Some("high")),
+        }
     }
 }
 
@@ -209,11 +131,25 @@ mod tests {
     }
 
     #[test]
-    fn no_row_stands_behind_one_that_hides_it() {
-        for (at, row) in ROWS.iter().enumerate() {
-            let before = ROWS[..at].iter().find(|before| row.0.starts_with(before.0));
-            assert!(before.is_none(), "{} hides {}", before.unwrap().0, row.0);
+    fn each_family_has_its_words_for_effort() {
+        use ThoughtLevel::{High, Low, Medium, Off};
+        for (model, efforts) in [
+            ("gpt-5", ["minimal", "low", "medium", "high"]),
+            ("gpt-5.1", ["none", "low", "medium", "high"]),
+            ("openai/gpt-5.2", ["none", "low", "medium", "xhigh"]),
+            ("gpt-5.1-codex-max", ["low", "low", "medium", "xhigh"]),
+            ("gpt-6-sol", ["none", "low", "medium", "max"]),
+            ("gpt-5-pro", ["high", "high", "high", "high"]),
+            ("o3", ["low", "low", "medium", "high"]),
+        ] {
+            assert_eq!(
+                [Off, Low, Medium, High].map(|level| spec("p", model).effort(level)),
+                efforts.map(Some),
+                "{model}"
+            );
         }
+        let unknown = [None, Some("low"), Some("medium"), Some("high")];
+        assert_eq!([Off, Low, Medium, High].map(|level| spec("p", "my-own").effort(level)), unknown);
     }
 
     #[test]

@@ -1,24 +1,31 @@
 //! Language models behind `domain::model::Model`, one file each, and the catalogues that sessions choose from.
 //!
 //! Knows nothing of ACP, of actix, or of how tools are carried out: a model hears a request and streams an answer.
-//! `Providers` is the catalogue of real life. A request goes from a dialect (`anthropic`, `openai`) by `remote` through `answer`,
+//! `Providers` is the catalogue of real life. A request goes from a dialect (`anthropic`, `responses`, `openai`,
+//! `gemini`, `ollama`) by `remote` through `answer`,
 //! which finds the key (`key`), sends (`service`, `http`), reads (`sse`) and tries again (`retry`, `failure`).
 
 mod account;
 mod answer;
 mod anthropic;
+mod catalogue;
 mod config;
 mod draft;
 mod failure;
+mod gemini;
 mod http;
 mod key;
 mod known;
+mod limits;
 mod media;
+mod ndjson;
+mod ollama;
 mod openai;
 mod outline;
 mod providers;
 mod rehearsal;
 mod remote;
+mod responses;
 mod retry;
 mod script;
 mod secret;
@@ -29,11 +36,12 @@ mod specimens;
 mod sse;
 
 pub use account::{AccountError, Accounts, DeviceError, DeviceFlow, DeviceGrant, DevicePoll};
+pub use catalogue::Table;
 pub use config::{Kind, LocalConfig, ModelConfig, ModelsConfig, PriceConfig, ProviderConfig};
 pub use http::{Patience, install_crypto};
 pub use key::KeyConfig;
 pub use known::Thinking;
-pub use providers::{ConfigError, KeySurvey, Providers, Survey};
+pub use providers::{ConfigError, KeySurvey, Offered, Providers, Survey};
 pub use rehearsal::Rehearsal;
 pub use retry::RetryPolicy;
 pub use script::{Script, Step};

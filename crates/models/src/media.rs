@@ -2,6 +2,7 @@
 
 use domain::model::ModelInfo;
 use domain::{Content, Payload};
+use serde_json::{Value, json};
 
 /// One block of a prompt as a model may get it.
 #[derive(Debug, PartialEq)]
@@ -60,6 +61,37 @@ fn audio_format(mime: &str) -> Option<&'static str> {
         "audio/wav" | "audio/x-wav" | "audio/wave" | "audio/vnd.wave" => Some("wav"),
         "audio/mp3" | "audio/mpeg" => Some("mp3"),
         _ => None,
+    }
+}
+
+/// Whether a provider complains that it takes no pictures.
+pub(crate) fn is_about_images(complaint: &str) -> bool {
+    let complaint = complaint.to_ascii_lowercase();
+    let names_them = ["image", "vision", "multimodal", "mmproj"].iter().any(|word| complaint.contains(word));
+    let refuses =
+        ["not support", "unsupported", "only supported", "does not accept", "no endpoints", "not a multimodal"];
+    names_them && refuses.iter().any(|sign| complaint.contains(sign))
+}
+
+/// Puts a text in place of every part of this type in the messages of a body; says whether there was one.
+pub(crate) fn replace_blocks(body: &mut Value, kind: &str) -> bool {
+    let is_block = |value: &Value| value["type"] == kind;
+    match body {
+        Value::Object(fields) => fields.values_mut().fold(false, |is_changed, value| {
+            if is_block(value) {
+                *value = json!({ "type": "text", "text": "[an image that this model does not take]" });
+                return true;
+            }
+            replace_blocks(value, kind) || is_changed
+        }),
+        Value::Array(items) => items.iter_mut().fold(false, |is_changed, value| {
+            if is_block(value) {
+                *value = json!({ "type": "text", "text": "[an image that this model does not take]" });
+                return true;
+            }
+            replace_blocks(value, kind) || is_changed
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 

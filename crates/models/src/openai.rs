@@ -4,30 +4,5 @@
 mod fold;
 mod request;
 
-use domain::model::ModelRequest;
-use serde_json::Value;
-
-use self::fold::OpenAiFold;
-use crate::known::Spec;
-use crate::remote::Dialect;
-use crate::service::Service;
-
-pub(crate) struct OpenAi;
-
-impl Dialect for OpenAi {
-    type Fold = OpenAiFold;
-
-    const PATH: &'static str = "/chat/completions";
-
-    fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
-        request::body(spec, service, request)
-    }
-
-    fn fold(provider: &str) -> OpenAiFold {
-        OpenAiFold::new(provider)
-    }
-
-    fn concede(body: &mut Value, complaint: &str) -> bool {
-        request::concede(body, complaint)
-    }
-}
+pub(crate) use self::fold::OpenAiFold;
+pub(crate) use self::request::{body, concede};

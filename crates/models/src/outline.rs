@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use domain::conversation::{CallResult, Message, Part};
+use domain::model::CallOrigin;
 use domain::{CallId, Content, Payload};
 
 /// What an outcome says that was never recorded.
@@ -28,6 +29,8 @@ pub(crate) enum Entry<'a> {
 #[derive(Debug)]
 pub(crate) struct Answered<'a> {
     pub(crate) call: &'a CallId,
+    /// What the provider that made the call must get back with it.
+    pub(crate) origin: Option<&'a CallOrigin>,
     pub(crate) text: &'a str,
     pub(crate) images: &'a [Content],
     pub(crate) failed: bool,
@@ -98,15 +101,15 @@ fn add_response<'a>(entries: &mut Vec<Entry<'a>>, parts: &'a [Part], outcomes: &
         return;
     }
     let calls = parts.iter().filter_map(|part| match part {
-        Part::Call { id, .. } => Some(id),
+        Part::Call { id, origin, .. } => Some((id, origin.as_ref())),
         Part::Thought(_) | Part::Seal(_) | Part::Text(_) => None,
     });
-    let answered = calls.map(|call| match outcomes.get(call) {
+    let answered = calls.map(|(call, origin)| match outcomes.get(call) {
         Some(CallResult { text, images, failed, .. }) => {
             let is_empty = text.is_empty() && images.is_empty();
-            Answered { call, text: if is_empty { "(no output)" } else { text }, images, failed: *failed }
+            Answered { call, origin, text: if is_empty { "(no output)" } else { text }, images, failed: *failed }
         }
-        None => Answered { call, text: NO_OUTCOME, images: &[], failed: true },
+        None => Answered { call, origin, text: NO_OUTCOME, images: &[], failed: true },
     });
     let answered: Vec<Answered> = answered.collect();
     match entries.last_mut() {
@@ -136,7 +139,7 @@ mod tests {
     }
 
     fn call(id: &str) -> Part {
-        Part::Call { id: id.into(), tool: "read_file".to_owned(), input: json!({}) }
+        Part::Call { id: id.into(), tool: "read_file".to_owned(), input: json!({}), origin: None }
     }
 
     fn results(results: &[(&str, &str)]) -> Arc<Message> {

@@ -2,25 +2,27 @@
 //! makes usable, servers that answer on this machine, and the built-in models.
 //!
 //! `list`, `find` and `default_model` never wait: what a provider offers is asked in the background (`offer`), kept, and
-//! asked again when somebody looks at it later. Which model answers how is the dialects' affair.
+//! asked again when somebody looks at it later. `settle` waits for the first answers. Which model answers how is the dialects' affair.
 
+mod described;
 mod listing;
 mod offer;
 mod setup;
 mod survey;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::model::{Catalogue, Model, ModelError, ModelInfo};
 use domain::{Environment, ModelId};
 
-use self::offer::Offer;
-pub use self::survey::{KeySurvey, Survey};
+use futures_util::future::{BoxFuture, join_all};
+
+use self::offer::{Haste, Offer};
+pub use self::survey::{KeySurvey, Offered, Survey};
 use crate::account::Accounts;
-use crate::anthropic::Anthropic;
-use crate::config::{Kind, ModelsConfig};
+use crate::config::ModelsConfig;
 use crate::known::Spec;
-use crate::openai::OpenAi;
 use crate::remote::Remote;
 use crate::secret::Secret;
 use crate::service::Service;
@@ -69,12 +71,12 @@ impl Providers {
     /// Starts asking providers what they offer, so that the first session finds the answers. Must be called inside a
     /// runtime; outside of one it does nothing.
     pub fn warm(&self, environment: &Environment) {
-        self.offers.iter().for_each(|offer| offer.refresh(environment));
+        self.offers.iter().for_each(|offer| offer.refresh(environment, Haste::Due));
     }
 
     /// The variables that may hold keys: what `env` authentication looks for, and what tools must not see.
     pub fn key_variables(&self) -> Vec<String> {
-        let names = self.offers.iter().filter_map(|offer| offer.service.keys.variable_name());
+        let names = self.offers.iter().flat_map(|offer| offer.service.keys.variable_names());
         let mut names: Vec<String> = names.map(str::to_owned).collect();
         names.sort();
         names.dedup();
@@ -88,7 +90,8 @@ impl Providers {
     }
 
     /// Whether some provider can be used with this environment without asking anybody for a key.
-    pub fn is_authenticated(&self, environment: &Environment) -> bool {
+    pub async fn is_authenticated(&self, environment: &Environment) -> bool {
+        join_all(self.offers.iter().map(|offer| offer.service.keys.look())).await;
         self.offers.iter().any(|offer| offer.is_ready(environment))
     }
 
@@ -108,6 +111,18 @@ impl Providers {
         }
     }
 
+    /// The provider of a model, and the provider's own name for it.
+    fn split<'a>(&self, id: &'a ModelId) -> Option<(&Arc<Offer>, &'a str)> {
+        let (provider, model) = id.as_str().split_once('/').filter(|(_, model)| !model.is_empty())?;
+        Some((self.offer(provider)?, model))
+    }
+
+    /// Whether a provider itself has named this model.
+    fn is_listed(&self, id: &ModelId, environment: &Environment) -> bool {
+        let listed = self.split(id).and_then(|(offer, _)| offer.listed(environment)).unwrap_or_default();
+        listed.iter().any(|spec| spec.info.id == *id)
+    }
+
     fn offer(&self, provider: &str) -> Option<&Arc<Offer>> {
         self.offers.iter().find(|offer| offer.service.name == provider)
     }
@@ -116,7 +131,7 @@ impl Providers {
 impl Catalogue for Providers {
     fn list(&self, environment: &Environment) -> Vec<ModelInfo> {
         let offered = self.offers.iter().flat_map(|offer| {
-            offer.refresh(environment);
+            offer.refresh(environment, Haste::Due);
             offer.models(environment)
         });
         let offered = offered.map(|spec| spec.info);
@@ -127,8 +142,7 @@ impl Catalogue for Providers {
         if let Some(model) = self.built_in.iter().find(|model| model.info().id == *id) {
             return Some(model.clone());
         }
-        let (provider, model) = id.as_str().split_once('/').filter(|(_, model)| !model.is_empty())?;
-        let offer = self.offer(provider)?;
+        let (offer, model) = self.split(id)?;
         // A model that no list names may exist all the same; and one without a key says what is missing when it is asked.
         Some(build(offer.spec(model), offer.service.clone()))
     }
@@ -142,11 +156,73 @@ impl Catalogue for Providers {
         let chosen = ready.flat_map(|offer| offer.favourite(environment)).next();
         chosen.map_or_else(|| self.built_in[0].info().id.clone(), |spec| spec.info.id)
     }
+
+    fn offers(&self, id: &ModelId, environment: &Environment) -> bool {
+        if self.built_in.iter().any(|model| model.info().id == *id) {
+            return true;
+        }
+        self.split(id).is_some_and(|(offer, model)| offer.has(model, environment))
+    }
+
+    fn settle(&self, environment: &Environment, within: Duration) -> BoxFuture<'static, ()> {
+        // A model that is configured as the default depends on nobody's list.
+        let offers = if self.default.is_some() { Vec::new() } else { self.offers.clone() };
+        let environment = environment.clone();
+        Box::pin(async move {
+            // All are asked at once; then those are waited for in whose place the next would be used.
+            offers.iter().for_each(|offer| offer.refresh(&environment, Haste::New));
+            let settled = async {
+                for offer in &offers {
+                    offer.settled(&environment).await;
+                    if offer.is_ready(&environment) && offer.favourite(&environment).is_some() {
+                        return;
+                    }
+                }
+            };
+            // What comes later is corrected later.
+            let _ = tokio::time::timeout(within, settled).await;
+        })
+    }
+
+    fn correction(&self, id: &ModelId, environment: &Environment) -> Option<ModelId> {
+        if self.default.as_ref() == Some(id) {
+            return None;
+        }
+        let is_stopgap = self.built_in[0].info().id == *id;
+        let is_gone = match self.split(id) {
+            Some((offer, model)) => offer.lacks(model, environment),
+            None => !self.built_in.iter().any(|model| model.info().id == *id),
+        };
+        (is_stopgap || is_gone).then(|| self.default_model(environment)).filter(|better| better != id)
+    }
+
+    fn fallback(&self, id: &ModelId, environment: &Environment) -> Option<ModelId> {
+        if self.default.as_ref() == Some(id) {
+            return None;
+        }
+        let same = self.split(id).map(|(offer, _)| offer);
+        let others = self.offers.iter().filter(|offer| offer.is_ready(environment));
+        // Another model of the same provider is nearest to what was to be used.
+        let listed = same.into_iter().chain(others).flat_map(|offer| {
+            let favourite = offer.favourite(environment).into_iter();
+            favourite.chain(offer.listed(environment).unwrap_or_default()).map(|spec| spec.info.id)
+        });
+        listed.into_iter().find(|other| other != id && self.is_listed(other, environment))
+    }
+
+    fn remarks(&self, id: &ModelId, environment: &Environment) -> Vec<String> {
+        let mut remarks: Vec<String> = self.offers.iter().filter_map(|offer| offer.trouble(environment)).collect();
+        let is_wanted = self.offers.iter().any(|offer| offer.is_wanted(environment));
+        if is_wanted && self.default.as_ref() != Some(id) && self.built_in[0].info().id == *id {
+            remarks.push(format!(
+                "No model of a configured provider can be used, so `{id}` answers, which is no language model; \
+                 `acpd doctor` says more"
+            ));
+        }
+        remarks
+    }
 }
 
 fn build(spec: Spec, service: Arc<Service>) -> Arc<dyn Model> {
-    match service.kind {
-        Kind::Anthropic => Arc::new(Remote::<Anthropic>::new(spec, service)),
-        Kind::OpenAi => Arc::new(Remote::<OpenAi>::new(spec, service)),
-    }
+    Arc::new(Remote::new(spec, service))
 }

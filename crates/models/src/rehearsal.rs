@@ -77,7 +77,7 @@ fn answer(request: &ModelRequest) -> Vec<Delta> {
         && task.last_answer == LastAnswer::Worked
         && let Some(input) = plan()
     {
-        deltas.push(Delta::Call { tool: UPDATE_PLAN.to_owned(), input });
+        deltas.push(Delta::Call { tool: UPDATE_PLAN.to_owned(), input, origin: None });
         return ended(request, deltas);
     }
     let mut said = Vec::new();
@@ -95,8 +95,8 @@ fn answer(request: &ModelRequest) -> Vec<Delta> {
     deltas.extend(pieces(&said.join("\n\n")).map(Delta::Text));
     if let Some(call) = due {
         let plan = plan().filter(|_| plan_changed);
-        deltas.extend(plan.map(|input| Delta::Call { tool: UPDATE_PLAN.to_owned(), input }));
-        deltas.push(Delta::Call { tool: call.tool.to_owned(), input: call.input.clone() });
+        deltas.extend(plan.map(|input| Delta::Call { tool: UPDATE_PLAN.to_owned(), input, origin: None }));
+        deltas.push(Delta::Call { tool: call.tool.to_owned(), input: call.input.clone(), origin: None });
     }
     ended(request, deltas)
 }
@@ -145,8 +145,13 @@ fn weight(part: &Part) -> usize {
 fn told(deltas: &[Delta]) -> usize {
     let sizes = deltas.iter().map(|delta| match delta {
         Delta::Text(text) | Delta::Thought(text) => text.len(),
-        Delta::Call { tool, input } => tool.len() + input.to_string().len(),
-        Delta::Seal(_) | Delta::Usage(_) | Delta::Notice(_) | Delta::Stopped(_) => 0,
+        Delta::Call { tool, input, .. } => tool.len() + input.to_string().len(),
+        Delta::CutCall { .. }
+        | Delta::Abandoned
+        | Delta::Seal(_)
+        | Delta::Usage(_)
+        | Delta::Notice(_)
+        | Delta::Stopped(_) => 0,
     });
     sizes.sum()
 }

@@ -1,61 +1,96 @@
-//! A model at a provider: the one way in which both dialects are asked.
+//! A model at a provider, and the dialects in which one is asked.
 //!
-//! A `Dialect` says what is sent and how the answer is read; keys, retries and reading belong to `answer`.
+//! A `Dialect` says where a request goes, what is sent and how the answer is read; keys, retries and reading belong to
+//! `answer`.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use domain::model::{Delta, Model, ModelError, ModelInfo, ModelRequest};
 use futures_util::stream::BoxStream;
 use serde_json::Value;
 
-use crate::answer::{self, Fold, Question};
+use crate::answer::{self, Concession, Fold, Question};
 use crate::known::Spec;
 use crate::service::Service;
+use crate::{anthropic, gemini, ollama, openai, responses};
 
-pub(crate) trait Dialect: Send + Sync + 'static {
-    type Fold: Fold;
+/// The API that a request is worded for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// Anthropic's Messages.
+    Anthropic,
+    /// OpenAI's chat completions, which most other servers speak as well.
+    Chat,
+    /// OpenAI's Responses.
+    Responses,
+    /// Gemini's `generateContent`.
+    Gemini,
+    /// Ollama's own.
+    Ollama,
+}
 
-    /// Where requests go, below the provider's address.
-    const PATH: &'static str;
+impl Dialect {
+    /// Where a request goes, below the provider's address.
+    pub(crate) fn path(self, spec: &Spec) -> String {
+        match self {
+            Self::Anthropic => "/v1/messages".to_owned(),
+            Self::Chat => "/chat/completions".to_owned(),
+            Self::Responses => "/responses".to_owned(),
+            Self::Gemini => format!("/models/{}:streamGenerateContent?alt=sse", spec.wire),
+            Self::Ollama => "/api/chat".to_owned(),
+        }
+    }
 
-    fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value;
+    pub(crate) fn body(self, spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
+        match self {
+            Self::Anthropic => anthropic::body(spec, service, request),
+            Self::Chat => openai::body(spec, service, request),
+            Self::Responses => responses::body(spec, service, request),
+            Self::Gemini => gemini::body(spec, service, request),
+            Self::Ollama => ollama::body(spec, service, request),
+        }
+    }
 
     /// Reads the answer of the provider of this name.
-    fn fold(provider: &str) -> Self::Fold;
+    pub(crate) fn fold(self, provider: &str) -> Box<dyn Fold> {
+        match self {
+            Self::Anthropic => Box::new(anthropic::AnthropicFold::new(provider)),
+            Self::Chat => Box::new(openai::OpenAiFold::new(provider)),
+            Self::Responses => Box::new(responses::ResponsesFold::new(provider)),
+            Self::Gemini => Box::new(gemini::GeminiFold::new(provider)),
+            Self::Ollama => Box::new(ollama::OllamaFold::new(provider)),
+        }
+    }
 
-    /// Changes the body so that a provider with this complaint may take it; false if it cannot.
-    fn concede(body: &mut Value, complaint: &str) -> bool;
-}
-
-pub(crate) struct Remote<D> {
-    spec: Spec,
-    service: Arc<Service>,
-    dialect: PhantomData<D>,
-}
-
-impl<D: Dialect> Remote<D> {
-    pub(crate) fn new(spec: Spec, service: Arc<Service>) -> Self {
-        Self { spec, service, dialect: PhantomData }
+    /// Changes the body so that a provider with this complaint may take it.
+    pub(crate) fn concede(self, body: &mut Value, complaint: &str) -> Concession {
+        match self {
+            Self::Anthropic => anthropic::concede(body, complaint),
+            Self::Chat => openai::concede(body, complaint),
+            Self::Responses => responses::concede(body, complaint),
+            Self::Gemini => gemini::concede(body, complaint),
+            Self::Ollama => ollama::concede(body, complaint),
+        }
     }
 }
 
-impl<D: Dialect> Model for Remote<D> {
+pub(crate) struct Remote {
+    spec: Arc<Spec>,
+    service: Arc<Service>,
+}
+
+impl Remote {
+    pub(crate) fn new(spec: Spec, service: Arc<Service>) -> Self {
+        Self { spec: Arc::new(spec), service }
+    }
+}
+
+impl Model for Remote {
     fn info(&self) -> &ModelInfo {
         &self.spec.info
     }
 
     fn respond(&self, request: ModelRequest) -> BoxStream<'static, Result<Delta, ModelError>> {
-        let provider = self.service.name.clone();
-        let question = Question {
-            service: self.service.clone(),
-            model: self.spec.wire.clone(),
-            path: D::PATH,
-            environment: request.environment.clone(),
-            fold: Box::new(move || D::fold(&provider)),
-            concede: D::concede,
-        };
-        let (spec, service) = (self.spec.clone(), self.service.clone());
-        answer::stream(question, move || D::body(&spec, &service, &request))
+        answer::stream(Question { service: self.service.clone(), spec: self.spec.clone(), request: Arc::new(request) })
     }
 }

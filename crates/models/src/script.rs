@@ -201,7 +201,7 @@ impl Recital {
                 }
                 Step::Text(text) => Delta::Text(text),
                 Step::Thought(text) => Delta::Thought(text),
-                Step::Call { tool, input } => Delta::Call { tool, input },
+                Step::Call { tool, input } => Delta::Call { tool, input, origin: None },
                 Step::Usage(usage) => Delta::Usage(usage),
             };
             self.steps.pop_front();
@@ -262,7 +262,7 @@ mod tests {
             whole(&script).await,
             [
                 Ok(Delta::Thought("hm".to_owned())),
-                Ok(Delta::Call { tool: "bash".to_owned(), input: json!({"command": "ls"}) }),
+                Ok(Delta::Call { tool: "bash".to_owned(), input: json!({"command": "ls"}), origin: None }),
                 Ok(Delta::Usage(Usage::default())),
             ]
         );

@@ -4,17 +4,20 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use domain::Environment;
 use domain::model::ModelError;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, RequestBuilder, Url};
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 
 use crate::config::Kind;
-use crate::failure::{Failure, shorten};
+use crate::failure::{Complaint, Failure, shorten};
 use crate::http::{Http, Patience};
 use crate::key::{Key, Keyring};
+use crate::remote::Dialect;
 use crate::retry::RetryPolicy;
 
 const ANTHROPIC_VERSION: &str = "2023-06-01";
@@ -33,9 +36,17 @@ pub(crate) struct Service {
     pub(crate) stream_usage: bool,
     pub(crate) prompt_caching: bool,
     pub(crate) http: Arc<Http>,
-    /// What this provider refused in a request, by model, so that it is left out from the start next time.
-    pub(crate) refused: Mutex<HashMap<String, Vec<String>>>,
+    /// What this provider refused in a request, so that it is left out from the start for a while.
+    pub(crate) refused: Mutex<Refused>,
+    /// Models that want another dialect than the provider's own.
+    pub(crate) dialects: Mutex<HashMap<String, Dialect>>,
 }
+
+/// Complaints that giving in has helped against, and when; by address and model.
+pub(crate) type Refused = HashMap<(String, String), Vec<(Instant, String)>>;
+
+/// How long a complaint is remembered: servers are mended, too.
+const REMEMBERED: Duration = Duration::from_secs(3600);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
@@ -87,7 +98,7 @@ impl Service {
             let variable = self.address.variable.unwrap_or("base_url");
             return Err(Failure::setting(format!("`{variable}` is not an http address"), "correct the address"));
         };
-        let client = self.http.client(&address).await.map_err(Failure::unreachable)?.clone();
+        let client = self.http.client(&address).await.map_err(Failure::unreachable)?;
         Ok(Line { base, key, client })
     }
 
@@ -120,24 +131,54 @@ impl Service {
         words.fold(text.to_owned(), |text, word| text.replace(word, "[key]"))
     }
 
-    /// What this provider complained about when it was last asked for this model.
-    pub(crate) fn refused(&self, model: &str) -> Vec<String> {
-        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        refused.get(model).cloned().unwrap_or_default()
+    /// What the server at this address has lately complained about when it was asked for this model.
+    pub(crate) fn refused(&self, line: &Line, model: &str) -> Vec<String> {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(complaints) = refused.get_mut(&(line.base.clone(), model.to_owned())) else { return Vec::new() };
+        complaints.retain(|(at, _)| at.elapsed() < REMEMBERED);
+        complaints.iter().map(|(_, complaint)| complaint.clone()).collect()
     }
 
-    pub(crate) fn note_refused(&self, model: &str, complaint: &str) {
+    pub(crate) fn note_refused(&self, line: &Line, model: &str, complaint: String) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        refused.entry(model.to_owned()).or_default().push(complaint.to_owned());
+        refused.entry((line.base.clone(), model.to_owned())).or_default().push((Instant::now(), complaint));
+    }
+
+    /// The dialect in which this model is asked at this address.
+    pub(crate) fn dialect(&self, line: &Line, model: &str) -> Dialect {
+        let known = self.dialects.lock().unwrap_or_else(PoisonError::into_inner).get(model).copied();
+        known.unwrap_or(match self.kind {
+            Kind::Anthropic => Dialect::Anthropic,
+            Kind::OpenAi if line.is_openai() => Dialect::Responses,
+            Kind::OpenAi => Dialect::Chat,
+            Kind::Responses => Dialect::Responses,
+            Kind::Gemini => Dialect::Gemini,
+            Kind::Ollama => Dialect::Ollama,
+        })
+    }
+
+    /// Notes that a model wants another dialect than it was asked in, if that is what the provider complains about.
+    pub(crate) fn note_dialect(&self, dialect: Dialect, model: &str, complaint: &Complaint) -> bool {
+        let names_it = complaint.message.contains("v1/responses");
+        let other = match dialect {
+            Dialect::Responses if names_it => Dialect::Chat,
+            Dialect::Chat if names_it => Dialect::Responses,
+            Dialect::Anthropic | Dialect::Chat | Dialect::Responses | Dialect::Gemini | Dialect::Ollama => {
+                return false;
+            }
+        };
+        let mut dialects = self.dialects.lock().unwrap_or_else(PoisonError::into_inner);
+        // Once: a model that neither takes is an error.
+        dialects.insert(model.to_owned(), other).is_none()
     }
 
     pub(crate) fn get(&self, line: &Line, path: &str) -> Result<RequestBuilder, Failure> {
-        let address = if path.starts_with("http") { path.to_owned() } else { format!("{}{path}", line.base) };
+        let address = if path.starts_with("http") { path.to_owned() } else { below(&line.base, path) };
         Ok(line.client.get(address).headers(self.all_headers(line)?))
     }
 
     pub(crate) fn post(&self, line: &Line, path: &str, body: bytes::Bytes) -> Result<RequestBuilder, Failure> {
-        let request = line.client.post(format!("{}{path}", line.base)).headers(self.all_headers(line)?);
+        let request = line.client.post(below(&line.base, path)).headers(self.all_headers(line)?);
         Ok(request.header(CONTENT_TYPE, "application/json").body(body))
     }
 
@@ -148,8 +189,12 @@ impl Service {
                 headers.insert("anthropic-version", HeaderValue::from_static(ANTHROPIC_VERSION));
                 (HeaderName::from_static("x-api-key"), "")
             }
-            Kind::OpenAi => (reqwest::header::AUTHORIZATION, "Bearer "),
+            Kind::Gemini => (HeaderName::from_static("x-goog-api-key"), ""),
+            Kind::OpenAi | Kind::Responses if line.is_azure() => (HeaderName::from_static("api-key"), ""),
+            Kind::OpenAi | Kind::Responses | Kind::Ollama => (AUTHORIZATION, "Bearer "),
         };
+        let is_token = self.kind == Kind::Anthropic && line.key.as_ref().is_some_and(|key| key.is_token);
+        let (name, prefix) = if is_token { (AUTHORIZATION, "Bearer ") } else { (name, prefix) };
         if let Some(key) = &line.key {
             let value = HeaderValue::from_str(&format!("{prefix}{}", key.secret.expose()));
             let mut value = value.map_err(|_| {
@@ -165,6 +210,20 @@ impl Service {
 }
 
 impl Line {
+    /// Whether it leads to OpenAI itself.
+    pub(crate) fn is_openai(&self) -> bool {
+        self.is_at(|host| host == "api.openai.com")
+    }
+
+    /// Whether it leads to Azure, which shows keys in a way of its own.
+    fn is_azure(&self) -> bool {
+        self.is_at(|host| host.ends_with(".openai.azure.com") || host.ends_with(".cognitiveservices.azure.com"))
+    }
+
+    fn is_at(&self, is_it: impl Fn(&str) -> bool) -> bool {
+        Url::parse(&self.base).is_ok_and(|address| address.host_str().is_some_and(is_it))
+    }
+
     pub(crate) fn key(&self) -> Option<&Key> {
         self.key.as_ref()
     }
@@ -175,7 +234,20 @@ pub(crate) fn tidy(address: &str, kind: Kind) -> String {
     let bare = address.trim().trim_end_matches('/');
     match kind {
         Kind::Anthropic => bare.strip_suffix("/v1").unwrap_or(bare).to_owned(),
-        Kind::OpenAi => bare.to_owned(),
+        // The address of its other API is what people have at hand.
+        Kind::Ollama => bare.strip_suffix("/v1").unwrap_or(bare).to_owned(),
+        Kind::OpenAi | Kind::Responses | Kind::Gemini => bare.to_owned(),
+    }
+}
+
+/// A path below an address, which may end in a query of its own, such as Azure's `?api-version=`.
+fn below(base: &str, path: &str) -> String {
+    match base.split_once('?') {
+        Some((head, query)) => {
+            let joint = if path.contains('?') { '&' } else { '?' };
+            format!("{}{path}{joint}{query}", head.trim_end_matches('/'))
+        }
+        None => format!("{base}{path}"),
     }
 }
 
@@ -196,6 +268,7 @@ impl Service {
             prompt_caching: true,
             http: Arc::default(),
             refused: Mutex::default(),
+            dialects: Mutex::default(),
         }
     }
 }
@@ -213,7 +286,8 @@ mod tests {
     async fn a_key_that_is_kept_here_does_not_follow_an_address_of_the_environment() {
         let service = Service::stub(Kind::OpenAi);
         let elsewhere = environment(&[("P_BASE_URL", "http://evil.example/v1/")]);
-        let kept = Key { secret: Secret::new("k"), source: "stored key".to_owned(), from_environment: false };
+        let kept =
+            Key { secret: Secret::new("k"), source: "stored key".to_owned(), from_environment: false, is_token: false };
         assert_eq!(service.reach_with(Some(kept), &elsewhere).await.unwrap().base, "http://127.0.0.1:9");
         let both = environment(&[("P_BASE_URL", "http://proxy.example/v1/"), ("P_KEY", "k")]);
         assert_eq!(service.reach(&both).await.unwrap().base, "http://proxy.example/v1");
@@ -244,7 +318,12 @@ mod tests {
     #[test]
     fn a_key_is_scrubbed_also_where_a_long_text_is_cut() {
         let service = Service::stub(Kind::OpenAi);
-        let key = Key { secret: Secret::new("k".repeat(50)), source: "x".to_owned(), from_environment: true };
+        let key = Key {
+            secret: Secret::new("k".repeat(50)),
+            source: "x".to_owned(),
+            from_environment: true,
+            is_token: false,
+        };
         let message = format!("{}{} is no key", "a".repeat(580), key.secret.expose());
         let complaint = crate::failure::Complaint { message, ..Default::default() };
         let error = service.error("m", Failure::of_status(500, &complaint, None), Some(&key), 1);
@@ -258,8 +337,14 @@ mod tests {
             ("https://api.anthropic.com/", Kind::Anthropic, "https://api.anthropic.com"),
             (" https://proxy/v1/", Kind::Anthropic, "https://proxy"),
             ("https://api.openai.com/v1/", Kind::OpenAi, "https://api.openai.com/v1"),
+            ("http://127.0.0.1:11434/v1", Kind::Ollama, "http://127.0.0.1:11434"),
         ] {
             assert_eq!(tidy(address, kind), tidied);
         }
+        let azure = "https://x.openai.azure.com/openai/deployments/d?api-version=2024-10-21";
+        let asked = "https://x.openai.azure.com/openai/deployments/d/chat/completions?api-version=2024-10-21";
+        assert_eq!(below(azure, "/chat/completions"), asked);
+        assert_eq!(below("http://x/v1", "/models?limit=1"), "http://x/v1/models?limit=1");
+        assert_eq!(below("http://x?a=1", "/m?b=2"), "http://x/m?b=2&a=1");
     }
 }

@@ -18,7 +18,7 @@ pub(crate) fn agent(parts: Vec<Part>) -> Message {
 }
 
 pub(crate) fn call(id: &str, tool: &str, input: Value) -> Part {
-    Part::Call { id: id.into(), tool: tool.to_owned(), input }
+    Part::Call { id: id.into(), tool: tool.to_owned(), input, origin: None }
 }
 
 /// Outcomes by their call and text, and whether they failed.

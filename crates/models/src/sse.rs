@@ -5,8 +5,7 @@
 
 use std::collections::VecDeque;
 
-/// Bytes of one event, at most. A server that sends more without an end is not one of ours.
-const LONGEST_EVENT: usize = 32 << 20;
+use crate::limits;
 
 #[derive(Default)]
 pub(crate) struct Sse {
@@ -45,7 +44,7 @@ impl Sse {
             };
         }
         self.line.extend_from_slice(rest);
-        if self.line.len() + self.data.len() > LONGEST_EVENT { Err(TooLong) } else { Ok(()) }
+        if self.line.len() + self.data.len() > limits::EVENT { Err(TooLong) } else { Ok(()) }
     }
 
     /// The event that the end of the stream left open. Some servers leave out the last blank line.
@@ -140,7 +139,7 @@ mod tests {
         let mut events = VecDeque::new();
         let piece = vec![b'x'; 1 << 20];
         let refused = (0..64).find(|_| sse.push(&piece, &mut events).is_err());
-        assert_eq!(refused, Some(32));
+        assert_eq!(refused, Some(8));
     }
 
     #[test]

@@ -10,25 +10,27 @@ use reqwest::Response;
 use super::{Fold, content_type};
 use crate::failure::Failure;
 use crate::http::Patience;
-use crate::sse::Sse;
+use crate::limits;
+use crate::ndjson::Lines;
+use crate::sse::{Sse, TooLong};
 
 /// How long to wait for the last counts after the model said why it stopped, because some servers never end a stream.
 const AFTER_STOP: Duration = Duration::from_secs(5);
 
-/// Bytes of an answer that comes in one piece, at most.
-const LONGEST_WHOLE: usize = 32 << 20;
-
-pub(super) struct Reading<F> {
+pub(super) struct Reading {
     response: Response,
     framing: Framing,
     events: VecDeque<String>,
-    fold: F,
+    fold: Box<dyn Fold>,
     /// Whether anything but comments has come.
     heard: bool,
+    /// Bytes that have come.
+    read: usize,
 }
 
 enum Framing {
     Events(Sse),
+    Lines(Lines),
     /// One JSON document: a server that does not stream, or an error under a good status.
     Whole(Vec<u8>),
 }
@@ -38,11 +40,15 @@ pub(super) enum Progress {
     Over,
 }
 
-impl<F: Fold> Reading<F> {
-    pub(super) fn new(response: Response, fold: F) -> Self {
+impl Reading {
+    pub(super) fn new(response: Response, fold: Box<dyn Fold>) -> Self {
         let is_whole = content_type(&response).starts_with("application/json");
-        let framing = if is_whole { Framing::Whole(Vec::new()) } else { Framing::Events(Sse::default()) };
-        Self { response, framing, events: VecDeque::new(), fold, heard: false }
+        let framing = match fold.is_in_lines() {
+            true => Framing::Lines(Lines::default()),
+            false if is_whole => Framing::Whole(Vec::new()),
+            false => Framing::Events(Sse::default()),
+        };
+        Self { response, framing, events: VecDeque::new(), fold, heard: false, read: 0 }
     }
 
     pub(super) fn spent(&self) -> Usage {
@@ -87,9 +93,16 @@ impl<F: Fold> Reading<F> {
     }
 
     fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.read += bytes.len();
+        if self.read > limits::ANSWER {
+            return Err(Failure::too_long(&format!("the answer exceeds {} MiB", limits::ANSWER >> 20)));
+        }
         match &mut self.framing {
-            Framing::Events(sse) => sse.push(bytes, &mut self.events).map_err(|_| Failure::garbled())?,
-            Framing::Whole(body) if body.len() + bytes.len() > LONGEST_WHOLE => return Err(Failure::garbled()),
+            Framing::Events(sse) => sse.push(bytes, &mut self.events).map_err(too_long)?,
+            Framing::Lines(lines) => lines.push(bytes, &mut self.events).map_err(too_long)?,
+            Framing::Whole(body) if body.len() + bytes.len() > limits::DOCUMENT => {
+                return Err(Failure::too_long(&format!("the answer exceeds {} MiB", limits::DOCUMENT >> 20)));
+            }
             Framing::Whole(body) => body.extend_from_slice(bytes),
         }
         self.heard |= !self.events.is_empty();
@@ -100,6 +113,7 @@ impl<F: Fold> Reading<F> {
     fn close(&mut self) {
         match &mut self.framing {
             Framing::Events(sse) => sse.finish(&mut self.events),
+            Framing::Lines(lines) => lines.finish(&mut self.events),
             Framing::Whole(body) => self.events.push_back(String::from_utf8_lossy(&std::mem::take(body)).into_owned()),
         }
     }
@@ -127,4 +141,8 @@ impl<F: Fold> Reading<F> {
             let _ = tokio::time::timeout(PATIENCE, rest).await;
         });
     }
+}
+
+fn too_long(_: TooLong) -> Failure {
+    Failure::too_long(&format!("one event of the answer exceeds {} MiB", limits::EVENT >> 20))
 }

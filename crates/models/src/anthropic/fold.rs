@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::answer::Fold;
 use crate::draft::{self, Draft};
 use crate::failure::Failure;
+use crate::limits::Meter;
 
 #[derive(Debug, Default)]
 pub(crate) struct AnthropicFold {
@@ -17,6 +18,7 @@ pub(crate) struct AnthropicFold {
     /// Blocks that are open, by their index.
     open: BTreeMap<u64, Block>,
     calls: Vec<Draft>,
+    meter: Meter,
     usage: Usage,
     stop: Option<StopReason>,
     over: bool,
@@ -37,11 +39,12 @@ enum Block {
 }
 
 impl AnthropicFold {
-    pub(super) fn new(provider: &str) -> Self {
+    pub(crate) fn new(provider: &str) -> Self {
         Self { provider: provider.to_owned(), ..Self::default() }
     }
 
-    fn open(&mut self, index: u64, block: &Value, deltas: &mut VecDeque<Delta>) {
+    fn open(&mut self, index: u64, block: &Value, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
+        self.meter.begin(block.to_string().len())?;
         let block = match text(block, "type") {
             "text" => {
                 say(deltas, Delta::Text, text(block, "text"));
@@ -56,25 +59,33 @@ impl AnthropicFold {
                 Block::Other
             }
             "tool_use" => Block::Call {
-                draft: Draft { tool: text(block, "name").to_owned(), arguments: String::new() },
+                draft: Draft {
+                    tool: text(block, "name").to_owned(),
+                    id: text(block, "id").to_owned(),
+                    ..Draft::default()
+                },
                 input: block["input"].clone(),
             },
             // Tools that run at the provider are never asked for; whatever else comes is newer than this.
             _ => Block::Other,
         };
         self.open.insert(index, block);
+        Ok(())
     }
 
-    fn extend(&mut self, index: u64, delta: &Value, deltas: &mut VecDeque<Delta>) {
+    fn extend(&mut self, index: u64, delta: &Value, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
         match (text(delta, "type"), self.open.get_mut(&index)) {
             ("text_delta", _) => say(deltas, Delta::Text, text(delta, "text")),
             ("thinking_delta", _) => say(deltas, Delta::Thought, text(delta, "thinking")),
-            ("signature_delta", Some(Block::Thinking { signature })) => signature.push_str(text(delta, "signature")),
+            ("signature_delta", Some(Block::Thinking { signature })) => {
+                self.meter.extend(signature, text(delta, "signature"))?;
+            }
             ("input_json_delta", Some(Block::Call { draft, .. })) => {
-                draft.arguments.push_str(text(delta, "partial_json"));
+                self.meter.extend(&mut draft.arguments, text(delta, "partial_json"))?;
             }
             _ => {}
         }
+        Ok(())
     }
 
     fn close(&mut self, index: u64, deltas: &mut VecDeque<Delta>) {
@@ -117,8 +128,8 @@ impl Fold for AnthropicFold {
         let index = event["index"].as_u64().unwrap_or_default();
         match text(&event, "type") {
             "message_start" => self.count(&event["message"]["usage"]),
-            "content_block_start" => self.open(index, &event["content_block"], deltas),
-            "content_block_delta" => self.extend(index, &event["delta"], deltas),
+            "content_block_start" => self.open(index, &event["content_block"], deltas)?,
+            "content_block_delta" => self.extend(index, &event["delta"], deltas)?,
             "content_block_stop" => self.close(index, deltas),
             "message_delta" => {
                 self.count(&event["usage"]);
@@ -147,7 +158,7 @@ impl Fold for AnthropicFold {
         let left: Vec<u64> = self.open.keys().copied().collect();
         left.into_iter().for_each(|index| self.close(index, deltas));
         let stop = self.stop.take().unwrap_or(StopReason::EndTurn);
-        draft::end(self.calls.drain(..), self.usage, stop, deltas);
+        draft::end(&self.provider, std::mem::take(&mut self.calls), self.usage, stop, deltas);
     }
 
     fn spent(&self) -> Usage {
@@ -229,7 +240,7 @@ mod tests {
                 Delta::Thought("hm".into()),
                 Delta::Seal(json!({ "provider": "p", "signature": "abcd" })),
                 Delta::Seal(json!({ "provider": "p", "redacted_thinking": "xyz" })),
-                Delta::Call { tool: "glob".into(), input: json!({ "pattern": "*" }) },
+                Delta::Call { tool: "glob".into(), input: json!({ "pattern": "*" }), origin: None },
                 Delta::Usage(Usage { output: 7, ..Usage::default() }),
                 Delta::Stopped(StopReason::EndTurn),
             ]

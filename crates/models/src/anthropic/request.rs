@@ -5,9 +5,10 @@ use domain::model::{ModelInfo, ModelRequest};
 use domain::{Content, ThoughtLevel};
 use serde_json::{Map, Value, json};
 
-use crate::draft::as_object;
+use crate::answer::Concession;
+use crate::draft::{as_object, own_id};
 use crate::known::{Spec, Thinking};
-use crate::media::{self, Medium};
+use crate::media::{self, Medium, is_about_images, replace_blocks};
 use crate::outline::{Answered, Entry, current_loop, outline};
 use crate::service::Service;
 
@@ -17,7 +18,7 @@ const DEFAULT_OUTPUT: u64 = 8_192;
 /// The least budget that the API takes.
 const LEAST_BUDGET: u64 = 1_024;
 
-pub(super) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
+pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
     let entries = outline(&request.messages);
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(spec.wire));
@@ -55,7 +56,8 @@ fn messages(entry: &Entry<'_>, info: &ModelInfo, provider: &str) -> Vec<Value> {
         Entry::Assistant { parts, results } => {
             let said = json!({ "role": "assistant", "content": response(parts, provider) });
             let heard = results.iter().map(|result| {
-                json!({ "type": "tool_result", "tool_use_id": result.call, "content": outcome(result, info),
+                let id = own_id(result.origin, provider).unwrap_or(result.call.as_str());
+                json!({ "type": "tool_result", "tool_use_id": id, "content": outcome(result, info),
                     "is_error": result.failed })
             });
             let heard: Vec<Value> = heard.collect();
@@ -113,7 +115,8 @@ fn response(parts: &[&Part], provider: &str) -> Vec<Value> {
             Part::Thought(text) => thought = text,
             Part::Seal(seal) => blocks.extend(unseal(seal, std::mem::take(&mut thought), provider)),
             Part::Text(text) => blocks.push(json!({ "type": "text", "text": text })),
-            Part::Call { id, tool, input } => {
+            Part::Call { id, tool, input, origin } => {
+                let id = own_id(origin.as_ref(), provider).unwrap_or(id.as_str());
                 calls.push(json!({ "type": "tool_use", "id": id, "name": tool, "input": as_object(input) }));
             }
         }
@@ -187,14 +190,21 @@ fn mark_for_cache(body: &mut Value) {
 }
 
 /// Models differ in how they are told to think, and a new name may be guessed wrongly: the other way is tried, or none.
-pub(super) fn concede(body: &mut Value, complaint: &str) -> bool {
+pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
     let complaint = complaint.to_ascii_lowercase();
-    let Some(fields) = body.as_object_mut() else { return false };
+    if (complaint.contains("signature") || complaint.contains("thinking block")) && strip_thoughts(body) {
+        // Of another model or key, or out of date; the next loop has its own.
+        return Concession::Once;
+    }
+    if is_about_images(&complaint) {
+        return Concession::lasting(replace_blocks(body, "image"));
+    }
+    let Some(fields) = body.as_object_mut() else { return Concession::Nothing };
     if complaint.contains("effort") && !complaint.contains("thinking") {
-        return fields.remove("output_config").is_some();
+        return Concession::lasting(fields.remove("output_config").is_some());
     }
     if !complaint.contains("thinking") || !fields.contains_key("thinking") {
-        return false;
+        return Concession::Nothing;
     }
     let was_budget = fields["thinking"]["type"] == "enabled";
     fields.remove("thinking");
@@ -202,7 +212,23 @@ pub(super) fn concede(body: &mut Value, complaint: &str) -> bool {
     if was_budget && complaint.contains("adaptive") {
         fields.insert("thinking".to_owned(), json!({ "type": "adaptive", "display": "summarized" }));
     }
-    true
+    Concession::Lasting
+}
+
+/// Takes the thoughts out of a request, and with them the wish to think: a loop thinks from its start or not at all.
+fn strip_thoughts(body: &mut Value) -> bool {
+    let mut is_changed = false;
+    for message in body["messages"].as_array_mut().into_iter().flatten() {
+        if let Some(blocks) = message["content"].as_array_mut() {
+            let before = blocks.len();
+            blocks.retain(|block| block["type"] != "thinking" && block["type"] != "redacted_thinking");
+            is_changed |= blocks.len() < before;
+        }
+    }
+    if is_changed && body["thinking"]["type"] == "enabled" {
+        body.as_object_mut().map(|fields| fields.remove("thinking"));
+    }
+    is_changed
 }
 
 #[cfg(test)]

@@ -30,9 +30,11 @@ async fn sources_are_asked_in_their_order() {
     let mut keyring = Keyring::new(config.clone(), Some(stored.clone()));
     let expect = |key: &str, source: String| Ok(Some((key.to_owned(), source)));
 
+    keyring.look().await;
     assert!(keyring.expects_key() && !keyring.is_likely(&environment(&[])));
     assert_eq!(found(&keyring, &[("KEY", " ")]).await, Ok(None));
     write(&stored, "k1\n", 0o600);
+    keyring.look().await;
     assert!(keyring.is_likely(&environment(&[])));
     assert_eq!(found(&keyring, &[]).await, expect("k1", format!("stored key {}", stored.display())));
     write(&folder.path().join("file"), "k2", 0o400);
@@ -161,4 +163,31 @@ fn a_credential_is_a_name_and_never_a_path() {
     let mut keyring = Keyring::new(config, None);
     keyring.credentials = Some("/run/credentials".into());
     assert_eq!(keyring.files().count(), 0);
+}
+
+/// A look or a read of the files that hangs, as on a network folder that is gone.
+#[tokio::test(start_paused = true)]
+async fn a_file_that_does_not_answer_is_waited_for_no_longer_than_the_deadline() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("key");
+    write(&path, "k1", 0o600);
+    let keyring = Keyring::new(KeyConfig { file: Some(path), ..KeyConfig::default() }, None);
+    keyring.looked.send_modify(|looked| looked.busy = true);
+    keyring.look().await;
+    assert!(!keyring.is_likely(&environment(&[])));
+    let hangs = keyring.reading.clone().lock_owned().await;
+    let error = found(&keyring, &[]).await.unwrap_err();
+    assert_eq!(error, "the key file could not be read within 5 s");
+    drop(hangs);
+    keyring.looked.send_modify(|looked| looked.busy = false);
+    keyring.look().await;
+    assert!(keyring.is_likely(&environment(&[])));
+    assert_eq!(found(&keyring, &[]).await.unwrap().unwrap().0, "k1");
+}
+
+#[tokio::test]
+async fn a_command_that_prints_without_end_is_ended() {
+    let config = KeyConfig { command: Some("yes".into()), ..KeyConfig::default() };
+    let error = found(&Keyring::new(config, None), &[]).await.unwrap_err();
+    assert_eq!(error, "the key command `yes` holds more than one line");
 }

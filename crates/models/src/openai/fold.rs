@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::answer::Fold;
 use crate::draft::{self, Draft};
 use crate::failure::Failure;
+use crate::limits::Meter;
 
 #[derive(Debug, Default)]
 pub(crate) struct OpenAiFold {
@@ -19,6 +20,7 @@ pub(crate) struct OpenAiFold {
     reasoning_field: Option<&'static str>,
     /// Reasoning in a provider's own form, such as OpenRouter's.
     reasoning_details: Vec<Value>,
+    meter: Meter,
     usage: Usage,
     refused: bool,
     stop: Option<StopReason>,
@@ -33,11 +35,11 @@ struct Fragments {
 }
 
 impl OpenAiFold {
-    pub(super) fn new(provider: &str) -> Self {
+    pub(crate) fn new(provider: &str) -> Self {
         Self { provider: provider.to_owned(), ..Self::default() }
     }
 
-    fn take_delta(&mut self, delta: &Value, deltas: &mut VecDeque<Delta>) {
+    fn take_delta(&mut self, delta: &Value, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
         // Servers use one of these, and some repeat one in the other.
         let thought = ["reasoning_content", "reasoning"].into_iter().find_map(|field| {
             let text = delta[field].as_str().filter(|text| !text.is_empty())?;
@@ -48,7 +50,11 @@ impl OpenAiFold {
             deltas.push_back(Delta::Thought(text.to_owned()));
         }
         if let Some(details) = delta["reasoning_details"].as_array() {
-            details.iter().for_each(|detail| self.add_detail(detail));
+            details.iter().try_for_each(|detail| self.add_detail(detail))?;
+        }
+        // Mistral's reasoning models think inside of the content.
+        for thought in thoughts(&delta["content"]) {
+            deltas.push_back(Delta::Thought(thought.to_owned()));
         }
         for text in texts(&delta["content"]) {
             deltas.push_back(Delta::Text(text.to_owned()));
@@ -58,12 +64,14 @@ impl OpenAiFold {
             deltas.push_back(Delta::Text(text.to_owned()));
         }
         if let Some(calls) = delta["tool_calls"].as_array() {
-            calls.iter().for_each(|call| self.add_call(call));
+            calls.iter().try_for_each(|call| self.add_call(call))?;
         }
+        Ok(())
     }
 
     /// Details come in pieces as well: pieces of one text follow each other.
-    fn add_detail(&mut self, detail: &Value) {
+    fn add_detail(&mut self, detail: &Value) -> Result<(), Failure> {
+        self.meter.keep(detail.to_string().len())?;
         if let (Some(last), Some(more)) = (self.reasoning_details.last_mut(), detail.as_object())
             && last["type"] == detail["type"]
             && last["index"] == detail["index"]
@@ -82,12 +90,13 @@ impl OpenAiFold {
                     }
                 }
             }
-            return;
+            return Ok(());
         }
         self.reasoning_details.push(detail.clone());
+        Ok(())
     }
 
-    fn add_call(&mut self, call: &Value) {
+    fn add_call(&mut self, call: &Value) -> Result<(), Failure> {
         let index = call["index"].as_u64();
         let id = call["id"].as_str().unwrap_or_default();
         let function = &call["function"];
@@ -100,10 +109,14 @@ impl OpenAiFold {
             let known = &self.calls[*at].id;
             id.is_empty() || known.is_empty() || known == id
         });
-        let at = known.unwrap_or_else(|| {
-            self.calls.push(Fragments { index, id: String::new(), draft: Draft::default() });
-            self.calls.len() - 1
-        });
+        let at = match known {
+            Some(at) => at,
+            None => {
+                self.meter.begin(call.to_string().len())?;
+                self.calls.push(Fragments { index, id: String::new(), draft: Draft::default() });
+                self.calls.len() - 1
+            }
+        };
         let fragments = &mut self.calls[at];
         if fragments.id.is_empty() {
             fragments.id = id.to_owned();
@@ -111,12 +124,21 @@ impl OpenAiFold {
         if fragments.draft.tool.is_empty() {
             fragments.draft.tool = function["name"].as_str().unwrap_or_default().to_owned();
         }
+        // Gemini's signature, where it speaks this dialect.
+        if let Some(extra) = call.get("extra_content").filter(|extra| !extra.is_null()) {
+            self.meter.keep(extra.to_string().len())?;
+            fragments.draft.extra = json!({ "extra_content": extra });
+        }
         match &function["arguments"] {
-            Value::String(piece) => fragments.draft.arguments.push_str(piece),
+            Value::String(piece) => self.meter.extend(&mut fragments.draft.arguments, piece)?,
             // Some servers send the object itself.
-            Value::Object(whole) => fragments.draft.arguments = Value::Object(whole.clone()).to_string(),
+            Value::Object(whole) => {
+                fragments.draft.arguments.clear();
+                self.meter.extend(&mut fragments.draft.arguments, &Value::Object(whole.clone()).to_string())?;
+            }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {}
         }
+        Ok(())
     }
 
     fn count(&mut self, usage: &Value) {
@@ -161,7 +183,7 @@ impl Fold for OpenAiFold {
         let choice = &event["choices"][0];
         // A server that does not stream sends the whole message instead.
         let delta = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
-        self.take_delta(delta, deltas);
+        self.take_delta(delta, deltas)?;
         if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
             if reason == "error" {
                 return Err(Failure::of_event(choice));
@@ -183,7 +205,8 @@ impl Fold for OpenAiFold {
         deltas.extend(self.seal());
         let stop = self.stop.take().unwrap_or(StopReason::EndTurn);
         let stop = if self.refused { StopReason::Refusal } else { stop };
-        draft::end(self.calls.drain(..).map(|fragments| fragments.draft), self.usage, stop, deltas);
+        let calls = self.calls.drain(..).map(|fragments| Draft { id: fragments.id, ..fragments.draft });
+        draft::end(&self.provider, calls.collect(), self.usage, stop, deltas);
     }
 
     fn spent(&self) -> Usage {
@@ -198,6 +221,13 @@ fn stop_reason(reason: &str) -> StopReason {
         // `stop`, `tool_calls`, `function_call` and what servers make up: the turn looks at the calls.
         _ => StopReason::EndTurn,
     }
+}
+
+/// What is thought in a list of parts: `{"type": "thinking", "thinking": [{"type": "text", "text": ...}]}`.
+fn thoughts(content: &Value) -> Vec<&str> {
+    let parts = content.as_array().into_iter().flatten().filter(|part| part["type"] == "thinking");
+    let texts = parts.flat_map(|part| part["thinking"].as_array().into_iter().flatten());
+    texts.filter_map(|text| text["text"].as_str()).filter(|text| !text.is_empty()).collect()
 }
 
 /// Content as a text, or as a list of parts with texts.

@@ -1,17 +1,18 @@
 //! A request in the words of chat completions. Pure.
 
+use domain::Content;
 use domain::conversation::Part;
 use domain::model::{ModelInfo, ModelRequest};
-use domain::{Content, ThoughtLevel};
 use serde_json::{Map, Value, json};
 
-use crate::draft::as_object;
+use crate::answer::Concession;
+use crate::draft::{as_object, own_id, short_id};
 use crate::known::Spec;
-use crate::media::{self, Medium};
+use crate::media::{self, Medium, is_about_images, replace_blocks};
 use crate::outline::{Answered, Entry, current_loop, outline};
 use crate::service::Service;
 
-pub(super) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
+pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
     let entries = outline(&request.messages);
     let mut messages = Vec::new();
     if !request.system.trim().is_empty() {
@@ -30,15 +31,19 @@ pub(super) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Va
                 show(&mut pictures, &mut messages, &spec.info);
                 // Reasoning belongs to the loop that it began in; some servers refuse or ignore that of earlier turns.
                 let provider = (at >= past).then_some(service.name.as_str());
-                messages.push(response(parts, provider));
+                messages.push(response(parts, provider, &service.name));
                 for result in results {
                     let content = outcome(result, &spec.info, &mut pictures);
-                    messages.push(json!({ "role": "tool", "tool_call_id": result.call, "content": content }));
+                    let id = own_id(result.origin, &service.name).map_or_else(|| short_id(result.call), str::to_owned);
+                    messages.push(json!({ "role": "tool", "tool_call_id": id, "content": content }));
                 }
             }
         }
     }
     show(&mut pictures, &mut messages, &spec.info);
+    if service.prompt_caching && spec.wire.starts_with("anthropic/") {
+        mark_for_cache(&mut messages);
+    }
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(spec.wire));
     body.insert("stream".to_owned(), json!(true));
@@ -54,7 +59,7 @@ pub(super) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Va
         body.insert("tools".to_owned(), tools.collect());
     }
     if spec.info.thinks
-        && let Some(effort) = effort(&spec.wire, request.thought)
+        && let Some(effort) = spec.effort(request.thought)
     {
         body.insert("reasoning_effort".to_owned(), json!(effort));
     }
@@ -114,7 +119,7 @@ fn user(content: &[&Content], info: &ModelInfo) -> Value {
 }
 
 /// A response; with the provider's name its reasoning goes back to the field that it came by.
-fn response(parts: &[&Part], provider: Option<&str>) -> Value {
+fn response(parts: &[&Part], provider: Option<&str>, own: &str) -> Value {
     let mut text = String::new();
     let mut thought = String::new();
     let mut calls = Vec::new();
@@ -130,9 +135,15 @@ fn response(parts: &[&Part], provider: Option<&str>) -> Value {
                     sealed.extend(fields.clone());
                 }
             }
-            Part::Call { id, tool, input } => {
+            Part::Call { id, tool, input, origin } => {
+                let id = own_id(origin.as_ref(), own).map_or_else(|| short_id(id), str::to_owned);
                 let function = json!({ "name": tool, "arguments": as_object(input).to_string() });
-                calls.push(json!({ "id": id, "type": "function", "function": function }));
+                let mut call = json!({ "id": id, "type": "function", "function": function });
+                let extra = origin.as_ref().filter(|origin| origin.provider == own).map(|origin| &origin.extra);
+                if let Some(extra) = extra.and_then(|extra| extra.get("extra_content")) {
+                    call["extra_content"] = extra.clone();
+                }
+                calls.push(call);
             }
         }
     }
@@ -152,30 +163,51 @@ fn response(parts: &[&Part], provider: Option<&str>) -> Value {
     message
 }
 
-/// What each family calls its least effort differs, and some servers know none: there the field is left out.
-fn effort(model: &str, level: ThoughtLevel) -> Option<&'static str> {
-    let bare = model.rsplit('/').next().unwrap_or(model);
-    match level {
-        ThoughtLevel::Off if bare.starts_with("gpt-5.") => Some("none"),
-        ThoughtLevel::Off if bare.starts_with("gpt-5") => Some("minimal"),
-        ThoughtLevel::Off if ["o1", "o3", "o4", "gpt-oss"].iter().any(|name| bare.starts_with(name)) => Some("low"),
-        ThoughtLevel::Off => None,
-        ThoughtLevel::Low => Some("low"),
-        ThoughtLevel::Medium => Some("medium"),
-        ThoughtLevel::High => Some("high"),
-    }
-}
-
 /// Leaves out what a server of this dialect does not know. OpenAI's newer models take tools here only with the effort
 /// `none`, also if none was named; their complaint says so.
-pub(super) fn concede(body: &mut Value, complaint: &str) -> bool {
-    let Some(fields) = body.as_object_mut() else { return false };
+pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
+    if is_about_images(complaint) {
+        return Concession::lasting(replace_blocks(body, "image_url"));
+    }
+    if complaint.contains("role 'user' after role 'tool'") {
+        return Concession::lasting(part_tools_from_users(body));
+    }
+    let Some(fields) = body.as_object_mut() else { return Concession::Nothing };
     if complaint.contains("reasoning_effort") && complaint.contains("'none'") {
         let before = fields.insert("reasoning_effort".to_owned(), json!("none"));
-        return before != Some(json!("none"));
+        return Concession::lasting(before != Some(json!("none")));
     }
     let optional = ["reasoning_effort", "stream_options"];
-    optional.into_iter().any(|name| complaint.contains(name) && fields.remove(name).is_some())
+    Concession::lasting(optional.into_iter().any(|name| complaint.contains(name) && fields.remove(name).is_some()))
+}
+
+/// Where no user may speak right after a tool, as at Mistral, the assistant has a word between the two.
+fn part_tools_from_users(body: &mut Value) -> bool {
+    let Some(messages) = body["messages"].as_array_mut() else { return false };
+    let before = messages.len();
+    let mut parted: Vec<Value> = Vec::with_capacity(before);
+    for message in messages.drain(..) {
+        if message["role"] == "user" && parted.last().is_some_and(|last| last["role"] == "tool") {
+            parted.push(json!({ "role": "assistant", "content": "I see." }));
+        }
+        parted.push(message);
+    }
+    *messages = parted;
+    messages.len() > before
+}
+
+/// Marks what is the same next time for Claude behind a model market, which caches nothing that is not marked.
+fn mark_for_cache(messages: &mut [Value]) {
+    let mark = |message: &mut Value| {
+        if let Some(text) = message["content"].as_str().filter(|text| !text.is_empty()) {
+            message["content"] = json!([{ "type": "text", "text": text }]);
+        }
+        if let Some(last) = message["content"].as_array_mut().and_then(|parts| parts.last_mut()) {
+            last["cache_control"] = json!({ "type": "ephemeral" });
+        }
+    };
+    messages.iter_mut().filter(|message| message["role"] == "system").for_each(mark);
+    messages.iter_mut().rev().filter(|message| message["role"] == "user").take(2).for_each(mark);
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! Asking a provider which models it has, and reading the many forms of the answer.
 
+use bytes::Bytes;
 use domain::Environment;
 use domain::model::{ModelError, Price};
+use reqwest::Response;
 use serde_json::Value;
 
 use super::setup::spec;
@@ -9,44 +11,56 @@ use crate::answer::{causes, read_some};
 use crate::failure::{Complaint, Failure};
 use crate::key::Key;
 use crate::known::{Facts, Spec};
+use crate::limits;
 use crate::secret::Secret;
 use crate::service::{Line, Service};
 
-/// Bytes of a list that are read: that of a model market is long.
-const LONGEST_LIST: usize = 16 << 20;
-
-/// What the makers' own lists hold beside models to talk to.
-const NOT_FOR_TALK: [&str; 15] = [
-    "embed",
-    "whisper",
-    "tts",
+/// Words in the names of what OpenAI's own list holds beside models to talk to. Elsewhere they say nothing: `-instruct` is
+/// how many makers name exactly those.
+const NOT_FOR_TALK: [&str; 17] = [
     "audio",
-    "realtime",
-    "transcribe",
-    "image",
-    "dall-e",
-    "moderation",
-    "davinci",
     "babbage",
+    "dall",
+    "davinci",
+    "embedding",
+    "image",
     "instruct",
+    "moderation",
+    "realtime",
     "search",
-    "rerank",
     "sora",
+    "speech",
+    "transcribe",
+    "translate",
+    "tts",
+    "video",
+    "whisper",
 ];
+
+/// Words in the names of models that no server would talk with, which are therefore nobody's default.
+const NEVER_FOR_TALK: [&str; 7] = ["embed", "embedding", "embeddings", "rerank", "reranker", "tts", "whisper"];
 
 pub(super) async fn fetch(service: &Service, path: &str, environment: &Environment) -> Result<Vec<Spec>, ModelError> {
     let line = service.reach(environment).await.map_err(|failure| service.error("", failure, None, 1))?;
     let list = ask(service, &line, path).await.map_err(|failure| service.error("", failure, line.key(), 1))?;
-    Ok(read(&service.name, &list))
+    let names = if line.is_openai() { Names::OpenAi } else { Names::Any };
+    Ok(read(service, &list, names))
+}
+
+/// Whether the names in a list follow OpenAI's rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Names {
+    OpenAi,
+    Any,
 }
 
 /// How many models the provider shows to the bearer of this key.
 pub(super) async fn check(service: &Service, path: &str, key: &Secret) -> Result<usize, ModelError> {
-    let key = Key { secret: key.clone(), source: "the key given".to_owned(), from_environment: false };
+    let key = Key { secret: key.clone(), source: "the key given".to_owned(), from_environment: false, is_token: false };
     let line = service.reach_with(Some(key), &Environment::default()).await;
     let line = line.map_err(|failure| service.error("", failure, None, 1))?;
     let list = ask(service, &line, path).await.map_err(|failure| service.error("", failure, line.key(), 1))?;
-    Ok(read(&service.name, &list).len())
+    Ok(read(service, &list, Names::Any).len())
 }
 
 async fn ask(service: &Service, line: &Line, path: &str) -> Result<Value, Failure> {
@@ -59,30 +73,48 @@ async fn ask(service: &Service, line: &Line, path: &str) -> Result<Value, Failur
         return Err(Failure::of_status(status.as_u16(), &Complaint::read(&read_some(response).await), None));
     }
     let mut body = Vec::new();
-    while let Some(piece) = response.chunk().await.map_err(|_| Failure::cut())? {
-        body.extend_from_slice(&piece);
-        if body.len() > LONGEST_LIST {
-            return Err(Failure::garbled());
+    while let Some(piece) = next_piece(service, &mut response).await? {
+        if body.len() + piece.len() > limits::LIST {
+            return Err(Failure::too_long(&format!("the list of models exceeds {} MiB", limits::LIST >> 20)));
         }
+        body.extend_from_slice(&piece);
     }
     let list: Value = serde_json::from_slice(&body).map_err(|_| Failure::garbled())?;
     // Whatever else listens at this address is no provider.
     if rows(&list).is_some() { Ok(list) } else { Err(Failure::garbled()) }
 }
 
+async fn next_piece(service: &Service, response: &mut Response) -> Result<Option<Bytes>, Failure> {
+    match tokio::time::timeout(service.patience.idle(), response.chunk()).await {
+        Ok(piece) => piece.map_err(|_| Failure::cut()),
+        Err(_) => Err(Failure::stalled(service.patience.idle())),
+    }
+}
+
 fn rows(list: &Value) -> Option<&Vec<Value>> {
     list.as_array().or_else(|| list["data"].as_array()).or_else(|| list["models"].as_array())
 }
 
-pub(super) fn read(provider: &str, list: &Value) -> Vec<Spec> {
+fn read(service: &Service, list: &Value, names: Names) -> Vec<Spec> {
     let rows = rows(list).into_iter().flatten();
     let models = rows.filter_map(|row| {
-        let id = row["id"].as_str().or(row["name"].as_str())?;
-        let lower = id.to_ascii_lowercase();
-        let is_for_talk = !NOT_FOR_TALK.iter().any(|word| lower.contains(word)) && takes_tools(row);
-        is_for_talk.then(|| spec(provider, id, facts(row)))
+        let id = row["id"].as_str().or(row["name"].as_str()).filter(|id| !id.trim().is_empty())?;
+        let id = id.strip_prefix("models/").unwrap_or(id);
+        let is_hidden = names == Names::OpenAi && has_word(id, &NOT_FOR_TALK);
+        (!is_hidden && takes_tools(row)).then(|| spec(service, id, facts(row)))
     });
     models.collect()
+}
+
+/// Whether a model may be what a new session uses, as far as its name tells.
+pub(super) fn is_for_talk(model: &str) -> bool {
+    !has_word(model, &NEVER_FOR_TALK)
+}
+
+/// Whether one of the words is a whole word of the name.
+fn has_word(name: &str, words: &[&str]) -> bool {
+    let mut parts = name.split(|letter: char| !letter.is_ascii_alphanumeric());
+    parts.any(|part| words.iter().any(|word| part.eq_ignore_ascii_case(word)))
 }
 
 /// A model that says what it supports and does not name tools is of no use to an agent.
@@ -90,7 +122,11 @@ fn takes_tools(row: &Value) -> bool {
     let names = |list: &Value, word: &str| {
         list.as_array().is_none_or(|list| list.iter().filter_map(Value::as_str).any(|name| name == word))
     };
-    names(&row["supported_parameters"], "tools") && names(&row["capabilities"], "tool-calling")
+    let capable = &row["capabilities"];
+    let takes_tools = names(capable, "tool-calling") || names(capable, "tools");
+    // Gemini's list has models that only embed or draw.
+    let talks = names(&row["supportedGenerationMethods"], "generateContent");
+    names(&row["supported_parameters"], "tools") && takes_tools && talks
 }
 
 fn facts(row: &Value) -> Facts {
@@ -99,7 +135,10 @@ fn facts(row: &Value) -> Facts {
     let senses = senses.iter().find_map(|path| row.pointer(path).and_then(Value::as_array));
     let takes = |sense: &str| senses.map(|list| list.iter().any(|one| one == sense));
     let supports = row["supported_parameters"].as_array();
-    let name = row["display_name"].as_str().or_else(|| row["name"].as_str().filter(|_| row["id"].is_string()));
+    let name = row["display_name"]
+        .as_str()
+        .or(row["displayName"].as_str())
+        .or_else(|| row["name"].as_str().filter(|_| row["id"].is_string()));
     Facts {
         name: name.map(str::to_owned),
         window: number(&[
@@ -110,11 +149,12 @@ fn facts(row: &Value) -> Facts {
             "/meta/n_ctx",
             "/meta/n_ctx_train",
             "/max_context_length",
+            "/inputTokenLimit",
         ]),
-        output: number(&["/max_tokens"]),
+        output: number(&["/max_tokens", "/outputTokenLimit"]),
         images: takes("image"),
         audio: takes("audio"),
-        thinks: supports.map(|list| list.iter().any(|one| one == "reasoning")),
+        thinks: supports.map(|list| list.iter().any(|one| one == "reasoning")).or(row["thinking"].as_bool()),
         thinking: None,
         price: price(&row["pricing"]),
     }
@@ -142,6 +182,10 @@ mod tests {
 
     use super::*;
 
+    fn stub() -> Service {
+        Service::stub(crate::config::Kind::OpenAi)
+    }
+
     #[test]
     fn lists_of_many_servers_are_read() {
         let lists = [
@@ -156,8 +200,13 @@ mod tests {
             json!([{ "id": "openai/gpt-4.1", "name": "OpenAI GPT-4.1", "limits": { "max_input_tokens": 8000 },
                 "supported_input_modalities": ["text"], "capabilities": ["streaming", "tool-calling"] },
                 { "id": "mute", "capabilities": ["streaming"] }]),
+            // Gemini (python-genai, `types.Model`) and Ollama (`/api/tags`), November 2025.
+            json!({ "models": [{ "name": "models/gemini-x", "displayName": "Gemini X", "inputTokenLimit": 1_048_576,
+                "outputTokenLimit": 65_536, "supportedGenerationMethods": ["generateContent"], "thinking": true },
+                { "name": "models/embedder", "supportedGenerationMethods": ["embedContent"] }] }),
+            json!({ "models": [{ "name": "qwen3:8b", "model": "qwen3:8b", "details": { "family": "qwen3" } }] }),
         ];
-        let read: Vec<_> = lists.iter().flat_map(|list| read("p", list)).collect();
+        let read: Vec<_> = lists.iter().flat_map(|list| read(&stub(), list, Names::OpenAi)).collect();
         let brief: Vec<_> =
             read.iter().map(|spec| (spec.info.id.as_str(), spec.info.name.as_str(), spec.info.window)).collect();
         assert_eq!(
@@ -168,11 +217,34 @@ mod tests {
                 ("p/maker/model", "Maker: Model", 9000),
                 ("p/qwen3.gguf", "qwen3.gguf", 40960),
                 ("p/openai/gpt-4.1", "OpenAI GPT-4.1", 8000),
+                ("p/gemini-x", "Gemini X", 1_048_576),
+                ("p/qwen3:8b", "qwen3:8b", 40_960),
             ]
         );
         assert_eq!(read[0].output, Some(64_000));
         assert!(read[2].info.images && read[2].info.thinks && !read[4].info.images);
         let price = read[2].info.price.as_ref().unwrap();
         assert!((price.input - 3.0).abs() < 1e-9 && (price.cached_read - 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn names_count_only_in_openais_own_list_and_only_as_whole_words() {
+        let ids = [
+            "gpt-3.5-turbo-instruct",
+            "gpt-4o-audio-preview",
+            "gpt-4o-researcher",
+            "text-embedding-3-small",
+            "gpt-5.1",
+        ];
+        let list = json!({ "data": ids.map(|id| json!({ "id": id })) });
+        let names =
+            |names: Names| -> Vec<String> { read(&stub(), &list, names).into_iter().map(|spec| spec.wire).collect() };
+        assert_eq!(names(Names::OpenAi), ["gpt-4o-researcher", "gpt-5.1"]);
+        assert_eq!(names(Names::Any), ids);
+        // vLLM 0.11 and Ollama 0.12 list what they serve under these names (2025-10).
+        for name in ["Qwen/Qwen2.5-Coder-32B-Instruct", "llama3.1:8b-instruct-q4_K_M", "imagenet-chat", "research-1"] {
+            assert!(is_for_talk(name), "{name}");
+        }
+        assert!(!is_for_talk("nomic-embed-text") && !is_for_talk("bge-reranker"));
     }
 }

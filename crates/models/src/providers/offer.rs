@@ -1,10 +1,11 @@
-//! One provider and the models that it is known to have, asked for in the background and never waited for.
+//! One provider and the models that it is known to have, asked for in the background.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::Environment;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::debug;
 
@@ -19,8 +20,23 @@ const FRESH: Duration = Duration::from_secs(3600);
 /// The same for servers on this machine, which come and go, and for a provider that did not answer.
 const FRESH_LOCAL: Duration = Duration::from_secs(30);
 
+/// How soon a provider without a key is looked at again.
+const UNREADY: Duration = Duration::from_secs(1);
+
+/// Models of one provider that are kept and shown, beside those that are configured.
+pub(super) const MOST_MODELS: usize = 1_000;
+
 const DEADLINE: Duration = Duration::from_secs(15);
 const LOCAL_DEADLINE: Duration = Duration::from_millis(800);
+
+/// When a provider is looked at that has not been asked yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Haste {
+    /// When it is due.
+    Due,
+    /// At once, for a new session.
+    New,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
@@ -44,23 +60,54 @@ pub(super) struct Offer {
     discovers: bool,
     /// By address, because two sessions may reach a provider at different places.
     lists: Mutex<HashMap<String, List>>,
+    /// Changes whenever a look at the provider has ended.
+    ended: watch::Sender<u64>,
 }
 
 #[derive(Debug)]
 struct List {
     /// No earlier than this is the list asked for again.
     again: Instant,
+    /// Whether it is being asked for.
+    pending: bool,
     models: Option<Vec<Spec>>,
+    /// Whether the provider has more models than are kept.
+    truncated: bool,
+    /// Why the last look at the provider gave nothing that can be used.
+    trouble: Option<String>,
+}
+
+impl List {
+    fn new(now: Instant) -> Self {
+        Self { again: now, pending: false, models: None, truncated: false, trouble: None }
+    }
+}
+
+/// A look at a provider that is under way. Its end is noted however it comes, so that nobody waits for one that was dropped.
+struct Pending {
+    offer: Arc<Offer>,
+    address: String,
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Some(list) = self.offer.lock().get_mut(&self.address) {
+            list.pending = false;
+        }
+        self.offer.ended.send_modify(|count| *count += 1);
+    }
 }
 
 impl Offer {
     pub(super) fn new(service: Service, role: Role, named: Vec<(String, Facts)>, discovers: bool) -> Self {
         let list_path = match service.kind {
             Kind::Anthropic => "/v1/models?limit=1000",
-            Kind::OpenAi => "/models",
+            Kind::OpenAi | Kind::Responses => "/models",
+            Kind::Gemini => "/models?pageSize=1000",
+            Kind::Ollama => "/api/tags",
         };
         let (service, list_path) = (Arc::new(service), list_path.to_owned());
-        Self { service, list_path, role, named, discovers, lists: Mutex::default() }
+        Self { service, list_path, role, named, discovers, lists: Mutex::default(), ended: watch::Sender::default() }
     }
 
     /// Whether a person may entrust us with a key for it. A provider that is configured without one may need one all the
@@ -88,7 +135,7 @@ impl Offer {
         if self.role != Role::Configured && !self.is_ready(environment) {
             return Vec::new();
         }
-        let named = || self.named.iter().map(|(model, facts)| spec(&self.service.name, model, facts.clone()));
+        let named = || self.named.iter().map(|(model, facts)| spec(&self.service, model, facts.clone()));
         match (self.role, self.listed(environment)) {
             (Role::Configured, Some(listed)) => {
                 // The configuration has the last word on the models that it names.
@@ -104,7 +151,8 @@ impl Offer {
     pub(super) fn favourite(&self, environment: &Environment) -> Option<Spec> {
         let models = self.models(environment);
         let named = self.named.iter().find_map(|(name, _)| models.iter().find(|spec| spec.wire == *name));
-        named.or(models.first()).cloned()
+        let for_talk = || models.iter().find(|spec| listing::is_for_talk(&spec.wire));
+        named.or_else(for_talk).or(models.first()).cloned()
     }
 
     /// Any model by its name, whether or not a list has it.
@@ -112,20 +160,58 @@ impl Offer {
         if let Some((_, facts)) = self.named.iter().find(|(name, _)| name == model)
             && self.role == Role::Configured
         {
-            return spec(&self.service.name, model, facts.clone());
+            return spec(&self.service, model, facts.clone());
         }
         let lists = self.lock();
         let listed = lists.values().filter_map(|list| list.models.as_ref()).flatten().find(|spec| spec.wire == model);
-        listed.cloned().unwrap_or_else(|| spec(&self.service.name, model, Facts::default()))
+        listed.cloned().unwrap_or_else(|| spec(&self.service, model, Facts::default()))
     }
 
-    /// Has the list fetched if it is due and anybody could use it. Returns at once.
-    pub(super) fn refresh(self: &Arc<Self>, environment: &Environment) {
-        let is_usable = self.role == Role::Local || self.is_ready(environment);
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        if !self.discovers || !is_usable {
-            return;
+    /// Whether the provider has answered with a list that has no such model.
+    pub(super) fn lacks(&self, model: &str, environment: &Environment) -> bool {
+        if self.role == Role::Configured && self.named.iter().any(|(name, _)| name == model) {
+            return false;
         }
+        let lists = self.lock();
+        let Some(list) = lists.get(&self.service.address.of(environment)) else { return false };
+        let models = list.models.as_ref();
+        !list.truncated && models.is_some_and(|models| !models.iter().any(|spec| spec.wire == model))
+    }
+
+    /// Whether a session may choose this model: one that is listed, or any while the list is not known or not whole.
+    pub(super) fn has(&self, model: &str, environment: &Environment) -> bool {
+        let is_unknown = |list: &List| list.models.is_none() && (list.pending || list.trouble.is_some());
+        let is_open = self
+            .lock()
+            .get(&self.service.address.of(environment))
+            .is_some_and(|list| list.truncated || is_unknown(list));
+        is_open || self.models(environment).iter().any(|spec| spec.wire == model)
+    }
+
+    /// Why the last look at a provider that somebody wants gave nothing that can be used.
+    pub(super) fn trouble(&self, environment: &Environment) -> Option<String> {
+        if self.role == Role::Local || !self.is_ready(environment) {
+            return None;
+        }
+        self.lock().get(&self.service.address.of(environment))?.trouble.clone()
+    }
+
+    /// Whether somebody wants this provider: it is configured, or it has a key.
+    pub(super) fn is_wanted(&self, environment: &Environment) -> bool {
+        self.role == Role::Configured || (self.role == Role::Hosted && self.is_ready(environment))
+    }
+
+    /// Resolves when a first look at the provider has ended, however it did.
+    pub(super) async fn settled(&self, environment: &Environment) {
+        let address = self.service.address.of(environment);
+        let is_settled = || self.lock().get(&address).is_none_or(|list| !list.pending || list.models.is_some());
+        // The sender is here, so the channel cannot be closed.
+        let _ = self.ended.subscribe().wait_for(|_| is_settled()).await;
+    }
+
+    /// Has the provider looked at if that is due: whether there is a key, and which models it has. Returns at once.
+    pub(super) fn refresh(self: &Arc<Self>, environment: &Environment, haste: Haste) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let address = self.service.address.of(environment);
         let (deadline, pause) = match self.role {
             Role::Local => (LOCAL_DEADLINE, FRESH_LOCAL),
@@ -134,41 +220,73 @@ impl Offer {
         {
             let mut lists = self.lock();
             let now = Instant::now();
-            let list = lists.entry(address.clone()).or_insert_with(|| List { again: now, models: None });
-            if list.again > now {
+            let list = lists.entry(address.clone()).or_insert_with(|| List::new(now));
+            let is_unasked = list.models.is_none() && list.trouble.is_none();
+            if list.pending || (list.again > now && !(haste == Haste::New && is_unasked)) {
                 return;
             }
+            list.pending = true;
             // Should the task be dropped with its runtime, the next look after this has it fetched anew.
             list.again = now + deadline + pause;
         }
-        let (offer, environment) = (self.clone(), environment.clone());
+        let (pending, environment) = (Pending { offer: self.clone(), address }, environment.clone());
         runtime.spawn(async move {
+            let Pending { offer, address } = &pending;
+            offer.service.keys.look().await;
+            let is_usable = offer.role == Role::Local || offer.is_ready(&environment);
+            if !offer.discovers || !is_usable {
+                return offer.put_off(address);
+            }
             let fetched = listing::fetch(&offer.service, &offer.list_path, &environment);
             let models = match tokio::time::timeout(deadline, fetched).await {
-                Ok(Ok(models)) => Some(models),
-                Ok(Err(error)) => {
-                    debug!(provider = offer.service.name, %error, "no list of models");
-                    None
-                }
-                Err(_) => None,
+                Ok(models) => models.map_err(|error| error.message),
+                Err(_) => Err(format!("{}: no list of models within {} s", offer.service.name, deadline.as_secs())),
             };
             offer.keep(address, models);
         });
     }
 
-    fn keep(&self, address: String, models: Option<Vec<Spec>>) {
-        let fresh = if models.is_some() && self.role != Role::Local { FRESH } else { FRESH_LOCAL };
-        let again = Instant::now() + fresh;
-        let mut lists = self.lock();
-        let list = lists.entry(address).or_insert_with(|| List { again, models: None });
-        list.again = again;
-        // An old list is better than none, except of a server on this machine that has gone.
-        if models.is_some() || self.role == Role::Local {
-            list.models = models;
+    /// There was nobody to ask.
+    fn put_off(&self, address: &str) {
+        if let Some(list) = self.lock().get_mut(address) {
+            list.again = Instant::now() + UNREADY;
         }
     }
 
-    fn listed(&self, environment: &Environment) -> Option<Vec<Spec>> {
+    fn keep(&self, address: &str, models: Result<Vec<Spec>, String>) {
+        let (models, trouble) = match models {
+            Ok(models) if models.is_empty() => {
+                let name = &self.service.name;
+                (Some(models), Some(format!("{name}: it answers, but lists no model that can be used here")))
+            }
+            Ok(models) => (Some(models), None),
+            Err(why) => {
+                debug!(provider = self.service.name, why, "no list of models");
+                (None, Some(why))
+            }
+        };
+        let fresh = if models.is_some() && self.role != Role::Local { FRESH } else { FRESH_LOCAL };
+        let now = Instant::now();
+        let mut lists = self.lock();
+        let list = lists.entry(address.to_owned()).or_insert_with(|| List::new(now));
+        list.again = now + fresh;
+        list.trouble = trouble;
+        // An old list is better than none, except of a server on this machine that has gone.
+        if models.is_some() || self.role == Role::Local {
+            list.truncated = models.as_ref().is_some_and(|models| models.len() > MOST_MODELS);
+            list.models = models.map(|models| self.keep_some(models));
+        }
+    }
+
+    /// As many as are kept, with those that are known by name.
+    fn keep_some(&self, models: Vec<Spec>) -> Vec<Spec> {
+        let is_named = |spec: &Spec| self.named.iter().any(|(name, _)| *name == spec.wire);
+        let kept = models.into_iter().enumerate().filter(|(at, spec)| *at < MOST_MODELS || is_named(spec));
+        kept.map(|(_, spec)| spec).collect()
+    }
+
+    /// What the provider itself has named.
+    pub(super) fn listed(&self, environment: &Environment) -> Option<Vec<Spec>> {
         self.lock().get(&self.service.address.of(environment))?.models.clone()
     }
 

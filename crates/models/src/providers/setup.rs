@@ -9,6 +9,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use super::ConfigError;
 use super::offer::{Offer, Role};
 use crate::account::Accounts;
+use crate::catalogue;
 use crate::config::{Kind, ModelsConfig, ProviderConfig};
 use crate::http::Http;
 use crate::key::{KeyConfig, Keyring};
@@ -18,13 +19,23 @@ use crate::service::{Address, Service, tidy};
 
 const ANTHROPIC: &str = "https://api.anthropic.com";
 const OPENAI: &str = "https://api.openai.com/v1";
+const GEMINI: &str = "https://generativelanguage.googleapis.com/v1beta";
+const OLLAMA: &str = "http://127.0.0.1:11434";
 const GITHUB: &str = "https://models.github.ai/inference";
 const GITHUB_LIST: &str = "https://models.github.ai/catalog/models";
 
 /// What is offered until the provider itself has answered, the favourite first.
-const ANTHROPIC_MODELS: [&str; 5] =
-    ["claude-sonnet-4-6", "claude-sonnet-4-5", "claude-opus-4-8", "claude-opus-4-7", "claude-haiku-4-5"];
-const OPENAI_MODELS: [&str; 4] = ["gpt-5.1", "gpt-5", "gpt-5-mini", "gpt-4.1"];
+const ANTHROPIC_MODELS: [&str; 7] = [
+    "claude-sonnet-5-5",
+    "claude-opus-5-5",
+    "claude-sonnet-5",
+    "claude-sonnet-4-6",
+    "claude-opus-4-8",
+    "claude-haiku-5-5",
+    "claude-haiku-4-5",
+];
+const OPENAI_MODELS: [&str; 6] = ["gpt-6-sol", "gpt-5.6", "gpt-5.4", "gpt-5.1", "gpt-6-luna", "gpt-4.1"];
+const GEMINI_MODELS: [&str; 4] = ["gemini-3.1-pro-preview", "gemini-4-argon", "gemini-3.8-flash", "gemini-2.5-pro"];
 const GITHUB_MODELS: [&str; 2] = ["openai/gpt-4.1", "openai/gpt-4o"];
 
 pub(super) fn offers(config: &ModelsConfig, accounts: Option<&Accounts>) -> Result<Vec<Arc<Offer>>, ConfigError> {
@@ -34,15 +45,16 @@ pub(super) fn offers(config: &ModelsConfig, accounts: Option<&Accounts>) -> Resu
         offers.push(shop.configured(name, provider)?);
     }
     offers.extend([
-        shop.hosted("anthropic", Kind::Anthropic, ANTHROPIC, "ANTHROPIC", &ANTHROPIC_MODELS),
-        shop.hosted("openai", Kind::OpenAi, OPENAI, "OPENAI", &OPENAI_MODELS),
+        shop.hosted("anthropic", Kind::Anthropic, &ANTHROPIC_MODELS),
+        shop.hosted("openai", Kind::OpenAi, &OPENAI_MODELS),
+        shop.hosted("gemini", Kind::Gemini, &GEMINI_MODELS),
         shop.github(),
     ]);
     if config.local.probe {
-        for (name, address) in [("ollama", &config.local.ollama), ("llama.cpp", &config.local.llama_cpp)] {
-            let setting = format!("local.{}", name.replace('.', "_"));
-            offers.push(shop.local(name, &check_address(&setting, address, Kind::OpenAi)?));
-        }
+        let ollama = check_address("local.ollama", &config.local.ollama, Kind::Ollama)?;
+        let llama_cpp = check_address("local.llama_cpp", &config.local.llama_cpp, Kind::OpenAi)?;
+        offers.push(shop.local("ollama", Kind::Ollama, ollama));
+        offers.push(shop.local("llama.cpp", Kind::OpenAi, format!("{llama_cpp}/v1")));
     }
     // A configured provider takes the place of an unconfigured one of its name.
     let mut taken = Vec::new();
@@ -69,8 +81,7 @@ impl Shop<'_> {
         }
         let own = match (&provider.base_url, provider.kind) {
             (Some(address), kind) => check_address(&setting("base_url"), address, kind)?,
-            (None, Kind::Anthropic) => ANTHROPIC.to_owned(),
-            (None, Kind::OpenAi) => OPENAI.to_owned(),
+            (None, kind) => makers_own(kind).to_owned(),
         };
         let mut models = Vec::new();
         for model in &provider.models {
@@ -88,24 +99,29 @@ impl Shop<'_> {
         };
         let discovers = provider.discover.unwrap_or(provider.models.is_empty());
         // The maker's own address without a list of models is the well-known provider with a key of another place.
-        let well_known = match (&provider.base_url, provider.kind) {
-            (None, Kind::Anthropic) if models.is_empty() => plain(&ANTHROPIC_MODELS),
-            (None, Kind::OpenAi) if models.is_empty() => plain(&OPENAI_MODELS),
-            (None | Some(_), Kind::Anthropic | Kind::OpenAi) => {
-                return Ok(Offer::new(service, Role::Configured, models, discovers));
-            }
+        let well_known: &[&str] = match (&provider.base_url, provider.kind) {
+            (None, Kind::Anthropic) if models.is_empty() => &ANTHROPIC_MODELS,
+            (None, Kind::OpenAi | Kind::Responses) if models.is_empty() => &OPENAI_MODELS,
+            (None, Kind::Gemini) if models.is_empty() => &GEMINI_MODELS,
+            (None | Some(_), _) => return Ok(Offer::new(service, Role::Configured, models, discovers)),
         };
-        Ok(Offer::new(service, Role::Hosted, well_known, discovers))
+        Ok(Offer::new(service, Role::Hosted, plain(well_known), discovers))
     }
 
     /// A well-known provider, usable when the session brings a key or one is stored.
-    fn hosted(&self, name: &str, kind: Kind, own: &str, prefix: &'static str, models: &[&str]) -> Offer {
-        let key = KeyConfig { env: Some(format!("{prefix}_API_KEY")), ..KeyConfig::default() };
-        let mut service = self.service(name, kind, own.to_owned(), key);
-        service.address.variable = Some(match kind {
-            Kind::Anthropic => "ANTHROPIC_BASE_URL",
-            Kind::OpenAi => "OPENAI_BASE_URL",
-        });
+    fn hosted(&self, name: &str, kind: Kind, models: &[&str]) -> Offer {
+        let (key, address, also) = match kind {
+            Kind::Anthropic => ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", Some(("ANTHROPIC_AUTH_TOKEN", true))),
+            Kind::OpenAi | Kind::Responses => ("OPENAI_API_KEY", "OPENAI_BASE_URL", None),
+            Kind::Gemini => ("GEMINI_API_KEY", "GEMINI_BASE_URL", Some(("GOOGLE_API_KEY", false))),
+            Kind::Ollama => ("OLLAMA_API_KEY", "OLLAMA_BASE_URL", None),
+        };
+        let key = KeyConfig { env: Some(key.to_owned()), ..KeyConfig::default() };
+        let mut service = self.service(name, kind, makers_own(kind).to_owned(), key);
+        if let Some((also, is_token)) = also {
+            service.keys = service.keys.or_variable(also, is_token);
+        }
+        service.address.variable = Some(address);
         service.needs_key = true;
         Offer::new(service, Role::Hosted, plain(models), true)
     }
@@ -119,8 +135,8 @@ impl Shop<'_> {
         offer
     }
 
-    fn local(&self, name: &str, address: &str) -> Offer {
-        let service = self.service(name, Kind::OpenAi, format!("{address}/v1"), KeyConfig::default());
+    fn local(&self, name: &str, kind: Kind, address: String) -> Offer {
+        let service = self.service(name, kind, address, KeyConfig::default());
         Offer::new(service, Role::Local, Vec::new(), true)
     }
 
@@ -140,6 +156,7 @@ impl Shop<'_> {
             prompt_caching: true,
             http: self.http.clone(),
             refused: Default::default(),
+            dialects: Default::default(),
         }
     }
 }
@@ -148,9 +165,27 @@ fn plain(models: &[&str]) -> Vec<(String, Facts)> {
     models.iter().map(|model| ((*model).to_owned(), Facts::default())).collect()
 }
 
+/// The address of a dialect's maker.
+fn makers_own(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Anthropic => ANTHROPIC,
+        Kind::OpenAi | Kind::Responses => OPENAI,
+        Kind::Gemini => GEMINI,
+        Kind::Ollama => OLLAMA,
+    }
+}
+
+/// The window that a server on somebody's own machine is asked for where nobody says otherwise: it costs memory there.
+const MODEST_WINDOW: u64 = 32_768;
+
 /// The model as its name and these facts tell.
-pub(super) fn spec(provider: &str, model: &str, facts: Facts) -> Spec {
-    known::spec(provider, model).with(facts)
+pub(super) fn spec(service: &Service, model: &str, facts: Facts) -> Spec {
+    let mut spec = known::spec(&service.name, model);
+    spec.info.price = catalogue::price(model, &service.address.own);
+    if service.kind == Kind::Ollama {
+        spec.info.window = spec.info.window.min(MODEST_WINDOW);
+    }
+    spec.with(facts)
 }
 
 fn check_address(setting: &str, address: &str, kind: Kind) -> Result<String, ConfigError> {

@@ -4,11 +4,13 @@
 
 use std::time::Duration;
 
-use domain::Environment;
+use domain::model::ModelInfo;
+use domain::{Environment, ModelId};
 use futures_util::future::join_all;
 
-use super::offer::Offer;
+use super::offer::{Haste, Offer};
 use super::{Providers, listing};
+use crate::catalogue;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survey {
@@ -31,7 +33,36 @@ pub enum KeySurvey {
     Broken(String),
 }
 
+/// A model that sessions may choose, for people who look for one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Offered {
+    pub info: ModelInfo,
+    /// Tokens that one answer may have.
+    pub output: Option<u64>,
+    /// Whether the table of models does not know the name.
+    pub guessed: bool,
+}
+
 impl Providers {
+    /// All models that a session with this environment may choose, after every provider was asked; none is waited for longer
+    /// than `deadline`.
+    pub async fn offered(&self, environment: &Environment, deadline: Duration) -> Vec<Offered> {
+        self.offers.iter().for_each(|offer| offer.refresh(environment, Haste::New));
+        let settled = join_all(self.offers.iter().map(|offer| offer.settled(environment)));
+        // Those that do not answer in time have nothing to offer.
+        let _ = tokio::time::timeout(deadline, settled).await;
+        let models = self.offers.iter().flat_map(|offer| offer.models(environment));
+        let models =
+            models.map(|spec| Offered { guessed: !catalogue::knows(&spec.wire), output: spec.output, info: spec.info });
+        models.collect()
+    }
+
+    /// The model that each provider that can be used would use, in the order in which a new session looks.
+    pub fn favourites(&self, environment: &Environment) -> Vec<ModelId> {
+        let ready = self.offers.iter().filter(|offer| offer.is_ready(environment));
+        ready.filter_map(|offer| offer.favourite(environment)).map(|spec| spec.info.id).collect()
+    }
+
     /// All at once, and none for longer than `deadline`.
     pub async fn survey(&self, environment: &Environment, deadline: Duration) -> Vec<Survey> {
         join_all(self.offers.iter().map(|offer| survey(offer, environment, deadline))).await

@@ -64,7 +64,7 @@ impl<'a> Stage<'a> {
                 }
                 Part::Call { tool, input, .. } => writeln!(self.transcript, "> {tool} {input}").unwrap(),
             }
-            if let Part::Call { id, tool, input } = part {
+            if let Part::Call { id, tool, input, .. } = part {
                 assert!(self.tools.split(' ').any(|offered| offered == tool), "{tool} is not offered");
                 let outcome = (self.outcome)(tool, input);
                 let failed = outcome.verdict != domain::tool::OutcomeKind::Completed;
@@ -103,8 +103,16 @@ fn add(parts: &mut Vec<Part>, delta: Delta) {
         }
         (Delta::Text(text), _) => parts.push(Part::Text(text)),
         (Delta::Thought(text), _) => parts.push(Part::Thought(text)),
-        (Delta::Call { tool, input }, _) => parts.push(Part::Call { id: CallId::new(), tool, input }),
-        (Delta::Seal(_) | Delta::Notice(_) | Delta::Usage(_) | Delta::Stopped(_), _) => panic!("not at the end"),
+        (Delta::Call { tool, input, origin }, _) => parts.push(Part::Call { id: CallId::new(), tool, input, origin }),
+        (
+            Delta::CutCall { .. }
+            | Delta::Abandoned
+            | Delta::Seal(_)
+            | Delta::Notice(_)
+            | Delta::Usage(_)
+            | Delta::Stopped(_),
+            _,
+        ) => panic!("not at the end"),
     }
 }
 

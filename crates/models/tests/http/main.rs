@@ -1,4 +1,4 @@
-//! Models against a real HTTP server on this machine, which speaks both dialects from scripts.
+//! Models against a real HTTP server on this machine, which speaks all dialects from scripts.
 //!
 //! Everything here goes through the public face of the crate: a configuration, a catalogue, a model, a stream.
 
@@ -8,5 +8,7 @@ mod catalogue;
 mod device;
 mod dialects;
 mod keys;
+mod limits;
 mod stage;
+mod strict;
 mod trouble;

@@ -19,6 +19,8 @@ pub(crate) const KEY: &str = "sk-test-0123456789";
 
 pub(crate) const BOTH: [Kind; 2] = [Kind::Anthropic, Kind::OpenAi];
 
+pub(crate) const ALL: [Kind; 5] = [Kind::Anthropic, Kind::OpenAi, Kind::Responses, Kind::Gemini, Kind::Ollama];
+
 pub(crate) fn environment(pairs: &[(&str, &str)]) -> Arc<Environment> {
     Arc::new(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
 }
@@ -50,6 +52,9 @@ pub(crate) fn model(kind: Kind, server: &Server) -> Arc<dyn Model> {
     let name = match kind {
         Kind::Anthropic => "claude-sonnet-4-5",
         Kind::OpenAi => "some-model",
+        Kind::Responses => "gpt-5.1",
+        Kind::Gemini => "gemini-3-pro-preview",
+        Kind::Ollama => "qwen3:8b",
     };
     model_of(&config(kind, &server.address), name)
 }
@@ -107,12 +112,16 @@ pub(crate) fn recorded(deltas: &[Delta], outcome: impl Fn(&str) -> String) -> Ve
             (Delta::Text(text), _) => parts.push(Part::Text(text.clone())),
             (Delta::Thought(text), _) => parts.push(Part::Thought(text.clone())),
             (Delta::Seal(seal), _) => parts.push(Part::Seal(seal.clone())),
-            (Delta::Call { tool, input }, _) => {
+            (Delta::Call { tool, input, origin }, _) => {
                 let id = CallId::new();
                 results.push(CallResult { call: id.clone(), text: outcome(tool), images: vec![], failed: false });
-                parts.push(Part::Call { id, tool: tool.clone(), input: input.clone() });
+                parts.push(Part::Call { id, tool: tool.clone(), input: input.clone(), origin: origin.clone() });
             }
-            (Delta::Usage(_) | Delta::Notice(_) | Delta::Stopped(_), _) => {}
+            (Delta::Abandoned, _) => {
+                parts.clear();
+                results.clear();
+            }
+            (Delta::CutCall { .. } | Delta::Usage(_) | Delta::Notice(_) | Delta::Stopped(_), _) => {}
         }
     }
     let mut messages = vec![Arc::new(Message::Assistant { id: MessageId::new(), parts })];

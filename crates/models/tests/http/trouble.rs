@@ -15,7 +15,7 @@ use testkit::provider::{Act, Reply, Server};
 fn error_body(kind: Kind, sort: &str, message: &str) -> Value {
     match kind {
         Kind::Anthropic => json!({ "type": "error", "error": { "type": sort, "message": message } }),
-        Kind::OpenAi => json!({ "error": { "code": sort, "message": message } }),
+        _ => json!({ "error": { "code": sort, "message": message } }),
     }
 }
 
@@ -122,14 +122,69 @@ async fn an_overflow_is_told_from_other_refusals() {
 }
 
 #[tokio::test]
-async fn after_visible_output_nothing_is_asked_again() {
+async fn an_answer_that_breaks_off_after_visible_output_is_void_and_asked_for_again() {
     for kind in BOTH {
         let error = format!("data: {}\n\n", error_body(kind, "overloaded_error", "Overloaded"));
-        let server = Server::script(vec![Reply::begun(&[&half(kind), error.as_bytes()])]);
+        let server = Server::script(vec![Reply::begun(&[&half(kind), error.as_bytes()]), whole(kind)]);
         let (deltas, error) = ask(&*model(kind, &server)).await;
+        assert_eq!((error, server.seen().len()), (None, 2));
+        let void = deltas.iter().position(|delta| *delta == Delta::Abandoned).unwrap();
         assert_eq!(deltas[0], Delta::Text("half an".into()));
-        assert_eq!(error.unwrap().message, "fake: the answer was cut off: overloaded (529)");
-        assert_eq!(server.seen().len(), 1);
+        let notice = "fake: the answer was cut off: overloaded (529); trying again now (try 2 of 6)";
+        assert_eq!(deltas[void + 1], Delta::Notice(notice.to_owned()));
+        assert_eq!(deltas[void + 2..], Answer::text("hi there").deltas());
+        // What the first try had counted is not lost.
+        let counts = deltas.iter().filter(|delta| matches!(delta, Delta::Usage(_))).count();
+        assert_eq!(counts, if kind == Kind::Anthropic { 2 } else { 1 });
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_always_breaks_off_fails_when_the_tries_are_used_up() {
+    for kind in BOTH {
+        let server = Server::script(vec![Reply::begun(&[&half(kind)])]);
+        let mut config = config(kind, &server.address);
+        config.retry.tries = 3;
+        let (deltas, error) = ask(&*model_of(&config, "claude-sonnet-4-5")).await;
+        assert_eq!(deltas.iter().filter(|delta| **delta == Delta::Abandoned).count(), 2);
+        assert_eq!(error.unwrap().message, "fake: the answer was cut off: the connection was cut");
+        assert_eq!(server.seen().len(), 3);
+    }
+}
+
+#[tokio::test]
+async fn a_long_wait_is_counted_down() {
+    let busy = Reply::new(429, &[("retry-after", "40")], "{}");
+    let server = Server::script(vec![busy, whole(Kind::OpenAi)]);
+    let mut stream = model(Kind::OpenAi, &server).respond(request(vec![user("hello")]));
+    let mut notices = Vec::new();
+    while notices.len() < 3 {
+        let Some(Ok(Delta::Notice(text))) = stream.next().await else { panic!("{notices:?}") };
+        notices.push(text);
+        // From the first notice on only the clock matters, until the server is asked again.
+        if notices.len() == 1 {
+            tokio::time::pause();
+        }
+    }
+    assert!(notices[0].contains("too many requests (429); trying again in 4"), "{notices:?}");
+    assert!(notices[1].starts_with("fake: trying again in 2"), "{notices:?}");
+    assert!(notices[2].starts_with("fake: trying again in 1"), "{notices:?}");
+    tokio::time::advance(Duration::from_secs(15)).await;
+    tokio::time::resume();
+    let deltas: Vec<Delta> = stream.map(|delta| delta.unwrap()).collect().await;
+    assert_eq!(deltas, Answer::text("hi there").deltas());
+}
+
+#[tokio::test]
+async fn what_did_not_help_is_not_remembered_and_what_helped_is() {
+    let server = Server::with(|seen, _| match seen.json()["reasoning_effort"].as_str() {
+        Some(_) => Reply::json(400, &error_body(Kind::OpenAi, "invalid", "reasoning_effort is not supported")),
+        None => Reply::json(400, &error_body(Kind::OpenAi, "invalid", "tools are not supported, either")),
+    });
+    let model = model_of(&config(Kind::OpenAi, &server.address), "gpt-5");
+    for requests in [2, 4] {
+        assert_eq!(ask(&*model).await.1.unwrap().data["detail"], "tools are not supported, either");
+        assert_eq!(server.seen().len(), requests);
     }
 }
 

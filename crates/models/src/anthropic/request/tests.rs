@@ -9,6 +9,11 @@ use crate::config::Kind;
 use crate::known;
 use crate::specimens::{agent, call, check, read_file, request, results, user};
 
+/// Whether anything was conceded.
+fn concede(body: &mut Value, complaint: &str) -> bool {
+    super::concede(body, complaint) != Concession::Nothing
+}
+
 fn built(model: &str, request: &ModelRequest) -> Value {
     body(&known::spec("p", model), &Service::stub(Kind::Anthropic), request)
 }
@@ -33,7 +38,7 @@ fn a_tool_loop_with_thoughts_goes_back_whole() {
         expect![[r#"
             {
               "model": "claude-sonnet-4-5",
-              "max_tokens": 32000,
+              "max_tokens": 64000,
               "stream": true,
               "system": [
                 {
@@ -162,7 +167,7 @@ fn a_thought_level_becomes_a_budget_or_an_effort() {
     for (model, level, thinking, effort) in [
         ("claude-sonnet-4-5", ThoughtLevel::Off, json!(null), json!(null)),
         ("claude-sonnet-4-5", ThoughtLevel::Low, json!({ "type": "enabled", "budget_tokens": 4096 }), json!(null)),
-        ("claude-sonnet-4-5", ThoughtLevel::High, json!({ "type": "enabled", "budget_tokens": 16000 }), json!(null)),
+        ("claude-sonnet-4-5", ThoughtLevel::High, json!({ "type": "enabled", "budget_tokens": 24000 }), json!(null)),
         ("claude-3-5-sonnet-latest", ThoughtLevel::High, json!(null), json!(null)),
         ("claude-opus-4-8", ThoughtLevel::Off, json!(null), json!(null)),
         (
@@ -282,4 +287,28 @@ fn pictures_of_outcomes_go_along_with_them_or_become_markers() {
     assert_eq!(built("claude-sonnet-4-5", &failed)["messages"][2]["content"][0]["content"][1]["type"], "text");
     assert_eq!(text_only[0]["content"][1]["text"], "[image: image/png]");
     assert_eq!(text_only[1]["content"], "(no output)");
+}
+
+#[test]
+fn a_signature_that_is_refused_takes_the_thoughts_out_of_this_body_only() {
+    let mut body = json!({ "thinking": { "type": "enabled", "budget_tokens": 1024 }, "messages": [
+        { "role": "user", "content": [{ "type": "text", "text": "a" }] },
+        { "role": "assistant", "content": [
+            { "type": "thinking", "thinking": "hm", "signature": "s" }, { "type": "redacted_thinking", "data": "d" },
+            { "type": "text", "text": "b" }] },
+    ] });
+    let complaint = "messages.1.content.0: Invalid `signature` in `thinking` block";
+    assert_eq!(super::concede(&mut body, complaint), Concession::Once);
+    assert_eq!(body["messages"][1]["content"], json!([{ "type": "text", "text": "b" }]));
+    assert_eq!(body.get("thinking"), None);
+    assert_eq!(super::concede(&mut body, complaint), Concession::Nothing);
+}
+
+#[test]
+fn pictures_that_a_model_does_not_take_become_text() {
+    let picture = json!({ "type": "image", "source": { "type": "base64", "media_type": "image/png", "data": "AA" } });
+    let mut body = json!({ "messages": [{ "role": "user", "content": [
+        { "type": "tool_result", "tool_use_id": "t", "content": [picture] }, picture] }] });
+    assert_eq!(super::concede(&mut body, "image input is not supported by this model"), Concession::Lasting);
+    assert!(!body.to_string().contains("base64"), "{body}");
 }

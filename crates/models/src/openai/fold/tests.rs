@@ -21,7 +21,7 @@ fn calls(fragments: &[Value]) -> Vec<(String, Value)> {
     let deltas = fold(&chunks).unwrap();
     let mut calls = Vec::new();
     for delta in deltas {
-        if let Delta::Call { tool, input } = delta {
+        if let Delta::Call { tool, input, .. } = delta {
             calls.push((tool, input));
         }
     }

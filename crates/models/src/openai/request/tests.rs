@@ -1,13 +1,18 @@
 //! What goes out in the words of chat completions, for the conversations that sessions really have.
 
-use domain::Payload;
 use domain::conversation::{CallResult, Message};
+use domain::{Payload, ThoughtLevel};
 use expect_test::expect;
 
 use super::*;
 use crate::config::Kind;
 use crate::known;
 use crate::specimens::{agent, call, check, read_file, request, results, user};
+
+/// Whether anything was conceded.
+fn concede(body: &mut Value, complaint: &str) -> bool {
+    super::concede(body, complaint) != Concession::Nothing
+}
 
 fn built(model: &str, request: &ModelRequest) -> Value {
     body(&known::spec("p", model), &Service::stub(Kind::OpenAi), request)
@@ -57,7 +62,7 @@ fn a_tool_loop_goes_back_with_its_reasoning() {
                   "reasoning_content": "new",
                   "tool_calls": [
                     {
-                      "id": "1",
+                      "id": "O05xZV7WK",
                       "type": "function",
                       "function": {
                         "name": "read_file",
@@ -68,7 +73,7 @@ fn a_tool_loop_goes_back_with_its_reasoning() {
                 },
                 {
                   "role": "tool",
-                  "tool_call_id": "1",
+                  "tool_call_id": "O05xZV7WK",
                   "content": "text"
                 }
               ],
@@ -170,80 +175,80 @@ fn pictures_of_outcomes_follow_in_a_message_of_the_users_or_become_markers() {
     check(
         &built("gpt-4o", &request)["messages"],
         expect![[r#"
-        [
-          {
-            "role": "system",
-            "content": "Be brief."
-          },
-          {
-            "role": "user",
-            "content": "a"
-          },
-          {
-            "role": "assistant",
-            "content": null,
-            "tool_calls": [
+            [
               {
-                "id": "1",
-                "type": "function",
-                "function": {
-                  "name": "read_file",
-                  "arguments": "{}"
-                }
-              }
-            ]
-          },
-          {
-            "role": "tool",
-            "tool_call_id": "1",
-            "content": "An image.\n[image: image/png] follows"
-          },
-          {
-            "role": "user",
-            "content": [
-              {
-                "type": "image_url",
-                "image_url": {
-                  "url": "data:image/png;base64,iVBORw0KGgoAA"
-                }
-              }
-            ]
-          },
-          {
-            "role": "assistant",
-            "content": null,
-            "tool_calls": [
-              {
-                "id": "2",
-                "type": "function",
-                "function": {
-                  "name": "read_file",
-                  "arguments": "{}"
-                }
-              }
-            ]
-          },
-          {
-            "role": "tool",
-            "tool_call_id": "2",
-            "content": "[image: image/png] follows"
-          },
-          {
-            "role": "user",
-            "content": [
-              {
-                "type": "image_url",
-                "image_url": {
-                  "url": "data:image/png;base64,iVBORw0KGgoAA"
-                }
+                "role": "system",
+                "content": "Be brief."
               },
               {
-                "type": "text",
-                "text": "b"
+                "role": "user",
+                "content": "a"
+              },
+              {
+                "role": "assistant",
+                "content": null,
+                "tool_calls": [
+                  {
+                    "id": "O05xZV7WK",
+                    "type": "function",
+                    "function": {
+                      "name": "read_file",
+                      "arguments": "{}"
+                    }
+                  }
+                ]
+              },
+              {
+                "role": "tool",
+                "tool_call_id": "O05xZV7WK",
+                "content": "An image.\n[image: image/png] follows"
+              },
+              {
+                "role": "user",
+                "content": [
+                  {
+                    "type": "image_url",
+                    "image_url": {
+                      "url": "data:image/png;base64,iVBORw0KGgoAA"
+                    }
+                  }
+                ]
+              },
+              {
+                "role": "assistant",
+                "content": null,
+                "tool_calls": [
+                  {
+                    "id": "pNjsu03XK",
+                    "type": "function",
+                    "function": {
+                      "name": "read_file",
+                      "arguments": "{}"
+                    }
+                  }
+                ]
+              },
+              {
+                "role": "tool",
+                "tool_call_id": "pNjsu03XK",
+                "content": "[image: image/png] follows"
+              },
+              {
+                "role": "user",
+                "content": [
+                  {
+                    "type": "image_url",
+                    "image_url": {
+                      "url": "data:image/png;base64,iVBORw0KGgoAA"
+                    }
+                  },
+                  {
+                    "type": "text",
+                    "text": "b"
+                  }
+                ]
               }
-            ]
-          }
-        ]"#]],
+            ]"#]],
     );
     let text_only = built("gpt-3.5", &request)["messages"].clone();
     assert_eq!(text_only[3]["content"], "An image.\n[image: image/png]");

@@ -205,7 +205,7 @@ async fn half_a_direction_is_not_begun() {
 #[test]
 fn a_call_without_a_result_counts_as_failed() {
     let user = Message::User { id: MessageId::new(), content: vec![Content::text("list")] };
-    let call = Part::Call { id: CallId::new(), tool: "list_files".to_owned(), input: Value::Null };
+    let call = Part::Call { id: CallId::new(), tool: "list_files".to_owned(), input: Value::Null, origin: None };
     let assistant = Message::Assistant { id: MessageId::new(), parts: vec![call] };
     let mut stage = Stage::new("list_files", works);
     stage.messages = vec![Arc::new(user), Arc::new(assistant)];

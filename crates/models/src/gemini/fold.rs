@@ -1,0 +1,136 @@
+//! The chunks of Gemini's stream, folded into deltas. Pure.
+
+use std::collections::VecDeque;
+
+use domain::StopReason;
+use domain::model::Delta;
+use domain::turn::Usage;
+use serde_json::{Value, json};
+
+use super::SIGNATURE;
+use crate::answer::Fold;
+use crate::draft::{self, Draft};
+use crate::failure::{Complaint, Failure};
+use crate::limits::Meter;
+
+#[derive(Debug, Default)]
+pub(crate) struct GeminiFold {
+    provider: String,
+    calls: Vec<Draft>,
+    meter: Meter,
+    usage: Usage,
+    stop: Option<StopReason>,
+}
+
+impl GeminiFold {
+    pub(crate) fn new(provider: &str) -> Self {
+        Self { provider: provider.to_owned(), ..Self::default() }
+    }
+
+    fn take_part(&mut self, part: &Value, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
+        let signature = part.get(SIGNATURE).filter(|signature| signature.is_string());
+        if let Some(signature) = signature {
+            self.meter.keep(signature.to_string().len())?;
+        }
+        if let Some(call) = part.get("functionCall") {
+            self.meter.begin(call["name"].to_string().len())?;
+            let mut draft = Draft {
+                tool: call["name"].as_str().unwrap_or_default().to_owned(),
+                id: call["id"].as_str().unwrap_or_default().to_owned(),
+                extra: signature.map_or(Value::Null, |signature| json!({ SIGNATURE: signature })),
+                arguments: String::new(),
+            };
+            let args = if call["args"].is_null() { "{}".to_owned() } else { call["args"].to_string() };
+            self.meter.extend(&mut draft.arguments, &args)?;
+            self.calls.push(draft);
+            return Ok(());
+        }
+        if let Some(text) = part["text"].as_str().filter(|text| !text.is_empty()) {
+            let is_thought = part["thought"] == true;
+            let text = text.to_owned();
+            deltas.push_back(if is_thought { Delta::Thought(text) } else { Delta::Text(text) });
+        }
+        if let Some(signature) = signature {
+            deltas.push_back(Delta::Seal(json!({ "provider": self.provider, SIGNATURE: signature })));
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, usage: &Value) {
+        let number = |name: &str| usage[name].as_u64();
+        let Some(input) = number("promptTokenCount") else { return };
+        let thought = number("thoughtsTokenCount").unwrap_or_default();
+        self.usage = Usage {
+            input,
+            // Thoughts are billed as output, and counted beside it.
+            output: number("candidatesTokenCount").unwrap_or_default() + thought,
+            cached_read: number("cachedContentTokenCount").unwrap_or_default(),
+            cached_write: 0,
+            thought,
+        };
+    }
+}
+
+impl Fold for GeminiFold {
+    fn take(&mut self, event: &str, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
+        if matches!(event.trim(), "" | "[DONE]") {
+            return Ok(());
+        }
+        let event: Value = serde_json::from_str(event).map_err(|_| Failure::garbled())?;
+        let event = event.get(0).unwrap_or(&event);
+        if event.get("error").is_some() {
+            return Err(Failure::of_event(event));
+        }
+        if event.get("candidates").is_none()
+            && event.get("usageMetadata").is_none()
+            && event.get("promptFeedback").is_none()
+        {
+            return Err(Failure::garbled());
+        }
+        self.count(&event["usageMetadata"]);
+        if event["promptFeedback"]["blockReason"].is_string() {
+            self.stop = Some(StopReason::Refusal);
+        }
+        let candidate = &event["candidates"][0];
+        for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
+            self.take_part(part, deltas)?;
+        }
+        if let Some(reason) = candidate["finishReason"].as_str() {
+            self.stop = Some(stop_reason(reason)?);
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    fn has_stopped(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    fn finish(&mut self, deltas: &mut VecDeque<Delta>) {
+        let stop = self.stop.take().unwrap_or(StopReason::EndTurn);
+        draft::end(&self.provider, std::mem::take(&mut self.calls), self.usage, stop, deltas);
+    }
+
+    fn spent(&self) -> Usage {
+        self.usage
+    }
+}
+
+fn stop_reason(reason: &str) -> Result<StopReason, Failure> {
+    Ok(match reason {
+        "MAX_TOKENS" => StopReason::MaxTokens,
+        "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE" => StopReason::Refusal,
+        // The model has stumbled, and usually does not the next time.
+        "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "OTHER" => {
+            let complaint = Complaint { message: format!("the answer ended with {reason}"), ..Complaint::default() };
+            return Err(Failure::of_status(500, &complaint, None));
+        }
+        _ => StopReason::EndTurn,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! A request in Gemini's words. Pure.
+
+use domain::conversation::Part;
+use domain::model::{CallOrigin, ModelInfo, ModelRequest};
+use domain::{Content, ThoughtLevel};
+use serde_json::{Map, Value, json};
+
+use super::SIGNATURE;
+use crate::answer::Concession;
+use crate::draft::{as_object, own_id};
+use crate::known::Spec;
+use crate::media::{self, Medium};
+use crate::outline::{Answered, Entry, outline};
+use crate::service::Service;
+
+/// What the API takes in place of the signature of a call that another model made
+/// (ai.google.dev, "Thought signatures", November 2025).
+const FOREIGN: &str = "skip_thought_signature_validator";
+
+pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
+    let mut body = Map::new();
+    if !request.system.trim().is_empty() {
+        body.insert("systemInstruction".to_owned(), json!({ "parts": [{ "text": request.system }] }));
+    }
+    let entries = outline(&request.messages);
+    let contents: Vec<Value> =
+        entries.iter().flat_map(|entry| contents(entry, &spec.info, &service.name)).fold(Vec::new(), join);
+    body.insert("contents".to_owned(), Value::Array(contents));
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(
+            |tool| json!({ "name": tool.name, "description": tool.description, "parametersJsonSchema": tool.schema }),
+        );
+        let tools: Vec<Value> = tools.collect();
+        body.insert("tools".to_owned(), json!([{ "functionDeclarations": tools }]));
+    }
+    if spec.info.thinks {
+        let thinking = thinking(&spec.wire, request.thought);
+        body.insert("generationConfig".to_owned(), json!({ "thinkingConfig": thinking }));
+    }
+    Value::Object(body)
+}
+
+/// Gemini 3 and later think by a level, 2.5 by a number of tokens. No level means no thoughts to show, either.
+fn thinking(model: &str, level: ThoughtLevel) -> Value {
+    let is_budgeted = model.contains("gemini-2") || model.contains("gemini-flash") || model.contains("robotics");
+    if is_budgeted {
+        let is_pro = model.contains("pro");
+        return match level {
+            // Pro cannot be kept from thinking.
+            ThoughtLevel::Off => json!({ "thinkingBudget": if is_pro { 128 } else { 0 } }),
+            ThoughtLevel::Low => json!({ "includeThoughts": true, "thinkingBudget": 4_096 }),
+            ThoughtLevel::Medium => json!({ "includeThoughts": true, "thinkingBudget": -1 }),
+            ThoughtLevel::High => json!({ "includeThoughts": true, "thinkingBudget": 24_576 }),
+        };
+    }
+    match level {
+        ThoughtLevel::Off | ThoughtLevel::Low => {
+            json!({ "includeThoughts": level != ThoughtLevel::Off, "thinkingLevel": "low" })
+        }
+        // Its own choice, which differs by model.
+        ThoughtLevel::Medium => json!({ "includeThoughts": true }),
+        ThoughtLevel::High => json!({ "includeThoughts": true, "thinkingLevel": "high" }),
+    }
+}
+
+fn contents(entry: &Entry<'_>, info: &ModelInfo, provider: &str) -> Vec<Value> {
+    match entry {
+        Entry::User(content) => {
+            let parts: Vec<Value> = content.iter().map(|content| part(content, info)).collect();
+            vec![json!({ "role": "user", "parts": parts })]
+        }
+        Entry::Assistant { parts, results } => {
+            let said = json!({ "role": "model", "parts": response(parts, provider) });
+            if results.is_empty() {
+                return vec![said];
+            }
+            let tools: Vec<&str> = parts.iter().filter_map(|part| call_name(part)).collect();
+            let heard = results.iter().zip(tools).flat_map(|(result, tool)| outcome(result, tool, info, provider));
+            vec![said, json!({ "role": "user", "parts": heard.collect::<Vec<_>>() })]
+        }
+    }
+}
+
+fn call_name(part: &Part) -> Option<&str> {
+    match part {
+        Part::Call { tool, .. } => Some(tool),
+        Part::Thought(_) | Part::Seal(_) | Part::Text(_) => None,
+    }
+}
+
+/// Roles alternate; outcomes and the user's next words are one content.
+fn join(mut contents: Vec<Value>, mut next: Value) -> Vec<Value> {
+    match contents.last_mut() {
+        Some(last) if last["role"] == next["role"] => {
+            if let (Some(so_far), Some(more)) = (last["parts"].as_array_mut(), next["parts"].as_array_mut()) {
+                so_far.append(more);
+            }
+        }
+        Some(_) | None => contents.push(next),
+    }
+    contents
+}
+
+/// The parts of a response, each with the signature that it came with.
+fn response(parts: &[&Part], provider: &str) -> Vec<Value> {
+    let mut said: Vec<Value> = Vec::new();
+    let mut has_call = false;
+    for part in parts {
+        match part {
+            // Thoughts do not go back; their signatures do.
+            Part::Thought(_) => {}
+            Part::Seal(seal) => {
+                if let (Some(signature), true) = (seal.get(SIGNATURE), seal["provider"] == provider) {
+                    match said.last_mut() {
+                        Some(last) if last.get(SIGNATURE).is_none() => last[SIGNATURE] = signature.clone(),
+                        _ => said.push(json!({ "text": "", SIGNATURE: signature })),
+                    }
+                }
+            }
+            Part::Text(text) => said.push(json!({ "text": text })),
+            Part::Call { tool, input, origin, .. } => {
+                let own = origin.as_ref().filter(|origin| origin.provider == provider);
+                said.push(call(tool, as_object(input).as_ref(), own, !has_call));
+                has_call = true;
+            }
+        }
+    }
+    said
+}
+
+fn call(tool: &str, input: &Value, own: Option<&CallOrigin>, is_first: bool) -> Value {
+    let mut call = json!({ "name": tool, "args": input });
+    if let Some(origin) = own.filter(|origin| !origin.id.is_empty()) {
+        call["id"] = json!(origin.id);
+    }
+    let mut part = json!({ "functionCall": call });
+    match own {
+        Some(origin) => {
+            if let Some(signature) = origin.extra.get(SIGNATURE) {
+                part[SIGNATURE] = signature.clone();
+            }
+        }
+        // Only the first call of a step needs one.
+        None if is_first => part[SIGNATURE] = json!(FOREIGN),
+        None => {}
+    }
+    part
+}
+
+fn outcome(result: &Answered<'_>, tool: &str, info: &ModelInfo, provider: &str) -> Vec<Value> {
+    let word = if result.failed { "error" } else { "output" };
+    let mut response = json!({ "name": tool, "response": { word: result.text } });
+    if let Some(id) = own_id(result.origin, provider) {
+        response["id"] = json!(id);
+    }
+    let images = result.images.iter().map(|image| part(image, info));
+    std::iter::once(json!({ "functionResponse": response })).chain(images).collect()
+}
+
+fn part(content: &Content, info: &ModelInfo) -> Value {
+    let inline = |mime: &str, data: &str| json!({ "inlineData": { "mimeType": mime, "data": data } });
+    match media::sort(content, info) {
+        Medium::Text(text) => json!({ "text": text }),
+        Medium::Image { mime, data } => inline(mime, data),
+        Medium::Pdf { data } => inline("application/pdf", data),
+        Medium::Audio { format, data } => inline(&format!("audio/{format}"), data),
+    }
+}
+
+/// Leaves out what the model does not take: how much it thinks, the form of a tool's schema, a signature of another's.
+pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
+    let complaint = complaint.to_ascii_lowercase();
+    if complaint.contains("signature") && !complaint.contains("missing") {
+        let mut is_changed = false;
+        for content in body["contents"].as_array_mut().into_iter().flatten() {
+            for part in content["parts"].as_array_mut().into_iter().flatten() {
+                if part.get("functionCall").is_some() && part.get(SIGNATURE).is_some_and(|signed| signed != FOREIGN) {
+                    part[SIGNATURE] = json!(FOREIGN);
+                    is_changed = true;
+                } else if let Some(fields) = part.as_object_mut()
+                    && !fields.contains_key("functionCall")
+                {
+                    is_changed |= fields.remove(SIGNATURE).is_some();
+                }
+            }
+        }
+        return if is_changed { Concession::Once } else { Concession::Nothing };
+    }
+    let Some(fields) = body.as_object_mut() else { return Concession::Nothing };
+    if complaint.contains("thinking") || complaint.contains("thought") {
+        return Concession::lasting(fields.remove("generationConfig").is_some());
+    }
+    Concession::Nothing
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! What is sent, whole, and what is left out after a complaint.
+
+use expect_test::expect;
+
+use super::*;
+use crate::config::Kind;
+use crate::known;
+use crate::specimens::{agent, call, check, read_file, request, results, user};
+
+fn built(model: &str, request: &ModelRequest) -> Value {
+    body(&known::spec("p", model), &Service::stub(Kind::OpenAi), request)
+}
+
+#[test]
+fn a_tool_loop_goes_back_with_its_signatures_and_a_foreign_call_with_a_stand_in() {
+    let origin = CallOrigin { provider: "p".into(), id: String::new(), extra: json!({ "thoughtSignature": "s1" }) };
+    let own =
+        Part::Call { id: "1".into(), tool: "read_file".into(), input: json!({ "path": "x" }), origin: Some(origin) };
+    let mut request = request(vec![
+        user(vec![Content::text("a")]),
+        agent(vec![Part::Text("hm".into()), Part::Seal(json!({ "provider": "p", "thoughtSignature": "s0" })), own]),
+        results(&[("1", "text", false)]),
+        agent(vec![call("2", "read_file", json!({})), call("3", "read_file", json!({}))]),
+        results(&[("2", "more", false), ("3", "no", true)]),
+    ]);
+    request.tools = vec![read_file()];
+    check(
+        &built("gemini-3-pro-preview", &request),
+        expect![[r#"
+        {
+          "systemInstruction": {
+            "parts": [
+              {
+                "text": "Be brief."
+              }
+            ]
+          },
+          "contents": [
+            {
+              "role": "user",
+              "parts": [
+                {
+                  "text": "a"
+                }
+              ]
+            },
+            {
+              "role": "model",
+              "parts": [
+                {
+                  "text": "hm",
+                  "thoughtSignature": "s0"
+                },
+                {
+                  "functionCall": {
+                    "name": "read_file",
+                    "args": {
+                      "path": "x"
+                    }
+                  },
+                  "thoughtSignature": "s1"
+                }
+              ]
+            },
+            {
+              "role": "user",
+              "parts": [
+                {
+                  "functionResponse": {
+                    "name": "read_file",
+                    "response": {
+                      "output": "text"
+                    }
+                  }
+                }
+              ]
+            },
+            {
+              "role": "model",
+              "parts": [
+                {
+                  "functionCall": {
+                    "name": "read_file",
+                    "args": {}
+                  },
+                  "thoughtSignature": "skip_thought_signature_validator"
+                },
+                {
+                  "functionCall": {
+                    "name": "read_file",
+                    "args": {}
+                  }
+                }
+              ]
+            },
+            {
+              "role": "user",
+              "parts": [
+                {
+                  "functionResponse": {
+                    "name": "read_file",
+                    "response": {
+                      "output": "more"
+                    }
+                  }
+                },
+                {
+                  "functionResponse": {
+                    "name": "read_file",
+                    "response": {
+                      "error": "no"
+                    }
+                  }
+                }
+              ]
+            }
+          ],
+          "tools": [
+            {
+              "functionDeclarations": [
+                {
+                  "name": "read_file",
+                  "description": "Reads.",
+                  "parametersJsonSchema": {
+                    "type": "object"
+                  }
+                }
+              ]
+            }
+          ],
+          "generationConfig": {
+            "thinkingConfig": {
+              "includeThoughts": true
+            }
+          }
+        }"#]],
+    );
+}
+
+#[test]
+fn each_family_has_its_way_to_think() {
+    let level = |model: &str, thought: ThoughtLevel| {
+        let request = ModelRequest { thought, ..request(vec![]) };
+        built(model, &request)["generationConfig"]["thinkingConfig"].clone()
+    };
+    assert_eq!(level("gemini-3-pro-preview", ThoughtLevel::High)["thinkingLevel"], "high");
+    assert_eq!(level("gemini-2.5-flash", ThoughtLevel::Off)["thinkingBudget"], 0);
+    assert_eq!(level("gemini-2.5-pro", ThoughtLevel::Off)["thinkingBudget"], 128);
+    assert_eq!(level("gemini-2.0-flash", ThoughtLevel::High), Value::Null);
+}
+
+#[test]
+fn a_signature_that_is_refused_is_replaced_in_this_body_only() {
+    let mut body = json!({ "contents": [{ "role": "model", "parts": [
+        { "text": "a", "thoughtSignature": "x" }, { "functionCall": { "name": "t" }, "thoughtSignature": "y" }] }] });
+    assert_eq!(concede(&mut body, "Corrupted thought signature."), Concession::Once);
+    assert_eq!(body["contents"][0]["parts"][0], json!({ "text": "a" }));
+    assert_eq!(body["contents"][0]["parts"][1]["thoughtSignature"], FOREIGN);
+    assert_eq!(concede(&mut body, "Corrupted thought signature."), Concession::Nothing);
+}

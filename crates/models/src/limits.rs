@@ -1,0 +1,82 @@
+//! Bounds on what a provider may send: each event, each tool call, each answer and each list. Pure.
+//!
+//! No provider comes near them. They keep a broken or hostile server from filling the daemon's memory, which all sessions
+//! share. `docs/configuration.md` lists them.
+
+use crate::failure::Failure;
+
+const MIB: usize = 1 << 20;
+
+/// Bytes of one line or one event of a stream.
+pub(crate) const EVENT: usize = 8 * MIB;
+/// Bytes of one answer, all events together.
+pub(crate) const ANSWER: usize = 128 * MIB;
+/// Bytes of an answer that comes as one JSON document.
+pub(crate) const DOCUMENT: usize = 16 * MIB;
+/// Bytes of an error's body that are read; the rest is dropped.
+pub(crate) const COMPLAINT: usize = 64 << 10;
+/// Bytes of a list of models.
+pub(crate) const LIST: usize = 16 * MIB;
+/// Bytes of one tool call's arguments, or of one signature.
+const CALL: usize = 4 * MIB;
+/// Bytes that are kept until the end of an answer: all calls, signatures and other opaque values.
+const KEPT: usize = 16 * MIB;
+/// Blocks of one answer: texts, thoughts and calls.
+const BLOCKS: usize = 4_096;
+
+/// Counts what a fold keeps of one answer, and refuses what is too much.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    blocks: usize,
+    kept: usize,
+}
+
+impl Meter {
+    /// Counts a block that has begun, with the bytes that are kept of its beginning.
+    pub(crate) fn begin(&mut self, bytes: usize) -> Result<(), Failure> {
+        self.blocks += 1;
+        if self.blocks > BLOCKS {
+            return Err(Failure::too_long(&format!("the answer has more than {BLOCKS} parts")));
+        }
+        self.keep(bytes)
+    }
+
+    /// Counts bytes that are kept until the end of the answer.
+    pub(crate) fn keep(&mut self, bytes: usize) -> Result<(), Failure> {
+        self.kept = self.kept.saturating_add(bytes);
+        if self.kept > KEPT {
+            let limit = KEPT / MIB;
+            return Err(Failure::too_long(&format!("the answer's tool calls and signatures exceed {limit} MiB")));
+        }
+        Ok(())
+    }
+
+    /// Appends a piece of a call's arguments or of a signature.
+    pub(crate) fn extend(&mut self, arguments: &mut String, piece: &str) -> Result<(), Failure> {
+        if arguments.len() + piece.len() > CALL {
+            let limit = CALL / MIB;
+            return Err(Failure::too_long(&format!("one tool call or signature exceeds {limit} MiB")));
+        }
+        self.keep(piece.len())?;
+        arguments.push_str(piece);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_an_answer_and_its_parts_are_bounded() {
+        let piece = "x".repeat(MIB);
+        let mut meter = Meter::default();
+        let mut arguments = String::new();
+        let refused = (0..8).find(|_| meter.extend(&mut arguments, &piece).is_err());
+        assert_eq!((refused, arguments.len()), (Some(4), CALL));
+        let refused = (0..64).find(|_| meter.extend(&mut String::new(), &piece).is_err());
+        assert_eq!(refused, Some(12));
+        let mut meter = Meter::default();
+        assert_eq!((0..BLOCKS + 1).find(|_| meter.begin(0).is_err()), Some(BLOCKS));
+    }
+}

@@ -1,0 +1,210 @@
+//! A request in Ollama's words. Pure.
+
+use domain::conversation::Part;
+use domain::model::{ModelInfo, ModelRequest};
+use domain::{Content, ThoughtLevel};
+use serde_json::{Map, Value, json};
+
+use crate::answer::Concession;
+use crate::draft::as_object;
+use crate::known::Spec;
+use crate::media::{self, Medium, is_about_images};
+use crate::outline::{Entry, outline};
+use crate::service::Service;
+
+pub(crate) fn body(spec: &Spec, _service: &Service, request: &ModelRequest) -> Value {
+    let mut messages = Vec::new();
+    if !request.system.trim().is_empty() {
+        messages.push(json!({ "role": "system", "content": request.system }));
+    }
+    for entry in &outline(&request.messages) {
+        match entry {
+            Entry::User(content) => {
+                let content: Vec<&Content> = content.clone();
+                messages.push(message("user", &content, &spec.info));
+            }
+            Entry::Assistant { parts, results } => {
+                messages.push(response(parts));
+                for (result, tool) in results.iter().zip(parts.iter().filter_map(|part| call_name(part))) {
+                    let images: Vec<&Content> = result.images.iter().collect();
+                    let mut outcome = message("tool", &images, &spec.info);
+                    let rest = outcome["content"].as_str().unwrap_or_default();
+                    let text = [result.text, rest].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>();
+                    outcome["content"] = json!(text.join("\n"));
+                    outcome["tool_name"] = json!(tool);
+                    messages.push(outcome);
+                }
+            }
+        }
+    }
+    let mut body = Map::new();
+    body.insert("model".to_owned(), json!(spec.wire));
+    body.insert("stream".to_owned(), json!(true));
+    body.insert("messages".to_owned(), Value::Array(messages));
+    body.insert("options".to_owned(), json!({ "num_ctx": spec.info.window }));
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(|tool| {
+            let function = json!({ "name": tool.name, "description": tool.description, "parameters": tool.schema });
+            json!({ "type": "function", "function": function })
+        });
+        body.insert("tools".to_owned(), tools.collect());
+    }
+    if spec.info.thinks {
+        body.insert("think".to_owned(), think(&spec.wire, request.thought));
+    }
+    Value::Object(body)
+}
+
+/// Most models think or do not; gpt-oss does so by a level, and always.
+fn think(model: &str, level: ThoughtLevel) -> Value {
+    if !model.contains("gpt-oss") {
+        return json!(level != ThoughtLevel::Off);
+    }
+    json!(match level {
+        ThoughtLevel::Off | ThoughtLevel::Low => "low",
+        ThoughtLevel::Medium => "medium",
+        ThoughtLevel::High => "high",
+    })
+}
+
+fn message(role: &str, content: &[&Content], info: &ModelInfo) -> Value {
+    let mut texts = Vec::new();
+    let mut images = Vec::new();
+    for content in content {
+        match media::sort(content, info) {
+            Medium::Text(text) => texts.push(text),
+            Medium::Image { data, .. } => images.push(json!(data)),
+            Medium::Pdf { .. } | Medium::Audio { .. } => texts.push(content.as_text()),
+        }
+    }
+    let mut message = json!({ "role": role, "content": texts.join("\n\n") });
+    if !images.is_empty() {
+        message["images"] = Value::Array(images);
+    }
+    message
+}
+
+fn call_name(part: &Part) -> Option<&str> {
+    match part {
+        Part::Call { tool, .. } => Some(tool),
+        Part::Thought(_) | Part::Seal(_) | Part::Text(_) => None,
+    }
+}
+
+fn response(parts: &[&Part]) -> Value {
+    let (mut text, mut thought, mut calls) = (String::new(), String::new(), Vec::new());
+    for part in parts {
+        match part {
+            Part::Text(more) => text.push_str(more),
+            Part::Thought(more) => thought.push_str(more),
+            Part::Seal(_) => {}
+            Part::Call { tool, input, .. } => {
+                calls.push(json!({ "function": { "name": tool, "arguments": as_object(input) } }));
+            }
+        }
+    }
+    let mut message = json!({ "role": "assistant", "content": text });
+    if !thought.is_empty() {
+        message["thinking"] = json!(thought);
+    }
+    if !calls.is_empty() {
+        message["tool_calls"] = Value::Array(calls);
+    }
+    message
+}
+
+/// Leaves out what the model does not take: thinking, tools, pictures.
+pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
+    let complaint = complaint.to_ascii_lowercase();
+    if is_about_images(&complaint) {
+        let messages = body["messages"].as_array_mut().into_iter().flatten();
+        let changed = messages.filter_map(|message| message.as_object_mut()?.remove("images")).count();
+        return Concession::lasting(changed > 0);
+    }
+    let Some(fields) = body.as_object_mut() else { return Concession::Nothing };
+    Concession::lasting(complaint.contains("think") && fields.remove("think").is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+    use crate::config::Kind;
+    use crate::known;
+    use crate::specimens::{agent, call, check, read_file, request, results, user};
+
+    #[test]
+    fn a_tool_loop_goes_back_with_names_and_a_window() {
+        let mut request = request(vec![
+            user(vec![Content::text("a")]),
+            agent(vec![
+                Part::Thought("hm".into()),
+                Part::Text("so".into()),
+                call("1", "read_file", json!({ "path": "x" })),
+            ]),
+            results(&[("1", "text", false)]),
+        ]);
+        request.tools = vec![read_file()];
+        let mut spec = known::spec("p", "qwen3:8b");
+        spec.info.thinks = true;
+        let mut built = body(&spec, &Service::stub(Kind::OpenAi), &request);
+        check(
+            &built,
+            expect![[r#"
+            {
+              "model": "qwen3:8b",
+              "stream": true,
+              "messages": [
+                {
+                  "role": "system",
+                  "content": "Be brief."
+                },
+                {
+                  "role": "user",
+                  "content": "a"
+                },
+                {
+                  "role": "assistant",
+                  "content": "so",
+                  "thinking": "hm",
+                  "tool_calls": [
+                    {
+                      "function": {
+                        "name": "read_file",
+                        "arguments": {
+                          "path": "x"
+                        }
+                      }
+                    }
+                  ]
+                },
+                {
+                  "role": "tool",
+                  "content": "text",
+                  "tool_name": "read_file"
+                }
+              ],
+              "options": {
+                "num_ctx": 40960
+              },
+              "tools": [
+                {
+                  "type": "function",
+                  "function": {
+                    "name": "read_file",
+                    "description": "Reads.",
+                    "parameters": {
+                      "type": "object"
+                    }
+                  }
+                }
+              ],
+              "think": true
+            }"#]],
+        );
+        assert_eq!(concede(&mut built, "\"qwen3:8b\" does not support thinking"), Concession::Lasting);
+        assert_eq!(built.get("think"), None);
+        assert_eq!(think("gpt-oss:20b", ThoughtLevel::High), "high");
+    }
+}

@@ -1,0 +1,208 @@
+//! The events of a Responses stream, folded into deltas. Pure.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use domain::StopReason;
+use domain::model::Delta;
+use domain::turn::Usage;
+use serde_json::{Value, json};
+
+use super::REASONING;
+use crate::answer::Fold;
+use crate::draft::{self, Draft};
+use crate::failure::Failure;
+use crate::limits::Meter;
+
+#[derive(Debug, Default)]
+pub(crate) struct ResponsesFold {
+    provider: String,
+    /// Calls by their place in the output.
+    calls: BTreeMap<u64, Draft>,
+    /// Reasoning that nothing has followed yet.
+    reasoning: Vec<Value>,
+    /// Places in the output of which something was shown, so that their end need not show all of it.
+    shown: BTreeSet<u64>,
+    meter: Meter,
+    usage: Usage,
+    refused: bool,
+    stop: Option<StopReason>,
+}
+
+impl ResponsesFold {
+    pub(crate) fn new(provider: &str) -> Self {
+        Self { provider: provider.to_owned(), ..Self::default() }
+    }
+
+    fn begin_item(&mut self, place: u64, item: &Value) -> Result<(), Failure> {
+        self.meter.begin(0)?;
+        if item["type"] == "function_call" {
+            self.call(place, item)?;
+        }
+        Ok(())
+    }
+
+    /// The call at this place, with what the item says of it.
+    fn call(&mut self, place: u64, item: &Value) -> Result<&mut Draft, Failure> {
+        let is_new = !self.calls.contains_key(&place);
+        if is_new {
+            let extra = self.take_reasoning();
+            self.meter.keep(item.to_string().len())?;
+            self.calls.insert(place, Draft { extra, ..Draft::default() });
+        }
+        let draft = self.calls.entry(place).or_default();
+        if let Some(name) = item["name"].as_str() {
+            name.clone_into(&mut draft.tool);
+        }
+        if let Some(id) = item["call_id"].as_str() {
+            id.clone_into(&mut draft.id);
+        }
+        Ok(draft)
+    }
+
+    /// The reasoning since the last item, which goes back before the next one.
+    fn take_reasoning(&mut self) -> Value {
+        match std::mem::take(&mut self.reasoning) {
+            items if items.is_empty() => Value::Null,
+            items => json!({ REASONING: items }),
+        }
+    }
+
+    fn end_item(&mut self, place: u64, item: &Value, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
+        match item["type"].as_str() {
+            Some("function_call") => {
+                self.call(place, item)?;
+                let draft = self.calls.entry(place).or_default();
+                if let Some(whole) = item["arguments"].as_str().filter(|whole| whole.len() > draft.arguments.len()) {
+                    draft.arguments.clear();
+                    self.meter.extend(&mut draft.arguments, whole)?;
+                }
+            }
+            // Without its encrypted content it could not be found again: nothing is stored.
+            Some("reasoning") if item["encrypted_content"].is_string() => {
+                let mut item = item.clone();
+                if let Some(fields) = item.as_object_mut() {
+                    fields.remove("status");
+                }
+                self.meter.keep(item.to_string().len())?;
+                self.reasoning.push(item);
+            }
+            Some("message") => {
+                for part in item["content"].as_array().into_iter().flatten() {
+                    let text = part["text"].as_str().or(part["refusal"].as_str()).unwrap_or_default();
+                    self.refused |= part["type"] == "refusal";
+                    if !self.shown.contains(&place) {
+                        self.say(place, text, deltas);
+                        self.shown.remove(&place);
+                    }
+                }
+                self.shown.insert(place);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, place: u64, text: &str, deltas: &mut VecDeque<Delta>) {
+        if text.is_empty() {
+            return;
+        }
+        if self.shown.insert(place) && !self.reasoning.is_empty() {
+            let mut seal = self.take_reasoning();
+            seal["provider"] = json!(self.provider);
+            deltas.push_back(Delta::Seal(seal));
+        }
+        deltas.push_back(Delta::Text(text.to_owned()));
+    }
+
+    fn count(&mut self, usage: &Value) {
+        let Some(input) = usage["input_tokens"].as_u64() else { return };
+        let number = |path: &str| usage.pointer(path).and_then(Value::as_u64).unwrap_or_default();
+        self.usage = Usage {
+            input,
+            output: number("/output_tokens"),
+            cached_read: number("/input_tokens_details/cached_tokens"),
+            cached_write: 0,
+            thought: number("/output_tokens_details/reasoning_tokens"),
+        };
+    }
+
+    /// The response as a whole, at its end.
+    fn end(&mut self, response: &Value) -> Result<(), Failure> {
+        self.count(&response["usage"]);
+        self.stop = Some(match response["status"].as_str() {
+            Some("failed" | "cancelled") => return Err(Failure::of_event(response)),
+            Some("incomplete") if response["incomplete_details"]["reason"] == "content_filter" => StopReason::Refusal,
+            Some("incomplete") => StopReason::MaxTokens,
+            _ if self.refused => StopReason::Refusal,
+            _ => StopReason::EndTurn,
+        });
+        Ok(())
+    }
+}
+
+impl Fold for ResponsesFold {
+    fn take(&mut self, event: &str, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
+        if matches!(event.trim(), "" | "[DONE]") {
+            return Ok(());
+        }
+        let event: Value = serde_json::from_str(event).map_err(|_| Failure::garbled())?;
+        let place = event["output_index"].as_u64().unwrap_or_default();
+        let delta = event["delta"].as_str().unwrap_or_default();
+        match event["type"].as_str() {
+            Some("response.output_item.added") => self.begin_item(place, &event["item"])?,
+            Some("response.output_item.done") => self.end_item(place, &event["item"], deltas)?,
+            Some("response.output_text.delta") => self.say(place, delta, deltas),
+            Some("response.refusal.delta") => {
+                self.refused = true;
+                self.say(place, delta, deltas);
+            }
+            Some("response.reasoning_summary_text.delta" | "response.reasoning_text.delta") if !delta.is_empty() => {
+                deltas.push_back(Delta::Thought(delta.to_owned()));
+            }
+            Some("response.reasoning_summary_part.added")
+                if event["summary_index"].as_u64().unwrap_or_default() > 0 =>
+            {
+                deltas.push_back(Delta::Thought("\n\n".to_owned()));
+            }
+            Some("response.function_call_arguments.delta") => {
+                let draft = self.calls.entry(place).or_default();
+                self.meter.extend(&mut draft.arguments, delta)?;
+            }
+            Some("response.completed" | "response.incomplete" | "response.failed") => self.end(&event["response"])?,
+            Some("error") => return Err(Failure::of_event(&event)),
+            Some(_) => {}
+            None if event.get("error").is_some_and(|error| !error.is_null()) => return Err(Failure::of_event(&event)),
+            // A server that does not stream sends the whole response instead.
+            None if event["output"].is_array() => {
+                let items = event["output"].as_array().into_iter().flatten();
+                for (place, item) in (0..).zip(items) {
+                    self.end_item(place, item, deltas)?;
+                }
+                self.end(&event)?;
+            }
+            None => return Err(Failure::garbled()),
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    fn has_stopped(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    fn finish(&mut self, deltas: &mut VecDeque<Delta>) {
+        let stop = self.stop.take().unwrap_or(StopReason::EndTurn);
+        let calls = std::mem::take(&mut self.calls).into_values().collect();
+        draft::end(&self.provider, calls, self.usage, stop, deltas);
+    }
+
+    fn spent(&self) -> Usage {
+        self.usage
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! A request in the words of the Responses API. Pure.
+
+use domain::Content;
+use domain::conversation::{Message, Part};
+use domain::model::{CallOrigin, ModelInfo, ModelRequest};
+use serde_json::{Map, Value, json};
+
+use super::REASONING;
+use crate::answer::Concession;
+use crate::draft::{as_object, fingerprint, own_id, short_id};
+use crate::known::Spec;
+use crate::media::{self, Medium, is_about_images};
+use crate::outline::{Answered, Entry, outline};
+use crate::service::Service;
+
+pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
+    let mut body = Map::new();
+    body.insert("model".to_owned(), json!(spec.wire));
+    body.insert("stream".to_owned(), json!(true));
+    body.insert("store".to_owned(), json!(false));
+    if !request.system.trim().is_empty() {
+        body.insert("instructions".to_owned(), json!(request.system));
+    }
+    let entries = outline(&request.messages);
+    let input: Vec<Value> = entries.iter().flat_map(|entry| items(entry, &spec.info, &service.name)).collect();
+    body.insert("input".to_owned(), Value::Array(input));
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(|tool| {
+            json!({ "type": "function", "name": tool.name, "description": tool.description, "parameters": tool.schema,
+                "strict": false })
+        });
+        body.insert("tools".to_owned(), tools.collect());
+    }
+    if spec.info.thinks {
+        let mut reasoning = json!({ "summary": "auto" });
+        if let Some(effort) = spec.effort(request.thought) {
+            reasoning["effort"] = json!(effort);
+        }
+        body.insert("reasoning".to_owned(), reasoning);
+        body.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
+    }
+    if service.prompt_caching {
+        body.insert("prompt_cache_key".to_owned(), json!(cache_key(request)));
+    }
+    Value::Object(body)
+}
+
+/// The same for all requests of a session, as long as its beginning is the same.
+fn cache_key(request: &ModelRequest) -> String {
+    let first = request.messages.first().map(|message| match &**message {
+        Message::User { id, content } => {
+            let text: Vec<String> = content.iter().map(Content::as_text).collect();
+            format!("{}{}", id.as_str(), text.concat())
+        }
+        Message::Assistant { id, .. } => id.as_str().to_owned(),
+        Message::Results { .. } => String::new(),
+    });
+    format!("acpd-{:016x}", fingerprint(&format!("{}{}", request.system, first.unwrap_or_default())))
+}
+
+fn items(entry: &Entry<'_>, info: &ModelInfo, provider: &str) -> Vec<Value> {
+    match entry {
+        Entry::User(content) => {
+            let content: Vec<Value> = content.iter().map(|content| input(content, info)).collect();
+            vec![json!({ "type": "message", "role": "user", "content": content })]
+        }
+        Entry::Assistant { parts, results } => {
+            let said = parts.iter().flat_map(|part| said(part, provider));
+            let heard = results.iter().map(|result| {
+                json!({ "type": "function_call_output", "call_id": call_id(result, provider),
+                    "output": output(result, info) })
+            });
+            said.chain(heard).collect()
+        }
+    }
+}
+
+fn call_id(result: &Answered<'_>, provider: &str) -> String {
+    own_id(result.origin, provider).map_or_else(|| short_id(result.call), str::to_owned)
+}
+
+/// The items of one part of a response. Reasoning goes back to whom it came from, before what it led to.
+fn said(part: &Part, provider: &str) -> Vec<Value> {
+    match part {
+        // What was thought goes back encrypted or not at all.
+        Part::Thought(_) => Vec::new(),
+        Part::Seal(seal) if seal["provider"] == provider => reasoning(seal),
+        Part::Seal(_) => Vec::new(),
+        Part::Text(text) => {
+            let content = json!([{ "type": "output_text", "text": text }]);
+            vec![json!({ "type": "message", "role": "assistant", "content": content })]
+        }
+        Part::Call { id, tool, input, origin } => {
+            let own = origin.as_ref().filter(|origin| origin.provider == provider);
+            let call_id = own_id(own, provider).map_or_else(|| short_id(id), str::to_owned);
+            let mut items = own.map(|CallOrigin { extra, .. }| reasoning(extra)).unwrap_or_default();
+            items.push(json!({ "type": "function_call", "call_id": call_id, "name": tool,
+                "arguments": as_object(input).to_string() }));
+            items
+        }
+    }
+}
+
+fn reasoning(sealed: &Value) -> Vec<Value> {
+    sealed[REASONING].as_array().cloned().unwrap_or_default()
+}
+
+fn input(content: &Content, info: &ModelInfo) -> Value {
+    match media::sort(content, info) {
+        Medium::Text(text) => json!({ "type": "input_text", "text": text }),
+        Medium::Image { mime, data } => {
+            json!({ "type": "input_image", "image_url": format!("data:{mime};base64,{data}") })
+        }
+        Medium::Pdf { data } => {
+            let data = format!("data:application/pdf;base64,{data}");
+            json!({ "type": "input_file", "filename": "document.pdf", "file_data": data })
+        }
+        // This API takes no sound.
+        Medium::Audio { .. } => json!({ "type": "input_text", "text": content.as_text() }),
+    }
+}
+
+/// Plain text wherever there is nothing else.
+fn output(result: &Answered<'_>, info: &ModelInfo) -> Value {
+    if result.images.is_empty() {
+        return json!(result.text);
+    }
+    let text = (!result.text.is_empty()).then(|| json!({ "type": "input_text", "text": result.text }));
+    text.into_iter().chain(result.images.iter().map(|image| input(image, info))).collect()
+}
+
+/// Leaves out what the model does not take. Reasoning that cannot be decrypted, because another key or model made it, is
+/// left out of this body only.
+pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
+    let complaint = complaint.to_ascii_lowercase();
+    if complaint.contains("encrypted") || complaint.contains("decrypt") || complaint.contains("reasoning' item") {
+        let Some(items) = body["input"].as_array_mut() else { return Concession::Nothing };
+        let before = items.len();
+        items.retain(|item| item["type"] != "reasoning");
+        return if items.len() < before { Concession::Once } else { Concession::Nothing };
+    }
+    if is_about_images(&complaint) {
+        return Concession::lasting(without_images(body));
+    }
+    let Some(fields) = body.as_object_mut() else { return Concession::Nothing };
+    if complaint.contains("effort") || complaint.contains("reasoning") || complaint.contains("summary") {
+        return Concession::lasting(lower_reasoning(fields, &complaint));
+    }
+    let is_changed = complaint.contains("prompt_cache_key") && fields.remove("prompt_cache_key").is_some();
+    Concession::lasting(is_changed)
+}
+
+/// One step less of what is asked of the reasoning: no summary, the next lower effort, none at all.
+fn lower_reasoning(fields: &mut Map<String, Value>, complaint: &str) -> bool {
+    let Some(reasoning) = fields.get_mut("reasoning").and_then(Value::as_object_mut) else { return false };
+    if complaint.contains("summary") && reasoning.remove("summary").is_some() {
+        return true;
+    }
+    let lower = match reasoning.get("effort").and_then(Value::as_str) {
+        Some("max") => "xhigh",
+        Some("xhigh") => "high",
+        Some("none" | "minimal") => "low",
+        _ => {
+            fields.remove("include");
+            return fields.remove("reasoning").is_some();
+        }
+    };
+    reasoning.insert("effort".to_owned(), json!(lower));
+    true
+}
+
+fn without_images(body: &mut Value) -> bool {
+    let is_changed = media::replace_blocks(body, "input_image");
+    if is_changed {
+        // The text of this dialect has its own name.
+        retype(&mut body["input"]);
+    }
+    is_changed
+}
+
+fn retype(value: &mut Value) {
+    if value["type"] == "text" {
+        value["type"] = json!("input_text");
+    }
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(retype),
+        Value::Object(fields) => fields.values_mut().for_each(retype),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

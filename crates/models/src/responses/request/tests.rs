@@ -1,0 +1,163 @@
+//! What is sent, whole, and what is left out after a complaint.
+
+use expect_test::expect;
+
+use super::*;
+use crate::config::Kind;
+use crate::known;
+use crate::specimens::{agent, call, check, read_file, request, results, user};
+
+fn built(model: &str, request: &ModelRequest) -> Value {
+    body(&known::spec("p", model), &Service::stub(Kind::OpenAi), request)
+}
+
+fn of_provider(id: &str, extra: Value) -> Part {
+    let origin = CallOrigin { provider: "p".to_owned(), id: id.to_owned(), extra };
+    Part::Call { id: "ours".into(), tool: "read_file".to_owned(), input: json!({ "path": "x" }), origin: Some(origin) }
+}
+
+#[test]
+fn a_tool_loop_goes_back_with_its_reasoning_in_its_place() {
+    let item = json!({ "type": "reasoning", "id": "r", "summary": [], "encrypted_content": "secret" });
+    let seal = Part::Seal(json!({ "provider": "p", "reasoning": [item] }));
+    let foreign = Part::Seal(json!({ "provider": "q", "reasoning": [item] }));
+    let mut request = request(vec![
+        user(vec![Content::text("a")]),
+        agent(vec![foreign, seal, Part::Text("hm".into()), of_provider("c1", json!({ "reasoning": [item] }))]),
+        results(&[("ours", "text", false)]),
+        agent(vec![call("1", "read_file", json!({}))]),
+        results(&[("1", "more", true)]),
+    ]);
+    request.tools = vec![read_file()];
+    let mut body = built("gpt-5.1", &request);
+    let key = body["prompt_cache_key"].take();
+    assert!(key.as_str().is_some_and(|key| key.starts_with("acpd-")));
+    check(
+        &body,
+        expect![[r#"
+            {
+              "model": "gpt-5.1",
+              "stream": true,
+              "store": false,
+              "instructions": "Be brief.",
+              "input": [
+                {
+                  "type": "message",
+                  "role": "user",
+                  "content": [
+                    {
+                      "type": "input_text",
+                      "text": "a"
+                    }
+                  ]
+                },
+                {
+                  "type": "reasoning",
+                  "id": "r",
+                  "summary": [],
+                  "encrypted_content": "secret"
+                },
+                {
+                  "type": "message",
+                  "role": "assistant",
+                  "content": [
+                    {
+                      "type": "output_text",
+                      "text": "hm"
+                    }
+                  ]
+                },
+                {
+                  "type": "reasoning",
+                  "id": "r",
+                  "summary": [],
+                  "encrypted_content": "secret"
+                },
+                {
+                  "type": "function_call",
+                  "call_id": "c1",
+                  "name": "read_file",
+                  "arguments": "{\"path\":\"x\"}"
+                },
+                {
+                  "type": "function_call_output",
+                  "call_id": "c1",
+                  "output": "text"
+                },
+                {
+                  "type": "function_call",
+                  "call_id": "O05xZV7WK",
+                  "name": "read_file",
+                  "arguments": "{}"
+                },
+                {
+                  "type": "function_call_output",
+                  "call_id": "O05xZV7WK",
+                  "output": "more"
+                }
+              ],
+              "tools": [
+                {
+                  "type": "function",
+                  "name": "read_file",
+                  "description": "Reads.",
+                  "parameters": {
+                    "type": "object"
+                  },
+                  "strict": false
+                }
+              ],
+              "reasoning": {
+                "summary": "auto",
+                "effort": "medium"
+              },
+              "include": [
+                "reasoning.encrypted_content"
+              ],
+              "prompt_cache_key": null
+            }"#]],
+    );
+}
+
+#[test]
+fn the_prefix_of_three_requests_is_the_same_to_the_byte() {
+    let mut messages = vec![user(vec![Content::text("a")])];
+    let mut bodies = Vec::new();
+    for number in 0..3 {
+        bodies.push(built("gpt-5.1", &request(messages.clone())));
+        let id = format!("c{number}");
+        messages.push(agent(vec![of_provider(&id, Value::Null)]));
+        messages.push(results(&[("ours", "x", false)]));
+    }
+    let input = |body: &Value| {
+        let text = body["input"].to_string();
+        text[..text.len() - 1].to_owned()
+    };
+    assert!(input(&bodies[1]).starts_with(&input(&bodies[0])) && input(&bodies[2]).starts_with(&input(&bodies[1])));
+}
+
+#[test]
+fn a_model_that_does_not_think_is_not_asked_to() {
+    assert_eq!(built("gpt-4.1", &request(vec![])).get("reasoning"), None);
+    assert_eq!(built("gpt-5.2", &request(vec![]))["reasoning"]["effort"], "medium");
+}
+
+#[test]
+fn what_a_model_does_not_take_is_lowered_step_by_step() {
+    let mut body = json!({ "reasoning": { "effort": "xhigh", "summary": "auto" }, "include": ["x"] });
+    let complaint = "Unsupported value: 'xhigh' is not supported with this model. (param: reasoning.effort)";
+    assert_eq!(concede(&mut body, complaint), Concession::Lasting);
+    assert_eq!(body["reasoning"]["effort"], "high");
+    assert_eq!(
+        concede(&mut body, "Your organization must be verified to generate reasoning summary"),
+        Concession::Lasting
+    );
+    assert_eq!(body["reasoning"], json!({ "effort": "high" }));
+    assert_eq!(concede(&mut body, "Unsupported parameter: 'reasoning.effort'"), Concession::Lasting);
+    assert_eq!(body, json!({}));
+    let mut body = json!({ "input": [{ "type": "reasoning" }, { "type": "message" }] });
+    let complaint = "The encrypted content for item rs_1 could not be verified.";
+    assert_eq!(concede(&mut body, complaint), Concession::Once);
+    assert_eq!(body, json!({ "input": [{ "type": "message" }] }));
+    assert_eq!(concede(&mut body, complaint), Concession::Nothing);
+}

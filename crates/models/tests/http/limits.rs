@@ -1,0 +1,112 @@
+//! Servers that never stop: every answer, event, call, signature, list and error has a bound, and a reason is given.
+
+use acpd_models::Kind;
+use serde_json::{Value, json};
+
+use crate::stage::{BOTH, ask, config, model, providers};
+use testkit::provider::{Act, Reply, Server};
+
+/// More than any bound if it is sent often enough, and far less than a machine can bear.
+const PIECE: usize = 256 << 10;
+
+fn event(event: &Value) -> Vec<u8> {
+    format!("data: {event}\n\n").into_bytes()
+}
+
+/// A call that has begun, and a piece of its arguments.
+fn call(kind: Kind, piece: &str) -> [Vec<u8>; 2] {
+    match kind {
+        Kind::Anthropic => [
+            event(&json!({ "type": "content_block_start", "index": 0,
+                "content_block": { "type": "tool_use", "id": "t", "name": "read_file", "input": {} } })),
+            event(&json!({ "type": "content_block_delta", "index": 0,
+                "delta": { "type": "input_json_delta", "partial_json": piece } })),
+        ],
+        _ => [
+            event(&json!({ "choices": [{ "delta": { "tool_calls": [
+                { "index": 0, "id": "c", "function": { "name": "read_file", "arguments": "" } }] } }] })),
+            event(&json!({ "choices": [{ "delta": { "tool_calls": [
+                { "index": 0, "function": { "arguments": piece } }] } }] })),
+        ],
+    }
+}
+
+async fn refused(kind: Kind, reply: Reply) -> String {
+    let server = Server::script(vec![reply]);
+    let (deltas, error) = ask(&*model(kind, &server)).await;
+    assert_eq!((deltas, server.seen().len()), (vec![], 1), "{kind:?}");
+    // The rest of the flood is not read.
+    server.until_closed(1).await;
+    error.unwrap().message
+}
+
+#[tokio::test]
+async fn a_tool_call_without_end_is_refused() {
+    for kind in BOTH {
+        let [begin, piece] = call(kind, &"x".repeat(PIECE));
+        let reply = Reply::begun(&[&begin]).flood(&piece, 4_000);
+        assert_eq!(refused(kind, reply).await, "fake: one tool call or signature exceeds 4 MiB");
+    }
+}
+
+#[tokio::test]
+async fn a_signature_without_end_is_refused_and_so_are_reasoning_details() {
+    let begin = event(&json!({ "type": "content_block_start", "index": 0,
+        "content_block": { "type": "thinking", "thinking": "", "signature": "" } }));
+    let piece = event(&json!({ "type": "content_block_delta", "index": 0,
+        "delta": { "type": "signature_delta", "signature": "x".repeat(PIECE) } }));
+    let reply = Reply::begun(&[&begin]).flood(&piece, 4_000);
+    assert_eq!(refused(Kind::Anthropic, reply).await, "fake: one tool call or signature exceeds 4 MiB");
+    let piece = event(&json!({ "choices": [{ "delta": { "reasoning_details": [
+        { "type": "reasoning.encrypted", "index": 0, "data": "x".repeat(PIECE) }] } }] }));
+    let reply = Reply::begun(&[]).flood(&piece, 4_000);
+    assert_eq!(refused(Kind::OpenAi, reply).await, "fake: the answer's tool calls and signatures exceed 16 MiB");
+}
+
+#[tokio::test]
+async fn calls_without_number_are_refused() {
+    for kind in BOTH {
+        let [begin, _] = call(kind, "");
+        let text = String::from_utf8(begin).unwrap();
+        let many: String = (0..5_000).map(|index| text.replace("\"index\":0", &format!("\"index\":{index}"))).collect();
+        let reply = Reply::begun(&[many.as_bytes()]).flood(b": ping\n\n", 4_000_000);
+        assert_eq!(refused(kind, reply).await, "fake: the answer has more than 4096 parts");
+    }
+}
+
+#[tokio::test]
+async fn a_line_and_an_event_without_end_are_refused() {
+    for kind in BOTH {
+        for piece in [vec![b'x'; PIECE], [b"data: ", &vec![b'x'; PIECE][..], b"\n"].concat()] {
+            let reply = Reply::begun(&[b"data: "]).flood(&piece, 4_000);
+            assert_eq!(refused(kind, reply).await, "fake: one event of the answer exceeds 8 MiB");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_document_without_end_is_refused() {
+    let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\n\r\n{\"x\":\"";
+    let reply = Reply(vec![Act::Write(head.into()), Act::Flood(vec![b'x'; PIECE], 4_000)]);
+    assert_eq!(refused(Kind::OpenAi, reply).await, "fake: the answer exceeds 16 MiB");
+}
+
+#[tokio::test]
+async fn of_an_error_without_end_the_beginning_is_told() {
+    let head = "HTTP/1.1 400 Bad\r\nconnection: close\r\n\r\n";
+    let reply = Reply(vec![Act::Write(head.into()), Act::Flood(vec![b'x'; PIECE], 4_000)]);
+    let server = Server::script(vec![reply]);
+    let error = ask(&*model(Kind::OpenAi, &server)).await.1.unwrap();
+    assert_eq!(error.data["detail"].as_str().unwrap().len(), 603);
+    server.until_closed(1).await;
+}
+
+#[tokio::test]
+async fn a_list_without_end_is_refused() {
+    let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\n\r\n{\"data\":[\"";
+    let reply = Reply(vec![Act::Write(head.into()), Act::Flood(vec![b'x'; PIECE], 4_000)]);
+    let server = Server::script(vec![reply]);
+    let error = providers(&config(Kind::OpenAi, &server.address)).check("fake", &acpd_models::Secret::new("k")).await;
+    assert_eq!(error.unwrap_err().message, "fake: the list of models exceeds 16 MiB");
+    server.until_closed(1).await;
+}

@@ -1,0 +1,65 @@
+//! The setting of this process, and the wait for one that is still being found out.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
+
+use crate::Network;
+
+static STATE: Mutex<State> = Mutex::new(State { network: None, pending: None });
+
+struct State {
+    network: Option<Arc<Network>>,
+    /// Resolves when the setting is known for good.
+    pending: Option<Shared<BoxFuture<'static, ()>>>,
+}
+
+/// Has clients that are built from now on go this way.
+pub fn install(network: Network) {
+    let mut state = state();
+    if state.network.as_deref() != Some(&network) {
+        state.network = Some(Arc::new(network));
+    }
+}
+
+/// Has `current` wait until `known` resolves. The caller installs the setting before that.
+pub fn wait_for(known: impl Future<Output = ()> + Send + 'static) {
+    state().pending = Some(known.boxed().shared());
+}
+
+/// The setting, once it is known. The same `Arc` as long as it has not changed; None if none was installed.
+pub async fn current() -> Option<Arc<Network>> {
+    let pending = state().pending.clone();
+    if let Some(pending) = pending {
+        pending.await;
+    }
+    state().network.clone()
+}
+
+fn state() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_client_waits_until_the_setting_is_known_and_the_same_setting_is_the_same_value() {
+        assert_eq!(current().await, None);
+        let (known, told) = futures_util::future::abortable(std::future::pending::<()>());
+        wait_for(known.map(|_| ()));
+        install(Network::default());
+        let mut waiting = Box::pin(current());
+        assert!(waiting.as_mut().now_or_never().is_none(), "it is not known yet");
+        let found = Network { no_proxy: "localhost".to_owned(), ..Network::default() };
+        install(found.clone());
+        told.abort();
+        let first = waiting.await.unwrap();
+        assert_eq!(*first, found);
+        install(found);
+        assert!(Arc::ptr_eq(&first, &current().await.unwrap()));
+    }
+}
