@@ -177,8 +177,8 @@ pub struct OpenSession {
     pub session: SessionId,
     /// None where the client left it out: the session's own.
     pub cwd: Option<PathBuf>,
-    /// None where the client left them out: the session's own.
-    pub extra_roots: Option<Vec<PathBuf>>,
+    /// Where the client left them out there are none.
+    pub extra_roots: Vec<PathBuf>,
     /// None where the client left them out: the session's own.
     pub servers: Option<Vec<Server>>,
 }
@@ -221,4 +221,6 @@ pub struct Hello {
     pub bridge: Option<String>,
     pub environment: Environment,
     pub home: Option<PathBuf>,
+    /// The client comes for one prompt: its sessions need not stay in memory once it has left.
+    pub one_shot: bool,
 }

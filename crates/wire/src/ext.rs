@@ -18,6 +18,9 @@ pub struct HelloParams {
     pub environment: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<PathBuf>,
+    /// Whether it comes for one prompt, so that its sessions need not stay in memory once it has left.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub one_shot: bool,
 }
 
 /// What the daemon answers to it.

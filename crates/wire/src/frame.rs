@@ -11,6 +11,9 @@ const HEADER_START: &[u8] = b"content-";
 /// All headers of one frame together.
 const HEADER_LIMIT: usize = 8 * 1024;
 
+/// A byte order mark, which some clients write before their first message.
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// One message a line.
@@ -19,22 +22,30 @@ pub enum Framing {
     ContentLength,
 }
 
-/// Where the borders of the messages are lost, so that the connection cannot go on.
+/// Why a stretch of bytes is no frame.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
+    /// The message is skipped; its end is known, and the next one is read.
     #[error("the message is longer than {limit} bytes")]
     TooLong { limit: usize },
+    /// The borders of the messages are lost. Nothing more is read.
     #[error("the message has a bad Content-Length header")]
     BadHeader,
 }
 
 impl FrameError {
+    /// Whether no further message can be read from the same stream.
+    pub fn is_fatal(&self) -> bool {
+        match self {
+            FrameError::TooLong { .. } => false,
+            FrameError::BadHeader => true,
+        }
+    }
+
     /// What its sender can do about it.
     pub fn advice(&self) -> &'static str {
         match self {
-            FrameError::TooLong { .. } => {
-                "connect again and send less at a time, or raise `limits.frame` in the daemon's configuration"
-            }
+            FrameError::TooLong { .. } => "send less at a time, or raise `limits.frame` in the daemon's configuration",
             FrameError::BadHeader => {
                 "connect again and begin every message with `Content-Length: N` and a blank line, N being its bytes"
             }
@@ -58,6 +69,8 @@ enum State {
     /// Nothing but blanks so far.
     Undetected,
     Lines,
+    /// In a line over the limit, whose rest is dropped up to its end.
+    SkippedLine,
     /// Between two frames, or among the headers of one.
     Headers {
         length: Option<usize>,
@@ -65,6 +78,10 @@ enum State {
     },
     Body {
         length: usize,
+    },
+    /// In a body over the limit, of which this much is still to be dropped.
+    SkippedBody {
+        left: usize,
     },
     /// After a fatal error nothing more is read.
     Failed(Option<Framing>),
@@ -89,17 +106,17 @@ impl Decoder {
     pub fn framing(&self) -> Option<Framing> {
         match self.state {
             State::Undetected => None,
-            State::Lines => Some(Framing::Lines),
-            State::Headers { .. } | State::Body { .. } => Some(Framing::ContentLength),
+            State::Lines | State::SkippedLine => Some(Framing::Lines),
+            State::Headers { .. } | State::Body { .. } | State::SkippedBody { .. } => Some(Framing::ContentLength),
             State::Failed(framing) => framing,
         }
     }
 
-    /// The next whole frame, or None if more bytes are needed. An error is the last thing it gives.
+    /// The next whole frame, or None if more bytes are needed. A fatal error is the last thing it gives.
     #[expect(clippy::should_implement_trait, reason = "None means not yet, and not the end")]
     pub fn next(&mut self) -> Option<Result<Bytes, FrameError>> {
         let step = self.step().transpose()?;
-        if step.is_err() {
+        if step.as_ref().is_err_and(FrameError::is_fatal) {
             self.state = State::Failed(self.framing());
             self.buffer = BytesMut::new();
         }
@@ -118,7 +135,11 @@ impl Decoder {
                 let line = self.buffer.split().freeze();
                 trimmed(&line).map(Ok)
             }
-            State::Headers { .. } | State::Body { .. } | State::Failed(_) => {
+            State::SkippedLine
+            | State::Headers { .. }
+            | State::Body { .. }
+            | State::SkippedBody { .. }
+            | State::Failed(_) => {
                 self.buffer.clear();
                 None
             }
@@ -141,6 +162,16 @@ impl Decoder {
                         }
                     }
                 },
+                State::SkippedLine => match memchr(b'\n', &self.buffer) {
+                    None => {
+                        self.buffer.clear();
+                        return Ok(None);
+                    }
+                    Some(end) => {
+                        self.buffer.advance(end + 1);
+                        self.state = State::Lines;
+                    }
+                },
                 State::Headers { length, consumed } => {
                     if !self.take_header(length, consumed)? {
                         return Ok(None);
@@ -156,6 +187,15 @@ impl Decoder {
                         return Ok(Some(frame));
                     }
                 }
+                State::SkippedBody { left } => {
+                    let dropped = left.min(self.buffer.len());
+                    self.buffer.advance(dropped);
+                    if dropped < left {
+                        self.state = State::SkippedBody { left: left - dropped };
+                        return Ok(None);
+                    }
+                    self.state = State::Headers { length: None, consumed: 0 };
+                }
                 State::Failed(_) => {
                     self.buffer.clear();
                     return Ok(None);
@@ -167,6 +207,13 @@ impl Decoder {
     /// False if there are too few bytes to tell.
     fn detect(&mut self) -> bool {
         self.skip_blanks();
+        while self.buffer.starts_with(BOM) {
+            self.buffer.advance(BOM.len());
+            self.skip_blanks();
+        }
+        if !self.buffer.is_empty() && BOM.starts_with(&self.buffer) {
+            return false;
+        }
         let seen = &self.buffer[..self.buffer.len().min(HEADER_START.len())];
         if !seen.eq_ignore_ascii_case(&HEADER_START[..seen.len()]) {
             self.state = State::Lines;
@@ -184,8 +231,14 @@ impl Decoder {
         let Some(at) = memchr(b'\n', &self.buffer[self.searched..]) else {
             self.searched = self.buffer.len();
             // The last byte may be the first half of a line end.
-            let length = without_return(&self.buffer).len();
-            return if length > self.limit { Err(too_long) } else { Ok(None) };
+            if without_return(&self.buffer).len() <= self.limit {
+                return Ok(None);
+            }
+            self.state = State::SkippedLine;
+            self.searched = 0;
+            // Not cleared: the allocation of a long line is given back.
+            self.buffer = BytesMut::new();
+            return Err(too_long);
         };
         let mut line = self.buffer.split_to(self.searched + at + 1);
         self.searched = 0;
@@ -210,14 +263,19 @@ impl Decoder {
         }
         let line = line.trim_ascii();
         if line.is_empty() {
-            self.state = State::Body { length: length.ok_or(FrameError::BadHeader)? };
+            let length = length.ok_or(FrameError::BadHeader)?;
+            if length > self.limit {
+                self.state = State::SkippedBody { left: length };
+                return Err(FrameError::TooLong { limit: self.limit });
+            }
+            self.state = State::Body { length };
             return Ok(true);
         }
         let colon = memchr(b':', line).ok_or(FrameError::BadHeader)?;
         let (name, value) = (line[..colon].trim_ascii(), line[colon + 1..].trim_ascii());
         let mut known = length;
         if name.eq_ignore_ascii_case(b"content-length") {
-            let stated = self.read_length(value)?;
+            let stated = read_length(value)?;
             if length.is_some_and(|length| length != stated) {
                 return Err(FrameError::BadHeader);
             }
@@ -227,20 +285,20 @@ impl Decoder {
         Ok(true)
     }
 
-    fn read_length(&self, digits: &[u8]) -> Result<usize, FrameError> {
-        if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-            return Err(FrameError::BadHeader);
-        }
-        // Digits alone fail to parse only if the number is beyond any limit.
-        let length = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).unwrap_or(usize::MAX);
-        if length > self.limit { Err(FrameError::TooLong { limit: self.limit }) } else { Ok(length) }
-    }
-
     fn skip_blanks(&mut self) {
         let blanks = self.buffer.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
         self.buffer.advance(blanks);
         self.searched = self.searched.saturating_sub(blanks);
     }
+}
+
+/// A length that cannot be counted is not one that can be skipped.
+fn read_length(digits: &[u8]) -> Result<usize, FrameError> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(FrameError::BadHeader);
+    }
+    let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+    number.ok_or(FrameError::BadHeader)
 }
 
 fn without_return(line: &[u8]) -> &[u8] {

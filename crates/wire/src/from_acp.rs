@@ -31,7 +31,7 @@ pub fn call(method: &str, params: Option<&RawValue>) -> Result<Call, RpcError> {
     match method {
         method::INITIALIZE => read().and_then(initialize),
         method::AUTHENTICATE => authenticate(read()?),
-        method::LOGOUT => Ok(Call::Logout),
+        method::LOGOUT => read().map(|_| Call::Logout),
         method::SESSION_NEW => read().and_then(new_session),
         method::SESSION_LOAD => Ok(Call::LoadSession(open_session(read()?)?)),
         method::SESSION_RESUME => Ok(Call::ResumeSession(open_session(read()?)?)),
@@ -145,7 +145,7 @@ fn open_session(mut params: Params) -> Result<OpenSession, RpcError> {
     Ok(OpenSession {
         session: params.session()?,
         cwd: params.path("cwd")?,
-        extra_roots: params.paths("additionalDirectories")?,
+        extra_roots: params.paths("additionalDirectories")?.unwrap_or_default(),
         servers: servers::read(params.take("mcpServers"))?,
     })
 }
@@ -202,6 +202,7 @@ fn hello(mut params: Params) -> Result<Call, RpcError> {
         bridge: params.text("bridge")?,
         environment,
         home: params.path("home")?,
+        one_shot: params.take("oneShot") == Some(Value::Bool(true)),
     }))
 }
 

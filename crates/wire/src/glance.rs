@@ -25,7 +25,8 @@ pub fn glance(frame: &[u8]) -> Option<Glance<'_>> {
     let text = std::str::from_utf8(frame).ok()?;
     let [id, method, params, result, error] =
         shallow::fields(text, ["id", "method", "params", "result", "error"]).ok()?;
-    let is_reply = method.is_none() && (result.is_some() || error.is_some());
+    let is_error = error.is_some_and(|error| error.get() != "null");
+    let is_reply = method.is_none() && (result.is_some() || is_error);
     let body = if is_reply { result } else { params };
     let [session, meta] = inside(body, ["sessionId", "_meta"]);
     let [acpd] = inside(meta, ["acpd"]);

@@ -3,12 +3,14 @@
 //! Pure functions and small state machines. No I/O, no actors. Nothing outside this crate (and the tests, which are
 //! independent witnesses) names an ACP type or a method.
 
+pub mod batch;
 pub mod call;
 pub mod ext;
 pub mod frame;
 pub mod from_acp;
 pub mod glance;
 pub mod method;
+pub mod relative;
 pub mod rpc;
 mod shallow;
 pub mod to_acp;

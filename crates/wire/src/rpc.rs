@@ -233,47 +233,100 @@ fn one_sentence(message: &str) -> String {
     words
 }
 
-/// Tells what a frame is. Never fails: what is no message is `Malformed`.
-///
-/// A missing or different `jsonrpc` is not held against anyone.
-pub fn read(frame: &[u8]) -> Incoming {
-    let text = match std::str::from_utf8(frame) {
-        Ok(text) => text,
-        Err(error) => return Incoming::Malformed(RpcError::parse_error(error)),
-    };
-    let [id, method, params, result, error] = match shallow::fields(text, ["id", "method", "params", "result", "error"])
-    {
-        Ok(fields) => fields,
-        Err(_) => return Incoming::Malformed(not_an_object(text)),
-    };
-    let id = match id.map(Id::from_raw).transpose() {
-        Ok(id) => id,
-        Err(error) => return Incoming::Malformed(error),
-    };
-    match (method, id) {
-        (Some(method), id) => read_call(id, method, params),
-        (None, id) => match (result, error) {
+/// What a frame is by its envelope alone. Every reader goes by this, so that the bridge and the daemon agree about what is
+/// answered.
+enum Envelope<'a> {
+    Request {
+        id: Id,
+        method: Cow<'a, str>,
+        params: Option<&'a RawValue>,
+    },
+    Notice {
+        method: Cow<'a, str>,
+        params: Option<&'a RawValue>,
+    },
+    Reply {
+        id: Id,
+        result: Result<&'a RawValue, &'a RawValue>,
+    },
+    /// Answered with the error, under the id if one can be read and else under `null`.
+    Malformed {
+        id: Option<Id>,
+        error: RpcError,
+    },
+}
+
+impl<'a> Envelope<'a> {
+    /// A missing or different `jsonrpc` is not held against anyone.
+    fn open(frame: &'a [u8]) -> Self {
+        let malformed = |id, error| Envelope::Malformed { id, error };
+        let text = match std::str::from_utf8(frame) {
+            Ok(text) => text,
+            Err(error) => return malformed(None, RpcError::parse_error(error)),
+        };
+        let names = ["id", "method", "params", "result", "error"];
+        let Ok([id, method, params, result, error]) = shallow::fields(text, names) else {
+            return malformed(None, not_an_object(text));
+        };
+        let id = match id.map(Id::from_raw).transpose() {
+            Ok(id) => id,
+            Err(error) => return malformed(None, error),
+        };
+        match (method, result, error) {
+            (Some(method), _, _) => match (shallow::text(method), id) {
+                (Some(method), Some(id)) => Envelope::Request { id, method, params },
+                (Some(method), None) => Envelope::Notice { method, params },
+                (None, id) => {
+                    let why = "The method must be a string";
+                    malformed(id, RpcError::invalid_request(why, "name the method as the protocol does"))
+                }
+            },
             // A result of `null` beside an error is how some clients write an error, and the other way round.
-            (_, Some(error)) if error.get() != "null" => {
-                Incoming::Reply { id: id.unwrap_or_else(Id::null), result: Err(RpcError::from_reply(error)) }
+            (None, _, Some(error)) if error.get() != "null" => {
+                Envelope::Reply { id: id.unwrap_or_else(Id::null), result: Err(error) }
             }
-            (Some(result), _) => Incoming::Reply { id: id.unwrap_or_else(Id::null), result: Ok(result.to_owned()) },
-            (None, _) => refuse(id, "A message has a method, a result or an error", "send one with a `method`"),
-        },
+            (None, Some(result), _) => Envelope::Reply { id: id.unwrap_or_else(Id::null), result: Ok(result) },
+            (None, None, _) => {
+                let why = "A message has a method, a result or an error";
+                malformed(id, RpcError::invalid_request(why, "send one with a `method`"))
+            }
+        }
     }
 }
 
-fn read_call(id: Option<Id>, method: &RawValue, params: Option<&RawValue>) -> Incoming {
-    let Some(method) = shallow::text(method) else {
-        return refuse(id, "The method must be a string", "name the method as the protocol does");
-    };
-    match id {
-        Some(id) => {
+/// Tells what a frame is. Never fails: what is no message is `Malformed`, or a request with an error where it has an id.
+pub fn read(frame: &[u8]) -> Incoming {
+    match Envelope::open(frame) {
+        Envelope::Request { id, method, params } => {
             let call = from_acp::call(&method, params);
             let heading = Heading { method: method.into_owned(), trace: params.and_then(trace) };
             Incoming::Request { id, heading, call }
         }
-        None => Incoming::Notice(from_acp::notice(&method, params)),
+        Envelope::Notice { method, params } => Incoming::Notice(from_acp::notice(&method, params)),
+        Envelope::Reply { id, result } => {
+            Incoming::Reply { id, result: result.map(RawValue::to_owned).map_err(RpcError::from_reply) }
+        }
+        Envelope::Malformed { id: Some(id), error } => {
+            Incoming::Request { id, heading: Heading::default(), call: Err(error) }
+        }
+        Envelope::Malformed { id: None, error } => Incoming::Malformed(error),
+    }
+}
+
+/// The id under which whoever reads this frame with [`read`] answers it, if it is answered at all.
+pub fn owed_answer(frame: &[u8]) -> Option<Id> {
+    match Envelope::open(frame) {
+        Envelope::Request { id, .. } => Some(id),
+        Envelope::Malformed { id, .. } => Some(id.unwrap_or_else(Id::null)),
+        Envelope::Notice { .. } | Envelope::Reply { .. } => None,
+    }
+}
+
+/// The id of the request that this frame answers, if it answers one.
+pub fn answered(frame: &[u8]) -> Option<Id> {
+    match Envelope::open(frame) {
+        Envelope::Reply { id, .. } => Some(id),
+        Envelope::Request { .. } | Envelope::Notice { .. } | Envelope::Malformed { .. } => None,
     }
 }
 
@@ -288,20 +341,11 @@ fn trace(params: &RawValue) -> Option<Trace> {
     Trace::read(&shallow::text(parent?)?)
 }
 
-/// What is no message is answered under its id if it has one that can be read.
-fn refuse(id: Option<Id>, why: &str, advice: &str) -> Incoming {
-    let error = RpcError::invalid_request(why, advice);
-    match id {
-        Some(id) => Incoming::Request { id, heading: Heading::default(), call: Err(error) },
-        None => Incoming::Malformed(error),
-    }
-}
-
 fn not_an_object(text: &str) -> RpcError {
     match serde_json::from_str::<IgnoredAny>(text) {
         Err(error) => RpcError::parse_error(error),
-        Ok(_) if text.trim_start().starts_with('[') => {
-            RpcError::invalid_request("Batches are not supported", "send the messages of the batch one by one")
+        Ok(_) if text.trim().strip_prefix('[').is_some_and(|rest| rest.trim_start() == "]") => {
+            RpcError::invalid_request("A batch must not be empty", "send at least one message in it")
         }
         Ok(_) => RpcError::invalid_request("A message must be an object", "send one JSON-RPC 2.0 message at a time"),
     }

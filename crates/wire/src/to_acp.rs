@@ -10,11 +10,12 @@ pub(crate) mod time;
 
 use agent_client_protocol_schema::ProtocolVersion;
 use agent_client_protocol_schema::v1 as acp;
+use domain::account::KeyVariable;
 use domain::briefing::Command;
 use domain::card::Activity;
 use domain::history::{Page, SessionMeta};
 use domain::turn::FailureKind;
-use domain::{SessionId, StopReason, TurnFailure, Usage};
+use domain::{Extra, ExtraSet, SessionId, StopReason, TurnFailure, Usage};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -59,11 +60,11 @@ pub struct AgentFacts {
     pub audio: bool,
     pub version: &'static str,
     /// The variables that may hold a key.
-    pub key_variables: Vec<String>,
+    pub key_variables: Vec<KeyVariable>,
     /// Whether the client runs a command of ours in a terminal to log in.
     pub terminal_login: bool,
-    /// Nothing beyond the stable protocol.
-    pub strict: bool,
+    /// What the client is sent beyond the stable protocol.
+    pub extras: ExtraSet,
 }
 
 /// The answer to `initialize`.
@@ -73,7 +74,7 @@ pub fn initialized(facts: &AgentFacts) -> Value {
         .load_session(LANDED.load)
         .prompt_capabilities(prompt)
         .mcp_capabilities(acp::McpCapabilities::new().http(LANDED.mcp_http).sse(LANDED.mcp_sse))
-        .session_capabilities(session_capabilities(facts.strict))
+        .session_capabilities(session_capabilities(facts.extras))
         .auth(acp::AgentAuthCapabilities::new().logout(LANDED.logout.then(acp::LogoutCapabilities::new)))
         .meta(ours(json!({ "extensions": method::EXTENSIONS })));
     let agent = acp::Implementation::new("acpd", facts.version).title("acpd".to_owned());
@@ -85,14 +86,14 @@ pub fn initialized(facts: &AgentFacts) -> Value {
     )
 }
 
-fn session_capabilities(strict: bool) -> acp::SessionCapabilities {
+fn session_capabilities(extras: ExtraSet) -> acp::SessionCapabilities {
     let additional = LANDED.additional_directories.then(acp::SessionAdditionalDirectoriesCapabilities::new);
     acp::SessionCapabilities::new()
         .list(LANDED.list.then(acp::SessionListCapabilities::new))
         .resume(LANDED.resume.then(acp::SessionResumeCapabilities::new))
         .close(LANDED.close.then(acp::SessionCloseCapabilities::new))
         .delete(LANDED.delete.then(acp::SessionDeleteCapabilities::new))
-        .fork((LANDED.fork && !strict).then(acp::SessionForkCapabilities::new))
+        .fork((LANDED.fork && extras.has(Extra::Fork)).then(acp::SessionForkCapabilities::new))
         .additional_directories(additional)
 }
 
@@ -140,7 +141,11 @@ pub fn prompt_answer(reason: &StopReason, usage: Option<&Usage>) -> Result<Value
 fn turn_error(failure: &TurnFailure) -> RpcError {
     let code = match failure.kind {
         FailureKind::Authentication => RpcError::AUTHENTICATION_REQUIRED,
-        FailureKind::Internal | FailureKind::Model | FailureKind::Overflow | FailureKind::History => RpcError::INTERNAL,
+        FailureKind::Internal
+        | FailureKind::Model
+        | FailureKind::UnknownModel
+        | FailureKind::Overflow
+        | FailureKind::History => RpcError::INTERNAL,
     };
     let data = match &failure.data {
         Value::Null => json!({ "advice": "send the prompt again; if it fails again, look into the daemon's log" }),

@@ -2,7 +2,7 @@
 
 use agent_client_protocol_schema::v1 as acp;
 use domain::SessionId;
-use domain::editor::{EditorError, Elicitation, Elicited, Form, TerminalExit, TerminalOrder, TerminalOutput};
+use domain::editor::{EditorError, Elicitation, Elicited, Form, Lines, TerminalExit, TerminalOrder, TerminalOutput};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -11,8 +11,10 @@ use std::path::PathBuf;
 use crate::rpc::RpcError;
 use crate::to_acp::value;
 
-pub fn read_text(session: &SessionId, path: PathBuf) -> Value {
-    value(&acp::ReadTextFileRequest::new(session.to_string(), path))
+pub fn read_text(session: &SessionId, path: PathBuf, lines: Option<Lines>) -> Value {
+    let line = lines.and_then(|lines| lines.first);
+    let limit = lines.and_then(|lines| lines.count);
+    value(&acp::ReadTextFileRequest::new(session.to_string(), path).line(line).limit(limit))
 }
 
 pub fn write_text(session: &SessionId, path: PathBuf, text: String) -> Value {

@@ -9,11 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use agent_client_protocol_schema::v1 as acp;
 use domain::event::Setting;
+use domain::model::ModelInfo;
 use domain::state::{Asked, OpenCall};
 use domain::tool::OutcomeKind;
 use domain::{
-    CallId, Choice, ConnectionId, Content, Event, EventKind, MessageId, Origin, Outcome, PlanEntry, Question,
-    QuestionId, SessionId, StopReason, ToolCard, ToolContent, TurnId, Usage,
+    CallId, Choice, ConnectionId, Content, Event, EventKind, Extra, ExtraSet, MessageId, Origin, Outcome, PlanEntry,
+    Question, QuestionId, SessionId, StopReason, ToolCard, ToolContent, TurnId, Usage,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -34,8 +35,8 @@ pub struct Viewer {
     /// have it: a reader that was cut off among them gets them all again.
     pub places: bool,
     pub abilities: Abilities,
-    /// Nothing beyond the stable protocol.
-    pub strict: bool,
+    /// What the viewer is sent beyond the stable protocol.
+    pub extras: ExtraSet,
 }
 
 /// Where a translator starts.
@@ -116,6 +117,11 @@ impl Translator {
         &self.menu
     }
 
+    /// Replaces the models on offer, which counts from the next update on.
+    pub fn offer(&mut self, models: Vec<ModelInfo>) {
+        self.menu.models = models;
+    }
+
     /// What a client must know that starts in the middle, at event `next`: the calls that are open, where it has not seen
     /// them, and the questions before that which nobody has answered.
     pub fn catch_up(&self, seen: Seen, next: u64) -> Vec<Said> {
@@ -179,11 +185,12 @@ impl Translator {
             EventKind::PermissionAsked { question } => self.ask(event, question).into_iter().collect(),
             EventKind::PermissionAnswered { question, .. } => vec![Said::Settled { question: question.clone() }],
             EventKind::Planned { entries, .. } => vec![self.planned(event, entries)],
-            EventKind::Configured { setting } => self.configured(event, setting),
+            EventKind::Configured { setting, .. } => self.configured(event, setting),
             EventKind::Titled { title } => {
                 let info = acp::SessionInfoUpdate::new().title(title.clone()).updated_at(time::rfc3339(event.at));
                 vec![self.update(event, &acp::SessionUpdate::SessionInfoUpdate(info))]
             }
+            EventKind::Used { .. } if !self.viewer.extras.has(Extra::UsageUpdate) => Vec::new(),
             EventKind::Used { window_used, window, cost, .. } => {
                 let cost = cost.as_ref().map(|cost| acp::Cost::new(cost.amount, &cost.currency));
                 let usage = acp::UsageUpdate::new(*window_used, *window).cost(cost);
@@ -203,7 +210,11 @@ impl Translator {
                 Vec::new()
             }
             // What was done is said in words beside it.
-            EventKind::Restored { .. } | EventKind::Reopened | EventKind::ResponseSealed { .. } => Vec::new(),
+            EventKind::Restored { .. }
+            | EventKind::Reopened
+            | EventKind::ResponseSealed { .. }
+            | EventKind::CallsRequested { .. }
+            | EventKind::Abandoned { .. } => Vec::new(),
         }
     }
 
@@ -264,8 +275,7 @@ impl Translator {
             // Nothing to show leaves what was shown before.
             (true, true) => None,
         };
-        let raw = if outcome.raw.is_null() { json!({ "text": outcome.text }) } else { outcome.raw.clone() };
-        let said = self.update_call(event, call, status, content, Some(raw));
+        let said = self.update_call(event, call, status, content, Some(content::raw_output(outcome)));
         self.calls.remove(call);
         said
     }
@@ -339,8 +349,12 @@ impl Translator {
             // No place: a reader that has this and not the answer must come back to this event for it.
             said.push(self.say(Speaker::Agent, &failure.message, turn.as_str(), None));
         }
-        let mut answer = to_acp::prompt_answer(reason, (!self.viewer.strict).then_some(usage));
+        let extras = self.viewer.extras;
+        let mut answer = to_acp::prompt_answer(reason, extras.has(Extra::Usage).then_some(usage));
         if let (Ok(answer), Some(message)) = (&mut answer, self.asked.take()) {
+            if extras.has(Extra::UserMessageId) {
+                answer["userMessageId"] = json!(message);
+            }
             answer["_meta"] = json!({ "acpd": { "userMessageId": message } });
         }
         self.own_turn = None;

@@ -68,6 +68,7 @@ fn bad_headers_are_fatal() {
         "Content-Type: x\r\n\r\n{}",
         "Content-Length\r\n\r\n{}",
         "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+        "Content-Length: 99999999999999999999999\r\n\r\n{}",
     ] {
         assert_eq!(whole(input.as_bytes()), [Err(FrameError::BadHeader)], "{input}");
     }
@@ -76,17 +77,32 @@ fn bad_headers_are_fatal() {
 }
 
 #[test]
-fn a_frame_over_the_limit_is_reported_before_its_end_and_is_the_last_thing() {
+fn a_frame_over_the_limit_is_reported_before_its_end_and_the_next_one_is_read() {
+    let too_long = Some(Err(FrameError::TooLong { limit: 4 }));
+    let brackets = Some(Ok(Bytes::from_static(b"{}")));
     let mut decoder = Decoder::new(4);
     decoder.push(b"12345");
-    assert_eq!(decoder.next(), Some(Err(FrameError::TooLong { limit: 4 })));
-    decoder.push(b"\n{}\n");
+    assert_eq!(decoder.next(), too_long);
+    decoder.push(b"6789");
+    assert_eq!(decoder.next(), None);
+    assert!(decoder.buffer().is_empty(), "what is skipped is not kept");
+    decoder.push(b"\n{}\n123456\n{}\n");
+    assert_eq!(
+        [decoder.next(), decoder.next(), decoder.next()],
+        [brackets.clone(), too_long.clone(), brackets.clone()]
+    );
     assert_eq!(decoder.next(), None);
     assert_eq!(decoder.framing(), Some(Framing::Lines));
+    decoder.push(b"12345");
+    assert_eq!((decoder.finish(), decoder.finish()), (too_long.clone(), None));
 
     let mut decoder = Decoder::new(4);
-    decoder.push(b"Content-Length: 99999999999999999999999\r\n");
-    assert_eq!(decoder.next(), Some(Err(FrameError::TooLong { limit: 4 })));
+    decoder.push(b"Content-Length: 5\r\n\r\n12");
+    assert_eq!(decoder.next(), too_long);
+    assert_eq!(decoder.next(), None);
+    assert!(decoder.buffer().is_empty(), "what is skipped is not kept");
+    decoder.push(b"345Content-Length: 2\r\n\r\n{}");
+    assert_eq!((decoder.next(), decoder.next()), (brackets, None));
     assert_eq!(decoder.framing(), Some(Framing::ContentLength));
 
     let mut decoder = Decoder::new(4);
@@ -94,6 +110,15 @@ fn a_frame_over_the_limit_is_reported_before_its_end_and_is_the_last_thing() {
     assert_eq!(decoder.next(), None);
     decoder.push(b"\n");
     assert_eq!(decoder.next(), Some(Ok(Bytes::from_static(b"1234"))));
+}
+
+#[test]
+fn a_byte_order_mark_before_the_first_message_is_skipped() {
+    assert_eq!(whole(b"\xef\xbb\xbf{}\n{}"), frames(&["{}", "{}"]));
+    assert_eq!(whole(b" \xef\xbb\xbf\r\nContent-Length: 2\r\n\r\n{}"), frames(&["{}"]));
+    // Anywhere else it is what it is, and so is half of one.
+    assert_eq!(whole("{}\n\u{feff}{}".as_bytes()), frames(&["{}", "\u{feff}{}"]));
+    assert_eq!(whole(b"\xef\xbb"), [Ok(Bytes::from_static(b"\xef\xbb"))]);
 }
 
 #[test]
@@ -112,6 +137,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
         Just(b"content-type: x\n".to_vec()),
         Just(b"Content-Length: 70\n\n".to_vec()),
         Just(b"content".to_vec()),
+        Just(BOM.to_vec()),
         prop::collection::vec(any::<u8>(), 0..80),
     ];
     prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())

@@ -47,6 +47,8 @@ impl Block {
             }
             "image" => self.into_image()?,
             "audio" => self.into_audio()?,
+            "tool_use" => self.into_tool_use(),
+            "tool_result" => self.into_tool_result(),
             _ => return Err(("type", "Unknown type of content")),
         };
         Ok(Content { payload, extras })
@@ -114,6 +116,22 @@ impl Block {
         }
     }
 
+    /// A call of a tool in another conversation. One dialect has it among the blocks; to us it is something that is told.
+    fn into_tool_use(mut self) -> Payload {
+        let name = self.text("name").unwrap_or_else(|| "a tool".to_owned());
+        let input =
+            self.0.remove("input").filter(|input| !input.is_null()).unwrap_or_else(|| Value::Object(Map::new()));
+        Payload::Text { text: format!("[tool call: {name} {input}]") }
+    }
+
+    /// What came of it: a text, or blocks, of which the texts count.
+    fn into_tool_result(mut self) -> Payload {
+        let failed = self.0.remove("is_error").or_else(|| self.0.remove("isError")) == Some(Value::Bool(true));
+        let contents = self.0.remove("content").or_else(|| self.0.remove("text")).unwrap_or_default();
+        let heading = if failed { "tool result, failed" } else { "tool result" };
+        Payload::Text { text: format!("[{heading}]\n{}", told(contents)) }
+    }
+
     fn either(&mut self, name: &str, other: &str) -> Option<String> {
         self.text(name).or_else(|| self.text(other))
     }
@@ -127,6 +145,24 @@ impl Block {
 
     fn object(&mut self, name: &str) -> Option<Value> {
         self.0.remove(name).filter(Value::is_object)
+    }
+}
+
+/// The text in the contents of a tool's result. What is no text is named by its type.
+fn told(contents: Value) -> String {
+    match contents {
+        Value::Null => String::new(),
+        Value::String(text) => text,
+        Value::Array(blocks) => blocks.into_iter().map(told).collect::<Vec<_>>().join("\n"),
+        Value::Object(fields) => {
+            let mut block = Block(fields);
+            match (block.text("text"), block.0.remove("content")) {
+                (Some(text), _) => text,
+                (None, Some(inner)) => told(inner),
+                (None, None) => format!("[{}]", block.text("type").unwrap_or_else(|| "no text".to_owned())),
+            }
+        }
+        Value::Bool(_) | Value::Number(_) => contents.to_string(),
     }
 }
 

@@ -11,12 +11,13 @@ use crate::rpc::RpcError;
 pub(super) struct Params(Map<String, Value>);
 
 impl Params {
-    /// Absent parameters are an empty object.
+    /// Absent parameters are an empty object, and so is an empty list, as some libraries write it.
     pub(super) fn read(params: Option<&RawValue>) -> Result<Self, RpcError> {
         let Some(params) = params else { return Ok(Self(Map::new())) };
         match serde_json::from_str(params.get()) {
             Ok(Value::Object(fields)) => Ok(Self(fields)),
             Ok(Value::Null) => Ok(Self(Map::new())),
+            Ok(Value::Array(items)) if items.is_empty() => Ok(Self(Map::new())),
             Ok(_) => Err(RpcError::invalid_params("params", "Must be an object")),
             // The text was valid JSON, so it nests too deeply or holds a broken escape.
             Err(error) => Err(RpcError::invalid_params("params", &error.to_string())),

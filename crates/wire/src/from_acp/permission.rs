@@ -7,16 +7,19 @@ use serde_json::value::RawValue;
 use crate::rpc::RpcError;
 
 /// What became of a question at one client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Decided(Decision),
-    /// The client did not answer; the question stays with the others.
-    NoAnswer,
+    /// The client cannot answer, and says why; the question stays with the others.
+    Unable(String),
 }
 
 /// A result that cannot be understood is a rejection: nothing runs that nobody allowed.
 pub fn permission_answer(result: Result<&RawValue, &RpcError>) -> Answer {
-    let Ok(result) = result else { return Answer::NoAnswer };
+    let result = match result {
+        Ok(result) => result,
+        Err(error) => return Answer::Unable(error.message.clone()),
+    };
     let understood = serde_json::from_str::<Value>(result.get()).ok().and_then(|result| decision(&result));
     Answer::Decided(understood.unwrap_or(Decision::Chose(Choice::RejectOnce)))
 }

@@ -112,8 +112,8 @@ fn opening_a_session_may_leave_out_all_but_its_id() {
             json!({"sessionId": 7}),
         ],
         &expect![[r#"
-            LoadSession(OpenSession { session: s, cwd: None, extra_roots: None, servers: None })
-            LoadSession(OpenSession { session: s, cwd: Some("/w"), extra_roots: Some([]), servers: Some([]) })
+            LoadSession(OpenSession { session: s, cwd: None, extra_roots: [], servers: None })
+            LoadSession(OpenSession { session: s, cwd: Some("/w"), extra_roots: [], servers: Some([]) })
             -32602 {"sessionId":"Required"}
             -32602 {"sessionId":"Must be a string"}
         "#]],
@@ -289,7 +289,7 @@ fn the_rest_is_read_as_documented() {
             json!({"environment": {}}),
         ],
         &expect![[r#"
-            Hello(Hello { version: "0.1.0", bridge: Some("b"), environment: {"KEY"}, home: Some("/home/u") })
+            Hello(Hello { version: "0.1.0", bridge: Some("b"), environment: {"KEY"}, home: Some("/home/u"), one_shot: false })
             -32602 {"version":"Required"}
         "#]],
     );
@@ -314,7 +314,7 @@ fn every_dialect_of_a_permission_answer_is_understood_and_the_rest_is_a_rejectio
     use Choice::{AllowAlways, AllowOnce, RejectAlways, RejectOnce};
     let decided = |text: &str| match permission_answer(Ok(&raw(text).unwrap())) {
         Answer::Decided(decision) => decision,
-        Answer::NoAnswer => panic!("{text}"),
+        Answer::Unable(why) => panic!("{text}: {why}"),
     };
     for (text, expected) in [
         (r#"{"outcome":{"outcome":"selected","optionId":"allow_once"}}"#, Decision::Chose(AllowOnce)),
@@ -343,5 +343,33 @@ fn every_dialect_of_a_permission_answer_is_understood_and_the_rest_is_a_rejectio
     ] {
         assert_eq!(decided(text), expected, "{text}");
     }
-    assert_eq!(permission_answer(Err(&RpcError::internal("no", "wait"))), Answer::NoAnswer);
+    assert_eq!(permission_answer(Err(&RpcError::internal("no", "wait"))), Answer::Unable("no".to_owned()));
+}
+
+#[test]
+fn calls_of_tools_and_their_results_are_taken_as_text() {
+    let prompt = json!([
+        {"type": "tool_use", "id": "t1", "name": "grep", "input": {"pattern": "x"}},
+        {"type": "tool_use"},
+        {"type": "tool_result", "tool_use_id": "t1", "content": "found"},
+        {"type": "tool_result", "is_error": true, "content": [{"type": "text", "text": "a"}, {"type": "image"}, "b"]},
+        {"type": "tool_result"},
+    ]);
+    let Ok(Call::Prompt(prompt)) = call(
+        "session/prompt",
+        Some(&serde_json::value::to_raw_value(&json!({"sessionId": "s", "prompt": prompt})).unwrap()),
+    ) else {
+        panic!("a prompt")
+    };
+    let texts: Vec<String> = prompt.content.iter().map(domain::Content::as_text).collect();
+    assert_eq!(
+        texts,
+        [
+            r#"[tool call: grep {"pattern":"x"}]"#,
+            "[tool call: a tool {}]",
+            "[tool result]\nfound",
+            "[tool result, failed]\na\n[image]\nb",
+            "[tool result]\n",
+        ]
+    );
 }

@@ -31,8 +31,8 @@ fn what_is_no_message_is_answered_with_the_id_null_and_a_code_that_says_why() {
             {"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error","data":{"detail":"EOF while parsing a value at line 1 column 0"}}}
             {"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error","data":{"detail":"expected ident at line 1 column 2"}}}
             {"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error","data":{"detail":"trailing characters at line 1 column 4"}}}
-            {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Batches are not supported","data":{"advice":"send the messages of the batch one by one"}}}
-            {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Batches are not supported","data":{"advice":"send the messages of the batch one by one"}}}
+            {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"A batch must not be empty","data":{"advice":"send at least one message in it"}}}
+            {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"A message must be an object","data":{"advice":"send one JSON-RPC 2.0 message at a time"}}}
             {"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error","data":{"detail":"EOF while parsing a value at line 1 column 3"}}}
             {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"A message must be an object","data":{"advice":"send one JSON-RPC 2.0 message at a time"}}}
             {"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"A message must be an object","data":{"advice":"send one JSON-RPC 2.0 message at a time"}}}

@@ -3,6 +3,8 @@
 use agent_client_protocol_schema::v1 as acp;
 use serde_json::{Value, json};
 
+use domain::account::KeyVariable;
+
 use super::{AgentFacts, ours, value};
 use crate::rpc::Id;
 
@@ -14,9 +16,10 @@ pub const GITHUB_METHOD: &str = "github";
 pub const TERMINAL_METHOD: &str = "terminal";
 
 pub(super) fn methods(facts: &AgentFacts) -> Vec<acp::AuthMethod> {
+    let names: Vec<&str> = facts.key_variables.iter().map(|variable| variable.name.as_str()).collect();
     let env = acp::AuthMethodAgent::new(ENV_METHOD, "A key in the environment")
-        .description(format!("One of {}", facts.key_variables.join(", ")))
-        .meta(ours(json!({ "variables": facts.key_variables })));
+        .description(format!("One of {}", names.join(", ")))
+        .meta(ours(json!({ "variables": facts.key_variables.iter().map(variable).collect::<Vec<_>>() })));
     let github = acp::AuthMethodAgent::new(GITHUB_METHOD, "Log in at GitHub")
         .description("For the models that GitHub offers; opens a page in the browser".to_owned());
     let mut methods = vec![acp::AuthMethod::Agent(env), acp::AuthMethod::Agent(github)];
@@ -27,6 +30,15 @@ pub(super) fn methods(facts: &AgentFacts) -> Vec<acp::AuthMethod> {
         methods.push(acp::AuthMethod::Terminal(terminal));
     }
     methods
+}
+
+/// What a client needs to know of a variable to ask for it in a form. Each is optional by itself, since one key is enough.
+fn variable(variable: &KeyVariable) -> Value {
+    let mut shown = json!({ "name": variable.name, "label": variable.label, "secret": true, "optional": true });
+    if let Some(link) = &variable.link {
+        shown["link"] = json!(link);
+    }
+    shown
 }
 
 /// Asks the client to open an address while its request `id` is being worked on.

@@ -1,11 +1,12 @@
 //! Content blocks, tool calls and plans in the protocol's words.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use agent_client_protocol_schema::v1 as acp;
 use domain::tool::{Location, PlanStatus, Priority};
-use domain::{CallId, ConnectionId, Content, Payload, PlanEntry, ToolCard, ToolContent, ToolKind};
-use serde_json::Value;
+use domain::{CallId, ConnectionId, Content, Outcome, Payload, PlanEntry, ToolCard, ToolContent, ToolKind};
+use serde_json::{Value, json};
 
 /// A path that JSON can hold. One that is not UTF-8 is shown as well as can be, rather than not at all.
 pub(crate) fn path(path: &Path) -> PathBuf {
@@ -99,6 +100,7 @@ pub(crate) fn tool_content(content: &[ToolContent], viewer: Option<&ConnectionId
         ToolContent::Image { data, mime } => Some(acp::ToolCallContent::Content(acp::Content::new(
             acp::ContentBlock::Image(acp::ImageContent::new(data, mime)),
         ))),
+        ToolContent::Block { block: shown } => Some(acp::ToolCallContent::Content(acp::Content::new(block(shown)))),
     };
     content.iter().filter_map(one).collect()
 }
@@ -111,14 +113,43 @@ fn location(location: &Location) -> acp::ToolCallLocation {
     acp::ToolCallLocation::new(path(&location.path)).line(location.line)
 }
 
+/// Text in `rawOutput` is cut in the middle beyond this. All of it is in the call's content.
+const RAW_TEXT: usize = 16 * 1024;
+
+/// What a program gets of an outcome: its facts, and its text as `text`.
+pub(crate) fn raw_output(outcome: &Outcome) -> Value {
+    let text = json!(shortened(&outcome.text));
+    match &outcome.raw {
+        Value::Object(facts) => {
+            let mut facts = facts.clone();
+            facts.entry("text").or_insert(text);
+            Value::Object(facts)
+        }
+        Value::Null => json!({ "text": text }),
+        other => json!({ "value": other, "text": text }),
+    }
+}
+
+fn shortened(text: &str) -> Cow<'_, str> {
+    if text.len() <= RAW_TEXT {
+        return Cow::Borrowed(text);
+    }
+    let head = text.floor_char_boundary(RAW_TEXT / 2);
+    let tail = text.ceil_char_boundary(text.len() - RAW_TEXT / 2);
+    Cow::Owned(format!("{}\n[{} bytes cut here]\n{}", &text[..head], tail - head, &text[tail..]))
+}
+
 pub(crate) fn kind(kind: ToolKind) -> acp::ToolKind {
     match kind {
         ToolKind::Read => acp::ToolKind::Read,
         ToolKind::Search => acp::ToolKind::Search,
         ToolKind::Edit => acp::ToolKind::Edit,
+        ToolKind::Delete => acp::ToolKind::Delete,
+        ToolKind::Move => acp::ToolKind::Move,
         ToolKind::Execute => acp::ToolKind::Execute,
         ToolKind::Fetch => acp::ToolKind::Fetch,
         ToolKind::Think => acp::ToolKind::Think,
+        ToolKind::SwitchMode => acp::ToolKind::SwitchMode,
         ToolKind::Other => acp::ToolKind::Other,
     }
 }
@@ -135,4 +166,21 @@ pub(crate) fn plan_entry(entry: &PlanEntry) -> acp::PlanEntry {
         PlanStatus::Completed => acp::PlanEntryStatus::Completed,
     };
     acp::PlanEntry::new(&entry.content, priority, status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raw_output_has_the_facts_and_the_text_within_its_bound() {
+        let outcome = Outcome::completed("done").with_raw(json!({ "exitCode": 0 }));
+        assert_eq!(raw_output(&outcome), json!({ "exitCode": 0, "text": "done" }));
+        assert_eq!(raw_output(&Outcome::completed("done")), json!({ "text": "done" }));
+        let own = Outcome::completed("done").with_raw(json!({ "text": "its own" }));
+        assert_eq!(raw_output(&own), json!({ "text": "its own" }));
+        let long = raw_output(&Outcome::completed("é".repeat(20_000)));
+        let text = long["text"].as_str().unwrap();
+        assert!(text.len() < RAW_TEXT + 64 && text.contains(" bytes cut here]"), "{}", text.len());
+    }
 }

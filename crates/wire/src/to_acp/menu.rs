@@ -2,7 +2,7 @@
 
 use agent_client_protocol_schema::v1 as acp;
 use domain::model::ModelInfo;
-use domain::{Approval, Mode, ModelId, SessionId, ThoughtLevel};
+use domain::{Approval, Extra, ExtraSet, Mode, ModelId, SessionId, ThoughtLevel};
 use serde_json::{Value, json};
 
 use super::value;
@@ -18,8 +18,8 @@ pub struct Menu {
     pub approval: Approval,
     pub model: ModelId,
     pub thought: ThoughtLevel,
-    /// Nothing beyond the stable protocol.
-    pub strict: bool,
+    /// What the client is sent beyond the stable protocol.
+    pub extras: ExtraSet,
 }
 
 /// The answer to `session/new` and `session/fork`, and without an id the one to `session/load` and `session/resume`.
@@ -30,7 +30,7 @@ pub fn session_opened(id: Option<&SessionId>, menu: &Menu) -> Value {
         }
         None => value(&acp::LoadSessionResponse::new().modes(modes(menu)).config_options(options(menu))),
     };
-    if !menu.strict {
+    if menu.extras.has(Extra::Models) {
         answer["models"] = models(menu);
     }
     answer

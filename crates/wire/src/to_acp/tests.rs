@@ -28,7 +28,7 @@ fn menu(models: &[&str], chosen: &str) -> Menu {
         approval: Approval::Ask,
         model: ModelId::from(chosen),
         thought: ThoughtLevel::Medium,
-        strict: false,
+        extras: ExtraSet::ALL,
     }
 }
 
@@ -42,8 +42,8 @@ fn initialize_says_what_is_true_of_this_build() {
         images: true,
         audio: false,
         version: "0.1.0",
-        strict: false,
-        key_variables: vec!["A_KEY".to_owned()],
+        extras: ExtraSet::ALL,
+        key_variables: vec![KeyVariable::new("A_KEY", "A key", Some("https://a.example/keys"))],
         terminal_login: true,
     });
     witness::speaks::<acp::InitializeResponse>(&said);
@@ -109,7 +109,13 @@ fn initialize_says_what_is_true_of_this_build() {
                   "_meta": {
                     "acpd": {
                       "variables": [
-                        "A_KEY"
+                        {
+                          "name": "A_KEY",
+                          "label": "A key",
+                          "secret": true,
+                          "optional": true,
+                          "link": "https://a.example/keys"
+                        }
                       ]
                     }
                   }
@@ -167,7 +173,7 @@ fn a_new_session_shows_modes_models_and_options() {
               {
                 "id": "sandbox",
                 "name": "Sandbox",
-                "description": "Commands run in a kernel sandbox without network"
+                "description": "Commands run in a kernel sandbox without network; file tools are not sandboxed, but stay inside the session's folders"
               }
             ]
           },
@@ -198,7 +204,7 @@ fn a_new_session_shows_modes_models_and_options() {
                 {
                   "value": "sandbox",
                   "name": "Sandbox",
-                  "description": "Commands run in a kernel sandbox without network"
+                  "description": "Commands run in a kernel sandbox without network; file tools are not sandboxed, but stay inside the session's folders"
                 }
               ]
             },
@@ -344,6 +350,7 @@ fn a_list_tells_when_and_in_what_state_sessions_are() {
         messages: 4,
         last: 9,
         life: 1,
+        waiting: false,
         clean: true,
     };
     let bare = SessionMeta { id: "t".into(), extra_roots: vec![], title: None, ..meta.clone() };

@@ -26,7 +26,7 @@ fn menu_of(model: &str) -> Menu {
         approval: Approval::Ask,
         model: ModelId::from(model),
         thought: Default::default(),
-        strict: false,
+        extras: ExtraSet::ALL,
     }
 }
 
@@ -38,7 +38,7 @@ fn attach(connection: &str, head: u64) -> Attach {
             bridge: None,
             places: false,
             abilities: Abilities::default(),
-            strict: false,
+            extras: ExtraSet::ALL,
         },
         menu: menu_of("echo"),
         head,
@@ -150,8 +150,8 @@ fn story() -> Vec<Event> {
         EventKind::Noticed { message: "n".into(), text: "the key expires soon".to_owned(), passing: false },
         EventKind::Compacted { summary: "short".to_owned(), kept_from: None },
         ended(StopReason::EndTurn),
-        EventKind::Configured { setting: Setting::Mode(Mode::ReadOnly) },
-        EventKind::Configured { setting: Setting::Approval(Approval::Never) },
+        EventKind::Configured { setting: Setting::Mode(Mode::ReadOnly), automatic: false },
+        EventKind::Configured { setting: Setting::Approval(Approval::Never), automatic: false },
         EventKind::Reopened,
     ])
 }
@@ -181,7 +181,9 @@ fn transcript(said: &[Said]) -> String {
         }
         Said::Settled { question } => format!("settled {question}"),
         Said::TurnOver { turn, answer: Ok(answer), .. } => {
-            witness::speaks::<acp::PromptResponse>(answer);
+            let mut stable = answer.clone();
+            stable.as_object_mut().unwrap().remove("userMessageId");
+            witness::speaks::<acp::PromptResponse>(&stable);
             format!("over {turn} {answer}")
         }
         Said::TurnOver { turn, answer: Err(error), .. } => {
@@ -212,13 +214,13 @@ fn whoever_watches_is_told_everything_in_order() {
         {"sessionUpdate":"tool_call_update","toolCallId":"c","kind":"edit","status":"in_progress","content":[{"type":"content","content":{"type":"text","text":"half"}},{"type":"content","content":{"type":"image","data":"aQ==","mimeType":"image/png"}}]}
         {"sessionUpdate":"tool_call_update","toolCallId":"c","kind":"edit","status":"completed","content":[{"type":"content","content":{"type":"text","text":"done"}}],"rawOutput":{"text":"done"}}
         {"sessionUpdate":"tool_call","toolCallId":"d","kind":"other","status":"pending","title":"y","name":"mcp__x__y"}
-        {"sessionUpdate":"tool_call_update","toolCallId":"d","kind":"other","status":"failed","content":[{"type":"content","content":{"type":"text","text":"no"}}],"rawOutput":{"exit":1}}
+        {"sessionUpdate":"tool_call_update","toolCallId":"d","kind":"other","status":"failed","content":[{"type":"content","content":{"type":"text","text":"no"}}],"rawOutput":{"exit":1,"text":"Permission denied."}}
         {"sessionUpdate":"plan","entries":[{"content":"do it","priority":"high","status":"in_progress"}]}
         {"sessionUpdate":"usage_update","used":9,"size":100}
         {"sessionUpdate":"session_info_update","title":"Hello","updatedAt":"2025-01-01T00:00:00.000Z"}
         {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"the key expires soon"},"messageId":"n"}
         {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Older messages were replaced by a summary."},"messageId":"compaction-18"}
-        over t {"stopReason":"end_turn","usage":{"totalTokens":9,"inputTokens":7,"outputTokens":2},"_meta":{"acpd":{"userMessageId":"u"}}}
+        over t {"stopReason":"end_turn","usage":{"totalTokens":9,"inputTokens":7,"outputTokens":2},"userMessageId":"u","_meta":{"acpd":{"userMessageId":"u"}}}
         {"sessionUpdate":"current_mode_update","currentModeId":"read-only"}
         {"sessionUpdate":"config_option_update","configOptions":["read-only","echo","ask"]}
         {"sessionUpdate":"config_option_update","configOptions":["read-only","echo","never"]}
@@ -321,7 +323,7 @@ fn a_client_that_knows_notices_and_compaction_gets_them_and_notices_only_while_t
 #[test]
 fn strictly_there_is_no_usage_in_an_answer() {
     let mut strict = attach("me", 0);
-    strict.viewer.strict = true;
+    strict.viewer.extras = ExtraSet::NONE;
     let events = log(vec![started("me"), ended(StopReason::EndTurn)]);
     check(
         &tell(&mut Translator::new(strict), &events),
@@ -386,7 +388,7 @@ fn a_bridge_is_told_the_place_with_the_last_update_of_each_event() {
     let events = log(vec![
         user(vec![Content::text("a"), Content::text("b")]),
         EventKind::AgentText { message: "m".into(), text: "c".to_owned() },
-        EventKind::Configured { setting: Setting::Mode(Mode::Safe) },
+        EventKind::Configured { setting: Setting::Mode(Mode::Safe), automatic: false },
     ]);
     let said = tell(&mut Translator::new(places), &events);
     check(
