@@ -18,9 +18,18 @@ pub trait Briefing: Send + Sync + 'static {
     }
 
     /// What a command stands for; None if there is no such command.
-    fn expand(&self, _place: Workplace, _call: CommandCall) -> BoxFuture<'static, Option<String>> {
+    fn expand(&self, _place: Workplace, _call: CommandCall) -> BoxFuture<'static, Option<Expansion>> {
         Box::pin(std::future::ready(None))
     }
+}
+
+/// What a slash command stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expansion {
+    /// The text that the model gets in its place.
+    Text(String),
+    /// A rule keeps the model from the command's file; the reason is a sentence for the person.
+    Withheld(String),
 }
 
 /// What is said before a turn.

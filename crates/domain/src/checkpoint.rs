@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::tool::OutcomeKind;
 use crate::{Event, EventKind, Outcome, ToolContent, TurnId};
@@ -73,14 +74,23 @@ pub struct Change {
     pub path: PathBuf,
     /// None where the file did not exist.
     pub old: Option<String>,
-    pub new: String,
+    /// None where the file is gone.
+    pub new: Option<String>,
 }
 
 fn changes(outcome: &Outcome) -> impl Iterator<Item = Change> {
     let done = outcome.verdict == OutcomeKind::Completed;
-    outcome.content.iter().filter(move |_| done).filter_map(|content| match content {
-        ToolContent::Diff { path, old, new } => Some(Change { path: path.clone(), old: old.clone(), new: new.clone() }),
-        ToolContent::Text { .. } | ToolContent::Image { .. } | ToolContent::Terminal { .. } => None,
+    // A diff says what a file holds, and not whether it is there; the call's facts name the one that is gone.
+    let deleted = outcome.raw.get("deleted").and_then(Value::as_str);
+    outcome.content.iter().filter(move |_| done).filter_map(move |content| match content {
+        ToolContent::Diff { path, old, new } => {
+            let gone = deleted.is_some_and(|deleted| path.to_string_lossy() == deleted);
+            Some(Change { path: path.clone(), old: old.clone(), new: (!gone).then(|| new.clone()) })
+        }
+        ToolContent::Text { .. }
+        | ToolContent::Image { .. }
+        | ToolContent::Block { .. }
+        | ToolContent::Terminal { .. } => None,
     })
 }
 
@@ -124,7 +134,6 @@ pub struct Restored {
 pub fn steps(changes: Vec<Change>, way: Way) -> Vec<Restore> {
     let mut steps: Vec<Restore> = Vec::new();
     for Change { path, old, new } in changes {
-        let new = Some(new);
         match steps.iter_mut().find(|step| step.path == path) {
             Some(step) if step.to == old => step.to = new,
             Some(step) => (step.from, step.to) = (old, new),
@@ -145,7 +154,7 @@ mod tests {
     use super::*;
 
     fn change(path: &str, old: Option<&str>, new: &str) -> Change {
-        Change { path: path.into(), old: old.map(str::to_owned), new: new.to_owned() }
+        Change { path: path.into(), old: old.map(str::to_owned), new: Some(new.to_owned()) }
     }
 
     fn restore(path: &str, from: Option<&str>, to: Option<&str>) -> Restore {
@@ -160,6 +169,25 @@ mod tests {
         let redo = [restore("a", Some("1"), Some("3")), restore("b", None, Some("x"))];
         assert_eq!(steps(changes, Way::Redo), redo);
         assert_eq!(steps(vec![change("a", Some("1"), "2"), change("a", Some("2"), "1")], Way::Undo), []);
+    }
+
+    #[test]
+    fn a_file_that_was_deleted_or_moved_comes_back() {
+        let diff = |path: &str, old: Option<&str>, new: &str| ToolContent::Diff {
+            path: path.into(),
+            old: old.map(str::to_owned),
+            new: new.to_owned(),
+        };
+        let moved = Outcome::completed("")
+            .showing(vec![diff("a", Some("1"), ""), diff("b", None, "1")])
+            .with_raw(serde_json::json!({"path": "b", "deleted": "a", "added": 0}));
+        let changes: Vec<Change> = changes(&moved).collect();
+        let undo = [restore("a", None, Some("1")), restore("b", Some("1"), None)];
+        assert_eq!(steps(changes.clone(), Way::Undo), undo);
+        assert_eq!(steps(changes, Way::Redo), [restore("a", Some("1"), None), restore("b", None, Some("1"))]);
+        let emptied = Outcome::completed("").showing(vec![diff("a", Some("1"), "")]);
+        let changes: Vec<Change> = super::changes(&emptied).collect();
+        assert_eq!(steps(changes, Way::Undo), [restore("a", Some(""), Some("1"))]);
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -102,11 +105,18 @@ impl Content {
             }
     }
 
-    /// The block as a conversation in this folder holds it: a link knows how the model should name its file.
+    /// The block as a conversation in this folder holds it: a link knows how the model should name its file, and text that
+    /// came as bytes is text.
     pub(crate) fn told_in(&self, cwd: &Path) -> Self {
         let mut told = self.clone();
-        if let Payload::Link { uri, path, .. } = &mut told.payload {
-            *path = link::told_path(uri, cwd);
+        match &mut told.payload {
+            Payload::Link { uri, path, .. } => *path = link::told_path(uri, cwd),
+            Payload::BlobResource { uri, mime, blob } => {
+                if let Some(text) = text_in(mime.as_deref(), blob) {
+                    told.payload = Payload::TextResource { uri: uri.clone(), mime: mime.clone(), text };
+                }
+            }
+            Payload::Text { .. } | Payload::TextResource { .. } | Payload::Image { .. } | Payload::Audio { .. } => {}
         }
         told
     }
@@ -138,8 +148,85 @@ impl Content {
     }
 }
 
+/// The text in the bytes of a resource, if its type says that it is text, or, where there is none, if it looks like it.
+fn text_in(mime: Option<&str>, blob: &str) -> Option<String> {
+    if !mime.is_none_or(is_text) {
+        return None;
+    }
+    // Padding is missing here and there, and some clients break lines.
+    const LENIENT: GeneralPurpose = GeneralPurpose::new(
+        &STANDARD,
+        GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+    );
+    let letters: String = blob.split_ascii_whitespace().collect();
+    let text = String::from_utf8(LENIENT.decode(letters).ok()?).ok()?;
+    let is_odd = |letter: char| letter.is_control() && !matches!(letter, '\t' | '\n' | '\r' | '\u{c}' | '\u{1b}');
+    (mime.is_some() || !text.contains(is_odd)).then_some(text)
+}
+
+/// Whether a type of media is text to a model. Parameters such as the charset are passed over: bytes that are no UTF-8 are
+/// found out later.
+fn is_text(mime: &str) -> bool {
+    const TEXTS: [&str; 17] = [
+        "json",
+        "ld+json",
+        "x-ndjson",
+        "jsonl",
+        "xml",
+        "yaml",
+        "x-yaml",
+        "toml",
+        "javascript",
+        "ecmascript",
+        "typescript",
+        "x-javascript",
+        "x-sh",
+        "x-shellscript",
+        "sql",
+        "graphql",
+        "x-httpd-php",
+    ];
+    let essence = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match essence.split_once('/') {
+        Some(("text", _)) => true,
+        Some(("application", kind)) => TEXTS.contains(&kind) || kind.ends_with("+json") || kind.ends_with("+xml"),
+        Some(("image", kind)) => kind == "svg+xml",
+        Some(_) | None => false,
+    }
+}
+
 impl From<Payload> for Content {
     fn from(payload: Payload) -> Self {
         Self { payload, extras: Extras::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a model hears of bytes with this type.
+    fn told(mime: Option<&str>, blob: &str) -> String {
+        let resource =
+            Payload::BlobResource { uri: "file:///x".into(), mime: mime.map(str::to_owned), blob: blob.to_owned() };
+        Content::from(resource).told_in(Path::new("/work")).as_text()
+    }
+
+    #[test]
+    fn text_that_comes_as_bytes_is_told_as_text() {
+        let hello = "<resource uri=\"file:///x\">\nhello\n</resource>";
+        for mime in ["text/plain", "TEXT/x-rust; charset=utf-8", "application/json", "application/vnd.api+json"] {
+            assert_eq!(told(Some(mime), "aGVsbG8="), hello, "{mime}");
+        }
+        assert_eq!(told(Some("text/plain"), "aGVs\nbG8"), hello, "without padding, over two lines");
+        assert_eq!(told(None, "aGVsbG8="), hello);
+    }
+
+    #[test]
+    fn other_bytes_are_told_as_a_marker() {
+        assert_eq!(told(Some("application/zip"), "aGVsbG8="), "[resource: application/zip file:///x]");
+        assert_eq!(told(Some("text/plain"), "/w=="), "[resource: text/plain file:///x]");
+        assert_eq!(told(Some("text/plain"), "!!"), "[resource: text/plain file:///x]");
+        assert_eq!(told(None, "AAAA"), "[resource: application/octet-stream file:///x]");
     }
 }

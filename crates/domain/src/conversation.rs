@@ -7,6 +7,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::checkpoint::Way;
+use crate::event::RequestedCall;
+use crate::model::CallOrigin;
 use crate::tool::{OutcomeKind, UPDATE_PLAN};
 use crate::{CallId, Content, Event, EventKind, MessageId, Outcome, Payload, ToolContent};
 
@@ -36,6 +38,8 @@ pub enum Part {
         id: CallId,
         tool: String,
         input: Value,
+        /// What the provider that made the call must get back with it.
+        origin: Option<CallOrigin>,
     },
 }
 
@@ -48,6 +52,9 @@ pub struct CallResult {
     pub failed: bool,
 }
 
+/// What the model is told of a call that its turn did not come to.
+const NOT_RUN: &str = "This call was not run: the turn ended before it was started.";
+
 /// The id of the message that stands for what was summarised.
 const SUMMARY: &str = "summary";
 
@@ -59,6 +66,8 @@ pub struct Conversation {
     cwd: PathBuf,
     /// Open calls of sub-agents, which are no part of it.
     delegated: BTreeSet<CallId>,
+    /// Calls that the model has made and nothing has become of yet.
+    requested: BTreeSet<CallId>,
 }
 
 impl Conversation {
@@ -85,13 +94,18 @@ impl Conversation {
             }
             EventKind::ToolCalled { call, .. } if self.delegated.contains(call) => {}
             EventKind::ToolEnded { call, .. } if self.delegated.remove(call) => {}
+            EventKind::CallsRequested { message, calls } => calls.iter().for_each(|call| self.request(message, call)),
+            EventKind::Abandoned { message } => self.abandon(message),
+            // It has its place already, where the model put it.
+            EventKind::ToolCalled { call, .. } if self.requested.remove(call) => {}
             EventKind::ToolCalled { call, message, card } => {
                 self.add_call(message, call, &card.tool, card.input.clone());
             }
             EventKind::ToolEnded { call, outcome } => self.add_result(call, outcome),
             EventKind::Planned { call, message, entries } => {
-                let input = serde_json::json!({ "entries": entries });
-                self.add_call(message, call, UPDATE_PLAN, input);
+                if !self.requested.remove(call) {
+                    self.add_call(message, call, UPDATE_PLAN, serde_json::json!({ "entries": entries }));
+                }
                 self.add_result(call, &Outcome::completed("The plan is updated."));
             }
             EventKind::Restored { files, .. } if files.is_empty() => {}
@@ -100,6 +114,12 @@ impl Conversation {
             }
             EventKind::Compacted { summary, kept_from } => self.compact(summary, kept_from.as_ref()),
             EventKind::Created { cwd, .. } => self.cwd.clone_from(cwd),
+            EventKind::TurnEnded { .. } => {
+                let not_run = Outcome::failed(NOT_RUN);
+                for call in std::mem::take(&mut self.requested) {
+                    self.add_result(&call, &not_run);
+                }
+            }
             EventKind::Reopened
             | EventKind::TurnStarted { .. }
             | EventKind::PermissionAsked { .. }
@@ -109,9 +129,17 @@ impl Conversation {
             | EventKind::Configured { .. }
             | EventKind::Titled { .. }
             | EventKind::Used { .. }
-            | EventKind::Noticed { .. }
-            | EventKind::TurnEnded { .. } => {}
+            | EventKind::Noticed { .. } => {}
         }
+    }
+
+    /// The response that made a call which has no outcome yet.
+    pub fn response_with(&self, call: &CallId) -> Option<&MessageId> {
+        let makes = |part: &Part| matches!(part, Part::Call { id, .. } if id == call);
+        self.messages.iter().rev().find_map(|message| match &**message {
+            Message::Assistant { id, parts } if parts.iter().any(makes) => Some(id),
+            Message::Assistant { .. } | Message::User { .. } | Message::Results { .. } => None,
+        })
     }
 
     fn push(&mut self, message: Message) {
@@ -137,7 +165,24 @@ impl Conversation {
     }
 
     fn add_call(&mut self, message: &MessageId, call: &CallId, tool: &str, input: Value) {
-        self.response(message).push(Part::Call { id: call.clone(), tool: tool.to_owned(), input });
+        let parts = self.response(message);
+        // A call that was planned again after a restart is recorded again if it would do something else by then.
+        if !parts.iter().any(|part| matches!(part, Part::Call { id, .. } if id == call)) {
+            parts.push(Part::Call { id: call.clone(), tool: tool.to_owned(), input, origin: None });
+        }
+    }
+
+    fn request(&mut self, message: &MessageId, requested: &RequestedCall) {
+        let RequestedCall { call, tool, input, origin } = requested.clone();
+        self.requested.insert(call.clone());
+        self.response(message).push(Part::Call { id: call, tool, input, origin });
+    }
+
+    fn abandon(&mut self, message: &MessageId) {
+        // It is the last one, and nothing has become of it.
+        if matches!(self.messages.last().map(|last| &**last), Some(Message::Assistant { id, .. }) if id == message) {
+            self.messages.pop();
+        }
     }
 
     fn add_result(&mut self, call: &CallId, outcome: &Outcome) {
@@ -197,7 +242,10 @@ fn image(shown: &ToolContent) -> Option<Content> {
         ToolContent::Image { data, mime } => {
             Some(Payload::Image { data: data.clone(), mime: mime.clone(), uri: None }.into())
         }
-        ToolContent::Text { .. } | ToolContent::Diff { .. } | ToolContent::Terminal { .. } => None,
+        ToolContent::Text { .. }
+        | ToolContent::Diff { .. }
+        | ToolContent::Block { .. }
+        | ToolContent::Terminal { .. } => None,
     }
 }
 
@@ -239,5 +287,94 @@ impl Part {
             Part::Seal(value) => value.to_string().len(),
             Part::Call { tool, input, .. } => tool.len() + input.to_string().len(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The conversation that a log folds into. The events are as they are stored.
+    fn fold(events: &[Value]) -> Conversation {
+        let mut conversation = Conversation::default();
+        for (number, event) in (1..).zip(events) {
+            let mut event = event.clone();
+            event["life"] = json!(1);
+            event["number"] = json!(number);
+            event["at"] = json!(0);
+            conversation.apply(&serde_json::from_value::<Event>(event).unwrap());
+        }
+        conversation
+    }
+
+    fn called(call: &str) -> Value {
+        json!({ "event": "tool_called", "call": call, "message": "m", "card": {
+            "tool": "look", "kind": "read", "title": "look", "input": {}, "access": "free" } })
+    }
+
+    fn ended(call: &str) -> Value {
+        json!({ "event": "tool_ended", "call": call, "outcome": { "verdict": "completed", "text": call } })
+    }
+
+    fn turn_ended() -> Value {
+        json!({ "event": "turn_ended", "turn": "t", "reason": "cancelled", "usage": { "input": 0, "output": 0 } })
+    }
+
+    fn requested(calls: &[&str]) -> Value {
+        let call = |call: &&str| {
+            json!({ "call": call, "tool": "look", "input": { "n": call },
+            "origin": { "provider": "p", "id": format!("call_{call}") } })
+        };
+        json!({ "event": "calls_requested", "message": "m", "calls": calls.iter().map(call).collect::<Vec<_>>() })
+    }
+
+    fn calls(conversation: &Conversation) -> Vec<(String, Option<String>)> {
+        let parts = conversation.messages().iter().flat_map(|message| match &**message {
+            Message::Assistant { parts, .. } => parts.clone(),
+            Message::User { .. } | Message::Results { .. } => Vec::new(),
+        });
+        let calls = parts.filter_map(|part| match part {
+            Part::Call { id, origin, .. } => Some((id.to_string(), origin.map(|origin| origin.id))),
+            Part::Thought(_) | Part::Seal(_) | Part::Text(_) => None,
+        });
+        calls.collect()
+    }
+
+    fn results(conversation: &Conversation) -> Vec<(String, String)> {
+        let results = conversation.messages().iter().flat_map(|message| match &**message {
+            Message::Results { results } => results.clone(),
+            Message::User { .. } | Message::Assistant { .. } => Vec::new(),
+        });
+        results.map(|result| (result.call.to_string(), result.text)).collect()
+    }
+
+    #[test]
+    fn calls_stand_in_the_models_order_whichever_was_planned_first() {
+        let log = [requested(&["a", "b"]), called("b"), ended("b"), called("a"), ended("a")];
+        let conversation = fold(&log);
+        assert_eq!(calls(&conversation), [("a".into(), Some("call_a".into())), ("b".into(), Some("call_b".into()))]);
+    }
+
+    #[test]
+    fn calls_that_a_turn_did_not_come_to_were_not_run() {
+        let conversation = fold(&[requested(&["a", "b"]), called("a"), ended("a"), turn_ended()]);
+        assert_eq!(results(&conversation), [("a".into(), "a".into()), ("b".into(), NOT_RUN.into())]);
+    }
+
+    #[test]
+    fn a_log_from_before_calls_were_recorded_in_their_order_is_read_as_it_was() {
+        let conversation = fold(&[called("b"), ended("b"), called("a"), ended("a"), turn_ended()]);
+        assert_eq!(calls(&conversation), [("b".into(), None), ("a".into(), None)]);
+        assert_eq!(results(&conversation).len(), 2);
+    }
+
+    #[test]
+    fn a_response_that_broke_off_is_not_seen_again() {
+        let text = |message: &str| json!({ "event": "agent_text", "message": message, "text": message });
+        let conversation = fold(&[text("half"), json!({ "event": "abandoned", "message": "half" }), text("whole")]);
+        let [message] = conversation.messages() else { panic!("{conversation:?}") };
+        assert!(matches!(&**message, Message::Assistant { id, .. } if id.as_str() == "whole"));
     }
 }

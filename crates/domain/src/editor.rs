@@ -11,11 +11,17 @@ use crate::ConnectionId;
 pub trait Editor: Send + Sync + 'static {
     fn offers(&self) -> Offers;
 
+    /// False once it has hung up.
+    fn is_connected(&self) -> bool {
+        true
+    }
+
     /// Where it is connected; a terminal of it can be shown only there.
     fn connection(&self) -> ConnectionId;
 
-    /// The text of a file as the editor has it, unsaved changes included.
-    fn read_text(&self, path: PathBuf) -> BoxFuture<'static, Result<String, EditorError>>;
+    /// The text of a file as the editor has it, unsaved changes included: all of it, or these lines. Not every editor heeds
+    /// the lines.
+    fn read_text(&self, path: PathBuf, lines: Option<Lines>) -> BoxFuture<'static, Result<String, EditorError>>;
 
     fn write_text(&self, path: PathBuf, text: String) -> BoxFuture<'static, Result<(), EditorError>>;
 
@@ -40,6 +46,15 @@ pub trait Editor: Send + Sync + 'static {
 
     /// What the person was asked to do elsewhere is done. Sent without waiting for an answer.
     fn elicited_elsewhere(&self, _id: String) {}
+}
+
+/// A part of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lines {
+    /// Counted from 1; none is the first.
+    pub first: Option<u32>,
+    /// None is all that follow.
+    pub count: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,7 +120,7 @@ pub struct TerminalExit {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditorError {
-    /// It hung up, or did not answer in time. For files that means the disk.
+    /// It hung up, or did not answer in time. For reading a file that means the disk; for writing it means that nobody knows.
     #[error("the editor is gone")]
     Gone,
     #[error("the editor refused: {0}")]

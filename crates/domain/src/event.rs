@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::checkpoint::Way;
+use crate::model::CallOrigin;
 use crate::{
     Approval, CallId, Content, Cost, Decision, MessageId, Mode, ModelId, Origin, Outcome, Place, PlanEntry, Question,
     QuestionId, StopReason, ThoughtLevel, ToolCard, ToolContent, TurnId, Usage,
@@ -79,6 +80,16 @@ pub enum EventKind {
         message: MessageId,
         seal: Value,
     },
+    /// The calls of this response, in the model's order and exactly as it made them. Each that is taken up is recorded again
+    /// as what becomes of it; those that are not were not run. Logs from before this event have none.
+    CallsRequested {
+        message: MessageId,
+        calls: Vec<RequestedCall>,
+    },
+    /// The response broke off and the model is asked again: people have seen it, the model does not see it again.
+    Abandoned {
+        message: MessageId,
+    },
     /// The model asked for a tool in this response. Nothing has run yet.
     ToolCalled {
         call: CallId,
@@ -121,6 +132,9 @@ pub enum EventKind {
     },
     Configured {
         setting: Setting,
+        /// Set by acpd itself, because what was set could not be used.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        automatic: bool,
     },
     Titled {
         title: String,
@@ -166,6 +180,16 @@ pub enum EventKind {
         reason: StopReason,
         usage: Usage,
     },
+}
+
+/// A call as the model made it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RequestedCall {
+    pub call: CallId,
+    pub tool: String,
+    pub input: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<CallOrigin>,
 }
 
 /// A setting of the session and its new value.
@@ -225,25 +249,27 @@ impl EventKind {
             Self::AgentText { .. }
             | Self::AgentThought { .. }
             | Self::ResponseSealed { .. }
+            | Self::CallsRequested { .. }
+            | Self::Abandoned { .. }
             | Self::ToolProgressed { .. }
             | Self::Planned { .. }
             | Self::Used { .. }
             | Self::Titled { .. }
             | Self::Noticed { .. }
-            | Self::Delegated { .. }
-            | Self::PermissionAsked { .. } => Durability::Soon,
+            // Goes to the disk in one batch with the user's message, which follows at once unless it is expanded first.
+            | Self::TurnStarted { .. }
+            | Self::Delegated { .. } => Durability::Soon,
             Self::Created { .. }
             | Self::Reopened
             | Self::ToolCalled { .. }
+            | Self::PermissionAsked { .. }
             | Self::PermissionAnswered { .. }
             | Self::Configured { .. }
             | Self::Restored { .. }
             | Self::Compacted { .. } => Durability::Written,
-            Self::TurnStarted { .. }
-            | Self::UserMessage { .. }
-            | Self::ToolStarted { .. }
-            | Self::ToolEnded { .. }
-            | Self::TurnEnded { .. } => Durability::Synced,
+            Self::UserMessage { .. } | Self::ToolStarted { .. } | Self::ToolEnded { .. } | Self::TurnEnded { .. } => {
+                Durability::Synced
+            }
         }
     }
 
@@ -257,6 +283,8 @@ impl EventKind {
             Self::AgentText { .. } => "agent_text",
             Self::AgentThought { .. } => "agent_thought",
             Self::ResponseSealed { .. } => "response_sealed",
+            Self::CallsRequested { .. } => "calls_requested",
+            Self::Abandoned { .. } => "abandoned",
             Self::ToolCalled { .. } => "tool_called",
             Self::Delegated { .. } => "delegated",
             Self::PermissionAsked { .. } => "permission_asked",
@@ -285,8 +313,12 @@ impl EventKind {
                     + stands_for.as_ref().map_or(0, String::len)
             }
             Self::ToolCalled { card, .. } => {
-                2 * card.title.len() + card.preview.iter().map(ToolContent::weight).sum::<usize>()
+                2 * card.title.len()
+                    + json_weight(&card.input)
+                    + card.preview.iter().map(ToolContent::weight).sum::<usize>()
             }
+            Self::ResponseSealed { seal, .. } => json_weight(seal),
+            Self::CallsRequested { calls, .. } => calls.iter().map(|call| json_weight(&call.input)).sum(),
             Self::ToolProgressed { content, .. } => content.iter().map(ToolContent::weight).sum(),
             Self::ToolEnded { outcome, .. } => {
                 outcome.text.len() + outcome.content.iter().map(ToolContent::weight).sum::<usize>()
@@ -296,7 +328,7 @@ impl EventKind {
             Self::Titled { title } => title.len(),
             Self::Created { .. }
             | Self::Reopened
-            | Self::ResponseSealed { .. }
+            | Self::Abandoned { .. }
             | Self::TurnStarted { .. }
             | Self::Delegated { .. }
             | Self::PermissionAsked { .. }
@@ -307,5 +339,41 @@ impl EventKind {
             | Self::Used { .. }
             | Self::TurnEnded { .. } => 0,
         }
+    }
+}
+
+/// Roughly what a JSON value costs to hold in memory.
+fn json_weight(value: &Value) -> usize {
+    const NODE: usize = size_of::<Value>();
+    NODE + match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(json_weight).sum(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + json_weight(value)).sum(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_provider_sends_counts_wherever_it_is_kept() {
+        let much = "x".repeat(100_000);
+        let seal = json!({ "signature": much });
+        let sealed = EventKind::ResponseSealed { message: MessageId::from("m"), seal };
+        let card = ToolCard {
+            tool: "write_file".to_owned(),
+            title: String::new(),
+            kind: crate::ToolKind::Edit,
+            locations: Vec::new(),
+            input: json!({ "content": [much] }),
+            preview: Vec::new(),
+            access: crate::permission::Access::Free,
+        };
+        let called = EventKind::ToolCalled { call: CallId::from("c"), message: MessageId::from("m"), card };
+        assert!(sealed.weight() > 100_000 && called.weight() > 100_000);
     }
 }

@@ -27,6 +27,9 @@ pub struct SessionMeta {
     /// The number of the last event.
     pub last: u64,
     pub life: u32,
+    /// Whether a turn waits for the answer to a permission question, so that the session is opened when the daemon starts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waiting: bool,
     /// Whether the session was put away in good order. One that was not starts a new life when it is opened.
     pub clean: bool,
 }

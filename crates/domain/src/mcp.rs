@@ -77,6 +77,8 @@ pub enum Supply {
     CommandsChanged,
     /// Something that the person should know, in a sentence.
     Told(String),
+    /// No server could be started, for this reason, in a sentence. The session may be equipped anew.
+    Lost(String),
 }
 
 /// What a prompt needs before the model is asked.
@@ -84,6 +86,8 @@ pub enum Supply {
 pub struct Prepared {
     /// What the first block of the prompt stands for, where it names a prompt of a server.
     pub stands_for: Option<String>,
+    /// The prompt without the files that a rule keeps from the model, where there are some.
+    pub prompt: Option<Vec<Content>>,
     /// For the model, on top of what the person wrote.
     pub context: Vec<Content>,
     /// What the person should know of it.

@@ -1,8 +1,11 @@
 //! The port to language models.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::future::{BoxFuture, ready};
 use futures_util::stream::BoxStream;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::conversation::Message;
@@ -33,13 +36,34 @@ pub enum Delta {
     Call {
         tool: String,
         input: Value,
+        /// As the provider knows it; None where it does not matter.
+        origin: Option<CallOrigin>,
     },
+    /// A call of this tool that the limit of the answer cut off. Nothing of it may run.
+    CutCall {
+        tool: String,
+    },
+    /// What the answer has said so far is void: it broke off, and the model is asked again.
+    Abandoned,
     /// The tokens of this request. Where a model says nothing they are estimated; one that says zero costs nothing.
     Usage(Usage),
     /// Something that the person should know while they wait, such as a retry.
     Notice(String),
     /// Why the answer ended. `EndTurn` with calls made means that the model waits for their outcomes.
     Stopped(StopReason),
+}
+
+/// What a provider must get back with a call, exactly as it came.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallOrigin {
+    /// Who made it up; nobody else gets it back.
+    pub provider: String,
+    /// The provider's own id of the call; empty if it has none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub id: String,
+    /// Opaque values beside the call, such as a signature.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub extra: Value,
 }
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -110,6 +134,32 @@ pub trait Catalogue: Send + Sync + 'static {
 
     /// What a new session uses.
     fn default_model(&self, environment: &Environment) -> ModelId;
+
+    /// Whether a session may choose this model: all that `list` has, and what it had no room for.
+    fn offers(&self, id: &ModelId, environment: &Environment) -> bool {
+        self.list(environment).iter().any(|info| info.id == *id)
+    }
+
+    /// Resolves when the providers have said which models they have, as far as the default model depends on it; after
+    /// `within` at the latest.
+    fn settle(&self, _environment: &Environment, _within: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(ready(()))
+    }
+
+    /// What to use in place of a model that nobody chose, once it is known that its provider does not have it.
+    fn correction(&self, _id: &ModelId, _environment: &Environment) -> Option<ModelId> {
+        None
+    }
+
+    /// A listed model to use after the provider has refused to know this one.
+    fn fallback(&self, _id: &ModelId, _environment: &Environment) -> Option<ModelId> {
+        None
+    }
+
+    /// What a person should know who uses this model without having chosen it: providers that cannot be used, and why.
+    fn remarks(&self, _id: &ModelId, _environment: &Environment) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 #[cfg(test)]

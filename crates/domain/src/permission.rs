@@ -14,6 +14,8 @@ pub enum Access {
     Free,
     /// Asks first. `always` is what an "always" answer would cover; without it only "once" is offered.
     Ask { always: Option<Grant> },
+    /// Asks every time. No grant, no rule that allows and no approval answers for the person; only "once" is offered.
+    AskEveryTime,
 }
 
 /// What an "always" answer covers, for this session.
@@ -165,19 +167,24 @@ pub enum Verdict {
     Deny,
 }
 
-/// Decides from the card, what the operator's rules say of it, the session's approval setting and what it remembers. A rule
-/// that denies wins over everything; any other counts only where the session remembers nothing.
+/// Decides from the card, what the operator's rules say of it, the session's approval setting and what it remembers. The
+/// stricter wins: denying (a rule, then a remembered rejection), a rule that asks, a remembered permission, a rule that
+/// allows, and where nothing of this speaks of the call, the approval.
 pub fn decide(card: &ToolCard, rule: Option<Verdict>, approval: Approval, memory: &Memory) -> Verdict {
     if rule == Some(Verdict::Deny) {
         return Verdict::Deny;
     }
+    if card.access == Access::AskEveryTime {
+        return Verdict::Ask;
+    }
     let remembered = match &card.access {
         Access::Ask { always: Some(grant) } => memory.recall(grant),
-        Access::Ask { always: None } | Access::Free => None,
+        Access::Ask { always: None } | Access::AskEveryTime | Access::Free => None,
     };
     match (remembered, rule, approval) {
-        (Some(true), ..) => Verdict::Run,
         (Some(false), ..) => Verdict::Deny,
+        (_, Some(Verdict::Ask), _) => Verdict::Ask,
+        (Some(true), ..) => Verdict::Run,
         (None, Some(verdict), _) => verdict,
         (None, None, _) if card.access == Access::Free => Verdict::Run,
         (None, None, Approval::Never) => Verdict::Run,
@@ -213,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_denying_rule_wins_then_the_memory_then_other_rules_then_the_approval() {
+    fn denying_wins_then_a_rule_that_asks_then_the_memory_then_a_rule_that_allows_then_the_approval() {
         let folder = Grant::Folder("/work".into());
         let free = ToolCard {
             tool: "t".to_owned(),
@@ -225,12 +232,16 @@ mod tests {
             access: Access::Free,
         };
         let asks = ToolCard { access: Access::Ask { always: Some(folder.clone()) }, ..free.clone() };
+        let every_time = ToolCard { access: Access::AskEveryTime, ..free.clone() };
         let (nothing, mut allowed, mut rejected) = (Memory::default(), Memory::default(), Memory::default());
         allowed.remember(folder.clone(), true);
         rejected.remember(folder, false);
         let cases = [
             (&asks, Some(Verdict::Deny), Approval::Never, &allowed, Verdict::Deny),
-            (&asks, Some(Verdict::Ask), Approval::Never, &allowed, Verdict::Run),
+            (&asks, Some(Verdict::Ask), Approval::Never, &allowed, Verdict::Ask),
+            (&asks, Some(Verdict::Ask), Approval::Never, &rejected, Verdict::Deny),
+            (&asks, Some(Verdict::Run), Approval::Ask, &allowed, Verdict::Run),
+            (&asks, None, Approval::Ask, &allowed, Verdict::Run),
             (&asks, Some(Verdict::Run), Approval::Never, &rejected, Verdict::Deny),
             (&asks, Some(Verdict::Ask), Approval::Never, &nothing, Verdict::Ask),
             (&asks, Some(Verdict::Run), Approval::Ask, &nothing, Verdict::Run),
@@ -239,6 +250,9 @@ mod tests {
             (&free, None, Approval::Ask, &nothing, Verdict::Run),
             (&free, Some(Verdict::Ask), Approval::Never, &nothing, Verdict::Ask),
             (&free, Some(Verdict::Deny), Approval::Never, &nothing, Verdict::Deny),
+            (&every_time, None, Approval::Never, &allowed, Verdict::Ask),
+            (&every_time, Some(Verdict::Run), Approval::Never, &allowed, Verdict::Ask),
+            (&every_time, Some(Verdict::Deny), Approval::Never, &allowed, Verdict::Deny),
         ];
         for (number, (card, rule, approval, memory, expected)) in cases.into_iter().enumerate() {
             assert_eq!(decide(card, rule, approval, memory), expected, "case {number}");

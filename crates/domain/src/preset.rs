@@ -38,7 +38,9 @@ impl Mode {
             Mode::Full => "All tools",
             Mode::ReadOnly => "No writing and no commands",
             Mode::Safe => "File tools only: no commands, no sub-agents, no MCP tools that may write",
-            Mode::Sandbox => "Commands run in a kernel sandbox without network",
+            Mode::Sandbox => {
+                "Commands run in a kernel sandbox without network; file tools are not sandboxed, but stay inside the session's folders"
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::checkpoint::Checkpoints;
 use crate::conversation::Conversation;
-use crate::event::Setting;
+use crate::event::{RequestedCall, Setting};
 use crate::history::SessionMeta;
 use crate::permission::Memory;
 use crate::tool::OutcomeKind;
@@ -24,6 +24,8 @@ pub struct SessionState {
     pub mode: Mode,
     pub approval: Approval,
     pub model: ModelId,
+    /// Whether the person chose the model in this session.
+    pub model_chosen: bool,
     pub thought: ThoughtLevel,
     pub title: Option<String>,
     pub created: Millis,
@@ -45,6 +47,8 @@ pub struct SessionState {
     pub checkpoints: Checkpoints,
     /// The questions that nobody has answered, oldest first.
     pub questions: Vec<Asked>,
+    /// Calls of the response that is being worked on that nothing has become of yet, in the model's order.
+    pub queued: Vec<RequestedCall>,
     /// The place of the last event; number 0 before the first.
     pub head: Place,
     /// The last place of each life that is over.
@@ -56,6 +60,10 @@ pub struct OpenTurn {
     pub id: TurnId,
     pub origin: Origin,
     pub started: Millis,
+    /// The number of the event that started it.
+    pub number: u64,
+    /// What its model requests have cost so far.
+    pub usage: Usage,
 }
 
 /// A question that nobody has answered.
@@ -82,6 +90,7 @@ impl SessionState {
             mode: Mode::default(),
             approval: Approval::default(),
             model: ModelId::from(""),
+            model_chosen: false,
             thought: ThoughtLevel::default(),
             title: None,
             created: Millis::default(),
@@ -97,6 +106,7 @@ impl SessionState {
             hidden: BTreeMap::new(),
             checkpoints: Checkpoints::default(),
             questions: Vec::new(),
+            queued: Vec::new(),
             head: Place { life: 1, number: 0 },
             past_lives: Vec::new(),
         }
@@ -119,12 +129,20 @@ impl SessionState {
                 self.model = model.clone();
             }
             EventKind::TurnStarted { turn, origin } => {
-                self.turn = Some(OpenTurn { id: turn.clone(), origin: origin.clone(), started: event.at });
+                self.turn = Some(OpenTurn {
+                    id: turn.clone(),
+                    origin: origin.clone(),
+                    started: event.at,
+                    number: event.number,
+                    usage: Usage::default(),
+                });
             }
             EventKind::UserMessage { .. } => self.messages += 1,
             EventKind::ToolCalled { call, card, .. } => {
+                self.queued.retain(|queued| queued.call != *call);
                 self.calls.insert(call.clone(), OpenCall { card: card.clone(), started: false });
             }
+            EventKind::CallsRequested { calls, .. } => self.queued.clone_from(calls),
             EventKind::PermissionAsked { question } => {
                 if let Some(until) = self.hidden.get_mut(&question.call) {
                     until.get_or_insert(event.number);
@@ -144,17 +162,24 @@ impl SessionState {
                 }
             }
             EventKind::Restored { turn, way, .. } => self.checkpoints.restored(turn, *way),
-            EventKind::Configured { setting } => self.configure(setting),
+            EventKind::Configured { setting, automatic } => self.configure(setting, *automatic),
             EventKind::Titled { title } => self.title = Some(title.clone()),
             EventKind::Used { usage, window_used, cost, .. } => {
                 self.usage += *usage;
+                if let Some(turn) = &mut self.turn {
+                    turn.usage += *usage;
+                }
                 self.cost = cost.clone().or(self.cost.take());
                 self.window_used = *window_used;
                 self.messages += 1;
             }
             // Unknown until the next request says; what the summary itself took says nothing.
             EventKind::Compacted { .. } => self.window_used = 0,
-            EventKind::TurnEnded { .. } => self.turn = None,
+            EventKind::TurnEnded { .. } => {
+                self.turn = None;
+                self.queued.clear();
+            }
+            EventKind::Planned { call, .. } => self.queued.retain(|queued| queued.call != *call),
             EventKind::Delegated { call, .. } => {
                 self.hidden.insert(call.clone(), None);
             }
@@ -162,8 +187,8 @@ impl SessionState {
             | EventKind::AgentText { .. }
             | EventKind::AgentThought { .. }
             | EventKind::ResponseSealed { .. }
+            | EventKind::Abandoned { .. }
             | EventKind::ToolProgressed { .. }
-            | EventKind::Planned { .. }
             | EventKind::Noticed { .. } => {}
         }
     }
@@ -180,11 +205,14 @@ impl SessionState {
         }
     }
 
-    fn configure(&mut self, setting: &Setting) {
+    fn configure(&mut self, setting: &Setting, automatic: bool) {
         match setting {
             Setting::Mode(mode) => self.mode = *mode,
             Setting::Approval(approval) => self.approval = *approval,
-            Setting::Model(model) => self.model = model.clone(),
+            Setting::Model(model) => {
+                self.model = model.clone();
+                self.model_chosen |= !automatic;
+            }
             Setting::ThoughtLevel(level) => self.thought = *level,
         }
     }
@@ -192,17 +220,9 @@ impl SessionState {
     /// What must be appended so that nothing stays open: unanswered questions, calls without an outcome, and the turn.
     /// Used when a session is opened after an unclean end, and when a turn dies.
     pub fn closing(&self, verdict: OutcomeKind, reason: StopReason) -> Vec<EventKind> {
-        let mut kinds = Vec::new();
-        for Asked { question, .. } in &self.questions {
-            kinds.push(EventKind::PermissionAnswered {
-                question: question.id.clone(),
-                call: question.call.clone(),
-                decision: Decision::Unanswered,
-                by: "acpd".to_owned(),
-            });
-        }
+        let mut kinds: Vec<EventKind> = self.questions.iter().map(unanswered).collect();
         for (call, open) in &self.calls {
-            kinds.push(EventKind::ToolEnded { call: call.clone(), outcome: unfinished(open, verdict) });
+            kinds.push(EventKind::ToolEnded { call: call.clone(), outcome: open.unfinished(verdict) });
         }
         if let Some(turn) = &self.turn {
             kinds.push(EventKind::TurnEnded {
@@ -213,6 +233,29 @@ impl SessionState {
             });
         }
         kinds
+    }
+
+    /// Whether the turn outlives the daemon: a permission question about a call of its own is open.
+    pub fn is_waiting(&self) -> bool {
+        self.turn.is_some() && self.questions.iter().any(|asked| self.can_wait(&asked.question.call))
+    }
+
+    /// Whether the call can still be run after a restart: it has not started, and it is not a sub-agent's, whose conversation
+    /// is in no log.
+    pub fn can_wait(&self, call: &CallId) -> bool {
+        self.calls.get(call).is_some_and(|open| !open.started) && !self.hidden.contains_key(call)
+    }
+
+    /// What must be appended so that nothing stays open but a turn that waits: calls that ran get an outcome, and what
+    /// sub-agents wanted ends with them.
+    pub fn suspending(&self) -> Vec<EventKind> {
+        let lost = |call: &CallId| !self.can_wait(call);
+        let questions = self.questions.iter().filter(|asked| lost(&asked.question.call)).map(unanswered);
+        let calls = self.calls.iter().filter(|(call, _)| lost(call)).map(|(call, open)| EventKind::ToolEnded {
+            call: call.clone(),
+            outcome: open.unfinished(OutcomeKind::Interrupted),
+        });
+        questions.chain(calls).collect()
     }
 
     /// Where a reader who saw everything up to `place` goes on. A place beyond what is stored of its life means the end
@@ -240,18 +283,32 @@ impl SessionState {
             messages: self.messages,
             last: self.head.number,
             life: self.head.life,
+            waiting: self.is_waiting(),
             clean,
         }
     }
 }
 
-fn unfinished(open: &OpenCall, verdict: OutcomeKind) -> Outcome {
-    let text = match (verdict, open.started) {
-        (OutcomeKind::Cancelled, _) => return Outcome::cancelled(),
-        (_, true) => "The call was interrupted; it may have had an effect.",
-        (_, false) => "The call was interrupted before it ran; nothing was done.",
-    };
-    Outcome { verdict, ..Outcome::failed(text) }
+/// Nobody answers this question any more.
+fn unanswered(Asked { question, .. }: &Asked) -> EventKind {
+    EventKind::PermissionAnswered {
+        question: question.id.clone(),
+        call: question.call.clone(),
+        decision: Decision::Unanswered,
+        by: "acpd".to_owned(),
+    }
+}
+
+impl OpenCall {
+    /// The outcome of a call that did not come to its end.
+    pub fn unfinished(&self, verdict: OutcomeKind) -> Outcome {
+        let text = match (verdict, self.started) {
+            (OutcomeKind::Cancelled, _) => return Outcome::cancelled(),
+            (_, true) => "The call was interrupted; it may have had an effect.",
+            (_, false) => "The call was interrupted before it ran; nothing was done.",
+        };
+        Outcome { verdict, ..Outcome::failed(text) }
+    }
 }
 
 #[cfg(test)]

@@ -4,11 +4,12 @@
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use crate::account::{Accounts, Login};
-use crate::briefing::{Brief, Briefing, Command, CommandCall, Workplace};
+use crate::account::{Accounts, KeyVariable, Login};
+use crate::briefing::{Brief, Briefing, Command, CommandCall, Expansion, Workplace};
 use crate::model::{Catalogue, Model, ModelInfo};
 use crate::{Environment, ModelId};
 
@@ -53,6 +54,26 @@ impl<T: Catalogue> Catalogue for Swap<T> {
     fn default_model(&self, environment: &Environment) -> ModelId {
         self.get().default_model(environment)
     }
+
+    fn offers(&self, id: &ModelId, environment: &Environment) -> bool {
+        self.get().offers(id, environment)
+    }
+
+    fn settle(&self, environment: &Environment, within: Duration) -> BoxFuture<'static, ()> {
+        self.get().settle(environment, within)
+    }
+
+    fn correction(&self, id: &ModelId, environment: &Environment) -> Option<ModelId> {
+        self.get().correction(id, environment)
+    }
+
+    fn fallback(&self, id: &ModelId, environment: &Environment) -> Option<ModelId> {
+        self.get().fallback(id, environment)
+    }
+
+    fn remarks(&self, id: &ModelId, environment: &Environment) -> Vec<String> {
+        self.get().remarks(id, environment)
+    }
 }
 
 impl<T: Briefing> Briefing for Swap<T> {
@@ -64,17 +85,17 @@ impl<T: Briefing> Briefing for Swap<T> {
         self.get().commands(place)
     }
 
-    fn expand(&self, place: Workplace, call: CommandCall) -> BoxFuture<'static, Option<String>> {
+    fn expand(&self, place: Workplace, call: CommandCall) -> BoxFuture<'static, Option<Expansion>> {
         self.get().expand(place, call)
     }
 }
 
 impl<T: Accounts> Accounts for Swap<T> {
-    fn variables(&self) -> Vec<String> {
+    fn variables(&self) -> Vec<KeyVariable> {
         self.get().variables()
     }
 
-    fn is_authenticated(&self, environment: &Environment) -> bool {
+    fn is_authenticated(&self, environment: &Environment) -> BoxFuture<'static, bool> {
         self.get().is_authenticated(environment)
     }
 

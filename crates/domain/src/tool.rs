@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::briefing::Command;
 use crate::checkpoint::{Restore, Restored};
-use crate::mcp::{Outfit, Prepared, ServerCard, Supply};
+use crate::mcp::{Outfit, Prepared, Server, ServerCard, Supply};
 use crate::permission::RuleTexts;
 use crate::{Access, ConnectionId, Content, Mode, ModelId, SessionId, Site, StopReason, TurnId, Verdict};
 
@@ -44,9 +44,12 @@ pub enum ToolKind {
     Read,
     Search,
     Edit,
+    Delete,
+    Move,
     Execute,
     Fetch,
     Think,
+    SwitchMode,
     Other,
 }
 
@@ -89,6 +92,10 @@ pub enum ToolContent {
         data: String,
         mime: String,
     },
+    /// A resource, a link to one, or a sound. Models get the text that stands for it in the outcome.
+    Block {
+        block: Box<Content>,
+    },
     /// A terminal of one editor, which only that editor can show, and only while it lives. Others get the text that
     /// stands beside it.
     Terminal {
@@ -107,6 +114,7 @@ impl ToolContent {
             Self::Text { text } => text.len(),
             Self::Diff { old, new, .. } => old.as_ref().map_or(0, String::len) + new.len(),
             Self::Image { data, .. } => data.len(),
+            Self::Block { block } => block.weight(),
             Self::Terminal { id, .. } => id.len(),
         }
     }
@@ -248,15 +256,32 @@ pub trait Toolbox: Send + Sync + 'static {
     fn offer(&self, session: &SessionId, mode: Mode) -> Vec<ToolSpec>;
 
     /// From now on the session has these servers of its own, in place of those before. They connect in the background, and
-    /// what becomes of them comes by the stream, which ends when the session is closed or equipped anew. None if there
-    /// are none. Returns at once.
+    /// what becomes of them comes by the stream, which must be read, and ends when the session is closed or equipped anew,
+    /// or has no servers. Returns at once.
     fn equip(&self, _outfit: Outfit) -> Option<BoxStream<'static, Supply>> {
         None
     }
 
-    /// What must happen before the model hears of this prompt: servers that still connect are waited for, a while, and what
-    /// the prompt names of theirs is fetched. None if there is nothing to do. Dropping the future gives it up.
-    fn prepare(&self, _session: &SessionId, _prompt: &[Content]) -> Option<BoxFuture<'static, Prepared>> {
+    /// Keeps the servers that a client passed for a session beyond its time in memory; an empty list forgets them. If that
+    /// fails, the answer is a sentence for the person. Resolves when they are written.
+    fn keep_servers(&self, _session: &SessionId, _servers: Vec<Server>) -> BoxFuture<'static, Option<String>> {
+        Box::pin(std::future::ready(None))
+    }
+
+    /// The servers that are kept for a session.
+    fn kept_servers(&self, _session: &SessionId) -> BoxFuture<'static, Vec<Server>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    /// The sessions for which servers are kept.
+    fn sessions_with_servers(&self) -> BoxFuture<'static, Vec<SessionId>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    /// What must happen before the model hears of this prompt: servers that still connect are waited for, a while, what the
+    /// prompt names of theirs is fetched, and files that a rule denies or asks about are taken out. None if there is
+    /// nothing to do. Dropping the future gives it up.
+    fn prepare(&self, _session: &SessionId, _cwd: &Path, _prompt: &[Content]) -> Option<BoxFuture<'static, Prepared>> {
         None
     }
 
@@ -274,15 +299,26 @@ pub trait Toolbox: Send + Sync + 'static {
     /// outside the roots, a tool that the mode leaves out) is what the model hears.
     fn plan(&self, request: ToolRequest, site: Arc<Site>) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>>;
 
+    /// Plans a call again that was planned before the daemon restarted, and that the log shows as this card. What the card
+    /// shows of a file counts as seen by the model, which has read it before.
+    fn plan_again(
+        &self,
+        request: ToolRequest,
+        _recorded: ToolCard,
+        site: Arc<Site>,
+    ) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>> {
+        self.plan(request, site)
+    }
+
     /// What the operator's rules say of a call in a session that works in this folder; None if they do not speak of it.
     /// Must not wait for anything.
     fn rule(&self, _card: &ToolCard, _cwd: &Path) -> Option<Verdict> {
         None
     }
 
-    /// The rules that count in this folder.
-    fn rules(&self, _cwd: &Path) -> RuleTexts {
-        RuleTexts::default()
+    /// The rules that count in this folder, those of its project included, which may have to be read first.
+    fn rules(&self, _cwd: &Path) -> BoxFuture<'static, RuleTexts> {
+        Box::pin(std::future::ready(RuleTexts::default()))
     }
 
     /// Asks the hooks for this moment; they refuse by a reason. None if there are none. Dropping the future ends the hook
@@ -299,6 +335,11 @@ pub trait Toolbox: Send + Sync + 'static {
         let left = Some("these tools keep no files".to_owned());
         let left = steps.into_iter().map(|step| Restored { path: step.path, left: left.clone() }).collect();
         Box::pin(std::future::ready(left))
+    }
+
+    /// The commands that calls of this session have left running in the background, as people know them.
+    fn background(&self, _session: &SessionId) -> Vec<String> {
+        Vec::new()
     }
 
     /// The turn was cancelled: what its calls left running in the background is ended. Returns at once; everybody is
@@ -342,6 +383,11 @@ pub trait Desk: Send + Sync + 'static {
     /// Has a sub-agent do a task and gives its report. Dropping the future ends the sub-agent.
     fn delegate(&self, _errand: Errand) -> BoxFuture<'static, Outcome> {
         Box::pin(std::future::ready(Outcome::failed("There are no sub-agents here.")))
+    }
+
+    /// Changes the session's mode, which the person has agreed to. It counts from the next step of the turn on.
+    fn switch_mode(&self, _mode: Mode) -> BoxFuture<'static, Outcome> {
+        Box::pin(std::future::ready(Outcome::failed("The mode cannot be changed here.")))
     }
 
     /// Shows how far the call has come; replaces what was shown before. Throttled by the caller's good sense.

@@ -49,6 +49,8 @@ pub enum FailureKind {
     Internal,
     /// The model's provider failed.
     Model,
+    /// The provider does not have the model.
+    UnknownModel,
     /// A key is missing or wrong.
     Authentication,
     /// The conversation does not fit into the model's window.

@@ -20,6 +20,25 @@ pub fn line(text: &str) -> Cow<'_, str> {
     written(text, is_unseen)
 }
 
+/// A text of JSON with `\u202e` in place of what cannot be seen, so that it is the same JSON. Line breaks stay.
+pub fn json(text: &str) -> Cow<'_, str> {
+    let hidden = |c: char| is_unseen(c) && c != '\n';
+    if !text.contains(hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if hidden(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(shown, "\\u{unit:04x}").expect("writing to a string does not fail");
+            }
+        } else {
+            shown.push(c);
+        }
+    }
+    Cow::Owned(shown)
+}
+
 fn written(text: &str, is_unseen: fn(char) -> bool) -> Cow<'_, str> {
     if !text.contains(is_unseen) {
         return Cow::Borrowed(text);
@@ -42,8 +61,8 @@ fn is_unseen(c: char) -> bool {
         || matches!(c,
             '\u{a0}' | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{1680}' | '\u{17b4}' | '\u{17b5}'
             | '\u{180b}'..='\u{180e}' | '\u{2000}'..='\u{200f}' | '\u{2028}'..='\u{202f}' | '\u{205f}'..='\u{206f}'
-            | '\u{2800}' | '\u{3000}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e0fff}')
+            | '\u{2800}' | '\u{3000}' | '\u{3164}' | '\u{fe00}'..='\u{fe0e}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 impl ToolCard {
@@ -57,7 +76,7 @@ impl ToolCard {
             match content {
                 ToolContent::Text { text: shown } => *shown = text(shown).into_owned(),
                 ToolContent::Diff { old, new, .. } => notes.extend(brought_in(old.as_deref().unwrap_or_default(), new)),
-                ToolContent::Image { .. } | ToolContent::Terminal { .. } => {}
+                ToolContent::Image { .. } | ToolContent::Block { .. } | ToolContent::Terminal { .. } => {}
             }
         }
         self.preview.extend(notes.into_iter().map(ToolContent::text));
@@ -99,11 +118,16 @@ mod tests {
             ("a\u{202e}txt.exe", "a\\u{202e}txt.exe"),
             ("rm\u{a0}-rf \u{200b}x", "rm\\u{a0}-rf \\u{200b}x"),
             ("a\rb\u{1b}[2K\u{7f}", "a\\u{d}b\\u{1b}[2K\\u{7f}"),
+            ("a\u{fe00}b\u{fe0e}\u{1bca0}\u{1d17a}", "a\\u{fe00}b\\u{fe0e}\\u{1bca0}\\u{1d17a}"),
             ("\u{2066}x\u{2069}\u{feff}\u{e0041}", "\\u{2066}x\\u{2069}\\u{feff}\\u{e0041}"),
         ];
         for (given, shown) in cases {
             assert_eq!(text(given), shown);
         }
+        let value = json!({ "a": "x\u{202e}\u{e0041}\u{1b}" });
+        let shown = super::json(&value.to_string()).into_owned();
+        assert_eq!(shown, r#"{"a":"x\u202e\udb40\udc41\u001b"}"#);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
         assert_eq!((text("a\n\tb"), line("a\n\tb")), ("a\n\tb".into(), "a\\n\\tb".into()));
     }
 

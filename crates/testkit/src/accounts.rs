@@ -33,26 +33,52 @@ struct Debt {
     owed: usize,
 }
 
+/// An answer that a frame asks for.
+struct Owed {
+    id: String,
+    method: Option<String>,
+    fields: Fields,
+}
+
+/// The ids under which whoever reads this frame owes an answer, as they were written.
+pub fn owed_ids(frame: &[u8]) -> Vec<String> {
+    owed(frame).into_iter().map(|owed| owed.id).collect()
+}
+
+/// One for each message of a batch that has an id or is none, and at most one for anything else.
+fn owed(frame: &[u8]) -> Vec<Owed> {
+    let text = std::str::from_utf8(frame).unwrap_or_default();
+    match serde_json::from_str::<Vec<&RawValue>>(text) {
+        Ok(batch) if !batch.is_empty() => batch.iter().filter_map(|message| owed_by_one(message.get())).collect(),
+        Ok(_) | Err(_) => owed_by_one(text).into_iter().collect(),
+    }
+}
+
+fn owed_by_one(text: &str) -> Option<Owed> {
+    let owed = |id: &str, method, fields| Some(Owed { id: id.to_owned(), method, fields });
+    let Ok(fields) = serde_json::from_str::<Fields>(text) else { return owed("null", None, Fields::new()) };
+    let id = fields.get("id").map(|id| id.get().to_owned());
+    if id.as_ref().is_some_and(|id| id.starts_with(['{', '[', 't', 'f'])) {
+        return owed("null", None, fields);
+    }
+    let method = fields.get("method").map(|method| serde_json::from_str::<String>(method.get()));
+    let is_reply = fields.contains_key("result") || fields.get("error").is_some_and(|error| error.get() != "null");
+    match (method, id) {
+        (Some(Ok(method)), Some(id)) => owed(&id, Some(method), fields),
+        (Some(Err(_)), id) => owed(id.as_deref().unwrap_or("null"), None, fields),
+        (None, id) if !is_reply => owed(id.as_deref().unwrap_or("null"), None, fields),
+        (Some(Ok(_)), None) | (None, _) => None,
+    }
+}
+
 impl Accounts {
     /// Notes what was sent, as far as it asks for an answer.
     pub(crate) fn sent(&mut self, frame: &[u8]) {
-        let text = std::str::from_utf8(frame);
-        let fields = text.ok().and_then(|text| serde_json::from_str::<Fields>(text).ok());
-        let Some(fields) = fields else { return self.owe("null", None) };
-        let id = fields.get("id").map(|id| id.get());
-        if id.is_some_and(|id| id.starts_with(['{', '[', 't', 'f'])) {
-            return self.owe("null", None);
-        }
-        let method = fields.get("method").map(|method| serde_json::from_str::<String>(method.get()));
-        let is_reply = fields.contains_key("result") || fields.get("error").is_some_and(|error| error.get() != "null");
-        match (method, id) {
-            (Some(Ok(method)), Some(id)) => {
-                self.note_session(&method, &fields);
-                self.owe(id, Some(method));
+        for Owed { id, method, fields } in owed(frame) {
+            if let Some(method) = &method {
+                self.note_session(method, &fields);
             }
-            (Some(Err(_)), id) => self.owe(id.unwrap_or("null"), None),
-            (None, id) if !is_reply => self.owe(id.unwrap_or("null"), None),
-            (Some(Ok(_)), None) | (None, _) => {}
+            self.owe(&id, method);
         }
     }
 
@@ -189,6 +215,7 @@ mod tests {
         accounts.sent(br#"{"method":"session/cancel"}"#);
         accounts.sent(br#"{"id":1,"result":null}"#);
         assert_eq!(accounts.unpaid().len(), 6);
+        assert_eq!(owed_ids(br#"[{"id":1,"method":"a"},{"method":"a"},{"id":"b"},7]"#), ["1", "\"b\"", "null"]);
         assert!(accounts.heard(r#"{"jsonrpc":"2.0","id":null,"result":{}}"#).is_err());
         let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no","data":{}}}"#;
         (0..6).for_each(|_| accounts.heard(error).unwrap());

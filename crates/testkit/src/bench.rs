@@ -1,6 +1,6 @@
 //! A bench of tools whose behaviour a test can predict:
-//! `look` reads and needs no permission; `where` says what the roots are; `touch` asks first; `wait` runs until it is cancelled; `crash` panics while it runs and
-//! `crash_early` while it is planned; `refuse` cannot be planned; `deaf` ignores cancellation.
+//! `look` reads and needs no permission; `where` says what the roots are; `touch` asks first, and so does `peek`, which reads; `wait` runs until it is cancelled; `crash` panics while it runs and
+//! `crash_early` while it is planned; `refuse` cannot be planned; `deaf` reads, ignores cancellation and never ends.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub struct Bench {
     pub(crate) transcript: Transcript,
 }
 
-const TOOLS: [&str; 8] = ["where", "look", "touch", "wait", "crash", "crash_early", "refuse", "deaf"];
+const TOOLS: [&str; 9] = ["where", "look", "peek", "touch", "wait", "crash", "crash_early", "refuse", "deaf"];
 
 impl Toolbox for Bench {
     fn offer(&self, _: &SessionId, mode: Mode) -> Vec<ToolSpec> {
@@ -26,7 +26,7 @@ impl Toolbox for Bench {
                 name: (*name).to_owned(),
                 description: String::new(),
                 schema: json!({ "type": "object" }),
-                read_only: *name == "look",
+                read_only: matches!(*name, "look" | "peek" | "deaf"),
             })
             .collect()
     }
@@ -35,7 +35,7 @@ impl Toolbox for Bench {
         let transcript = self.transcript.clone();
         Box::pin(async move {
             let kind = match request.tool.as_str() {
-                "look" | "where" => ToolKind::Read,
+                "look" | "where" | "peek" => ToolKind::Read,
                 "touch" => ToolKind::Edit,
                 "wait" | "deaf" | "crash" => ToolKind::Execute,
                 "crash_early" => panic!("the tool was told to crash"),
@@ -44,7 +44,7 @@ impl Toolbox for Bench {
                     return Err(Refusal { kind: ToolKind::Other, title: other.to_owned(), reason });
                 }
             };
-            let access = if request.tool == "touch" {
+            let access = if matches!(request.tool.as_str(), "touch" | "peek") {
                 Access::Ask { always: Some(Grant::Folder(site.cwd.clone())) }
             } else {
                 Access::Free

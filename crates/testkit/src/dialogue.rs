@@ -1,4 +1,4 @@
-//! Answers in neither dialect, and how a provider's server says them in each.
+//! Answers in no dialect, and how a provider's server says them in each.
 
 use std::borrow::Cow;
 
@@ -67,7 +67,12 @@ impl Answer {
             if let (Kind::Anthropic, Some(name)) = (kind, event["type"].as_str()) {
                 text.push_str(&format!("event: {name}\n"));
             }
-            text.push_str(&format!("data: {event}\n\n"));
+            match kind {
+                Kind::Ollama => text.push_str(&format!("{event}\n")),
+                Kind::Anthropic | Kind::OpenAi | Kind::Responses | Kind::Gemini => {
+                    text.push_str(&format!("data: {event}\n\n"));
+                }
+            }
         }
         if kind == Kind::OpenAi {
             text.push_str("data: [DONE]\n\n");
@@ -79,6 +84,9 @@ impl Answer {
         match kind {
             Kind::Anthropic => self.anthropic(),
             Kind::OpenAi => self.openai(),
+            Kind::Responses => self.responses(),
+            Kind::Gemini => self.gemini(),
+            Kind::Ollama => self.ollama(),
         }
     }
 
@@ -156,6 +164,95 @@ impl Answer {
         events
     }
 
+    fn responses(&self) -> Vec<Value> {
+        let mut events = vec![json!({ "type": "response.created", "response": { "status": "in_progress" } })];
+        for (place, beat) in self.beats.iter().enumerate() {
+            let event = |name: &str, field: &str, value: Value| json!({ "type": format!("response.{name}"), "output_index": place, field: value });
+            match beat {
+                Beat::Thought(text) => {
+                    let item = json!({ "type": "reasoning", "id": format!("rs_{place}"), "summary": [],
+                        "encrypted_content": "signed" });
+                    let name = "reasoning_summary_text.delta";
+                    events.extend(halves(text).map(|piece| event(name, "delta", json!(piece))));
+                    events.push(event("output_item.done", "item", item));
+                }
+                Beat::Text(text) => {
+                    let content = json!([{ "type": "output_text", "text": text }]);
+                    events.extend(halves(text).map(|piece| event("output_text.delta", "delta", json!(piece))));
+                    let item = json!({ "type": "message", "role": "assistant", "content": content });
+                    events.push(event("output_item.done", "item", item));
+                }
+                Beat::Call(tool, input) => {
+                    let input = input.to_string();
+                    let item = |arguments: &str| {
+                        json!({ "type": "function_call", "call_id": format!("call_{place}"), "name": tool,
+                            "arguments": arguments })
+                    };
+                    events.push(event("output_item.added", "item", item("")));
+                    let name = "function_call_arguments.delta";
+                    events.extend(halves(&input).map(|piece| event(name, "delta", json!(piece))));
+                    events.push(event("output_item.done", "item", item(&input)));
+                }
+            }
+        }
+        let Usage { input, output, cached_read, .. } = self.usage;
+        let usage = json!({ "input_tokens": input, "output_tokens": output,
+            "input_tokens_details": { "cached_tokens": cached_read } });
+        let response = json!({ "status": "completed", "usage": self.counted(usage) });
+        events.push(json!({ "type": "response.completed", "response": response }));
+        events
+    }
+
+    fn gemini(&self) -> Vec<Value> {
+        let chunk = |part: Value| json!({ "candidates": [{ "content": { "role": "model", "parts": [part] } }] });
+        let mut events = Vec::new();
+        let mut is_signed = false;
+        for beat in &self.beats {
+            match beat {
+                Beat::Thought(text) => {
+                    events.extend(halves(text).map(|piece| chunk(json!({ "text": piece, "thought": true }))));
+                }
+                Beat::Text(text) => events.extend(halves(text).map(|piece| chunk(json!({ "text": piece })))),
+                Beat::Call(tool, input) => {
+                    let mut part = json!({ "functionCall": { "name": tool, "args": input } });
+                    // Of parallel calls only the first is signed.
+                    if !std::mem::replace(&mut is_signed, true) {
+                        part["thoughtSignature"] = json!("signed");
+                    }
+                    events.push(chunk(part));
+                }
+            }
+        }
+        let Usage { input, output, cached_read, .. } = self.usage;
+        let usage = json!({ "promptTokenCount": input, "candidatesTokenCount": output,
+            "cachedContentTokenCount": cached_read });
+        events.push(json!({ "candidates": [{ "content": { "parts": [] }, "finishReason": "STOP" }],
+            "usageMetadata": self.counted(usage) }));
+        events
+    }
+
+    /// Its cache is not counted.
+    fn ollama(&self) -> Vec<Value> {
+        let line = |fields: Value| json!({ "model": "m", "message": fields, "done": false });
+        let mut events = Vec::new();
+        for beat in &self.beats {
+            match beat {
+                Beat::Thought(text) => {
+                    events.extend(halves(text).map(|piece| line(json!({ "content": "", "thinking": piece }))));
+                }
+                Beat::Text(text) => events.extend(halves(text).map(|piece| line(json!({ "content": piece })))),
+                Beat::Call(tool, input) => {
+                    let call = json!({ "function": { "name": tool, "arguments": input } });
+                    events.push(line(json!({ "content": "", "tool_calls": [call] })));
+                }
+            }
+        }
+        let Usage { input, output, .. } = self.usage;
+        events.push(json!({ "model": "m", "message": { "content": "" }, "done": true, "done_reason": "stop",
+            "prompt_eval_count": input, "eval_count": output }));
+        events
+    }
+
     fn counted(&self, counts: Value) -> Value {
         if self.usage == Usage::default() { Value::Null } else { counts }
     }
@@ -168,6 +265,14 @@ impl Answer {
         calls.collect()
     }
 
+    /// The same, of a server of this kind.
+    pub fn deltas_of(&self, kind: Kind) -> Vec<Delta> {
+        match kind {
+            Kind::Anthropic | Kind::OpenAi | Kind::Responses | Kind::Gemini => self.deltas(),
+            Kind::Ollama => Self { usage: Usage { cached_read: 0, ..self.usage }, ..self.clone() }.deltas(),
+        }
+    }
+
     /// What a model that hears this should say, seals aside.
     pub fn deltas(&self) -> Vec<Delta> {
         let mut deltas = Vec::new();
@@ -178,7 +283,8 @@ impl Answer {
                 Beat::Call(..) => {}
             }
         }
-        let call = |(tool, input): (&str, &Value)| Delta::Call { tool: tool.to_owned(), input: input.clone() };
+        let call =
+            |(tool, input): (&str, &Value)| Delta::Call { tool: tool.to_owned(), input: input.clone(), origin: None };
         deltas.extend(self.calls().into_iter().map(call));
         deltas.extend([Delta::Usage(self.usage), Delta::Stopped(StopReason::EndTurn)]);
         deltas
@@ -191,6 +297,12 @@ fn halves(text: &str) -> impl Iterator<Item = &str> {
     [first, second].into_iter()
 }
 
+/// The deltas without what only the provider understands.
 pub fn without_seals(deltas: Vec<Delta>) -> Vec<Delta> {
-    deltas.into_iter().filter(|delta| !matches!(delta, Delta::Seal(_))).collect()
+    let deltas = deltas.into_iter().filter(|delta| !matches!(delta, Delta::Seal(_)));
+    let deltas = deltas.map(|delta| match delta {
+        Delta::Call { tool, input, .. } => Delta::Call { tool, input, origin: None },
+        other => other,
+    });
+    deltas.collect()
 }

@@ -18,6 +18,7 @@ mod wallet;
 mod witness;
 mod written;
 
+pub use accounts::owed_ids;
 pub use bench::Bench;
 pub use editor::Editor;
 pub use memory::MemoryHistory;

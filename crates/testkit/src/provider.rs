@@ -39,6 +39,8 @@ impl Seen {
 #[derive(Clone, Debug)]
 pub enum Act {
     Write(Vec<u8>),
+    /// Writes the same bytes again and again, up to this often, until the client goes away.
+    Flood(Vec<u8>, usize),
     Pause(Duration),
     /// Writes nothing more and waits until the client goes away.
     UntilClosed,
@@ -84,8 +86,19 @@ impl Reply {
         self
     }
 
+    /// This, and then all of another reply.
+    pub fn then_all(mut self, next: Self) -> Self {
+        self.0.extend(next.0);
+        self
+    }
+
     pub fn then_piece(self, piece: &[u8]) -> Self {
         self.then(Act::Write(chunk(piece)))
+    }
+
+    /// The same piece again and again, as a server sends it that has lost its mind.
+    pub fn flood(self, piece: &[u8], times: usize) -> Self {
+        self.then(Act::Flood(chunk(piece), times))
     }
 }
 
@@ -215,6 +228,14 @@ async fn serve(
                 socket.flush().await?;
                 // Lets the client read this piece before the next one is there.
                 tokio::task::yield_now().await;
+            }
+            Act::Flood(bytes, times) => {
+                for _ in 0..times {
+                    if socket.write_all(&bytes).await.is_err() {
+                        went.send_modify(|count| *count += 1);
+                        return Ok(());
+                    }
+                }
             }
             Act::Pause(pause) => tokio::time::sleep(pause).await,
             Act::UntilClosed => {

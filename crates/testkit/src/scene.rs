@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use acpd_actors::{House, Peer, Ports, Settings};
+use acpd_actors::{House, Peer, Ports, Settings, Transport};
 use actix::ArbiterHandle;
 use domain::briefing::{Briefing, Workplace};
 use domain::conversation::{Message, Part};
@@ -32,6 +32,7 @@ pub struct Scene {
     pub history: MemoryHistory,
     pub transcript: Transcript,
     pub wallet: Wallet,
+    ports: Ports,
 }
 
 impl Scene {
@@ -83,11 +84,29 @@ impl Scene {
             folders: Arc::new(Stage),
             accounts: Arc::new(wallet.clone()),
             briefing: Arc::new(Brief),
+            backlog: Arc::default(),
             settings: Settings::default(),
         };
         adjust(&mut ports);
-        let house = House::open(ports, arbiters);
-        Scene { house, script, history, transcript, wallet }
+        let house = House::open(ports.clone(), arbiters);
+        Scene { house, script, history, transcript, wallet, ports }
+    }
+
+    /// The same scene with another daemon, which knows only what is in the history. The one before must have been drained,
+    /// or be gone as after `crash`.
+    #[must_use]
+    pub fn restarted(self) -> Scene {
+        let house = House::open(self.ports.clone(), Vec::new());
+        Scene { house, ..self }
+    }
+
+    /// Takes everything out of memory that sessions hold, as a crash of the daemon does. Clients stay connected.
+    pub async fn crash(&self) {
+        self.history.panic_on_status_once();
+        let before = self.transcript.take();
+        self.client("crash").call("_acpd/status", serde_json::json!({})).await;
+        self.transcript.take();
+        before.lines().for_each(|line| self.transcript.note(line));
     }
 
     /// A client that has connected and said nothing yet.
@@ -108,7 +127,7 @@ impl Scene {
     pub fn pipe_of(&self, bytes: usize) -> DuplexStream {
         let (ours, theirs) = tokio::io::duplex(bytes);
         let (reader, writer) = tokio::io::split(theirs);
-        self.house.connect(reader, writer, Peer { transport: "pipe", pid: None });
+        self.house.connect(reader, writer, Peer { transport: Transport::Pipe, pid: None });
         ours
     }
 

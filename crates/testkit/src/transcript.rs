@@ -61,12 +61,26 @@ fn brief(id: Option<&str>, message: &Value) -> String {
     }
 }
 
-/// What a session offers is the same in every answer (one test shows it whole), and a process id in none.
+/// What a session offers is the same in every answer (one test shows it whole), and a process id in none. What is said twice,
+/// or follows from the question, is shown by the tests that are about it.
 fn shorten(result: &Value) -> Value {
     let mut result = result.clone();
     for menu in ["modes", "models", "configOptions", "pid"] {
         if let Some(offered) = result.get_mut(menu) {
             *offered = Value::from("...");
+        }
+    }
+    if let Some(fields) = result.as_object_mut() {
+        // It is in `_meta`, too.
+        fields.remove("userMessageId");
+        let is_answer_to_load = fields.get("_meta").is_some_and(|meta| meta["acpd"]["messages"].is_u64());
+        if let Some(acpd) = fields.get_mut("_meta").and_then(|meta| meta["acpd"].as_object_mut())
+            && is_answer_to_load
+        {
+            acpd.retain(|key, _| key != "messages" && key != "sessionId");
+            if acpd.is_empty() {
+                fields.remove("_meta");
+            }
         }
     }
     result

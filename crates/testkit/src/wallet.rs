@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use domain::Environment;
-use domain::account::{Accounts, Login};
+use domain::account::{Accounts, KeyVariable, Login};
 use futures_util::future::{BoxFuture, ready};
 use tokio::sync::oneshot;
 
@@ -25,12 +25,12 @@ impl Wallet {
 }
 
 impl Accounts for Wallet {
-    fn variables(&self) -> Vec<String> {
-        vec!["SCRIPT_KEY".to_owned()]
+    fn variables(&self) -> Vec<KeyVariable> {
+        vec![KeyVariable::new("SCRIPT_KEY", "Script key", Some("https://script.example/keys"))]
     }
 
-    fn is_authenticated(&self, environment: &Environment) -> bool {
-        environment.get("SCRIPT_KEY").is_some()
+    fn is_authenticated(&self, environment: &Environment) -> BoxFuture<'static, bool> {
+        Box::pin(ready(environment.get("SCRIPT_KEY").is_some()))
     }
 
     fn begin_login(&self) -> BoxFuture<'static, Result<Login, String>> {

@@ -1,8 +1,8 @@
 //! Whether what the agent says is what the official schema's types can say: each part is read by its type and written
 //! again, and nothing may be wrong, unknown or lost on the way.
 //!
-//! Beyond the stable protocol are only `models` in the answers that open a session, `usage` in a prompt's answer,
-//! `_meta`, and our own `_acpd/` methods.
+//! Beyond the stable protocol are only `models` in the answers that open a session, `usage` and `userMessageId` in a
+//! prompt's answer, `_meta`, and our own `_acpd/` methods.
 
 use agent_client_protocol_schema::v1 as acp;
 use serde::Serialize;
@@ -48,7 +48,7 @@ pub(crate) fn response(method: &str, result: &Value) -> Verdict {
         "session/resume" => opened::<acp::ResumeSessionResponse>(result),
         "session/fork" => opened::<acp::ForkSessionResponse>(result),
         "session/list" | "sessions/list" => speaks::<acp::ListSessionsResponse>(result),
-        "session/prompt" => speaks::<acp::PromptResponse>(result),
+        "session/prompt" => prompted(result),
         "session/close" => speaks::<acp::CloseSessionResponse>(result),
         "session/delete" => speaks::<acp::DeleteSessionResponse>(result),
         "session/set_mode" => speaks::<acp::SetSessionModeResponse>(result),
@@ -114,6 +114,16 @@ fn opened<T: DeserializeOwned + Serialize>(result: &Value) -> Verdict {
         }
     }
     speaks::<T>(&known)
+}
+
+/// The answer to a prompt, with the id that the schema does not know.
+fn prompted(result: &Value) -> Verdict {
+    let mut known = result.clone();
+    let message = known.as_object_mut().and_then(|known| known.remove("userMessageId"));
+    if message.is_some_and(|message| message != result["_meta"]["acpd"]["userMessageId"]) {
+        return Err(format!("two ids of one message: {result}"));
+    }
+    speaks::<acp::PromptResponse>(&known)
 }
 
 fn speaks<T: DeserializeOwned + Serialize>(said: &Value) -> Verdict {

@@ -44,6 +44,8 @@ pub(crate) struct Written {
 
 /// Ends the headers of a frame.
 const BLANK: &[u8] = b"\r\n\r\n";
+/// A byte order mark, which is no part of the first message.
+const MARK: &[u8] = b"\xef\xbb\xbf";
 /// Every such header begins so, in whatever case.
 const HEADER: &[u8] = b"content-";
 
@@ -70,7 +72,15 @@ impl Written {
         if self.framing.is_some() {
             return;
         }
-        let start = self.bytes.trim_ascii_start();
+        let blank = self.bytes.len() - self.bytes.trim_ascii_start().len();
+        if self.bytes[blank..].starts_with(MARK) {
+            self.bytes.drain(..blank + MARK.len());
+            return self.detect();
+        }
+        let start = &self.bytes[blank..];
+        if !start.is_empty() && MARK.starts_with(start) {
+            return;
+        }
         let seen = &start[..start.len().min(HEADER.len())];
         if !HEADER[..seen.len()].eq_ignore_ascii_case(seen) {
             self.framing = Some(Framing::Lines);

@@ -1,0 +1,67 @@
+//! What serde says of a wrong value in a file, in the words of people who write such files. Pure. A value of the wrong type
+//! is named by its kind and never quoted: it may be a key in the wrong place.
+
+use crate::redact;
+
+/// What should stand there. Serde names a Rust type where nobody gave it better words.
+pub fn expected(expected: &str) -> String {
+    match expected {
+        "an integer" => "a whole number".to_owned(),
+        "a sequence" => "a list".to_owned(),
+        "a map" => "a table".to_owned(),
+        "a boolean" => "true or false".to_owned(),
+        "a floating point" => "a number".to_owned(),
+        unsigned if unsigned.starts_with("an unsigned") => "a whole number that is not negative".to_owned(),
+        signed if signed.contains("bit or less") => "a smaller whole number".to_owned(),
+        rust if rust.starts_with("struct ") => "a table".to_owned(),
+        rust if rust.starts_with("enum ") => "one of the known words".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// The kind of what stands there, by the word with which every error begins to name it.
+pub fn found(unexpected: &str) -> &'static str {
+    let kinds = [
+        ("string", "a string"),
+        ("boolean", "true or false"),
+        ("floating", "a number"),
+        ("sequence", "a list"),
+        ("map", "a table"),
+        ("unit", "nothing"),
+    ];
+    kinds.iter().find(|(start, _)| unexpected.starts_with(start)).map_or("a number", |(_, kind)| kind)
+}
+
+/// A message of serde in our words: a value of another type, or a word that it does not know.
+pub fn plain(text: &str) -> String {
+    if let Some((given, known)) =
+        text.strip_prefix("unknown variant `").and_then(|rest| rest.split_once("`, expected "))
+    {
+        return format!("unknown value `{}`, expected {}", redact::secrets(given), known.replace('`', ""));
+    }
+    // What was found may itself hold these words; what is expected does not.
+    let wrong = text.strip_prefix("invalid type: ").and_then(|rest| rest.rsplit_once(", expected "));
+    match wrong {
+        Some((unexpected, wanted)) => format!("expected {}, found {}", expected(wanted), found(unexpected)),
+        None => redact::secrets(text).into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_of_the_wrong_type_is_named_by_its_kind() {
+        let cases = [
+            ("invalid type: string \"pass, expected word\", expected struct Hook", "expected a table, found a string"),
+            ("invalid type: integer `12345678`, expected a sequence", "expected a list, found a number"),
+            ("unknown variant `x`, expected `a` or `b`", "unknown value `x`, expected a or b"),
+            ("unknown variant `sk-12345678`, expected `a`", "unknown value `(hidden)`, expected a"),
+            ("the rule `bash(` is odd", "the rule `bash(` is odd"),
+        ];
+        for (given, said) in cases {
+            assert_eq!(plain(given), said);
+        }
+    }
+}

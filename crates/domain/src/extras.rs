@@ -1,0 +1,175 @@
+//! What we send beyond the stable protocol, and who is spared it.
+//!
+//! The extras are on by default. The configuration leaves out single ones or all, and clients that are known to stumble
+//! over what they do not know are spared by their name and version.
+
+use crate::ClientInfo;
+
+/// Something that not every client of the protocol knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extra {
+    /// `models` in the answers that open a session.
+    Models,
+    /// `usage` in the answer to a prompt.
+    Usage,
+    /// `userMessageId` in the answer to a prompt.
+    UserMessageId,
+    /// The update `usage_update`.
+    UsageUpdate,
+    /// The capability `session.fork`.
+    Fork,
+}
+
+impl Extra {
+    pub const ALL: [Extra; 5] = [Extra::Models, Extra::Usage, Extra::UserMessageId, Extra::UsageUpdate, Extra::Fork];
+
+    /// Its name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Extra::Models => "models",
+            Extra::Usage => "usage",
+            Extra::UserMessageId => "user_message_id",
+            Extra::UsageUpdate => "usage_update",
+            Extra::Fork => "fork",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|extra| extra.name() == name)
+    }
+}
+
+/// A set of extras.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtraSet([bool; Extra::ALL.len()]);
+
+impl ExtraSet {
+    pub const ALL: ExtraSet = ExtraSet([true; Extra::ALL.len()]);
+    pub const NONE: ExtraSet = ExtraSet([false; Extra::ALL.len()]);
+
+    pub fn has(self, extra: Extra) -> bool {
+        self.0[extra as usize]
+    }
+
+    #[must_use]
+    pub fn without(mut self, extra: Extra) -> Self {
+        self.0[extra as usize] = false;
+        self
+    }
+}
+
+/// Clients of one name and a range of versions, and what they are not sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spared {
+    /// As in `clientInfo`, in whatever case. An empty one is that of clients that do not say theirs.
+    pub name: String,
+    /// The first version that this is about; none for all up to `below`.
+    pub from: Option<String>,
+    /// The first version that this is no longer about.
+    pub below: Option<String>,
+    pub without: Vec<Extra>,
+}
+
+/// The clients that are known to stumble, as (name, below, without). docs/protocol.md has the same table.
+const KNOWN: [(&str, &str, &[Extra]); 2] = [
+    // Ends the connection at an update that it does not know.
+    ("sacp", "12", &Extra::ALL),
+    // Prints an error for each update that it does not know.
+    ("@agentclientprotocol/sdk", "0.13", &[Extra::UsageUpdate]),
+];
+
+/// Which extras clients are sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExtrasPolicy {
+    pub offered: ExtraSet,
+    /// In addition to those that are known.
+    pub spared: Vec<Spared>,
+}
+
+impl Default for ExtrasPolicy {
+    fn default() -> Self {
+        Self { offered: ExtraSet::ALL, spared: Vec::new() }
+    }
+}
+
+impl ExtrasPolicy {
+    pub fn of(&self, client: &ClientInfo) -> ExtraSet {
+        let known = KNOWN.iter().filter(|(name, below, _)| is_about(client, name, None, Some(below)));
+        let known = known.flat_map(|(_, _, without)| without.iter().copied());
+        let configured = self
+            .spared
+            .iter()
+            .filter(|spared| is_about(client, &spared.name, spared.from.as_deref(), spared.below.as_deref()))
+            .flat_map(|spared| spared.without.iter().copied());
+        known.chain(configured).fold(self.offered, ExtraSet::without)
+    }
+}
+
+/// A client that does not say its version may have any.
+fn is_about(client: &ClientInfo, name: &str, from: Option<&str>, below: Option<&str>) -> bool {
+    let version = numbers(&client.version);
+    let is_unknown = client.version.is_empty();
+    client.name.eq_ignore_ascii_case(name)
+        && (is_unknown || from.is_none_or(|from| numbers(from) <= version))
+        && (is_unknown || below.is_none_or(|below| version < numbers(below)))
+}
+
+/// The numbers of a version such as `v1.2.3-beta`, as many as count; what is missing is zero.
+fn numbers(version: &str) -> [u64; 4] {
+    let mut numbers = [0; 4];
+    let parts = version.trim_start_matches(['v', 'V']).split('.');
+    for (number, part) in numbers.iter_mut().zip(parts) {
+        let end = part.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(part.len());
+        *number = part[..end].parse().unwrap_or(0);
+    }
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(name: &str, version: &str) -> ClientInfo {
+        ClientInfo { name: name.to_owned(), version: version.to_owned() }
+    }
+
+    #[test]
+    fn clients_that_are_known_to_stumble_are_spared_by_name_and_version() {
+        let policy = ExtrasPolicy::default();
+        let quiet = ExtraSet::ALL.without(Extra::UsageUpdate);
+        for (name, version, extras) in [
+            ("sacp", "11.0.0", ExtraSet::NONE),
+            ("SACP", "11.9-alpha.1", ExtraSet::NONE),
+            ("sacp", "", ExtraSet::NONE),
+            ("sacp", "12.0.0", ExtraSet::ALL),
+            ("@agentclientprotocol/sdk", "0.12.3", quiet),
+            ("@agentclientprotocol/sdk", "0.13", ExtraSet::ALL),
+            ("zed", "0.1", ExtraSet::ALL),
+            ("", "", ExtraSet::ALL),
+        ] {
+            assert_eq!(policy.of(&client(name, version)), extras, "{name} {version}");
+        }
+    }
+
+    #[test]
+    fn the_configuration_spares_more_clients_and_leaves_out_more_for_all() {
+        let spared = |name: &str, from: Option<&str>, below: Option<&str>| Spared {
+            name: name.to_owned(),
+            from: from.map(str::to_owned),
+            below: below.map(str::to_owned),
+            without: vec![Extra::Models, Extra::Fork],
+        };
+        let spared = vec![spared("ed", Some("v1.2"), Some("2")), spared("", None, None)];
+        let policy = ExtrasPolicy { offered: ExtraSet::ALL.without(Extra::Usage), spared };
+        let (most, least) = (policy.offered, policy.offered.without(Extra::Models).without(Extra::Fork));
+        let of = |name, version| policy.of(&client(name, version));
+        assert_eq!([of("ed", "1.1.9"), of("ed", "1.2"), of("ed", "1.10"), of("ed", "2.0")], [most, least, least, most]);
+        assert_eq!([of("", ""), of("other", "1.5")], [least, most]);
+    }
+
+    #[test]
+    fn every_extra_has_a_name() {
+        assert!(Extra::ALL.into_iter().all(|extra| Extra::from_name(extra.name()) == Some(extra)));
+        assert_eq!(Extra::from_name("nonsense"), None);
+    }
+}
