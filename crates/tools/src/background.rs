@@ -147,6 +147,13 @@ impl Background {
         })
     }
 
+    /// What still runs in a session.
+    pub(crate) fn running(&self, session: &SessionId) -> Vec<String> {
+        let state = self.lock();
+        let kept = state.sessions.get(session).into_iter().flat_map(|session| &session.kept);
+        kept.filter(|kept| kept.end().is_none()).map(|kept| kept.label()).collect()
+    }
+
     pub(crate) fn cancel_turn(&self, session: &SessionId, turn: &TurnId) {
         let mut state = self.lock();
         if state.cancelled.len() == MOST_CANCELLED {

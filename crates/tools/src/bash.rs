@@ -2,7 +2,7 @@
 //!
 //! Knows how to plan, watch and word a command; how processes are started and ended is `run`'s.
 
-mod always;
+pub(crate) mod always;
 mod output;
 mod terminal;
 mod watch;
@@ -19,9 +19,10 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::background::{Background, Start};
+use crate::confine::{Bounds, Roots};
 use crate::run::{Command, Sandbox, Started};
 use crate::tool::{Call, Refused, Tool, cut};
-use crate::{Settings, confine, environment, input};
+use crate::{Settings, environment, input, off_limits, run};
 pub(crate) use output::Output;
 pub(crate) use watch::{Cut, End, Heard, watch};
 
@@ -117,19 +118,39 @@ impl Tool for Bash {
             title.push_str(" (in the sandbox)");
             preview.push(ToolContent::text(format!("Runs in the sandbox: {SANDBOX_RULES}.")));
         }
+        let mut access = Access::Ask { always };
+        // The sandbox keeps a command from these places; elsewhere only the person can.
+        if call.site.mode != Mode::Sandbox
+            && let Some(reach) = reach(&input.command, &call)
+        {
+            access = Access::AskEveryTime;
+            preview.push(ToolContent::text(reach));
+        }
         let card = ToolCard {
             tool: self.name().to_owned(),
             title,
             kind: self.kind(),
             locations: Vec::new(),
             preview,
-            access: Access::Ask { always },
+            access,
             input: call.input,
         };
         let background = input.background.then_some(call.background);
-        let (site, settings) = (call.site, call.settings);
-        Ok(Box::new(BashJob { card, command: input.command, timeout, background, site, settings }))
+        let (site, settings, bounds) = (call.site, call.settings, call.bounds);
+        Ok(Box::new(BashJob { card, command: input.command, timeout, background, site, settings, bounds }))
     }
+}
+
+/// How a command reaches what is acpd's own, as far as its text tells.
+fn reach(command: &str, call: &Call) -> Option<&'static str> {
+    let (places, site) = (&call.bounds.off_limits, &call.site);
+    if off_limits::names_one(command, places, &site.cwd, &site.environment) {
+        return Some("Names acpd's own files: its state, keys or configuration.");
+    }
+    if off_limits::reads_around_one(command, places, &site.cwd, &site.environment) {
+        return Some("Goes through a folder with acpd's own files in it: its state, keys or configuration.");
+    }
+    off_limits::calls_acpd(command).then_some("Calls acpd itself, which can answer for you.")
 }
 
 /// The first line that says something; "…" when there is more.
@@ -150,6 +171,7 @@ struct BashJob {
     background: Option<Arc<Background>>,
     site: Arc<Site>,
     settings: Arc<Settings>,
+    bounds: Arc<Bounds>,
 }
 
 impl Job for BashJob {
@@ -187,9 +209,14 @@ impl BashJob {
     }
 
     fn order(&self) -> TerminalOrder {
+        let mut words = vec![shell(self.site.environment.get("PATH")), "-c".to_owned(), self.command.clone()];
+        if let Some(program) = &self.settings.program {
+            let parent = [&*program.to_string_lossy(), run::SUBCOMMAND, run::terminal::ARGUMENT].map(str::to_owned);
+            words.splice(0..0, parent);
+        }
         TerminalOrder {
-            command: shell(self.site.environment.get("PATH")),
-            args: vec!["-c".to_owned(), self.command.clone()],
+            command: words.remove(0),
+            args: words,
             environment: environment::for_terminal(&self.site, &self.settings),
             cwd: self.site.cwd.clone(),
             output_limit: self.settings.output_limit as u64,
@@ -200,6 +227,23 @@ impl BashJob {
         self.timeout.unwrap_or(self.settings.bash_timeout)
     }
 
+    /// What a command in the sandbox may touch. The mode is that of the plan, since this is what people were shown.
+    async fn sandbox(&self) -> Result<Option<Sandbox>, String> {
+        if self.site.mode != Mode::Sandbox {
+            return Ok(None);
+        }
+        let (site, bounds) = (Arc::clone(&self.site), Arc::clone(&self.bounds));
+        let opened =
+            tokio::task::spawn_blocking(move || Roots::open(&site, &bounds).map(|roots| roots.folders())).await;
+        let writable = match opened {
+            Ok(Ok(folders)) => folders,
+            Ok(Err(denial)) => return Err(denial.to_string()),
+            Err(_) => return Err("opening the session's folders failed; this is a defect of acpd".to_owned()),
+        };
+        let (readable, off_limits) = (self.settings.sandbox_reads.clone(), self.bounds.off_limits.clone());
+        Ok(Some(Sandbox { writable, readable, off_limits }))
+    }
+
     async fn start(&self) -> Result<Started, String> {
         let environment = environment::for_tools(&self.site, &self.settings);
         let command = Command {
@@ -208,17 +252,11 @@ impl BashJob {
             arguments: vec!["-c".to_owned(), self.command.clone()],
             environment,
             folder: self.site.cwd.clone(),
-            sandbox: sandbox(&self.site, &self.settings),
+            sandbox: self.sandbox().await?,
             process_limit: Some(self.settings.process_limit),
             input: None,
         };
-        command.start().await.map_err(|error| {
-            if self.site.cwd.is_dir() {
-                format!("starting the command's helper: {error}")
-            } else {
-                format!("entering {}: {error}", self.site.cwd.display())
-            }
-        })
+        command.start().await.map_err(|error| format!("starting the command's helper: {error}"))
     }
 }
 
@@ -248,12 +286,6 @@ fn leave(background: &Arc<Background>, start: Start, settings: &Settings) -> Out
         }
         Err(reason) => Outcome::failed(reason),
     }
-}
-
-/// The mode is that of the plan, since this is what people were shown.
-fn sandbox(site: &Site, settings: &Settings) -> Option<Sandbox> {
-    let writable = || confine::outermost(site).map(Path::to_owned).collect();
-    (site.mode == Mode::Sandbox).then(|| Sandbox { writable: writable(), readable: settings.sandbox_reads.clone() })
 }
 
 fn conclude(output: &Output, end: &End, mode: Mode) -> Outcome {

@@ -1,16 +1,25 @@
 //! What a model is told before the conversation: facts of the place, and the files in which a project and its user have
-//! written down what agents should know. Reads files; asks nobody.
+//! written down what agents should know. Reads files; asks nobody. Files of the project that a rule denies or asks about
+//! are left out, and the user is told.
 
 use std::fs;
 use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use domain::briefing::{Brief, Briefing, Command, CommandCall, Workplace};
+use domain::briefing::{Brief, Briefing, Command, CommandCall, Expansion, Workplace};
 use futures_util::future::BoxFuture;
 use rustix::fs::{Mode as RawMode, OFlags};
 
-use crate::{commands, project};
+use crate::off_limits::Fence;
+use crate::registry::Registry;
+use crate::rules::Rules;
+use crate::{commands, confine, project, prompt_files};
+
+/// How long a project's folder may take to be looked at; on a network that is gone it never answers.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Of one file, at most; what is longer is cut with a note.
 const LONGEST: u64 = 64 << 10;
@@ -22,39 +31,61 @@ const WHO: &str = "You are a coding agent that works in a person's editor throug
     look before you answer and before you change anything. Paths may be relative to the working folder. When the user \
     does not allow something, do not try to get it done another way; say what is in the way.";
 
-#[derive(Clone, Debug)]
+/// Names under which people keep notes for agents. In each folder the first that is there counts.
+pub const NAMES: [&str; 5] = ["AGENTS.md", "CLAUDE.md", "GEMINI.md", "GGCODE.md", ".github/copilot-instructions.md"];
+
+#[derive(Clone)]
 pub struct Notes {
-    /// Names of files to look for in the working folder and above it, up to the repository's root.
+    /// Names of files to look for in the working folder and above it, up to the repository's root. In each folder the
+    /// first that is there counts.
     pub names: Vec<String>,
     /// The user's own, for every project; beside it is the folder `commands`.
     pub own: Option<PathBuf>,
+    /// acpd's own files and folders, which no project makes us read.
+    pub off_limits: Vec<PathBuf>,
+    /// Whose rules say what may be read; without it only those of the project count.
+    pub rules: Option<Arc<Registry>>,
 }
 
 impl Default for Notes {
     fn default() -> Self {
-        Self { names: vec!["AGENTS.md".to_owned()], own: None }
+        Self { names: NAMES.map(str::to_owned).to_vec(), own: None, off_limits: Vec::new(), rules: None }
     }
 }
 
 impl Briefing for Notes {
     fn brief(&self, place: Workplace) -> BoxFuture<'static, Brief> {
         let notes = self.clone();
+        let late = format!("{} did not answer in time, so its notes were not read", place.cwd.display());
+        let look = tokio::task::spawn_blocking(move || notes.write(&place));
         Box::pin(async move {
-            let written = tokio::task::spawn_blocking(move || notes.write(&place)).await;
-            written.unwrap_or_else(|_| WHO.to_owned().into())
+            match tokio::time::timeout(PATIENCE, look).await {
+                Ok(written) => written.unwrap_or_else(|_| WHO.to_owned().into()),
+                Err(_) => Brief { text: WHO.to_owned(), notices: vec![late] },
+            }
         })
     }
 
     fn commands(&self, place: Workplace) -> BoxFuture<'static, Vec<Command>> {
-        let own = self.own_commands();
-        let look = tokio::task::spawn_blocking(move || commands::list(&place.cwd, own.as_deref()));
-        Box::pin(async move { look.await.unwrap_or_default() })
+        let notes = self.clone();
+        let look = tokio::task::spawn_blocking(move || {
+            let (own, rules) = (notes.own_commands(), notes.rules_in(&place.cwd));
+            commands::list(&place.cwd, own.as_deref(), &rules)
+        });
+        Box::pin(
+            async move { tokio::time::timeout(PATIENCE, look).await.ok().and_then(Result::ok).unwrap_or_default() },
+        )
     }
 
-    fn expand(&self, place: Workplace, call: CommandCall) -> BoxFuture<'static, Option<String>> {
-        let own = self.own_commands();
-        let look = tokio::task::spawn_blocking(move || commands::expand(&place.cwd, own.as_deref(), &call));
-        Box::pin(async move { look.await.unwrap_or_default() })
+    fn expand(&self, place: Workplace, call: CommandCall) -> BoxFuture<'static, Option<Expansion>> {
+        let notes = self.clone();
+        let look = tokio::task::spawn_blocking(move || {
+            let (own, rules) = (notes.own_commands(), notes.rules_in(&place.cwd));
+            commands::expand(&place.cwd, own.as_deref(), &rules, &call)
+        });
+        Box::pin(
+            async move { tokio::time::timeout(PATIENCE, look).await.ok().and_then(Result::ok).unwrap_or_default() },
+        )
     }
 }
 
@@ -63,26 +94,65 @@ impl Notes {
         self.own.as_ref().map(|file| file.with_file_name("commands"))
     }
 
-    fn write(&self, place: &Workplace) -> Brief {
-        let mut text = format!("{WHO}\n\n{}", facts(place));
-        let project = project::read(&place.cwd);
-        // The user's own file may be a link, as those of people are who keep such files together; a project's may not.
-        let own = self.own.iter().map(|file| (file.clone(), OFlags::empty()));
-        let of_project = self.files(&place.cwd, &project.notes).into_iter().map(|file| (file, OFlags::NOFOLLOW));
-        for (file, flags) in own.chain(of_project) {
-            if let Some(note) = read(&file, LONGEST, flags) {
-                text.push_str(&format!("\n<notes file=\"{}\">\n{}\n</notes>\n", file.display(), note.trim_end()));
-            }
+    fn rules_in(&self, cwd: &Path) -> Rules {
+        match &self.rules {
+            Some(registry) => registry.rules_read_in(cwd),
+            None => project::read(cwd).rules,
         }
-        Brief { text, notices: project.complaints }
     }
 
-    /// What is nearer comes later and counts more.
-    fn files(&self, cwd: &Path, more: &[String]) -> Vec<PathBuf> {
-        let mut names: Vec<&String> = self.names.iter().collect();
-        names.extend(more.iter().filter(|name| !self.names.contains(name)));
-        folders(cwd).iter().flat_map(|folder| names.iter().map(|name| folder.join(name))).collect()
+    fn write(&self, place: &Workplace) -> Brief {
+        let project = project::read(&place.cwd);
+        let mut brief = Brief { text: format!("{WHO}\n\n{}", facts(place)), notices: project.complaints };
+        // The user's own file may be a link, as those of people are who keep such files together; a project's may not.
+        if let Some((file, note)) =
+            self.own.as_ref().and_then(|file| Some((file, read(file, LONGEST, OFlags::empty())?)))
+        {
+            tell(&mut brief, file, &note);
+        }
+        let bars = Bars { rules: self.rules_in(&place.cwd), fence: Fence::look(&self.off_limits) };
+        // What is nearer comes later and counts more.
+        for folder in folders(&place.cwd) {
+            let mut told = Vec::new();
+            for name in &self.names {
+                if told.is_empty() {
+                    told.extend(tell_note(&mut brief, folder, name, &bars));
+                }
+            }
+            // What the project names itself comes on top.
+            for name in &project.notes {
+                if !told.contains(name) {
+                    told.extend(tell_note(&mut brief, folder, name, &bars));
+                }
+            }
+        }
+        brief
     }
+}
+
+/// What keeps the model from a file of the project's.
+struct Bars {
+    rules: Rules,
+    fence: Fence,
+}
+
+/// Adds a file of the project's. Gives its name back if it is there and nothing keeps the model from it.
+fn tell_note(brief: &mut Brief, folder: &Path, name: &str, bars: &Bars) -> Option<String> {
+    let path = folder.join(name);
+    if is_off_limits(&path, &bars.fence) {
+        return None;
+    }
+    let note = read_below(folder, name, LONGEST)?;
+    if let Some(verdict) = prompt_files::barred(&bars.rules, &path) {
+        brief.notices.push(prompt_files::notice(&path, verdict));
+        return None;
+    }
+    tell(brief, &path, &note);
+    Some(name.to_owned())
+}
+
+fn tell(brief: &mut Brief, file: &Path, note: &str) {
+    brief.text.push_str(&format!("\n<notes file=\"{}\">\n{}\n</notes>\n", file.display(), note.trim_end()));
 }
 
 /// From the repository's root down to a folder; outside of one, the folder alone.
@@ -98,6 +168,12 @@ pub(crate) fn folders(cwd: &Path) -> Vec<&Path> {
 /// A file of a project's, which must not be a link.
 pub(crate) fn read_inside(path: &Path, longest: u64) -> Option<String> {
     read(path, longest, OFlags::NOFOLLOW)
+}
+
+/// Whether a file is acpd's own, by its real path or as another name of one.
+fn is_off_limits(file: &Path, fence: &Fence) -> bool {
+    fs::canonicalize(file).is_ok_and(|real| fence.holds_path(&real))
+        || rustix::fs::stat(file).is_ok_and(|stat| fence.holds_file(&stat))
 }
 
 /// The repository that a folder is part of.
@@ -141,7 +217,18 @@ fn branch(root: &Path) -> Option<String> {
 /// are not followed; a pipe or a device is not waited for.
 fn read(path: &Path, longest: u64, flags: OFlags) -> Option<String> {
     let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = fs::File::from(rustix::fs::open(path, flags, RawMode::empty()).ok()?);
+    read_text(rustix::fs::open(path, flags, RawMode::empty()).ok()?, longest)
+}
+
+/// The same for a name that may have folders in it, none of which may be a link either.
+fn read_below(folder: &Path, name: &str, longest: u64) -> Option<String> {
+    let folder_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = rustix::fs::open(folder, folder_flags, RawMode::empty()).ok()?;
+    read_text(confine::open_in(folder, name, OFlags::RDONLY | OFlags::NONBLOCK, RawMode::empty()).ok()?, longest)
+}
+
+fn read_text(file: OwnedFd, longest: u64) -> Option<String> {
+    let file = fs::File::from(file);
     let mut bytes = read_some(file, longest)?;
     let cut = bytes.len() as u64 > longest;
     bytes.truncate(usize::try_from(longest).unwrap_or(usize::MAX));
@@ -228,9 +315,68 @@ mod tests {
         fs::create_dir(&inner).unwrap();
         fs::write(folder.path().join("AGENTS.md"), "above").unwrap();
         fs::write(inner.join("CLAUDE.md"), "é".repeat(40_000)).unwrap();
-        let notes = Notes { names: vec!["AGENTS.md".into(), "CLAUDE.md".into()], own: None };
-        let text = notes.write(&at(&inner)).text;
+        let text = Notes::default().write(&at(&inner)).text;
         assert!(!text.contains("above") && text.contains("[the rest of the file was left out]"));
+    }
+
+    #[test]
+    fn in_each_folder_the_first_name_counts_and_what_the_project_names_comes_on_top() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("inner");
+        for made in [".git", ".github", ".acpd", "inner"] {
+            fs::create_dir(folder.path().join(made)).unwrap();
+        }
+        let order = ["AGENTS.md", "CLAUDE.md", "GEMINI.md", "GGCODE.md", ".github/copilot-instructions.md"];
+        for name in order {
+            fs::write(folder.path().join(name), format!("in {name}")).unwrap();
+        }
+        fs::write(inner.join("GEMINI.md"), "near").unwrap();
+        for gone in order {
+            let text = Notes::default().write(&at(&inner)).text;
+            let told: Vec<&&str> = order.iter().filter(|name| text.contains(&format!("in {name}"))).collect();
+            assert_eq!(told, [&gone], "{text}");
+            assert!(text.find("in ") < text.find("near"), "{text}");
+            fs::remove_file(folder.path().join(gone)).unwrap();
+        }
+        fs::write(folder.path().join("AGENTS.md"), "first").unwrap();
+        fs::write(folder.path().join("RULES.md"), "on top").unwrap();
+        fs::write(folder.path().join(".acpd/config.toml"), "[session]\nnotes = [\"RULES.md\", \"AGENTS.md\"]\n")
+            .unwrap();
+        let text = Notes::default().write(&at(&inner)).text;
+        assert_eq!((text.matches("first").count(), text.matches("on top").count()), (1, 1), "{text}");
+    }
+
+    #[test]
+    fn what_a_rule_denies_or_asks_about_is_left_out_and_the_person_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join(".acpd")).unwrap();
+        for (name, text) in [
+            (".env", "KEY=hush"),
+            ("AGENTS.md", "asked"),
+            ("CLAUDE.md", "fine"),
+            (".acpd/config.toml", "[session]\nnotes = [\".env\"]\n"),
+        ] {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(folder.path(), &link).unwrap();
+        let mut settings = crate::Settings::new("/bin/false");
+        settings.permissions = serde_json::from_value(serde_json::json!({
+            "deny": [format!("read({}/.env)", folder.path().canonicalize().unwrap().display())],
+            "ask": ["read_file(AGENTS.md)"],
+        }))
+        .unwrap();
+        let registry = Arc::new(Registry::new(settings));
+        let notes = Notes { rules: Some(registry), ..Notes::default() };
+        for cwd in [folder.path(), &link] {
+            let Brief { text, notices } = notes.write(&at(cwd));
+            assert!(!text.contains("hush") && !text.contains("asked") && text.contains("fine"), "{text}");
+            assert!(
+                notices[0]
+                    .ends_with("AGENTS.md was left out of what the model is told: a rule asks before it is read.")
+            );
+            assert!(notices[1].ends_with(".env was left out of what the model is told: a rule denies reading it."));
+        }
     }
 
     #[test]
@@ -246,6 +392,22 @@ mod tests {
         fs::remove_file(project.join(".git/HEAD")).unwrap();
         fs::write(project.join(".git/HEAD"), "anything else that stands here").unwrap();
         assert!(!Notes::default().write(&at(&project)).text.contains("Git branch"));
+    }
+
+    #[test]
+    fn what_is_acpds_own_is_no_note_of_a_project() {
+        let folder = tempfile::tempdir().unwrap();
+        let (state, project) = (folder.path().join("state"), folder.path().join("project"));
+        fs::create_dir_all(&state).unwrap();
+        fs::create_dir_all(&project).unwrap();
+        fs::write(state.join("AGENTS.md"), "hush").unwrap();
+        fs::hard_link(state.join("AGENTS.md"), project.join("AGENTS.md")).unwrap();
+        let notes = Notes { off_limits: vec![state.clone()], ..Notes::default() };
+        for cwd in [&state, &project] {
+            assert!(!notes.write(&at(cwd)).text.contains("hush"), "{}", cwd.display());
+        }
+        let own = Notes { own: Some(state.join("AGENTS.md")), ..notes };
+        assert!(own.write(&at(&project)).text.contains("hush"));
     }
 
     #[test]

@@ -8,17 +8,17 @@ use std::time::Duration;
 use domain::site::Fingerprint;
 use domain::tool::{Job, Location};
 use domain::{Access, Grant, Outcome, Site, ToolCard, ToolContent, ToolKind};
-use serde_json::{Value, json};
+use serde_json::json;
 use similar::{ChangeTag, TextDiff};
 
-use crate::confine::{Roots, Spot};
-use crate::document::{self, Document};
+use crate::confine::{Bounds, Roots, Spot};
+use crate::document::{self, Document, Unwritten};
 use crate::fingerprint;
-use crate::job::{BlockingJob, OnCancel};
-use crate::tool::{Refused, count, size};
+use crate::job::{BlockingJob, OnCancel, Stop};
+use crate::tool::{Call, Refused, count, size};
 
 /// Whole texts beyond this are not kept with the conversation. Then only the lines that change are shown.
-const LARGEST_DIFF: usize = 1 << 20;
+pub(crate) const LARGEST_DIFF: usize = 1 << 20;
 
 /// What is shown of the lines that change in such a file. More than that nobody reads.
 const LARGEST_EXCERPT: usize = 64 << 10;
@@ -35,8 +35,8 @@ pub(crate) struct Subject {
 
 impl Subject {
     /// Finds the file and refuses it unless the model knows what is in it.
-    pub(crate) fn find(path: &str, site: &Site) -> Result<Self, Refused> {
-        let spot = Roots::open(site)?.find(path)?;
+    pub(crate) fn find(path: &str, call: &Call) -> Result<Self, Refused> {
+        let (site, spot) = (&call.site, call.roots()?.find(path)?);
         refuse_git(&spot)?;
         if spot.is_missing() {
             return Ok(Self { spot, old: None });
@@ -54,6 +54,20 @@ impl Subject {
                 Err(Refused(format!("{} changed since it was read; read it again with read_file", spot.shown)))
             }
             Some(_) => Ok(Self { spot, old: Some(bytes) }),
+        }
+    }
+}
+
+/// Takes what a card shows of a file for seen by the model, which had read it before the daemon restarted. A file that has
+/// changed since does not match, as ever.
+pub(crate) fn recall(card: &ToolCard, site: &Site, bounds: &Bounds) {
+    for shown in &card.preview {
+        if let ToolContent::Diff { path, old: Some(old), .. } = shown
+            && let Some(path) = path.to_str()
+            && let Ok(spot) = Roots::open(site, bounds).and_then(|roots| roots.find(path))
+            && site.seen.recall(&spot.real).is_none()
+        {
+            site.seen.note(&spot.real, fingerprint::of(old.as_bytes()));
         }
     }
 }
@@ -79,27 +93,36 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    pub(crate) fn into_job(self, tool: &'static str, path: String, input: Value, site: Arc<Site>) -> Box<dyn Job> {
+    pub(crate) fn into_job(self, tool: &'static str, path: String, call: Call) -> Box<dyn Job> {
         let Self { subject: Subject { spot, old }, new, verb, line, done } = self;
         let diff = diff(&spot.path, old.as_deref(), &new);
+        let usual = Access::Ask { always: spot.real.parent().map(|folder| Grant::Folder(folder.to_owned())) };
+        let access = call.write_access(usual);
         let card = ToolCard {
             tool: tool.to_owned(),
             title: format!("{verb} {}", spot.shown),
             kind: ToolKind::Edit,
             locations: vec![Location { path: spot.path.clone(), line }],
-            input,
+            input: call.input,
             preview: diff.clone(),
-            access: Access::Ask { always: spot.real.parent().map(|folder| Grant::Folder(folder.to_owned())) },
+            access,
         };
         let (added, removed) = changed_lines(old.as_deref(), &new);
-        let commit = Commit { path, real: spot.real, expected: old.as_deref().map(fingerprint::of), new, site };
-        let work = move |_: &_| match commit.make() {
+        let (site, bounds) = (call.site, call.bounds);
+        let expected = old.as_deref().map(fingerprint::of);
+        let commit = Commit { path, real: spot.real, expected, new, site, bounds };
+        let work = move |stop: &Stop| match commit.make(stop) {
             Ok(()) => {
                 let lines = format!("+{added} -{removed} lines");
                 let raw = json!({"path": spot.path, "added": added, "removed": removed});
                 Outcome::completed(format!("{done} ({lines}).")).showing(diff).with_raw(raw)
             }
-            Err(Refused(reason)) => Outcome::failed(format!("{reason}; nothing was changed")),
+            Err(Unwritten::Surely(_)) if stop.is_raised() => Outcome::cancelled(),
+            Err(Unwritten::Surely(reason)) => Outcome::failed(format!("{reason}; nothing was changed")),
+            Err(Unwritten::Perhaps(reason)) if stop.is_raised() => {
+                Outcome { text: format!("{} ({reason})", Outcome::cancelled().text), ..Outcome::cancelled() }
+            }
+            Err(Unwritten::Perhaps(reason)) => Outcome::failed(reason),
         };
         Box::new(BlockingJob { card, on_cancel: OnCancel::Finish, work })
     }
@@ -112,17 +135,19 @@ struct Commit {
     expected: Option<Fingerprint>,
     new: String,
     site: Arc<Site>,
+    bounds: Arc<Bounds>,
 }
 
 impl Commit {
     /// Walks the path again: since the plan it may have come to lead elsewhere.
-    fn make(&self) -> Result<(), Refused> {
-        let spot = Roots::open(&self.site)?.find(&self.path)?;
+    fn make(&self, stop: &Stop) -> Result<(), Unwritten> {
+        let spot = Roots::open(&self.site, &self.bounds)?.find(&self.path)?;
         refuse_git(&spot)?;
         if spot.real != self.real {
-            return Err(Refused(format!("{} has become another file while the question was open", spot.shown)));
+            let shown = &spot.shown;
+            return Err(Unwritten::Surely(format!("{shown} has become another file while the question was open")));
         }
-        document::replace(&spot, &self.site, &self.new, self.expected)?;
+        document::replace(&spot, &self.site, &self.new, self.expected, stop)?;
         self.site.seen.note(&spot.real, fingerprint::of(self.new.as_bytes()));
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! Slash commands that a project and its user have written down: one Markdown file each, whose name is the command's.
 //!
 //! Reads `.acpd/commands` of the working folder and of those above it, up to the repository's root, and the folder of the
-//! user. What a file says goes to the model as if the person had typed it, and nowhere else.
+//! user. What a file says goes to the model as if the person had typed it, and nowhere else. Files of a project that a rule
+//! denies or asks about are not read; those of the user are their own choice.
 
 mod template;
 
@@ -9,10 +10,11 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use domain::briefing::{Command, CommandCall};
+use domain::briefing::{Command, CommandCall, Expansion};
 use rustix::fs::{Dir, Mode, OFlags};
 
-use crate::{briefing, confine};
+use crate::rules::Rules;
+use crate::{briefing, confine, prompt_files};
 use template::Template;
 
 const FOLDER: &str = ".acpd/commands";
@@ -25,11 +27,11 @@ const MOST: usize = 100;
 const MOST_ENTRIES: usize = 10_000;
 
 /// All commands by name. What is nearer counts, and what is the project's before what is the user's.
-pub(crate) fn list(cwd: &Path, own: Option<&Path>) -> Vec<Command> {
+pub(crate) fn list(cwd: &Path, own: Option<&Path>, rules: &Rules) -> Vec<Command> {
     let mut commands: Vec<Command> = Vec::new();
     for folder in folders(cwd, own) {
         for name in folder.names() {
-            let known = commands.iter().any(|command| command.name == name);
+            let known = commands.iter().any(|command| command.name == name) || folder.withheld(&name, rules).is_some();
             if let (false, Some(Template { description, hint, .. })) = (known, folder.template(&name)) {
                 commands.push(Command { name, description, hint });
             }
@@ -40,9 +42,13 @@ pub(crate) fn list(cwd: &Path, own: Option<&Path>) -> Vec<Command> {
 }
 
 /// What a command stands for, if there is one of that name.
-pub(crate) fn expand(cwd: &Path, own: Option<&Path>, call: &CommandCall) -> Option<String> {
+pub(crate) fn expand(cwd: &Path, own: Option<&Path>, rules: &Rules, call: &CommandCall) -> Option<Expansion> {
     let name = Some(call.name.as_str()).filter(|name| is_name(name))?;
-    folders(cwd, own).find_map(|folder| folder.template(name)).map(|template| template.fill(&call.arguments))
+    let (folder, template) = folders(cwd, own).find_map(|folder| folder.template(name).map(|found| (folder, found)))?;
+    Some(match folder.withheld(name, rules) {
+        Some(why) => Expansion::Withheld(why),
+        None => Expansion::Text(template.fill(&call.arguments)),
+    })
 }
 
 fn is_name(name: &str) -> bool {
@@ -56,21 +62,23 @@ fn folders(cwd: &Path, own: Option<&Path>) -> impl Iterator<Item = Folder> {
 
 struct Folder {
     folder: OwnedFd,
-    /// The user may keep such files elsewhere and link to them. A project could link to what is not its own.
-    links: bool,
+    /// Where a project keeps it. The user may keep such files elsewhere and link to them; a project could link to what is not
+    /// its own.
+    of_project: Option<PathBuf>,
 }
 
 impl Folder {
     fn of_project(base: &Path) -> Option<Self> {
+        let path = base.join(FOLDER);
         let base = rustix::fs::open(base, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
         let folder = confine::open_in(base, FOLDER, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).ok()?;
-        Some(Self { folder, links: false })
+        Some(Self { folder, of_project: Some(path) })
     }
 
     fn of_user(folder: &Path) -> Option<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::open(folder, flags, Mode::empty()).ok()?;
-        Some(Self { folder, links: true })
+        Some(Self { folder, of_project: None })
     }
 
     fn names(&self) -> Vec<String> {
@@ -86,10 +94,16 @@ impl Folder {
         names
     }
 
+    /// Why a rule keeps the model from a file, if one does.
+    fn withheld(&self, name: &str, rules: &Rules) -> Option<String> {
+        let path = self.of_project.as_ref()?.join(format!("{name}.md"));
+        prompt_files::barred(rules, &path).map(|verdict| prompt_files::notice(&path, verdict))
+    }
+
     fn template(&self, name: &str) -> Option<Template> {
         let path = PathBuf::from(format!("{name}.md"));
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = if self.links {
+        let file = if self.of_project.is_none() {
             rustix::fs::openat(self.folder.as_fd(), &path, flags, Mode::empty()).ok()?
         } else {
             confine::open_in(self.folder.as_fd(), &path, flags, Mode::empty()).ok()?
@@ -125,15 +139,33 @@ mod tests {
         write(&project.join(FOLDER), "root.md", "root");
         write(&own, "root.md", "root, own");
         write(&own, "own.md", "---\ndescription: My own\nargument-hint: [what]\n---\nDo $1.");
-        let listed = list(&deep, Some(&own));
+        let listed = list(&deep, Some(&own), &Rules::default());
         let told: Vec<String> = listed
             .iter()
             .map(|command| format!("{}: {} {:?}", command.name, command.description, command.hint))
             .collect();
         assert_eq!(told, ["near: near, deep None", "own: My own Some(\"[what]\")", "root: root None"]);
-        assert_eq!(expand(&deep, Some(&own), &call("own", "it")).as_deref(), Some("Do it."));
-        assert_eq!(expand(&deep, None, &call("own", "it")), None);
-        assert_eq!(expand(home.path(), None, &call("root", "")), None, "above the project it is not there");
+        let text = |text: &str| Some(Expansion::Text(text.to_owned()));
+        let expand = |cwd: &Path, own, call| expand(cwd, own, &Rules::default(), &call);
+        assert_eq!(expand(&deep, Some(&own), call("own", "it")), text("Do it."));
+        assert_eq!(expand(&deep, None, call("own", "it")), None);
+        assert_eq!(expand(home.path(), None, call("root", "")), None, "above the project it is not there");
+    }
+
+    #[test]
+    fn a_file_that_a_rule_keeps_from_the_model_is_no_command_and_the_person_is_told() {
+        let home = tempfile::tempdir().unwrap();
+        let own = home.path().join("own");
+        write(&home.path().join(FOLDER), "secret.md", "hush");
+        write(&own, "mine.md", "mine");
+        for rules in [r#"{ "deny": ["read(.acpd/**)"] }"#, r#"{ "ask": ["read"] }"#] {
+            let rules: Rules = serde_json::from_str(rules).unwrap();
+            let listed: Vec<String> =
+                list(home.path(), Some(&own), &rules).into_iter().map(|command| command.name).collect();
+            assert_eq!(listed, ["mine"]);
+            let expanded = expand(home.path(), Some(&own), &rules, &call("secret", ""));
+            assert!(matches!(&expanded, Some(Expansion::Withheld(why)) if why.contains("secret.md")), "{expanded:?}");
+        }
     }
 
     #[test]
@@ -147,17 +179,18 @@ mod tests {
         write(&project.join(FOLDER), "long.md", &"x".repeat(70_000));
         write(&project.join(FOLDER), "blank.md", " \n");
         write(&project.join(FOLDER), "a b.md", "no name");
-        let names = |cwd: &Path| list(cwd, None).into_iter().map(|command| command.name).collect::<Vec<_>>();
+        let names =
+            |cwd: &Path| list(cwd, None, &Rules::default()).into_iter().map(|command| command.name).collect::<Vec<_>>();
         assert_eq!(names(&project), ["plain"]);
         for name in ["link", "../../secret", "folder", "long", "blank", "a b", "", "."] {
-            assert_eq!(expand(&project, None, &call(name, "")), None, "{name}");
+            assert_eq!(expand(&project, None, &Rules::default(), &call(name, "")), None, "{name}");
         }
         let linked = home.path().join("linked");
         fs::create_dir_all(&linked).unwrap();
         symlink(project.join(".acpd"), linked.join(".acpd")).unwrap();
         assert_eq!(names(&linked), [""; 0]);
         // The user's own may be links.
-        assert_eq!(list(&linked, Some(&project.join(FOLDER))).len(), 2);
+        assert_eq!(list(&linked, Some(&project.join(FOLDER)), &Rules::default()).len(), 2);
     }
 
     #[test]
@@ -166,6 +199,6 @@ mod tests {
         for number in 0..MOST + 20 {
             write(&home.path().join(FOLDER), &format!("c{number:04}.md"), "x");
         }
-        assert_eq!(list(home.path(), None).len(), MOST);
+        assert_eq!(list(home.path(), None, &Rules::default()).len(), MOST);
     }
 }

@@ -7,6 +7,7 @@
 //! folder and a name in it; every later read, write, rename and mkdir is relative to that descriptor, so there is no
 //! gap between check and use.
 
+mod bounds;
 #[cfg(test)]
 mod escapes;
 mod spot;
@@ -23,6 +24,8 @@ use domain::Site;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use crate::off_limits::{Fence, FileId};
+pub(crate) use bounds::{Bounds, Pins};
 pub(crate) use spot::{LARGEST_FILE, Spot};
 
 /// As many symlinks as the kernel itself would follow.
@@ -49,6 +52,12 @@ pub(crate) enum Denial {
     Changed { path: String },
     #[error("{path} belongs to the kernel's /proc, which file tools do not read")]
     Proc { path: String },
+    #[error("{path} belongs to acpd itself: its state, keys and configuration are out of bounds for tools")]
+    OffLimits { path: String },
+    #[error("{path} leads to {now} now, and to {before} when the session began; the session must be opened again")]
+    Moved { path: String, before: String, now: String },
+    #[error("cancelled")]
+    Cancelled,
     #[error("{path} contains a NUL character")]
     Nul { path: String },
     #[error("file tools need the system call openat2 (Linux 5.6 or newer), which is missing or forbidden here")]
@@ -89,6 +98,7 @@ pub(crate) fn open_in(
 /// The session's folders, opened.
 pub(crate) struct Roots {
     roots: Vec<Arc<Root>>,
+    fence: Arc<Fence>,
 }
 
 struct Root {
@@ -99,34 +109,36 @@ struct Root {
     folder: Arc<OwnedFd>,
 }
 
-/// The session's folders without those that lie inside another.
-///
-/// A command in the sandbox may put a symlink in the place of a folder inside a root. If that folder were a root too
-/// and opened by its path, the symlink would decide what the next call may touch.
-pub(crate) fn outermost(site: &Site) -> impl Iterator<Item = &Path> {
-    site.roots().filter(|root| around(root, site).is_none())
-}
-
-/// The outermost of the session's folders that a folder lies in, by its text.
-fn around<'a>(folder: &Path, site: &'a Site) -> Option<&'a Path> {
-    let wider = site.roots().filter(|root| *root != folder && folder.starts_with(root));
-    wider.min_by_key(|root| root.as_os_str().len())
-}
-
 impl Roots {
     /// The working folder must exist; another root that is gone is left out.
-    pub(crate) fn open(site: &Site) -> Result<Self, Denial> {
+    ///
+    /// A command in the sandbox may put a symlink in the place of a folder inside a root. If that folder were a root too
+    /// and opened by its path, the symlink would decide what the next call may touch. So each root is walked to, and from
+    /// where the way enters another root, by whatever name, no symlink is followed.
+    pub(crate) fn open(site: &Site, bounds: &Bounds) -> Result<Self, Denial> {
+        let ids: Vec<Option<FileId>> = site.roots().map(bounds::identify).collect();
         let mut roots = Vec::new();
         for (index, given) in site.roots().enumerate() {
-            match Root::open(given, around(given, site)) {
-                Ok(root) => roots.push(Arc::new(root)),
+            let others: Vec<FileId> =
+                ids.iter().enumerate().filter(|(at, _)| *at != index).filter_map(|(_, id)| *id).collect();
+            let opened = Root::open(given, &others);
+            match opened {
+                Ok(root) => {
+                    bounds.pins.hold(&site.session, given, &root.real)?;
+                    roots.push(Arc::new(root));
+                }
                 Err(error) if index == 0 => {
                     return Err(Denial::io("opening the working folder", &given.display().to_string(), error));
                 }
                 Err(_) => {}
             }
         }
-        Ok(Self { roots })
+        Ok(Self { roots, fence: Arc::new(Fence::look(&bounds.off_limits)) })
+    }
+
+    /// The opened folders, the working folder first: what a command in the sandbox may write.
+    pub(crate) fn folders(&self) -> Vec<Arc<OwnedFd>> {
+        self.roots.iter().map(|root| Arc::clone(&root.folder)).collect()
     }
 
     /// Walks to a path as the model gave it; a relative one starts at the working folder.
@@ -159,14 +171,8 @@ impl Roots {
 }
 
 impl Root {
-    /// One that lies inside a wider root is reached from there without symlinks, see `outermost`.
-    fn open(given: &Path, wider: Option<&Path>) -> io::Result<Self> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let base = rustix::fs::open(wider.unwrap_or(given), flags, Mode::empty())?;
-        let folder = match wider.and_then(|wider| given.strip_prefix(wider).ok()) {
-            Some(below) => open_in(base, below, flags, Mode::empty())?,
-            None => base,
-        };
+    fn open(given: &Path, others: &[FileId]) -> io::Result<Self> {
+        let folder = bounds::walk_to(given, others)?;
         // Asked of the descriptor, so that it is the path of the very folder that was opened.
         let real = std::fs::read_link(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&folder)))?;
         Ok(Self { given: given.to_owned(), real, folder: Arc::new(folder) })
@@ -211,17 +217,20 @@ impl Walk<'_> {
                 Err(error) => return Err(Denial::io("opening", self.asked, error)),
             };
             let stat = rustix::fs::fstat(&entry).map_err(|error| Denial::io("looking at", self.asked, error))?;
+            if self.roots.fence.is_place(FileId::of(&stat)) {
+                return Err(self.off_limits());
+            }
             match FileType::from_raw_mode(stat.st_mode) {
                 FileType::Symlink => (at, rest) = self.follow(at, &entry, rest)?,
                 FileType::Directory => at.below.push((step, Arc::new(entry))),
-                _ if rest.is_empty() => return Ok(self.spot(at, spot::Target::Entry(step))),
+                _ if rest.is_empty() => return self.spot(at, spot::Target::Entry(step)),
                 _ => {
                     let part = step.display().to_string();
                     return Err(Denial::NotAFolder { path: self.asked.to_owned(), part });
                 }
             }
         }
-        Ok(self.spot(at, spot::Target::Folder))
+        self.spot(at, spot::Target::Folder)
     }
 
     fn enter(&self, path: &Path) -> Result<(Standing, VecDeque<OsString>), Denial> {
@@ -261,10 +270,14 @@ impl Walk<'_> {
             return Err(Denial::Missing { path: self.asked.to_owned(), hint: String::new() });
         }
         let names = std::iter::once(step).chain(rest).collect();
-        Ok(self.spot(at, spot::Target::Missing(names)))
+        self.spot(at, spot::Target::Missing(names))
     }
 
-    fn spot(&self, at: Standing, target: spot::Target) -> Spot {
+    fn off_limits(&self) -> Denial {
+        Denial::OffLimits { path: self.asked.to_owned() }
+    }
+
+    fn spot(&self, at: Standing, target: spot::Target) -> Result<Spot, Denial> {
         let mut below: PathBuf = at.below.iter().map(|(name, _)| name.as_os_str()).collect();
         match &target {
             spot::Target::Folder => {}
@@ -273,12 +286,16 @@ impl Walk<'_> {
         }
         let join = |base: &Path| if below.as_os_str().is_empty() { base.to_owned() } else { base.join(&below) };
         let (path, real) = (join(&at.root.given), join(&at.root.real));
+        if self.roots.fence.holds_path(&real) {
+            return Err(self.off_limits());
+        }
         let shown = match real.strip_prefix(&self.roots.cwd().real) {
             Ok(inside) if inside.as_os_str().is_empty() => ".".to_owned(),
             Ok(inside) => inside.display().to_string(),
             Err(_) => path.display().to_string(),
         };
-        Spot { path, real, shown, folder: Arc::clone(at.folder()), target }
+        let fence = Arc::clone(&self.roots.fence);
+        Ok(Spot { path, real, shown, folder: Arc::clone(at.folder()), target, fence })
     }
 }
 

@@ -2,19 +2,20 @@
 //! otherwise.
 //!
 //! A path has been walked inside the roots before the editor hears of it. An editor that is gone, silent, or does not
-//! have the file means the disk for reading; for writing only one that is gone does. Waits for the editor, so it must run
-//! on a blocking thread.
+//! have the file means the disk for reading. For writing only one that had hung up before it was asked does: one that was
+//! asked may write at any time, so that its silence is a failure. Waits for the editor, so it must run on a blocking thread.
 
 use std::future::Future;
 use std::sync::Arc;
 
 use domain::Site;
-use domain::editor::{Editor, EditorError, Offers};
+use domain::editor::{Editor, EditorError, Lines, Offers};
 use domain::site::Fingerprint;
 use tokio::runtime::Handle;
 
 use crate::confine::{Denial, LARGEST_FILE, Spot};
 use crate::fingerprint;
+use crate::job::Stop;
 use crate::read_file::binary;
 use crate::tool::Refused;
 
@@ -24,10 +25,36 @@ pub(crate) struct Document {
     pub(crate) unsaved: bool,
 }
 
+/// Why a new content is not in place.
+#[derive(Debug)]
+pub(crate) enum Unwritten {
+    /// The file is as it was.
+    Surely(String),
+    /// An editor that was asked may have written it, or may yet.
+    Perhaps(String),
+}
+
+impl From<Refused> for Unwritten {
+    fn from(Refused(reason): Refused) -> Self {
+        Self::Surely(reason)
+    }
+}
+
+impl From<Denial> for Unwritten {
+    fn from(denial: Denial) -> Self {
+        Self::Surely(denial.to_string())
+    }
+}
+
 /// What an existing file holds.
 pub(crate) fn read(spot: &Spot, site: &Site) -> Result<Document, Denial> {
+    read_for(spot, site, None)
+}
+
+/// The same for somebody who wants these lines of it. What the editor has changed elsewhere may be left out then.
+pub(crate) fn read_for(spot: &Spot, site: &Site, lines: Option<Lines>) -> Result<Document, Denial> {
     let disk = spot.read()?;
-    Ok(match unsaved(spot, site, &disk) {
+    Ok(match unsaved(spot, site, &disk, lines) {
         Some(text) => Document { bytes: text.into_bytes(), unsaved: true },
         None => Document { bytes: disk, unsaved: false },
     })
@@ -39,35 +66,73 @@ pub(crate) fn is_written_by_editor(site: &Site) -> bool {
 }
 
 /// Puts a new content in place if the file still holds what is expected; None means that it must not exist.
-pub(crate) fn replace(spot: &Spot, site: &Site, new: &str, expected: Option<Fingerprint>) -> Result<(), Refused> {
-    let Some(editor) = writer(site) else { return Ok(spot.replace(new.as_bytes(), expected)?) };
+pub(crate) fn replace(
+    spot: &Spot,
+    site: &Site,
+    new: &str,
+    expected: Option<Fingerprint>,
+    stop: &Stop,
+) -> Result<(), Unwritten> {
+    stop.check()?;
+    let Some(editor) = writer(site) else { return Ok(spot.replace(new.as_bytes(), expected, stop)?) };
     let now = if spot.is_missing() { None } else { Some(fingerprint::of(&read(spot, site)?.bytes)) };
     if now != expected {
         return Err(Denial::Changed { path: spot.shown.clone() }.into());
     }
+    stop.check()?;
     // Not every editor makes the folders of a file that it creates.
     spot.make_folders()?;
-    match wait(editor.write_text(spot.path.clone(), new.to_owned())) {
-        Ok(()) => Ok(()),
-        // What it had unsaved is out of reach, and then the disk does not hold what is expected.
-        Err(EditorError::Gone) => Ok(spot.replace(new.as_bytes(), expected)?),
-        Err(EditorError::Refused(reason)) => Err(Refused(format!("the editor did not write {}: {reason}", spot.shown))),
+    let shown = &spot.shown;
+    let written = wait(async {
+        tokio::select! {
+            written = editor.write_text(spot.path.clone(), new.to_owned()) => Some(written),
+            () = stop.raised() => None,
+        }
+    });
+    match written {
+        Some(Ok(())) => Ok(()),
+        Some(Err(EditorError::Refused(reason))) => {
+            Err(Unwritten::Surely(format!("the editor did not write {shown}: {reason}")))
+        }
+        Some(Err(EditorError::Gone)) => Err(Unwritten::Perhaps(format!(
+            "the editor was asked to write {shown} and did not answer; whether it has is not known, so read the file again"
+        ))),
+        None => Err(Unwritten::Perhaps(format!(
+            "cancelled while the editor was asked to write {shown}; whether it has is not known"
+        ))),
     }
 }
 
 /// The editor's text, if it is another than the disk's.
-fn unsaved(spot: &Spot, site: &Site, disk: &[u8]) -> Option<String> {
+fn unsaved(spot: &Spot, site: &Site, disk: &[u8], lines: Option<Lines>) -> Option<String> {
     let editor = offering(site, |offers| offers.read_files)?;
     // What an editor makes of other bytes is a guess.
     let disk = std::str::from_utf8(disk).ok().filter(|text| !binary::is_binary(text.as_bytes()))?;
-    let text = wait(editor.read_text(spot.path.clone()))
-        .inspect_err(|error| tracing::debug!(%error, "a file is read from the disk"))
-        .ok()?;
+    let ask = |lines| {
+        wait(editor.read_text(spot.path.clone(), lines))
+            .inspect_err(|error| tracing::debug!(%error, "a file is read from the disk"))
+            .ok()
+    };
+    if let Some(lines) = lines {
+        let part = ask(Some(lines))?;
+        // An editor that does not heed the lines gives the whole text. One that has another text is asked for all of it:
+        // nobody can tell otherwise where its lines are in the file.
+        if part.lines().eq(cut(disk, lines)) || is_same(&part, disk) {
+            return None;
+        }
+    }
+    let text = ask(None)?;
     (!is_same(&text, disk) && text.len() as u64 <= LARGEST_FILE).then_some(text)
 }
 
+fn cut(text: &str, lines: Lines) -> impl Iterator<Item = &str> {
+    let size = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+    let skipped = lines.first.map_or(0, |first| size(first).saturating_sub(1));
+    text.trim_start_matches('\u{feff}').lines().skip(skipped).take(lines.count.map_or(usize::MAX, size))
+}
+
 fn writer(site: &Site) -> Option<&Arc<dyn Editor>> {
-    offering(site, |offers| offers.write_files)
+    offering(site, |offers| offers.write_files).filter(|editor| editor.is_connected())
 }
 
 fn offering(site: &Site, what: fn(&Offers) -> bool) -> Option<&Arc<dyn Editor>> {

@@ -81,7 +81,7 @@ impl Tool for EditFile {
     fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
         let input: Input = input::parse(&call.input)?;
         let (path, edits) = edits_of(input)?;
-        let subject = Subject::find(&path, &call.site)?;
+        let subject = Subject::find(&path, &call)?;
         let shown = &subject.spot.shown;
         let Some(old) = &subject.old else {
             return Err(Refused(format!("{shown} does not exist; create it with write_file")));
@@ -92,7 +92,7 @@ impl Tool for EditFile {
         let done = format!("Replaced {} in {shown}", occurrences(replaced.occurrences));
         let line = Some(u32::try_from(replaced.first_line).unwrap_or(u32::MAX));
         let change = Change { new: replaced.text, verb: "Edit", line, done, subject };
-        Ok(change.into_job(self.name(), path, call.input, call.site))
+        Ok(change.into_job(self.name(), path, call))
     }
 }
 

@@ -46,6 +46,39 @@ const HIDDEN: [&str; 30] = [
     "OLDPWD",
 ];
 
+/// What differs from one terminal, login or start of an editor to the next, and changes nothing in what a server does.
+/// `SSH_AUTH_SOCK` is not among them: it says whose keys a server may use.
+const VOLATILE: [&str; 25] = [
+    "_",
+    "COLORFGBG",
+    "DESKTOP_STARTUP_ID",
+    "GIO_LAUNCHED_DESKTOP_FILE_PID",
+    "GPG_TTY",
+    "HISTCMD",
+    "INSIDE_EMACS",
+    "LINENO",
+    "OLDPWD",
+    "PPID",
+    "PROMPT_COMMAND",
+    "PS1",
+    "PWD",
+    "RANDOM",
+    "SECONDS",
+    "SESSION_MANAGER",
+    "SHLVL",
+    "SSH_CLIENT",
+    "SSH_CONNECTION",
+    "SSH_TTY",
+    "TTY",
+    "WINDOWPATH",
+    "XDG_ACTIVATION_TOKEN",
+    "XDG_SESSION_ID",
+    "XDG_VTNR",
+];
+
+/// The same by how names begin: terminals inside editors.
+const VOLATILE_PREFIXES: [&str; 4] = ["JEDITERM_", "NVIM_", "VSCODE_", "ZED_"];
+
 /// Keys of model providers. Tokens that people give to command line tools, such as GITHUB_TOKEN, are not among them:
 /// `gh` is expected to work.
 const PROVIDER_KEYS: [&str; 36] = [
@@ -118,6 +151,13 @@ pub(crate) fn for_programs(session: &Environment, folder: &Path, settings: &Sett
     variables.extend(SET.map(|(name, value)| (name.to_owned(), value.to_owned())));
     variables.insert(mark::VARIABLE.to_owned(), Mark::of_owner(&settings.owner).value());
     variables
+}
+
+/// Whether sessions may share a program although they differ in this variable.
+pub(crate) fn is_volatile(name: &str) -> bool {
+    VOLATILE.contains(&name)
+        || HIDDEN.contains(&name)
+        || [HIDDEN_PREFIXES.as_slice(), &VOLATILE_PREFIXES].concat().iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// What is set in an editor's own terminal, over what the editor has there. It cannot be told to leave a variable out, so

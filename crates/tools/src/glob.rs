@@ -1,7 +1,6 @@
 //! `glob`: files by name.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use domain::tool::{Job, Location, ToolSpec};
 use domain::{Access, Outcome, Site, ToolCard, ToolKind};
@@ -9,10 +8,10 @@ use globset::{GlobBuilder, GlobMatcher};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::confine::{Roots, Spot};
+use crate::confine::{Bounds, Roots, Spot};
 use crate::job::{BlockingJob, OnCancel, Stop};
 use crate::rules::{Shows, Veil};
-use crate::tool::{Call, Refused, Tool, count, left_out};
+use crate::tool::{Call, Refused, Tool, count, cut, fill, left_out};
 use crate::walk::{self, Clock};
 use crate::{Settings, input};
 
@@ -78,11 +77,11 @@ impl Tool for Glob {
 
     fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
         let input: Input = input::parse(&call.input)?;
-        let spot = Roots::open(&call.site)?.find(input.folder())?;
+        let spot = call.roots()?.find(input.folder())?;
         spot.open_folder()?;
         let pattern = Pattern::new(&input.pattern, &spot)?;
         let veil = call.veil(self, Shows::Names);
-        let site = Arc::clone(&call.site);
+        let (site, bounds, output_limit) = (call.site, call.bounds, call.settings.output_limit);
         let place = if spot.shown == "." { String::new() } else { format!(" in {}", spot.shown) };
         let card = ToolCard {
             tool: self.name().to_owned(),
@@ -94,7 +93,8 @@ impl Tool for Glob {
             access: Access::Free,
         };
         let work = move |stop: &Stop| {
-            find(&input, &pattern, &veil, &site, stop).unwrap_or_else(|Refused(reason)| Outcome::failed(reason))
+            find(&input, &pattern, &veil, (&site, &bounds), (stop, output_limit))
+                .unwrap_or_else(|Refused(reason)| Outcome::failed(reason))
         };
         Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Leave, work }))
     }
@@ -130,12 +130,18 @@ impl Pattern {
     }
 }
 
-fn find(input: &Input, pattern: &Pattern, veil: &Veil, site: &Site, stop: &Stop) -> Result<Outcome, Refused> {
-    let spot = Roots::open(site)?.find(input.folder())?;
+fn find(
+    input: &Input,
+    pattern: &Pattern,
+    veil: &Veil,
+    (site, bounds): (&Site, &Bounds),
+    (stop, output_limit): (&Stop, usize),
+) -> Result<Outcome, Refused> {
+    let spot = Roots::open(site, bounds)?.find(input.folder())?;
     let clock = Clock::start(stop);
     let mut found = Vec::new();
     let mut hidden = 0;
-    for path in walk::files(&spot.real, input.include_ignored, &clock) {
+    for path in walk::files(&spot, input.include_ignored, &clock) {
         if clock.is_over() {
             break;
         }
@@ -155,16 +161,18 @@ fn find(input: &Input, pattern: &Pattern, veil: &Veil, site: &Site, stop: &Stop)
     found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     let limit = usize::try_from(input.limit.unwrap_or(DEFAULT_LIMIT as u64)).unwrap_or(MOST).clamp(1, MOST);
     let base = Path::new(if spot.shown == "." { "" } else { &spot.shown });
-    let mut lines: Vec<_> = found.iter().take(limit).map(|(_, path)| base.join(path).display().to_string()).collect();
+    let (listed, shown) =
+        fill(found.iter().take(limit).map(|(_, path)| base.join(path).display().to_string()), output_limit);
+    let mut lines: Vec<_> = listed.lines().map(str::to_owned).collect();
     if found.is_empty() {
-        lines.push(format!("No file matches {}.", input.pattern));
-    } else if found.len() > limit {
-        lines.push(format!("[{} in all, {limit} shown; narrow the pattern]", count(found.len(), "file")));
+        lines.push(format!("No file matches {}.", cut(&input.pattern, 200)));
+    } else if found.len() > shown {
+        lines.push(format!("[{} in all, {shown} shown; narrow the pattern]", count(found.len(), "file")));
     }
     lines.extend(left_out(hidden, "file", "files"));
     if !complete {
         lines.push("[the search took too long and was stopped; search a smaller folder]".to_owned());
     }
     Ok(Outcome::completed(lines.join("\n"))
-        .with_raw(json!({"files": found.len(), "truncated": found.len() > limit || !complete})))
+        .with_raw(json!({"files": found.len(), "truncated": found.len() > shown || !complete})))
 }

@@ -15,7 +15,7 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::confine::{Denial, Roots, Spot};
+use crate::confine::{Bounds, Denial, Roots, Spot};
 use crate::glob::Pattern;
 use crate::job::{BlockingJob, OnCancel, Stop};
 use crate::rules::{Shows, Veil};
@@ -160,7 +160,7 @@ impl Tool for Grep {
 
     fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
         let input: Input = input::parse(&call.input)?;
-        let spot = Roots::open(&call.site)?.find(input.place())?;
+        let spot = call.roots()?.find(input.place())?;
         let scope = Scope::of(&spot)?;
         let veil = call.veil(self, Shows::Contents);
         let filter = input.glob.as_deref().filter(|glob| !glob.is_empty());
@@ -176,11 +176,11 @@ impl Tool for Grep {
             preview: Vec::new(),
             access: Access::Free,
         };
-        let (site, output_limit) = (call.site, call.settings.output_limit);
+        let (site, bounds, output_limit) = (call.site, call.bounds, call.settings.output_limit);
         let work = move |stop: &Stop| {
             let (matcher, filter, veil) = (&matcher, filter.as_ref(), &veil);
             let search = Search { input: &input, matcher, filter, veil, clock: Clock::start(stop) };
-            search.run(scope, &site, output_limit).unwrap_or_else(|Refused(reason)| Outcome::failed(reason))
+            search.run(scope, &site, &bounds, output_limit).unwrap_or_else(|Refused(reason)| Outcome::failed(reason))
         };
         Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Leave, work }))
     }
@@ -212,8 +212,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn run(&self, scope: Scope, site: &Site, output_limit: usize) -> Result<Outcome, Refused> {
-        let spot = Roots::open(site)?.find(self.input.place())?;
+    fn run(&self, scope: Scope, site: &Site, bounds: &Bounds, output_limit: usize) -> Result<Outcome, Refused> {
+        let spot = Roots::open(site, bounds)?.find(self.input.place())?;
         let mut hits = Hits::new(self.input.output, self.input.limit(), output_limit);
         match scope {
             Scope::File if spot.is_hidden(self.veil) => hits.hide(1),
@@ -231,7 +231,7 @@ impl Search<'_> {
     fn search_folder(&self, spot: &Spot, hits: &mut Hits) {
         let base = if spot.shown == "." { PathBuf::new() } else { PathBuf::from(&spot.shown) };
         let wanted = |path: &PathBuf| self.filter.is_none_or(|filter| filter.matches(path));
-        let mut paths = walk::files(&spot.real, self.input.include_ignored, &self.clock);
+        let mut paths = walk::files(spot, self.input.include_ignored, &self.clock);
         paths.retain(wanted);
         let all = paths.len();
         paths.retain(|path| !spot.hides_below(path, self.veil));

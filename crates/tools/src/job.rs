@@ -1,19 +1,43 @@
 //! A planned call whose work blocks: it runs on tokio's blocking threads, and is told when nobody waits for it any more.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use domain::tool::{Desk, Job};
 use domain::{Outcome, ToolCard};
 use futures_util::future::BoxFuture;
+use tokio::sync::watch;
 
-/// Raised when the call was cancelled or its future dropped. Long work looks at it now and then.
-#[derive(Clone, Default)]
-pub(crate) struct Stop(Arc<AtomicBool>);
+use crate::tool::Refused;
+
+/// Raised when the call was cancelled or its future dropped. Long work looks at it now and then, and work with an effect
+/// right before it has one.
+#[derive(Clone)]
+pub(crate) struct Stop(Arc<watch::Sender<bool>>);
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(false)))
+    }
+}
 
 impl Stop {
     pub(crate) fn is_raised(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        *self.0.borrow()
+    }
+
+    /// An error once it is raised.
+    pub(crate) fn check(&self) -> Result<(), Refused> {
+        if self.is_raised() { Err(Refused("cancelled".to_owned())) } else { Ok(()) }
+    }
+
+    /// Resolves when it is raised.
+    pub(crate) async fn raised(&self) {
+        // The sender is held here, so that this cannot end in any other way.
+        let _ = self.0.subscribe().wait_for(|raised| *raised).await;
+    }
+
+    pub(crate) fn raise(&self) {
+        self.0.send_replace(true);
     }
 }
 
@@ -21,7 +45,7 @@ struct RaiseOnDrop(Stop);
 
 impl Drop for RaiseOnDrop {
     fn drop(&mut self) {
-        self.0.0.store(true, Ordering::Relaxed);
+        self.0.raise();
     }
 }
 
@@ -30,7 +54,7 @@ impl Drop for RaiseOnDrop {
 pub(crate) enum OnCancel {
     /// Nobody waits for it: it changes nothing.
     Leave,
-    /// It is short and changes files, so its true outcome is waited for.
+    /// It changes files: it stops if it has not had its effect yet, and its true outcome is waited for.
     Finish,
 }
 
@@ -50,11 +74,13 @@ impl<F: FnOnce(&Stop) -> Outcome + Send + 'static> Job for BlockingJob<F> {
         Box::pin(async move {
             let stop = Stop::default();
             let _raise = RaiseOnDrop(stop.clone());
+            let raised = stop.clone();
             let done = tokio::task::spawn_blocking(move || work(&stop));
             let cancelled = async {
-                match on_cancel {
-                    OnCancel::Leave => desk.cancelled().await,
-                    OnCancel::Finish => std::future::pending().await,
+                desk.cancelled().await;
+                if on_cancel == OnCancel::Finish {
+                    raised.raise();
+                    std::future::pending::<()>().await;
                 }
             };
             tokio::select! {

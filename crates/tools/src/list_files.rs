@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
 
 use domain::tool::{Job, Location, ToolSpec};
 use domain::{Access, Outcome, Site, ToolCard, ToolKind};
@@ -12,10 +11,10 @@ use rustix::fs::{AtFlags, Dir, FileType};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::confine::Roots;
+use crate::confine::{Bounds, Roots};
 use crate::job::{BlockingJob, OnCancel};
 use crate::rules::{Shows, Veil};
-use crate::tool::{Call, Refused, Tool, left_out, size};
+use crate::tool::{Call, Refused, Tool, fill, left_out, size};
 use crate::{Settings, input};
 
 const MOST_ENTRIES: usize = 1000;
@@ -72,10 +71,10 @@ impl Tool for ListFiles {
         if input.path.is_empty() {
             input.path = here();
         }
-        let spot = Roots::open(&call.site)?.find(&input.path)?;
+        let spot = call.roots()?.find(&input.path)?;
         spot.open_folder()?;
         let veil = call.veil(self, Shows::Names);
-        let site = Arc::clone(&call.site);
+        let (site, bounds, limit) = (call.site, call.bounds, call.settings.output_limit);
         let card = ToolCard {
             tool: self.name().to_owned(),
             title: format!("List {}", spot.shown),
@@ -85,8 +84,10 @@ impl Tool for ListFiles {
             preview: Vec::new(),
             access: Access::Free,
         };
-        let work =
-            move |_: &_| list(&input.path, &site, &veil).unwrap_or_else(|Refused(reason)| Outcome::failed(reason));
+        let work = move |_: &_| {
+            let listed = list(&input.path, &site, &bounds, &veil, limit);
+            listed.unwrap_or_else(|Refused(reason)| Outcome::failed(reason))
+        };
         Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Leave, work }))
     }
 }
@@ -97,8 +98,8 @@ struct Entry {
     note: String,
 }
 
-fn list(path: &str, site: &Site, veil: &Veil) -> Result<Outcome, Refused> {
-    let spot = Roots::open(site)?.find(path)?;
+fn list(path: &str, site: &Site, bounds: &Bounds, veil: &Veil, limit: usize) -> Result<Outcome, Refused> {
+    let spot = Roots::open(site, bounds)?.find(path)?;
     let folder = spot.open_folder()?;
     let failed = |error: rustix::io::Errno| Refused(format!("listing {}: {}", spot.shown, std::io::Error::from(error)));
     let mut entries = Vec::new();
@@ -132,25 +133,26 @@ fn list(path: &str, site: &Site, veil: &Veil) -> Result<Outcome, Refused> {
         entries.push(Entry { is_folder: kind == FileType::Directory, name, note });
     }
     entries.sort_by(|a, b| b.is_folder.cmp(&a.is_folder).then_with(|| a.name.cmp(&b.name)));
+    let (listed, shown) = render(&entries, limit);
     let text = match left_out(hidden, "entry", "entries") {
-        None => render(&entries),
+        None => listed,
         Some(note) if entries.is_empty() => note,
-        Some(note) => format!("{}\n{note}", render(&entries).trim_end()),
+        Some(note) => format!("{}\n{note}", listed.trim_end()),
     };
-    Ok(Outcome::completed(text).with_raw(json!({"entries": entries.len()})))
+    let raw = json!({"entries": entries.len(), "truncated": shown < entries.len()});
+    Ok(Outcome::completed(text).with_raw(raw))
 }
 
-fn render(entries: &[Entry]) -> String {
+/// The text, within `limit` but for a note at its end, and how many entries are in it.
+fn render(entries: &[Entry], limit: usize) -> (String, usize) {
     if entries.is_empty() {
-        return "[the folder is empty]".to_owned();
+        return ("[the folder is empty]".to_owned(), 0);
     }
-    let mut text = String::new();
-    for entry in entries.iter().take(MOST_ENTRIES) {
-        writeln!(text, "{}{}", entry.name, entry.note).expect("writing to a string does not fail");
-    }
-    if entries.len() > MOST_ENTRIES {
-        let left = entries.len() - MOST_ENTRIES;
+    let lines = entries.iter().take(MOST_ENTRIES).map(|entry| format!("{}{}", entry.name, entry.note));
+    let (mut text, shown) = fill(lines, limit);
+    if shown < entries.len() {
+        let left = entries.len() - shown;
         write!(text, "[{left} more not shown]").expect("writing to a string does not fail");
     }
-    text
+    (text, shown)
 }

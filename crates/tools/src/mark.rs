@@ -8,7 +8,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs, io};
 
-pub(crate) const VARIABLE: &str = "ACPD_TOOL";
+pub const VARIABLE: &str = "ACPD_TOOL";
 
 /// The start of a command that has no helper: not yet, or never, as in an editor's own terminal.
 const NO_HELPER: &str = "none";

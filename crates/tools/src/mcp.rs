@@ -5,15 +5,20 @@
 //! happens on a thread of its own (`workshop`); `link` is what both sides see of a server, and `keeping` connects it and
 //! tries again. Programs run under `run`, so that nothing of them outlives the last session that wants them.
 
+mod bounded;
 mod call;
 mod commands;
 mod context;
 mod ears;
+mod http;
 mod journal;
 mod keeping;
+mod kept;
 mod kit;
+mod lenient;
 mod link;
 mod names;
+mod offer;
 mod outcome;
 mod project;
 mod recipe;
@@ -23,10 +28,12 @@ mod stdio;
 mod workshop;
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use domain::briefing::Command;
-use domain::mcp::{Outfit, Prepared, ServerCard, Supply};
+use domain::mcp::{Outfit, Prepared, Server, ServerCard, Supply};
 use domain::tool::{Job, Refusal, ToolRequest, ToolSpec};
 use domain::{Content, Mode, SessionId, Site, Swap};
 use futures_util::future::BoxFuture;
@@ -36,9 +43,14 @@ use tokio::sync::{mpsc, watch};
 pub use settings::{McpSettings, ServerSettings};
 
 use self::call::Hints;
+use self::kept::Kept;
 use self::kit::{Kit, Pool};
+use self::project::Project;
 use self::workshop::Workshop;
 use crate::Settings;
+
+/// How long a project's folder may take to be looked at. It may lie on a network that is gone.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// News of its servers that a session may be behind with.
 const SUPPLIES: usize = 64;
@@ -49,11 +61,23 @@ pub(crate) struct Mcp {
     workshop: Arc<Workshop>,
     pool: Arc<Pool>,
     kits: Mutex<HashMap<SessionId, Arc<Kit>>>,
+    kept: Arc<Kept>,
+    /// How a project's folder is looked at.
+    look: fn(&Path, &McpSettings) -> Project,
 }
 
 impl Mcp {
     pub(crate) fn new(settings: Arc<Settings>) -> Self {
-        Self { settings: Swap::from(settings), workshop: Arc::default(), pool: Arc::default(), kits: Mutex::default() }
+        let kept = Kept::new(settings.kept_servers.clone());
+        let settings = Swap::from(settings);
+        Self {
+            settings,
+            workshop: Arc::default(),
+            pool: Arc::default(),
+            kits: Mutex::default(),
+            kept,
+            look: project::look,
+        }
     }
 
     /// Counts for what is equipped from now on; servers that run keep what they were started with.
@@ -66,22 +90,52 @@ impl Mcp {
         tool.starts_with(names::PREFIX)
     }
 
+    /// Must be called within a tokio runtime. The look at the project's folder may block, so it happens elsewhere.
     pub(crate) fn equip(&self, outfit: Outfit) -> Option<BoxStream<'static, Supply>> {
         let session = outfit.session.clone();
-        let before = self.kits().remove(&session);
-        let settings = self.settings.get();
-        let wanted = !outfit.servers.is_empty() || !settings.mcp.servers.is_empty();
-        // One look at one name, so that a session without servers costs nothing.
-        if !wanted && !project::is_there(&outfit.cwd) {
-            return None;
-        }
+        let (members, gathered) = watch::channel(None);
+        let kit = Arc::new(Kit::new(gathered));
+        let mine = Arc::downgrade(&kit);
+        let before = self.kits().insert(session, kit);
+        let (settings, workshop, pool) = (self.settings.get(), self.workshop.clone(), self.pool.clone());
+        let look = {
+            let (look, folder, settings) = (self.look, outfit.cwd.clone(), settings.clone());
+            tokio::task::spawn_blocking(move || look(&folder, &settings.mcp))
+        };
         // A session that does not listen holds up its news, not the server.
         let (tell, told) = mpsc::channel(SUPPLIES);
-        let (members, gathered) = watch::channel(None);
-        let watching = kit::watch(outfit, settings, self.pool.clone(), before, tell, members);
-        let kit = Kit::new(gathered, self.workshop.spawn(watching));
-        self.kits().insert(session, Arc::new(kit));
-        Some(stream::unfold(told, |mut told| async move { Some((told.recv().await?, told)) }).boxed())
+        let start = async move {
+            let looked = tokio::time::timeout(LOOK, look).await.ok().and_then(Result::ok);
+            let project = looked.unwrap_or_else(|| project::unanswered(&outfit.cwd, LOOK));
+            let gathered = kit::gather(&outfit, &settings, project);
+            // It may have been replaced meanwhile.
+            let kit = mine.upgrade()?;
+            if gathered.is_empty() {
+                members.send_replace(Some(Arc::new([])));
+                return None;
+            }
+            match workshop.spawn(kit::watch(outfit, gathered, settings, pool, before, tell, members)) {
+                Ok(watching) => {
+                    kit.hold(watching);
+                    None
+                }
+                Err(error) => Some(Supply::Lost(format!("The session's MCP servers cannot be started: {error}."))),
+            }
+        };
+        let news = stream::unfold(told, |mut told| async move { Some((told.recv().await?, told)) });
+        Some(stream::once(start).filter_map(std::future::ready).chain(news).boxed())
+    }
+
+    pub(crate) fn keep(&self, session: &SessionId, servers: Vec<Server>) -> BoxFuture<'static, Option<String>> {
+        Box::pin(self.kept.clone().keep(session.clone(), servers))
+    }
+
+    pub(crate) fn kept(&self, session: &SessionId) -> BoxFuture<'static, Vec<Server>> {
+        Box::pin(self.kept.clone().of(session.clone()))
+    }
+
+    pub(crate) fn sessions(&self) -> BoxFuture<'static, Vec<SessionId>> {
+        Box::pin(self.kept.clone().sessions())
     }
 
     pub(crate) fn prepare(&self, session: &SessionId, prompt: &[Content]) -> Option<BoxFuture<'static, Prepared>> {
@@ -90,8 +144,18 @@ impl Mcp {
         if !context::is_due(kit.members().as_deref(), prompt, patience) {
             return None;
         }
-        let mut errand = self.workshop.spawn(context::prepare(kit.receiver(), prompt.to_vec(), patience));
-        Some(Box::pin(async move { errand.done().await.unwrap_or_default() }))
+        let (mut gathered, workshop, prompt) = (kit.receiver(), self.workshop.clone(), prompt.to_vec());
+        Some(Box::pin(async move {
+            let waited = tokio::time::timeout(patience.max(LOOK), gathered.wait_for(Option::is_some)).await;
+            let Some(members) = waited.ok().and_then(|found| found.ok()?.clone()) else { return Prepared::default() };
+            if members.is_empty() {
+                return Prepared::default();
+            }
+            match workshop.spawn(context::prepare(members, prompt, patience)) {
+                Ok(mut errand) => errand.done().await.unwrap_or_default(),
+                Err(_) => Prepared::default(),
+            }
+        }))
     }
 
     pub(crate) fn offer(&self, session: &SessionId, mode: Mode) -> Vec<ToolSpec> {
@@ -138,5 +202,53 @@ impl Mcp {
     fn kits(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Kit>>> {
         // The map is whole after every operation, so a panic elsewhere does not spoil it.
         self.kits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::mcp::{ServerState, Way};
+
+    use super::*;
+
+    fn outfit(servers: Vec<Server>) -> Outfit {
+        let session = SessionId::new();
+        Outfit { session, cwd: "/".into(), extra_roots: Vec::new(), environment: Arc::default(), servers }
+    }
+
+    #[tokio::test]
+    async fn no_room_for_a_thread_is_told_and_ends_nothing() {
+        let mut mcp = Mcp::new(Arc::new(Settings::new("/bin/false")));
+        mcp.workshop = Arc::new(Workshop::without_room());
+        let way = Way::Http { url: "http://127.0.0.1:1/".to_owned(), headers: Vec::new() };
+        let outfit = outfit(vec![Server { name: "one".to_owned(), way }]);
+        let session = outfit.session.clone();
+        let news: Vec<Supply> = mcp.equip(outfit).unwrap().collect().await;
+        assert_eq!(news, [Supply::Lost("The session's MCP servers cannot be started: no room.".to_owned())]);
+        let prepared = mcp.prepare(&session, &[Content::text("hello")]).unwrap().await;
+        assert_eq!(prepared, Prepared::default());
+    }
+
+    #[expect(clippy::await_holding_lock, reason = "who waits for it is a thread of its own")]
+    #[tokio::test(start_paused = true)]
+    async fn a_folder_that_does_not_answer_is_passed_by_after_a_while() {
+        static DEAD: Mutex<()> = Mutex::new(());
+        let dead = DEAD.lock().unwrap();
+        let mut mcp = Mcp::new(Arc::new(Settings::new("/bin/false")));
+        mcp.look = |folder, settings| {
+            drop(DEAD.lock());
+            project::look(folder, settings)
+        };
+        let outfit = outfit(Vec::new());
+        let session = outfit.session.clone();
+        let news = tokio::spawn(mcp.equip(outfit).unwrap().collect::<Vec<Supply>>());
+        // The look has begun when the time passes.
+        tokio::task::yield_now().await;
+        tokio::time::advance(LOOK + Duration::from_millis(1)).await;
+        assert_eq!(news.await.unwrap(), []);
+        let reason = "the folder did not answer within 5 s".to_owned();
+        let [card] = &mcp.servers(&session)[..] else { panic!("one line says what is wrong") };
+        assert_eq!(card.state, ServerState::Off { reason: format!("{} cannot be used: {reason}", project::FILE) });
+        drop(dead);
     }
 }

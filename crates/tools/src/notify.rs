@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use domain::Site;
 use domain::tool::News;
-use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::{Deserialize, Deserializer, de};
 use serde_json::json;
 
 use crate::Settings;
@@ -16,7 +17,14 @@ use crate::hooks::{Hook, Said};
 pub struct Notify {
     /// For the shell, in the session's folder, with one JSON object on its standard input. Empty for none.
     pub command: String,
+    #[serde(deserialize_with = "when")]
     pub when: When,
+}
+
+/// An error names the words that there are, whatever reads the configuration.
+fn when<'de, D: Deserializer<'de>>(source: D) -> Result<When, D::Error> {
+    let given = String::deserialize(source)?;
+    When::deserialize(given.into_deserializer()).map_err(|error: de::value::Error| de::Error::custom(error))
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -1,15 +1,17 @@
 //! `.acpd/config.toml` in a project: what a repository may say for those who work in it.
 //!
 //! A repository comes from anybody, so that it may only make things stricter (rules that ask or deny) and name more files
-//! with notes. Everything else is refused with a word to the user, and as long as something is wrong with the file, every
-//! call with an effect asks first that the session has not been allowed for good: nobody knows what it wanted to forbid.
+//! with notes. Everything else is refused with a word to the user. As long as something is wrong with the file, the rules
+//! in it that can be read count, and every call asks first: nobody knows what else it wanted to forbid.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use domain::{Site, ToolKind, Verdict};
-use serde::Deserialize;
+use domain::{ToolKind, Verdict, complaint};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 use crate::briefing;
 use crate::rules::{Rule, Rules};
@@ -29,44 +31,12 @@ pub(crate) struct Project {
     pub(crate) complaints: Vec<String>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct Contents {
-    permissions: Permissions,
-    session: Session,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct Permissions {
-    ask: Vec<Rule>,
-    deny: Vec<Rule>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct Session {
-    notes: Vec<NoteName>,
-}
-
-/// The name of a file, and no path: it must lie in the project.
-#[derive(Debug, Deserialize)]
-#[serde(try_from = "String")]
-struct NoteName(String);
-
-impl TryFrom<String> for NoteName {
-    type Error = String;
-
-    fn try_from(name: String) -> Result<Self, String> {
-        let plain = !name.is_empty() && name != ".." && name != "." && !name.contains(['/', '\0']);
-        if plain { Ok(Self(name)) } else { Err(format!("`{name}` must be the name of a file, without a folder")) }
-    }
-}
-
 /// Whether a file would be taken, and if not, why, with its name and line.
 pub fn check(file: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
-    parse(file, &text).map(|_| ())
+    let mut project = Project::default();
+    project.take(file, &text);
+    if project.complaints.is_empty() { Ok(()) } else { Err(project.complaints.join("\n")) }
 }
 
 /// Reads the files anew. Links are not followed: what they lead to is not the project's.
@@ -78,34 +48,95 @@ pub(crate) fn read(cwd: &Path) -> Project {
             project.complaints.push(format!("{}: the folder is a link, which is not followed", file.display()));
             continue;
         }
-        let Some(text) = briefing::read_inside(&file, LONGEST) else { continue };
-        match parse(&file, &text) {
-            Ok(Contents { permissions: Permissions { ask, deny }, session: Session { notes } }) => {
-                project.rules.extend(Rules { allow: Vec::new(), ask, deny });
-                project.notes.extend(notes.into_iter().map(|NoteName(name)| name));
-            }
-            Err(complaint) => project.complaints.push(complaint),
+        if let Some(text) = briefing::read_inside(&file, LONGEST) {
+            project.take(&file, &text);
         }
     }
     project
 }
 
-fn parse(file: &Path, text: &str) -> Result<Contents, String> {
-    toml::from_str(text).map_err(|error| {
-        let line = error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
-        let line = line.map_or_else(String::new, |line| format!(":{line}"));
-        let why = error.message();
-        // Serde names the field in its text only.
-        let field = why.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
-        let why = match field {
-            Some(field) => format!(
-                "`{field}` is not taken from a project, which may only set permissions.ask, permissions.deny and \
-                 session.notes; it belongs into your own configuration"
-            ),
-            None => why.to_owned(),
+impl Project {
+    /// Takes over what a file says. Each thing that is wrong is a complaint, and the rest counts: a typo in one rule must not
+    /// open what another one forbids.
+    fn take(&mut self, file: &Path, text: &str) {
+        let mut said = Said { project: self, file, text };
+        match DeTable::parse(text) {
+            Ok(root) => said.take_root(root.get_ref()),
+            Err(error) => said.complain(error.span(), &complaint::plain(error.message())),
+        }
+    }
+}
+
+/// One file, and what becomes of it.
+struct Said<'a> {
+    project: &'a mut Project,
+    file: &'a Path,
+    text: &'a str,
+}
+
+impl Said<'_> {
+    fn take_root(&mut self, root: &DeTable<'_>) {
+        for (section, value) in root {
+            let name = section.get_ref().as_ref();
+            let Some(table) = value.get_ref().as_table().filter(|_| matches!(name, "permissions" | "session")) else {
+                self.refuse(section.span(), name);
+                continue;
+            };
+            for (key, value) in table {
+                match (name, key.get_ref().as_ref()) {
+                    ("permissions", "ask") => self.take_each(value, |project, text| {
+                        Rule::try_from(text).map(|rule| project.rules.ask.push(rule)).map_err(|error| error.to_string())
+                    }),
+                    ("permissions", "deny") => self.take_each(value, |project, text| {
+                        Rule::try_from(text)
+                            .map(|rule| project.rules.deny.push(rule))
+                            .map_err(|error| error.to_string())
+                    }),
+                    ("session", "notes") => self.take_each(value, |project, name| {
+                        check_name(&name)?;
+                        project.notes.push(name);
+                        Ok(())
+                    }),
+                    (_, key_name) => self.refuse(key.span(), key_name),
+                }
+            }
+        }
+    }
+
+    fn take_each(&mut self, list: &Spanned<DeValue<'_>>, take: impl Fn(&mut Project, String) -> Result<(), String>) {
+        let Some(members) = list.get_ref().as_array() else {
+            return self.complain(Some(list.span()), "this must be a list of texts");
         };
-        format!("{}{line}: {why}", file.display())
-    })
+        for member in members.iter() {
+            let taken = match member.get_ref().as_str() {
+                Some(text) => take(self.project, text.to_owned()),
+                None => Err("this must be a text".to_owned()),
+            };
+            if let Err(why) = taken {
+                self.complain(Some(member.span()), &why);
+            }
+        }
+    }
+
+    fn refuse(&mut self, place: Range<usize>, key: &str) {
+        let why = format!(
+            "`{key}` is not taken from a project, which may only set permissions.ask, permissions.deny and \
+             session.notes; it belongs into your own configuration"
+        );
+        self.complain(Some(place), &why);
+    }
+
+    fn complain(&mut self, place: Option<Range<usize>>, why: &str) {
+        let line = place.map(|place| 1 + self.text[..place.start.min(self.text.len())].matches('\n').count());
+        let line = line.map_or_else(String::new, |line| format!(":{line}"));
+        self.project.complaints.push(format!("{}{line}: {why}", self.file.display()));
+    }
+}
+
+/// The name of a file, and no path: it must lie in the project.
+fn check_name(name: &str) -> Result<(), String> {
+    let plain = !name.is_empty() && name != ".." && name != "." && !name.contains(['/', '\0']);
+    if plain { Ok(()) } else { Err(format!("`{name}` must be the name of a file, without a folder")) }
 }
 
 /// The rules of the projects that sessions work in, by their folders. Read when a call is planned, because that may block.
@@ -123,10 +154,10 @@ struct Strictness {
 }
 
 impl Projects {
-    pub(crate) fn learn(&self, site: &Site) {
-        let Project { rules, complaints, notes: _ } = read(&site.cwd);
+    pub(crate) fn learn(&self, cwd: &Path) {
+        let Project { rules, complaints, notes: _ } = read(cwd);
         let mut known = self.lock();
-        let known = known.entry(site.cwd.clone()).or_default();
+        let known = known.entry(cwd.to_owned()).or_default();
         known.broken = !complaints.is_empty();
         known.rules.extend_with_new(rules);
     }
@@ -140,11 +171,10 @@ impl Projects {
 
     /// What an unreadable file makes of a verdict.
     pub(crate) fn temper(&self, cwd: &Path, kind: ToolKind, verdict: Option<Verdict>) -> Option<Verdict> {
-        let harmless = matches!(kind, ToolKind::Read | ToolKind::Search | ToolKind::Think);
         let broken = self.lock().get(cwd).is_some_and(|known| known.broken);
         match verdict {
             Some(Verdict::Deny) => Some(Verdict::Deny),
-            Some(Verdict::Run | Verdict::Ask) | None if broken && !harmless => Some(Verdict::Ask),
+            Some(Verdict::Run | Verdict::Ask) | None if broken && kind != ToolKind::Think => Some(Verdict::Ask),
             other => other,
         }
     }
@@ -196,6 +226,7 @@ mod tests {
             "[models]\n",
             "[session]\nnotes = [\"../../.ssh/id\"]\n",
             "[permissions]\ndeny = [\"bash(\"]\n",
+            "[permissions]\ndeny = [\n  \"bsh(rm)\",\n  1,\n]\nask = 2\n",
             "[permissions\n",
         ] {
             let (folder, project) = with_file(text);
@@ -210,8 +241,24 @@ mod tests {
             DIR/.acpd/config.toml:1: `models` is not taken from a project, which may only set permissions.ask, permissions.deny and session.notes; it belongs into your own configuration
             DIR/.acpd/config.toml:2: `../../.ssh/id` must be the name of a file, without a folder
             DIR/.acpd/config.toml:2: the rule `bash(` must look like `tool` or `tool(pattern)`
+            DIR/.acpd/config.toml:6: this must be a list of texts
+            DIR/.acpd/config.toml:3: the rule `bsh(rm)` can never match: there is no tool `bsh`; did you mean `bash`?
+            DIR/.acpd/config.toml:4: this must be a text
             DIR/.acpd/config.toml:1: unclosed table, expected `]`
         "#]].assert_eq(&said);
+    }
+
+    #[test]
+    fn a_typo_in_one_rule_opens_nothing_that_another_one_forbids() {
+        let (folder, project) = with_file("[permissions]\nallow = [\"bash\"]\ndeny = [\"bsh(rm)\", \"read(.env)\"]\n");
+        assert_eq!((project.complaints.len(), project.rules.texts().deny), (2, vec!["read(.env)".to_owned()]));
+        let projects = Projects::default();
+        projects.learn(folder.path());
+        let tempered = |kind, verdict| projects.temper(folder.path(), kind, verdict);
+        assert_eq!(tempered(ToolKind::Read, Some(Verdict::Deny)), Some(Verdict::Deny));
+        assert_eq!(tempered(ToolKind::Read, None), Some(Verdict::Ask));
+        assert_eq!(tempered(ToolKind::Execute, Some(Verdict::Run)), Some(Verdict::Ask));
+        assert_eq!(tempered(ToolKind::Think, None), None);
     }
 
     #[test]

@@ -7,12 +7,13 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use domain::editor::Lines;
 use domain::tool::{Job, Location, ToolSpec};
 use domain::{Access, Outcome, Site, ToolCard, ToolContent, ToolKind};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::confine::Roots;
+use crate::confine::{Bounds, Roots};
 use crate::document::{self, Document};
 use crate::job::{BlockingJob, OnCancel};
 use crate::tool::{Call, Refused, Tool, count, size};
@@ -41,6 +42,16 @@ struct Input {
 impl Input {
     fn first(&self) -> usize {
         usize::try_from(self.offset.unwrap_or(1).max(1)).unwrap_or(usize::MAX)
+    }
+
+    /// None if the model asked for the file as it is.
+    fn lines(&self) -> Option<Lines> {
+        let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        let lines = Lines {
+            first: self.offset.filter(|first| *first > 0).map(number),
+            count: self.limit.filter(|limit| *limit > 0).map(number),
+        };
+        (lines.first.is_some() || lines.count.is_some()).then_some(lines)
     }
 
     fn limit(&self) -> Option<usize> {
@@ -89,7 +100,7 @@ impl Tool for ReadFile {
 
     fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
         let input: Input = input::parse(&call.input)?;
-        let spot = Roots::open(&call.site)?.find(&input.path)?;
+        let spot = call.roots()?.find(&input.path)?;
         // Opened to find out now what cannot be read, such as a folder or a device.
         spot.open_file()?;
         let line = input.offset.map(|_| u32::try_from(input.first()).unwrap_or(u32::MAX));
@@ -102,8 +113,9 @@ impl Tool for ReadFile {
             preview: Vec::new(),
             access: Access::Free,
         };
-        let (site, limit) = (call.site, call.settings.output_limit);
-        let work = move |_: &_| read(&input, &site, limit).unwrap_or_else(|Refused(reason)| Outcome::failed(reason));
+        let (site, bounds, limit) = (call.site, call.bounds, call.settings.output_limit);
+        let work =
+            move |_: &_| read(&input, &site, &bounds, limit).unwrap_or_else(|Refused(reason)| Outcome::failed(reason));
         Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Leave, work }))
     }
 }
@@ -116,9 +128,9 @@ fn range(input: &Input) -> String {
     }
 }
 
-fn read(input: &Input, site: &Site, output_limit: usize) -> Result<Outcome, Refused> {
-    let spot = Roots::open(site)?.find(&input.path)?;
-    let Document { bytes, unsaved } = document::read(&spot, site)?;
+fn read(input: &Input, site: &Site, bounds: &Bounds, output_limit: usize) -> Result<Outcome, Refused> {
+    let spot = Roots::open(site, bounds)?.find(&input.path)?;
+    let Document { bytes, unsaved } = document::read_for(&spot, site, input.lines())?;
     let length = bytes.len();
     if let Some(image) = image::look(&bytes) {
         return Ok(show(&spot.shown, &image, &bytes));
@@ -185,15 +197,17 @@ fn number_lines(text: &str, input: &Input, output_limit: usize) -> Result<Page, 
     let mut page = String::new();
     let mut last = first - 1;
     for line in text.lines().skip(first - 1).take(wanted) {
-        if page.len() + line.len().min(LONGEST_LINE) > output_limit && last >= first {
+        let (line, cut) = match line.char_indices().nth(LONGEST_LINE) {
+            None => (line, ""),
+            Some((end, _)) => (&line[..end], " [line cut]"),
+        };
+        let before = page.len();
+        writeln!(page, "{:>6}\t{line}{cut}", last + 1).expect("writing to a string does not fail");
+        if page.len() > output_limit && last >= first {
+            page.truncate(before);
             break;
         }
         last += 1;
-        match line.char_indices().nth(LONGEST_LINE) {
-            None => writeln!(page, "{last:>6}\t{line}"),
-            Some((end, _)) => writeln!(page, "{last:>6}\t{} [line cut]", &line[..end]),
-        }
-        .expect("writing to a string does not fail");
     }
     let cut = last < total && input.limit().is_none_or(|limit| last - first + 1 < limit);
     if last < total {

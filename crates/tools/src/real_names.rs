@@ -15,18 +15,19 @@ pub(crate) struct RealNames(Mutex<HashMap<PathBuf, PathBuf>>);
 impl RealNames {
     /// Looks at the folders of a session.
     pub(crate) fn learn(&self, site: &Site) {
-        for root in site.roots() {
-            let real = real(root);
-            self.lock().insert(root.to_owned(), real);
-        }
+        site.roots().for_each(|root| self.learn_folder(root));
     }
 
-    /// The folder without symlinks, as it was when a call was planned there, or is now if none has been.
+    /// Looks at one folder.
+    pub(crate) fn learn_folder(&self, folder: &Path) {
+        let real = real(folder);
+        self.lock().insert(folder.to_owned(), real);
+    }
+
+    /// The folder without symlinks, as it was when it was last looked at, or as it was given if it never was: whoever
+    /// asks must not wait for the disk.
     pub(crate) fn of(&self, folder: &Path) -> PathBuf {
-        if let Some(known) = self.lock().get(folder) {
-            return known.clone();
-        }
-        real(folder)
+        self.lock().get(folder).cloned().unwrap_or_else(|| folder.to_owned())
     }
 
     /// The same call with its locations by their real names; None if those are the same.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use domain::briefing::Command;
 use domain::checkpoint::{Restore, Restored};
-use domain::mcp::{Outfit, Prepared, ServerCard, Supply};
+use domain::mcp::{Outfit, Prepared, Server, ServerCard, Supply};
 use domain::permission::RuleTexts;
 use domain::tool::{Job, Moment, News, Refusal, ToolRequest, ToolSpec, Toolbox};
 use domain::{Content, Mode, SessionId, Site, Swap, ToolCard, ToolKind, TurnId, Verdict};
@@ -18,23 +18,41 @@ use serde_json::Value;
 
 use crate::WebSettings;
 use crate::background::Background;
+use crate::bounded::Bounded;
+use crate::confine::{Bounds, Pins};
 use crate::hooks::Hooks;
 use crate::mcp::{Mcp, McpSettings};
 use crate::notify::{self, Notify};
 use crate::project::Projects;
+use crate::prompt_files::{self, Withheld};
 use crate::real_names::RealNames;
 use crate::rules::{Permissions, Rules};
 use crate::tool::{Call, Refused, Tool};
 use crate::{
-    agent, bash, bash_output, bash_stop, edit_file, glob, grep, input, list_files, read_file, restore, update_plan,
-    web_fetch, write_file,
+    agent, bash, bash_output, bash_stop, change, delete_file, edit_file, glob, grep, input, list_files, move_file,
+    read_file, restore, switch_mode, update_plan, web_fetch, write_file,
 };
+
+/// What file tools do to files in the mode `sandbox`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileWrites {
+    /// As in other modes.
+    #[default]
+    Allow,
+    /// Every change is asked about, whatever the approval and earlier answers are.
+    Ask,
+    /// There are no tools that change files.
+    Deny,
+}
 
 /// What the operator decides about tools.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The acpd binary, which is run as `acpd __run`.
     pub runner: PathBuf,
+    /// The same by a path that editors can run, as the parent of commands in their terminals. None starts those without.
+    pub program: Option<PathBuf>,
     /// Names the daemon in the mark of its commands, by which it knows them again.
     pub owner: String,
     /// How long a command may take when the model does not say.
@@ -52,17 +70,23 @@ pub struct Settings {
     /// What commands in the sandbox may read besides the session's folders; None means everything. A list must name the
     /// places of programs and their libraries as well.
     pub sandbox_reads: Option<Vec<PathBuf>>,
+    pub sandbox_file_writes: FileWrites,
+    /// acpd's own files and folders, which no tool reads or changes: state, keys, token, socket, configuration.
+    pub off_limits: Vec<PathBuf>,
     pub web: WebSettings,
     pub permissions: Permissions,
     pub hooks: Hooks,
     pub notify: Notify,
     pub mcp: McpSettings,
+    /// Where the MCP servers that clients passed for sessions are kept; None keeps them in memory.
+    pub kept_servers: Option<PathBuf>,
 }
 
 impl Settings {
     pub fn new(runner: impl Into<PathBuf>) -> Self {
         Self {
             runner: runner.into(),
+            program: None,
             owner: String::new(),
             bash_timeout: Duration::from_secs(120),
             bash_timeout_max: Duration::from_secs(600),
@@ -71,13 +95,37 @@ impl Settings {
             hidden_variables: Vec::new(),
             kept_variables: Vec::new(),
             sandbox_reads: None,
+            sandbox_file_writes: FileWrites::default(),
+            off_limits: Vec::new(),
             web: WebSettings::default(),
             permissions: Permissions::default(),
             hooks: Hooks::default(),
             notify: Notify::default(),
             mcp: McpSettings::default(),
+            kept_servers: None,
         }
     }
+}
+
+/// The tools that are always there, in the order in which they are offered.
+pub(crate) fn built_in() -> Vec<Arc<dyn Tool>> {
+    vec![
+        Arc::new(read_file::ReadFile),
+        Arc::new(list_files::ListFiles),
+        Arc::new(glob::Glob),
+        Arc::new(grep::Grep),
+        Arc::new(write_file::WriteFile),
+        Arc::new(edit_file::EditFile),
+        Arc::new(delete_file::DeleteFile),
+        Arc::new(move_file::MoveFile),
+        Arc::new(bash::Bash),
+        Arc::new(bash_output::BashOutput),
+        Arc::new(bash_stop::BashStop),
+        Arc::new(agent::Agent),
+        Arc::new(web_fetch::WebFetch),
+        Arc::new(update_plan::UpdatePlan),
+        Arc::new(switch_mode::SwitchMode),
+    ]
 }
 
 /// All tools of all sessions. What belongs to a session comes with its `Site`, but for the commands that it left running.
@@ -85,9 +133,10 @@ pub struct Registry {
     settings: Swap<Settings>,
     tools: Vec<Arc<dyn Tool>>,
     background: Arc<Background>,
-    mcp: Mcp,
+    mcp: Arc<Mcp>,
     names: Arc<RealNames>,
     projects: Arc<Projects>,
+    pins: Arc<Pins>,
 }
 
 impl Registry {
@@ -95,25 +144,13 @@ impl Registry {
         settings.permissions.resolve();
         let settings = Arc::new(settings);
         Self {
-            mcp: Mcp::new(settings.clone()),
+            mcp: Arc::new(Mcp::new(settings.clone())),
             settings: Swap::from(settings),
-            tools: vec![
-                Arc::new(read_file::ReadFile),
-                Arc::new(list_files::ListFiles),
-                Arc::new(glob::Glob),
-                Arc::new(grep::Grep),
-                Arc::new(write_file::WriteFile),
-                Arc::new(edit_file::EditFile),
-                Arc::new(bash::Bash),
-                Arc::new(bash_output::BashOutput),
-                Arc::new(bash_stop::BashStop),
-                Arc::new(agent::Agent),
-                Arc::new(web_fetch::WebFetch),
-                Arc::new(update_plan::UpdatePlan),
-            ],
+            tools: built_in(),
             background: Arc::default(),
             names: Arc::default(),
             projects: Arc::default(),
+            pins: Arc::default(),
         }
     }
 
@@ -131,19 +168,32 @@ impl Registry {
         rules_in(cwd, &self.settings.get(), &self.names, &self.projects)
     }
 
+    fn bounds(&self) -> Arc<Bounds> {
+        let off_limits = self.settings.get().off_limits.clone();
+        Arc::new(Bounds { off_limits, pins: Arc::clone(&self.pins) })
+    }
+
+    /// The rules that count in a folder, those of its project included, which are read anew. Blocks.
+    pub(crate) fn rules_read_in(&self, cwd: &Path) -> Rules {
+        self.names.learn_folder(cwd);
+        self.projects.learn(cwd);
+        self.rules_in(cwd)
+    }
+
     fn find(&self, name: &str, mode: Mode) -> Result<Arc<dyn Tool>, String> {
         let Some(tool) = self.tools.iter().find(|tool| tool.name() == name) else {
             let names: Vec<_> = self.offered(mode).map(|tool| tool.name()).collect();
             return Err(format!("there is no tool `{name}`; the tools are {}", names.join(", ")));
         };
-        if !allows(mode, tool.kind()) {
+        if !allows(mode, tool.kind(), self.settings.get().sandbox_file_writes) {
             return Err(format!("the session's mode `{}` leaves out `{name}`; only the user can change it", mode.id()));
         }
         Ok(Arc::clone(tool))
     }
 
     fn offered(&self, mode: Mode) -> impl Iterator<Item = &Arc<dyn Tool>> {
-        self.tools.iter().filter(move |tool| allows(mode, tool.kind()))
+        let writes = self.settings.get().sandbox_file_writes;
+        self.tools.iter().filter(move |tool| allows(mode, tool.kind(), writes))
     }
 }
 
@@ -158,8 +208,42 @@ impl Toolbox for Registry {
         self.mcp.equip(outfit)
     }
 
-    fn prepare(&self, session: &SessionId, prompt: &[Content]) -> Option<BoxFuture<'static, Prepared>> {
-        self.mcp.prepare(session, prompt)
+    fn keep_servers(&self, session: &SessionId, servers: Vec<Server>) -> BoxFuture<'static, Option<String>> {
+        self.mcp.keep(session, servers)
+    }
+
+    fn kept_servers(&self, session: &SessionId) -> BoxFuture<'static, Vec<Server>> {
+        self.mcp.kept(session)
+    }
+
+    fn sessions_with_servers(&self) -> BoxFuture<'static, Vec<SessionId>> {
+        self.mcp.sessions()
+    }
+
+    fn prepare(&self, session: &SessionId, cwd: &Path, prompt: &[Content]) -> Option<BoxFuture<'static, Prepared>> {
+        if !prompt_files::has_files(prompt) {
+            return self.mcp.prepare(session, prompt);
+        }
+        let (settings, names, projects) = (self.settings.get(), self.names.clone(), self.projects.clone());
+        let (mcp, session, cwd, prompt) = (self.mcp.clone(), session.clone(), cwd.to_owned(), prompt.to_vec());
+        Some(Box::pin(async move {
+            // Rules of projects and names of files are read, which may block.
+            let look = tokio::task::spawn_blocking(move || {
+                names.learn_folder(&cwd);
+                projects.learn(&cwd);
+                prompt_files::withhold(prompt, &rules_in(&cwd, &settings, &names, &projects))
+            });
+            let Ok(Withheld { prompt, links, notices }) = look.await else {
+                let refusal = "reading the rules failed; this is a defect of acpd".to_owned();
+                return Prepared { refusal: Some(refusal), ..Prepared::default() };
+            };
+            let mut prepared = match mcp.prepare(&session, &links) {
+                Some(prepare) => prepare.await,
+                None => Prepared::default(),
+            };
+            prepared.notices.splice(..0, notices);
+            Prepared { prompt: Some(prompt), ..prepared }
+        }))
     }
 
     fn commands(&self, session: &SessionId) -> Vec<Command> {
@@ -172,10 +256,15 @@ impl Toolbox for Registry {
 
     fn plan(&self, request: ToolRequest, site: Arc<Site>) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>> {
         if Mcp::names(&request.tool) {
-            let (planned, projects) = (self.mcp.plan(request, &site), Arc::clone(&self.projects));
+            let planned = self.mcp.plan(request, &site);
+            let (names, projects) = (Arc::clone(&self.names), Arc::clone(&self.projects));
             return Box::pin(async move {
                 // Whoever decides about the call must know the project's rules, and reading them may block.
-                let _ = tokio::task::spawn_blocking(move || projects.learn(&site)).await;
+                let learn = move || {
+                    names.learn(&site);
+                    projects.learn(&site.cwd);
+                };
+                let _ = tokio::task::spawn_blocking(learn).await;
                 planned
             });
         }
@@ -183,24 +272,54 @@ impl Toolbox for Registry {
         let found = self.find(&name, site.mode);
         let (settings, background) = (self.settings.get(), Arc::clone(&self.background));
         let (names, projects) = (Arc::clone(&self.names), Arc::clone(&self.projects));
+        let bounds = self.bounds();
         Box::pin(async move {
             let tool = found.map_err(|reason| Refusal { kind: ToolKind::Other, title: name, reason })?;
             let input = input::unwrap_text(input);
             let (kind, title) = (tool.kind(), refused_title(tool.as_ref(), &input));
+            let limit = if kind == ToolKind::Fetch { settings.web.output_limit } else { settings.output_limit };
             // Planning opens files, so it must not run on the thread of an actor.
             let plan = move || {
                 names.learn(&site);
-                projects.learn(&site);
+                projects.learn(&site.cwd);
                 let rules = rules_in(&site.cwd, &settings, &names, &projects);
-                tool.plan(Call { input, site, rules, settings, background })
+                tool.plan(Call { input, site, rules, settings, background, bounds })
             };
             let planned = tokio::task::spawn_blocking(plan).await;
             let Refused(reason) = match planned {
-                Ok(Ok(job)) => return Ok(job),
+                Ok(Ok(job)) => return Ok(Box::new(Bounded::new(job, limit)) as Box<dyn Job>),
                 Ok(Err(refused)) => refused,
                 Err(_) => Refused("planning the call failed inside the tool; this is a defect of acpd".to_owned()),
             };
             Err(Refusal { kind, title, reason })
+        })
+    }
+
+    fn plan_again(
+        &self,
+        request: ToolRequest,
+        recorded: ToolCard,
+        site: Arc<Site>,
+    ) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>> {
+        if Mcp::names(&request.tool) {
+            // After a restart the servers of the session may only be connecting.
+            let (connected, mcp) = (self.mcp.prepare(&site.session, &[]), Arc::clone(&self.mcp));
+            let learned = self.plan(request.clone(), Arc::clone(&site));
+            return Box::pin(async move {
+                if let Some(connected) = connected {
+                    connected.await;
+                }
+                match learned.await {
+                    Ok(planned) => Ok(planned),
+                    Err(_) => mcp.plan(request, &site),
+                }
+            });
+        }
+        let (planned, bounds) = (self.plan(request, Arc::clone(&site)), self.bounds());
+        Box::pin(async move {
+            // A panic in there means that the model has to read the file again, and planning says so.
+            let _ = tokio::task::spawn_blocking(move || change::recall(&recorded, &site, &bounds)).await;
+            planned.await
         })
     }
 
@@ -209,8 +328,15 @@ impl Toolbox for Registry {
         self.projects.temper(cwd, card.kind, verdict)
     }
 
-    fn rules(&self, cwd: &Path) -> RuleTexts {
-        self.rules_in(cwd).texts()
+    fn rules(&self, cwd: &Path) -> BoxFuture<'static, RuleTexts> {
+        let (settings, names, projects) = (self.settings.get(), self.names.clone(), self.projects.clone());
+        let cwd = cwd.to_owned();
+        let read = tokio::task::spawn_blocking(move || {
+            names.learn_folder(&cwd);
+            projects.learn(&cwd);
+            rules_in(&cwd, &settings, &names, &projects).texts()
+        });
+        Box::pin(async move { read.await.unwrap_or_default() })
     }
 
     fn consult(&self, moment: Moment<'_>, site: &Arc<Site>) -> Option<BoxFuture<'static, Option<String>>> {
@@ -231,14 +357,19 @@ impl Toolbox for Registry {
     }
 
     fn restore(&self, steps: Vec<Restore>, site: Arc<Site>) -> BoxFuture<'static, Vec<Restored>> {
+        let bounds = self.bounds();
         Box::pin(async move {
             let paths: Vec<PathBuf> = steps.iter().map(|step| step.path.clone()).collect();
-            let restored = tokio::task::spawn_blocking(move || restore::all(steps, &site)).await;
+            let restored = tokio::task::spawn_blocking(move || restore::all(steps, &site, &bounds)).await;
             restored.unwrap_or_else(|_| {
                 let left = Some("putting it back failed; this is a defect of acpd".to_owned());
                 paths.into_iter().map(|path| Restored { path, left: left.clone() }).collect()
             })
         })
+    }
+
+    fn background(&self, session: &SessionId) -> Vec<String> {
+        self.background.running(session)
     }
 
     fn cancel_turn(&self, session: &SessionId, turn: &TurnId) {
@@ -248,6 +379,7 @@ impl Toolbox for Registry {
     fn close(&self, session: &SessionId) {
         self.background.close(session);
         self.mcp.close(session);
+        self.pins.forget(session);
     }
 }
 
@@ -259,10 +391,14 @@ fn rules_in(cwd: &Path, settings: &Settings, names: &RealNames, projects: &Proje
 }
 
 /// Modes choose tools by what they do to the world, so that a new tool falls on the right side by its kind.
-fn allows(mode: Mode, kind: ToolKind) -> bool {
+fn allows(mode: Mode, kind: ToolKind, writes: FileWrites) -> bool {
     match kind {
-        ToolKind::Read | ToolKind::Search | ToolKind::Think => true,
-        ToolKind::Edit => mode != Mode::ReadOnly,
+        ToolKind::Read | ToolKind::Search | ToolKind::Think | ToolKind::SwitchMode => true,
+        ToolKind::Edit | ToolKind::Delete | ToolKind::Move => match mode {
+            Mode::ReadOnly => false,
+            Mode::Sandbox => writes != FileWrites::Deny,
+            Mode::Full | Mode::Safe => true,
+        },
         ToolKind::Execute => matches!(mode, Mode::Full | Mode::Sandbox),
         ToolKind::Fetch => mode != Mode::Sandbox,
         ToolKind::Other => mode == Mode::Full,
@@ -292,14 +428,25 @@ mod tests {
     fn each_mode_offers_its_tools() {
         assert_eq!(
             names(Mode::Full),
-            "read_file list_files glob grep write_file edit_file bash bash_output bash_stop agent web_fetch update_plan"
+            "read_file list_files glob grep write_file edit_file delete_file move_file bash bash_output bash_stop agent \
+             web_fetch update_plan switch_mode"
         );
         assert_eq!(
             names(Mode::Sandbox),
-            "read_file list_files glob grep write_file edit_file bash bash_output bash_stop agent update_plan"
+            "read_file list_files glob grep write_file edit_file delete_file move_file bash bash_output bash_stop agent \
+             update_plan switch_mode"
         );
-        assert_eq!(names(Mode::Safe), "read_file list_files glob grep write_file edit_file web_fetch update_plan");
-        assert_eq!(names(Mode::ReadOnly), "read_file list_files glob grep web_fetch update_plan");
+        assert_eq!(
+            names(Mode::Safe),
+            "read_file list_files glob grep write_file edit_file delete_file move_file web_fetch update_plan switch_mode"
+        );
+        assert_eq!(names(Mode::ReadOnly), "read_file list_files glob grep web_fetch update_plan switch_mode");
+        let mut settings = Settings::new("/bin/false");
+        settings.sandbox_file_writes = FileWrites::Deny;
+        let offer = Registry::new(settings).offer(&SessionId::new(), Mode::Sandbox);
+        assert!(
+            !offer.iter().any(|spec| ["write_file", "edit_file", "delete_file", "move_file"].contains(&&*spec.name))
+        );
     }
 
     #[test]

@@ -4,21 +4,23 @@ use domain::Site;
 use domain::checkpoint::{Restore, Restored};
 
 use crate::change::refuse_git;
-use crate::confine::Roots;
+use crate::confine::{Bounds, Roots};
+use crate::document::Unwritten;
+use crate::job::Stop;
 use crate::tool::Refused;
 use crate::{document, fingerprint};
 
 /// Blocks, so it must not run on the thread of an actor.
-pub(crate) fn all(steps: Vec<Restore>, site: &Site) -> Vec<Restored> {
+pub(crate) fn all(steps: Vec<Restore>, site: &Site, bounds: &Bounds) -> Vec<Restored> {
     let one = |step: Restore| {
-        let left = one(&step, site).err().map(|Refused(reason)| reason);
+        let left = one(&step, site, bounds).err().map(|Refused(reason)| reason);
         Restored { path: step.path, left }
     };
     steps.into_iter().map(one).collect()
 }
 
-fn one(step: &Restore, site: &Site) -> Result<(), Refused> {
-    let spot = Roots::open(site)?.find(&step.path.to_string_lossy())?;
+fn one(step: &Restore, site: &Site, bounds: &Bounds) -> Result<(), Refused> {
+    let spot = Roots::open(site, bounds)?.find(&step.path.to_string_lossy())?;
     refuse_git(&spot)?;
     let now = if spot.is_missing() { None } else { Some(document::read(&spot, site)?.bytes) };
     if now.as_deref() != step.from.as_deref().map(str::as_bytes) {
@@ -26,8 +28,11 @@ fn one(step: &Restore, site: &Site) -> Result<(), Refused> {
     }
     let expected = now.as_deref().map(fingerprint::of);
     match (&step.to, expected) {
-        (Some(text), expected) => document::replace(&spot, site, text, expected),
-        (None, Some(expected)) => Ok(spot.remove(expected)?),
+        (Some(text), expected) => match document::replace(&spot, site, text, expected, &Stop::default()) {
+            Ok(()) => Ok(()),
+            Err(Unwritten::Surely(reason) | Unwritten::Perhaps(reason)) => Err(Refused(reason)),
+        },
+        (None, Some(expected)) => Ok(spot.remove(expected, &Stop::default())?),
         (None, None) => Ok(()),
     }
 }

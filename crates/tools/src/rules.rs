@@ -2,7 +2,9 @@
 //!
 //! A rule is a text such as `bash(git push)`, `edit(src/**)`, `web_fetch(*.example.com)` or `mcp__github__*`:
 //!
-//! - The tool is its name, with `*` for any letters, or what it does: `read`, `search`, `edit`, `execute`, `fetch`.
+//! - The tool is its name, with `*` for any letters, or what it does: `read`, `search`, `edit`, `delete`, `move`,
+//!   `execute`, `fetch`. A rule about `edit` that denies or asks covers `delete` and `move`,
+//!   and one about `read` covers `move` of what it speaks of, which could be read under its new name.
 //! - For `bash` the pattern is the first words of a command, or a glob of all of it when it has a `*`, `?` or `[`. A
 //!   rule that denies or asks counts for every program that the command would run, see `command`.
 //! - For tools that name files it is a glob of the path. A relative one fits at any depth, and one that fits a folder
@@ -11,6 +13,7 @@
 //!
 //! Pure: knows cards, and neither files nor sessions.
 
+mod check;
 mod command;
 mod veil;
 
@@ -21,6 +24,8 @@ use domain::{ToolCard, ToolContent, ToolKind, Verdict};
 use globset::{GlobBuilder, GlobMatcher};
 use serde::Deserialize;
 
+#[cfg(test)]
+pub(crate) use command::CommandFit;
 pub(crate) use veil::{Shows, Veil};
 
 /// Denying wins over asking, and asking over allowing.
@@ -48,6 +53,19 @@ impl Rules {
             (Fit::No, Fit::No) if self.allow.iter().any(allows) => Some(Verdict::Run),
             (Fit::No, Fit::No) => None,
         }
+    }
+
+    /// What keeps the contents of a file from the model where nobody can be asked: a rule that denies reading it, or one that
+    /// asks first. The file is given by all its names.
+    pub(crate) fn bar_reading(&self, names: &[&Path]) -> Option<Verdict> {
+        let bars = |rule: &Rule| {
+            rule.is_about("read_file", ToolKind::Read)
+                && rule.pattern.as_ref().is_none_or(|pattern| names.iter().any(|name| pattern.covers(name)))
+        };
+        if self.deny.iter().any(bars) {
+            return Some(Verdict::Deny);
+        }
+        self.ask.iter().any(bars).then_some(Verdict::Ask)
     }
 
     /// Whether fetching from this host is denied, or must be asked about. For redirects, which come when nobody can be asked.
@@ -162,6 +180,10 @@ pub enum BadRule {
     Home(String),
     #[error("the rule `{rule}` has a bad pattern: {reason}")]
     Glob { rule: String, reason: String },
+    #[error("the rule `{rule}` can never match: there is no tool `{tool}`; {advice}")]
+    NoSuchTool { rule: String, tool: String, advice: String },
+    #[error("the rule `{rule}` can never match: {reason}")]
+    NeverMatches { rule: String, reason: &'static str },
 }
 
 #[derive(Clone, Debug)]
@@ -194,10 +216,12 @@ impl TryFrom<String> for Rule {
             return Err(BadRule::Shape(text));
         }
         let bad = |error: globset::Error| BadRule::Glob { rule: text.clone(), reason: error.kind().to_string() };
-        let tool = match kind(tool) {
+        let name = tool;
+        let tool = match kind(name) {
             Some(kind) => Tool::Kind(kind),
-            None => Tool::Name(glob(tool, false).map_err(bad)?),
+            None => Tool::Name(glob(name, false).map_err(bad)?),
         };
+        tool.check(&text, name, pattern)?;
         let pattern = match pattern {
             // As good as no pattern.
             None | Some("*" | "**") => None,
@@ -217,6 +241,8 @@ fn kind(word: &str) -> Option<ToolKind> {
         "read" => Some(ToolKind::Read),
         "search" => Some(ToolKind::Search),
         "edit" => Some(ToolKind::Edit),
+        "delete" => Some(ToolKind::Delete),
+        "move" => Some(ToolKind::Move),
         "execute" => Some(ToolKind::Execute),
         "fetch" => Some(ToolKind::Fetch),
         _ => None,
@@ -239,10 +265,14 @@ impl Rule {
     }
 
     fn is_about(&self, tool: &str, kind: ToolKind) -> bool {
-        match &self.tool {
-            Tool::Kind(known) => *known == kind,
-            Tool::Name(glob) => glob.is_match(tool),
-        }
+        self.tool.is(tool, kind)
+    }
+
+    /// The same for a rule that denies or asks: one about editing is about deleting and moving, too. One that allows is not, so
+    /// that leave to edit is no leave to delete.
+    fn is_against(&self, tool: &str, kind: ToolKind) -> bool {
+        let removes = matches!(kind, ToolKind::Delete | ToolKind::Move);
+        self.is_about(tool, kind) || (removes && self.is_about(tool, ToolKind::Edit))
     }
 
     /// Whether it speaks of all that the call touches, which is what allowing takes.
@@ -262,8 +292,8 @@ impl Rule {
 
     /// Whether it speaks of anything that the call touches, which is what denying and asking take.
     fn fits_a_part(&self, card: &ToolCard) -> Fit {
-        if !self.is_about(&card.tool, card.kind) {
-            return Fit::No;
+        if !self.is_against(&card.tool, card.kind) {
+            return if self.keeps_in_place(card) { Fit::Yes } else { Fit::No };
         }
         let Some(pattern) = self.pattern.as_ref() else { return Fit::Yes };
         let fits = match touched(card) {
@@ -273,6 +303,24 @@ impl Rule {
             Touched::Nothing => false,
         };
         if fits { Fit::Yes } else { Fit::No }
+    }
+}
+
+impl Rule {
+    /// Whether it is about reading a file that would be moved: it could be read under its new name.
+    fn keeps_in_place(&self, card: &ToolCard) -> bool {
+        let source = card.locations.first().filter(|_| card.kind == ToolKind::Move);
+        self.is_about("read_file", ToolKind::Read)
+            && self.pattern.as_ref().zip(source).is_some_and(|(pattern, source)| pattern.covers(&source.path))
+    }
+}
+
+impl Tool {
+    fn is(&self, tool: &str, kind: ToolKind) -> bool {
+        match self {
+            Self::Kind(known) => *known == kind,
+            Self::Name(glob) => glob.is_match(tool),
+        }
     }
 }
 
@@ -295,8 +343,8 @@ fn touched(card: &ToolCard) -> Touched<'_> {
     match (card.tool.as_str(), card.kind) {
         ("bash", _) => shown(card).map_or(Touched::Nothing, Touched::Command),
         (_, ToolKind::Fetch) => shown(card).and_then(host).map_or(Touched::Nothing, Touched::Host),
-        (_, ToolKind::Read | ToolKind::Search | ToolKind::Edit) => Touched::Files,
-        (_, ToolKind::Execute | ToolKind::Think | ToolKind::Other) => Touched::Nothing,
+        (_, ToolKind::Read | ToolKind::Search | ToolKind::Edit | ToolKind::Delete | ToolKind::Move) => Touched::Files,
+        (_, ToolKind::Execute | ToolKind::Think | ToolKind::SwitchMode | ToolKind::Other) => Touched::Nothing,
     }
 }
 
@@ -305,7 +353,10 @@ fn touched(card: &ToolCard) -> Touched<'_> {
 fn shown(card: &ToolCard) -> Option<&str> {
     match card.preview.first()? {
         ToolContent::Text { text } => Some(text),
-        ToolContent::Diff { .. } | ToolContent::Image { .. } | ToolContent::Terminal { .. } => None,
+        ToolContent::Diff { .. }
+        | ToolContent::Image { .. }
+        | ToolContent::Block { .. }
+        | ToolContent::Terminal { .. } => None,
     }
 }
 
@@ -393,6 +444,19 @@ mod tests {
     }
 
     #[test]
+    fn what_may_not_be_read_is_not_moved_to_where_it_may() {
+        let rules = rules(&["move"], &["read_file(*.pem)"], &["read(.env)"]);
+        let moving = |from: &str, to: &str| {
+            let mut card = card("move_file", ToolKind::Move, from, "");
+            card.locations.push(Location { path: to.into(), line: None });
+            rules.verdict(&card, None)
+        };
+        assert_eq!(moving("/project/.env", "/project/notes.txt"), Some(Verdict::Deny));
+        assert_eq!(moving("/project/a.pem", "/project/notes.txt"), Some(Verdict::Ask));
+        assert_eq!(moving("/project/notes.txt", "/project/.env"), Some(Verdict::Run));
+    }
+
+    #[test]
     fn a_rule_fits_a_file_by_either_of_its_names() {
         let rules = rules(&["edit(/link/src)"], &[], &["edit(/real/docs)"]);
         let verdict =
@@ -430,15 +494,5 @@ mod tests {
         assert_eq!(rules.verdict(&fetch("https://a.example.com:8080/x"), None), Some(Verdict::Deny));
         assert_eq!(rules.verdict(&card("mcp__github__search", ToolKind::Other, "/", ""), None), Some(Verdict::Run));
         assert_eq!(rules.verdict(&card("mcp__gitlab__search", ToolKind::Other, "/", ""), None), None);
-    }
-
-    #[test]
-    fn a_broken_rule_is_an_error_that_names_it() {
-        let reason = |rule: &str| Rule::try_from(rule.to_owned()).unwrap_err().to_string();
-        assert_eq!(reason("bash(x"), "the rule `bash(x` must look like `tool` or `tool(pattern)`");
-        assert_eq!(reason("bash()"), "the rule `bash()` must look like `tool` or `tool(pattern)`");
-        assert_eq!(reason("edit(~/x)"), "the rule `edit(~/x)` has a pattern that starts with `~`; write the path out");
-        assert!(reason("edit([)").starts_with("the rule `edit([)` has a bad pattern: "));
-        assert!(serde_json::from_value::<Rules>(json!({"alow": []})).is_err());
     }
 }

@@ -16,9 +16,11 @@ mod helper;
 mod kernel;
 mod process;
 mod sandbox;
+pub(crate) mod terminal;
 mod tree;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +32,9 @@ pub use sandbox::Sandbox;
 /// The hidden subcommand under which the binary calls `main`.
 pub const SUBCOMMAND: &str = "__run";
 
+/// Descriptors that travel with an order: its input, and the folders of a session. The kernel takes 253 at once.
+const MOST_DESCRIPTORS: usize = 250;
+
 /// What the helper is to start. Fields that are unknown are ignored, because the binary on disk may be newer than the
 /// daemon that runs.
 #[derive(Debug, Serialize, Deserialize)]
@@ -37,6 +42,9 @@ struct Order {
     program: String,
     arguments: Vec<String>,
     environment: BTreeMap<String, String>,
+    /// Where it runs. The helper goes there, and not whoever starts the helper: that would wait for a dead network folder.
+    #[serde(default)]
+    folder: Option<PathBuf>,
     #[serde(default)]
     sandbox: Option<Sandbox>,
     #[serde(default)]
@@ -44,6 +52,9 @@ struct Order {
     /// A descriptor for the command's standard input comes with the first byte of the order.
     #[serde(default)]
     stdin_follows: bool,
+    /// How many descriptors of folders that the sandbox may write come after that one.
+    #[serde(default)]
+    folders_follow: usize,
     /// How many processes it may have at once.
     #[serde(default)]
     process_limit: Option<usize>,

@@ -5,12 +5,17 @@
 //! Whoever wants to forbid something looks at every command that comes out, so where shells differ, or the grammar is hard
 //! to tell, this finds a command too many rather than one too few.
 
+#[cfg(test)]
+mod fuzz;
+mod plain;
 mod programs;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::mem::take;
 
+pub(crate) use plain::{PlainWord, plain};
 pub(crate) use programs::{Programs, base, programs, starts};
 
 /// Deeper nesting than this nobody writes by hand.
@@ -33,6 +38,8 @@ pub(crate) struct Simple {
     pub(crate) words: Vec<Word>,
     /// Its input comes from a pipe, a file or the script itself.
     pub(crate) is_fed: bool,
+    /// It stands in `((...))`, and is probably no command at all.
+    pub(crate) is_arithmetic: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,18 +50,14 @@ pub(crate) struct Word {
     pub(crate) expands: bool,
     /// Sets a variable, if it stands before the program.
     pub(crate) is_assignment: bool,
+    /// Some of it is quoted, so that it is no keyword.
+    pub(crate) is_quoted: bool,
 }
 
 impl Word {
     fn unknown() -> Self {
         Self { expands: true, ..Self::default() }
     }
-}
-
-/// No separators, pipes, substitutions, redirections and groups. Quotes do not help: this is for whoever wants to allow
-/// something, and need not understand quotes to be right.
-pub(crate) fn is_one_command(command: &str) -> bool {
-    !command.chars().any(|c| ";&|<>`(){}\n\r\0".contains(c))
 }
 
 pub(crate) fn read(text: &str) -> Script {
@@ -65,6 +68,18 @@ fn read_at(text: &str, depth: usize) -> Script {
     let mut reader = Reader { chars: text.chars().collect(), depth, ..Reader::default() };
     reader.commands(None);
     reader.script
+}
+
+/// The commands in a text that is read as if it stood between double quotes.
+fn read_quoted(text: &str, depth: usize) -> Script {
+    let mut reader = Reader { chars: text.chars().collect(), depth, ..Reader::default() };
+    reader.quoted(None, &mut Word::default());
+    reader.script
+}
+
+/// Whether a text would run something if the shell expanded it.
+fn has_substitution(text: &str) -> bool {
+    text.contains("$(") || text.contains('`') || text.contains("${")
 }
 
 #[derive(Default)]
@@ -213,6 +228,7 @@ impl Reader {
         match word.text.as_str() {
             // A brace is a word like any other, and what follows it may be a command.
             "{" | "}" if self.at == before + 1 => return self.finish(list, list.command.is_fed),
+            _ if word.is_quoted => {}
             keyword if is_first && KEYWORDS.contains(&keyword) => return,
             "case" if is_first => list.cases += 1,
             "esac" if is_first => {
@@ -226,7 +242,8 @@ impl Reader {
 
     /// The command is complete; the next one may be fed by it.
     fn finish(&mut self, list: &mut List, feeds_next: bool) {
-        let command = take(&mut list.command);
+        let mut command = take(&mut list.command);
+        command.is_arithmetic = self.arithmetic > 0;
         list.command.is_fed = feeds_next;
         if command.words.is_empty() {
             return;
@@ -274,9 +291,7 @@ impl Reader {
                 body.push('\n');
             }
             if !heredoc.is_raw {
-                let mut inner = Reader { chars: body.chars().collect(), depth: self.depth, ..Reader::default() };
-                inner.quoted(None, &mut Word::default());
-                self.adopt(inner.script);
+                self.adopt(read_quoted(&body, self.depth));
             }
         }
     }
@@ -285,188 +300,4 @@ impl Reader {
         self.script.commands.extend(script.commands);
         self.script.is_torn |= script.is_torn;
     }
-
-    /// One word, up to whatever ends it.
-    fn word(&mut self) -> Word {
-        let mut word = Word::default();
-        let mut is_bare = true;
-        while let Some(c) = self.peek() {
-            match c {
-                ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>' => break,
-                '\\' => {
-                    self.at += 1;
-                    match self.next() {
-                        Some('\n') | None => {}
-                        Some(escaped) => word.text.push(escaped),
-                    }
-                    is_bare = false;
-                }
-                '\'' => {
-                    self.at += 1;
-                    self.single_quoted(&mut word);
-                    is_bare = false;
-                }
-                '"' => {
-                    self.at += 1;
-                    self.quoted(Some('"'), &mut word);
-                    is_bare = false;
-                }
-                '$' | '`' => self.expansion(&mut word, false),
-                '=' => {
-                    self.at += 1;
-                    word.is_assignment |= is_bare && is_name(&word.text);
-                    word.text.push('=');
-                }
-                _ => {
-                    self.at += 1;
-                    word.expands |= matches!(c, '*' | '?' | '[') || (c == '{' && self.peek().is_some_and(is_in_word));
-                    word.text.push(c);
-                }
-            }
-        }
-        word
-    }
-
-    fn single_quoted(&mut self, word: &mut Word) {
-        loop {
-            match self.next() {
-                Some('\'') => return,
-                Some(c) => word.text.push(c),
-                None => return self.script.is_torn = true,
-            }
-        }
-    }
-
-    /// Text in which only `$`, backticks and some backslashes mean something.
-    fn quoted(&mut self, end: Option<char>, word: &mut Word) {
-        while let Some(c) = self.peek() {
-            match c {
-                _ if Some(c) == end => {
-                    self.at += 1;
-                    return;
-                }
-                '\\' => {
-                    self.at += 1;
-                    match self.next() {
-                        Some('\n') | None => {}
-                        Some(escaped @ ('$' | '`' | '"' | '\\')) => word.text.push(escaped),
-                        Some(other) => word.text.extend(['\\', other]),
-                    }
-                }
-                '$' | '`' => self.expansion(word, true),
-                _ => {
-                    self.at += 1;
-                    word.text.push(c);
-                }
-            }
-        }
-        self.script.is_torn |= end.is_some();
-    }
-
-    /// At a dollar or a backtick.
-    fn expansion(&mut self, word: &mut Word, in_quotes: bool) {
-        self.descend();
-        self.expand(word, in_quotes);
-        self.depth -= 1;
-    }
-
-    fn expand(&mut self, word: &mut Word, in_quotes: bool) {
-        if self.skip("`") {
-            word.expands = true;
-            return self.backticks();
-        }
-        self.at = (self.at + 1).min(self.chars.len());
-        match self.peek() {
-            Some('(') => {
-                word.expands = true;
-                self.group();
-            }
-            Some('{') => {
-                word.expands = true;
-                self.at += 1;
-                self.parameter(in_quotes);
-            }
-            Some('\'') if !in_quotes => {
-                // Its escapes are not worth knowing.
-                word.expands = true;
-                self.at += 1;
-                self.escaped_quotes();
-            }
-            Some('"') if !in_quotes => word.expands = true,
-            Some(c) if c.is_ascii_alphanumeric() || c == '_' => {
-                word.expands = true;
-                while self.peek().is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
-                    self.at += 1;
-                }
-            }
-            Some('@' | '*' | '#' | '?' | '-' | '$' | '!') => {
-                word.expands = true;
-                self.at += 1;
-            }
-            Some('[') => word.expands = true,
-            Some(_) | None => word.text.push('$'),
-        }
-    }
-
-    fn escaped_quotes(&mut self) {
-        while let Some(c) = self.next() {
-            match c {
-                '\'' => return,
-                '\\' => self.at += 1,
-                _ => {}
-            }
-        }
-        self.at = self.at.min(self.chars.len());
-        self.script.is_torn = true;
-    }
-
-    /// `${...}`, in which there may be substitutions.
-    fn parameter(&mut self, in_quotes: bool) {
-        let mut ignored = Word::default();
-        while let Some(c) = self.peek() {
-            match c {
-                '$' | '`' => self.expansion(&mut ignored, in_quotes),
-                _ => {
-                    self.at += 1;
-                    match c {
-                        '}' => return,
-                        '\\' => self.at = (self.at + 1).min(self.chars.len()),
-                        '\'' if !in_quotes => self.single_quoted(&mut ignored),
-                        '"' => self.quoted(Some('"'), &mut ignored),
-                        _ => {}
-                    }
-                }
-            }
-        }
-        self.script.is_torn = true;
-    }
-
-    fn backticks(&mut self) {
-        let mut inner = String::new();
-        loop {
-            match self.next() {
-                Some('`') => break,
-                Some('\\') if self.peek().is_some_and(|c| "`\\$".contains(c)) => inner.extend(self.next()),
-                Some(c) => inner.push(c),
-                None => {
-                    self.script.is_torn = true;
-                    break;
-                }
-            }
-        }
-        self.adopt(read_at(&inner, self.depth));
-    }
-}
-
-fn is_in_word(c: char) -> bool {
-    !c.is_whitespace() && !";&|()<>".contains(c)
-}
-
-/// The name of a variable, perhaps of one in an array, perhaps to be added to.
-fn is_name(text: &str) -> bool {
-    let name = text.strip_suffix('+').unwrap_or(text);
-    let name = name.split_once('[').map_or(name, |(name, _)| name);
-    let mut chars = name.chars();
-    chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
-        && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
 }

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use domain::tool::{Job, ToolSpec};
-use domain::{Site, ToolKind};
+use domain::{Access, Mode, Site, ToolKind};
 use serde_json::Value;
 
 use crate::Settings;
 use crate::background::Background;
+use crate::confine::{Bounds, Denial, Roots};
+use crate::registry::FileWrites;
 use crate::rules::{Rules, Shows, Veil};
 
 /// One tool. It is stateless: everything that a call needs is in `Call`.
@@ -33,9 +35,22 @@ pub(crate) struct Call {
     pub(crate) rules: Rules,
     pub(crate) settings: Arc<Settings>,
     pub(crate) background: Arc<Background>,
+    pub(crate) bounds: Arc<Bounds>,
 }
 
 impl Call {
+    pub(crate) fn roots(&self) -> Result<Roots, Denial> {
+        Roots::open(&self.site, &self.bounds)
+    }
+
+    /// How a call that changes files asks: as usual, but in the sandbox as the operator wants it.
+    pub(crate) fn write_access(&self, usual: Access) -> Access {
+        match self.settings.sandbox_file_writes {
+            FileWrites::Ask if self.site.mode == Mode::Sandbox => Access::AskEveryTime,
+            FileWrites::Allow | FileWrites::Ask | FileWrites::Deny => usual,
+        }
+    }
+
     /// What the tool must leave out.
     pub(crate) fn veil(&self, tool: &dyn Tool, shows: Shows) -> Veil {
         self.rules.veil(tool.name(), tool.kind(), shows)
@@ -46,8 +61,8 @@ impl Call {
 #[derive(Debug)]
 pub(crate) struct Refused(pub(crate) String);
 
-impl From<crate::confine::Denial> for Refused {
-    fn from(denial: crate::confine::Denial) -> Self {
+impl From<Denial> for Refused {
+    fn from(denial: Denial) -> Self {
         Self(denial.to_string())
     }
 }
@@ -58,6 +73,20 @@ pub(crate) fn cut(text: &str, limit: usize) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
+}
+
+/// As many whole lines as fit into `limit` bytes, each with its end, and their number.
+pub(crate) fn fill(lines: impl IntoIterator<Item = String>, limit: usize) -> (String, usize) {
+    let (mut text, mut shown) = (String::new(), 0);
+    for line in lines {
+        if text.len() + line.len() + 1 > limit {
+            break;
+        }
+        text.push_str(&line);
+        text.push('\n');
+        shown += 1;
+    }
+    (text, shown)
 }
 
 /// "1 line", "3 lines".

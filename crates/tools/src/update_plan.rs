@@ -2,6 +2,7 @@
 //! conversation and not to the disk.
 
 use domain::ToolKind;
+use domain::plan::read_plan;
 use domain::tool::{Job, ToolSpec, UPDATE_PLAN};
 use serde_json::json;
 
@@ -54,7 +55,8 @@ impl Tool for UpdatePlan {
         }
     }
 
-    fn plan(&self, _call: Call) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+        read_plan(&call.input).map_err(Refused)?;
         Err(Refused("the plan is kept by the turn itself and is not run as a tool".to_owned()))
     }
 }

@@ -5,13 +5,15 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ignore::{WalkBuilder, WalkState};
+use ignore::{DirEntry, WalkBuilder, WalkState};
 
+use crate::confine::Spot;
 use crate::job::Stop;
+use crate::off_limits::{Fence, FileId};
 
 /// How long a search may take in all.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -47,14 +49,16 @@ impl Read for Watched<'_> {
     }
 }
 
-/// Paths relative to `folder`, sorted. Stops early when the clock says so.
-pub(crate) fn files(folder: &Path, include_ignored: bool, clock: &Clock<'_>) -> Vec<PathBuf> {
+/// Paths relative to the folder, sorted. Stops early when the clock says so.
+pub(crate) fn files(spot: &Spot, include_ignored: bool, clock: &Clock<'_>) -> Vec<PathBuf> {
+    let folder = spot.real.as_path();
+    let fence = Arc::clone(spot.fence());
     let walk = WalkBuilder::new(folder)
         .standard_filters(!include_ignored)
         .hidden(false)
         .require_git(false)
         .follow_links(false)
-        .filter_entry(|entry| entry.file_name() != ".git")
+        .filter_entry(move |entry| entry.file_name() != ".git" && !is_place(entry, &fence))
         .threads(threads())
         .build_parallel();
     let found = Mutex::new(Vec::new());
@@ -76,6 +80,12 @@ pub(crate) fn files(folder: &Path, include_ignored: bool, clock: &Clock<'_>) -> 
     let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     found.sort_unstable();
     found
+}
+
+/// Whether it is one of acpd's own places, which are not descended into. Only few entries are looked at more than once.
+fn is_place(entry: &DirEntry, fence: &Fence) -> bool {
+    let may_be = entry.ino().is_some_and(|inode| fence.may_be_place(inode));
+    may_be && rustix::fs::lstat(entry.path()).is_ok_and(|stat| fence.is_place(FileId::of(&stat)))
 }
 
 /// How many threads a search uses. More than this help little, and there may be several searches at once.

@@ -58,7 +58,7 @@ impl Tool for WriteFile {
         if content.len() as u64 > LARGEST_FILE {
             return Err(Refused("`content` is too large for one file".to_owned()));
         }
-        let subject = Subject::find(&path, &call.site)?;
+        let subject = Subject::find(&path, &call)?;
         let (verb, done) = match &subject.old {
             None => ("Create", format!("Created {}", subject.spot.shown)),
             Some(old) if *old == content.as_bytes() => {
@@ -67,6 +67,6 @@ impl Tool for WriteFile {
             Some(_) => ("Write", format!("Wrote {}", subject.spot.shown)),
         };
         let change = Change { subject, new: content, verb, line: None, done };
-        Ok(change.into_job(self.name(), path, call.input, call.site))
+        Ok(change.into_job(self.name(), path, call))
     }
 }

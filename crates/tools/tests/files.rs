@@ -4,72 +4,24 @@
 
 #[path = "support/desk.rs"]
 mod desk;
+#[path = "support/project.rs"]
+mod project;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::ops::Add;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::Arc;
 
 use acpd_tools::{Registry, Settings};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use desk::{TestDesk, call, plan, refusal};
+use domain::checkpoint::Restore;
 use domain::tool::{OutcomeKind, Toolbox};
 use domain::{Access, Grant, Mode, Site, ToolContent, Verdict};
+use project::Project;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-
-struct Project {
-    folder: TempDir,
-    registry: Registry,
-    site: Arc<Site>,
-}
-
-impl Project {
-    fn new(files: &[(&str, &str)]) -> Self {
-        let folder = TempDir::new().unwrap();
-        for (path, text) in files {
-            let path = folder.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        let site = Arc::new(desk::site(folder.path(), &[]));
-        Self { folder, registry: Registry::new(Settings::new("/nonexistent")), site }
-    }
-
-    /// The same with rules of the configuration.
-    fn ruled(mut self, rules: Value) -> Self {
-        let mut settings = Settings::new("/nonexistent");
-        settings.permissions = serde_json::from_value(rules).unwrap();
-        self.registry = Registry::new(settings);
-        self
-    }
-
-    fn path(&self, path: &str) -> PathBuf {
-        self.folder.path().join(path)
-    }
-
-    fn text(&self, path: &str) -> String {
-        fs::read_to_string(self.path(path)).unwrap()
-    }
-
-    async fn call(&self, tool: &str, input: Value) -> String {
-        call(&self.registry, &self.site, tool, input).await.text
-    }
-
-    async fn refusal(&self, tool: &str, input: Value) -> String {
-        refusal(&self.registry, &self.site, tool, input).await
-    }
-
-    async fn title(&self, tool: &str, input: Value) -> String {
-        plan(&self.registry, &self.site, tool, input)
-            .await
-            .unwrap_or_else(|r| panic!("{}", r.reason))
-            .card()
-            .title
-            .clone()
-    }
-}
 
 #[tokio::test]
 async fn a_file_is_read_with_line_numbers_and_its_title_names_the_lines() {
@@ -414,4 +366,113 @@ async fn a_change_to_a_file_too_large_for_a_diff_shows_the_lines_that_change() {
         plan(&project.registry, &project.site, "write_file", input).await.unwrap_or_else(|r| panic!("{}", r.reason));
     let [ToolContent::Text { text }] = job.card().preview.as_slice() else { panic!("{:?}", job.card().preview) };
     assert!(text.len() < 70_000 && text.contains("\n[cut here: the changes are "), "{}", text.len());
+}
+
+/// A home with acpd's own places in it, and a session there.
+fn home() -> Project {
+    let mut project = Project::new(&[
+        (".local/state/acpd/keys/anthropic", "sk-secret"),
+        (".local/state/acpd/http.token", "sk-secret"),
+        (".config/acpd/config.toml", "# sk-secret"),
+        (".config/other/config.toml", "plain"),
+        ("work/a.txt", "plain"),
+    ]);
+    let mut settings = Settings::new("/nonexistent");
+    settings.off_limits = [".local/state/acpd", ".config/acpd", "run/acpd"].map(|place| project.path(place)).to_vec();
+    project.registry = Registry::new(settings);
+    project
+}
+
+#[tokio::test]
+async fn acpds_own_places_are_read_by_no_tool_under_any_name() {
+    let project = home();
+    symlink(project.path(".local/state"), project.path("work/state")).unwrap();
+    symlink(project.path(".local/state/acpd/http.token"), project.path("work/token")).unwrap();
+    fs::hard_link(project.path(".local/state/acpd/keys/anthropic"), project.path("work/innocent")).unwrap();
+    let paths = [
+        ".local/state/acpd/keys/anthropic",
+        "work/../.local/state/acpd/http.token",
+        "work/state/acpd/http.token",
+        "work/token",
+        "work/innocent",
+        ".config/acpd/config.toml",
+    ];
+    for path in paths.map(str::to_owned).into_iter().chain([project.path(paths[0]).display().to_string()]) {
+        let refused = project.refusal("read_file", json!({"path": path})).await;
+        assert!(refused.contains("belongs to acpd itself"), "{path}: {refused}");
+    }
+    for path in [".local/state/acpd", ".local/state/acpd/keys", "work/state/acpd"] {
+        let refused = project.refusal("list_files", json!({"path": path})).await;
+        assert!(refused.contains("belongs to acpd itself"), "{path}: {refused}");
+        assert!(
+            project.refusal("grep", json!({"pattern": "sk", "path": path})).await.contains("acpd itself"),
+            "{path}"
+        );
+    }
+    let found = project.call("grep", json!({"pattern": "sk-secret", "include_ignored": true})).await;
+    assert_eq!(found, "No matches for `sk-secret`.");
+    let found = project.call("glob", json!({"pattern": "**/*", "include_ignored": true})).await;
+    assert!(!found.contains("acpd/") && found.contains("work/a.txt"), "{found}");
+    assert_eq!(project.call("read_file", json!({"path": ".config/other/config.toml"})).await, "     1\tplain\n");
+}
+
+#[tokio::test]
+async fn acpds_own_places_are_written_by_no_tool_whether_they_exist_or_not() {
+    let project = home();
+    symlink(project.path(".config"), project.path("work/config")).unwrap();
+    let hook = json!("[[hooks.before_tool]]\ncommand = \"touch owned\"\n");
+    for path in [
+        ".config/acpd/config.toml",
+        ".config/acpd/new.toml",
+        ".config/./acpd/deep/new.toml",
+        "work/config/acpd/config.toml",
+        "run/acpd/acpd.sock",
+        "run/acpd",
+    ] {
+        let refused = project.refusal("write_file", json!({"path": path, "content": hook})).await;
+        assert!(refused.contains("belongs to acpd itself"), "{path}: {refused}");
+        let edit = json!({"path": path, "edits": [{"old_text": "sk", "new_text": "x"}]});
+        assert!(project.refusal("edit_file", edit).await.contains("belongs to acpd itself"), "{path}");
+    }
+    let inside = desk::site(&project.path(".config/acpd"), &[]);
+    let refused = refusal(&project.registry, &Arc::new(inside), "read_file", json!({"path": "config.toml"})).await;
+    assert!(refused.contains("belongs to acpd itself"), "{refused}");
+    let undo = Restore { path: project.path(".config/acpd/config.toml"), from: Some("# sk-secret".into()), to: None };
+    let undone = project.registry.restore(vec![undo], Arc::clone(&project.site)).await;
+    assert!(undone[0].left.as_ref().is_some_and(|reason| reason.contains("acpd itself")), "{undone:?}");
+    assert_eq!(project.text(".config/acpd/config.toml"), "# sk-secret");
+}
+
+#[tokio::test]
+async fn a_command_that_names_them_asks_every_time() {
+    let project = home();
+    let access = async |command: &str| {
+        let job = plan(&project.registry, &project.site, "bash", json!({ "command": command })).await;
+        job.unwrap_or_else(|refusal| panic!("{}", refusal.reason)).card().access.clone()
+    };
+    assert_eq!(access("cat .local/state/acpd/keys/anthropic").await, Access::AskEveryTime);
+    assert_eq!(access("cat < .config/acpd/config.toml").await, Access::AskEveryTime);
+    assert!(matches!(access("cat work/a.txt").await, Access::Ask { .. }));
+}
+
+#[tokio::test]
+async fn no_tool_says_more_than_its_limit() {
+    let project = Project::new(&[]);
+    let long = "n".repeat(200);
+    for number in 0..1000 {
+        fs::write(project.path(&format!("{long}{number}")), "x").unwrap();
+    }
+    symlink("t".repeat(4000), project.path("link")).unwrap();
+    fs::write(project.path("wide"), "\u{1f600}".repeat(1999).add("\n").repeat(200)).unwrap();
+    let calls = [
+        ("list_files", json!({})),
+        ("glob", json!({"pattern": "*", "limit": 2000})),
+        ("grep", json!({"pattern": "(?s).*", "multiline": true, "limit": 5000})),
+        ("read_file", json!({"path": "wide"})),
+    ];
+    for (tool, input) in calls {
+        let outcome = call(&project.registry, &project.site, tool, input).await;
+        assert!(outcome.text.len() <= 49 * 1024, "{tool}: {}", outcome.text.len());
+        assert_eq!(outcome.raw["truncated"], true, "{tool}");
+    }
 }

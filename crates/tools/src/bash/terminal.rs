@@ -20,7 +20,12 @@ const LIVE_INTERVAL: Duration = Duration::from_secs(1);
 /// For ending a command and reading its last words. A cancelled call has 2 seconds in all.
 const LAST_WORDS: Duration = Duration::from_millis(800);
 
+/// How long an editor may take to open a terminal. One that it opens later is released at once.
+const OPENING: Duration = Duration::from_secs(10);
+
 const GONE: &str = "the editor in whose terminal the command ran is gone; whether the command has ended is not known";
+
+const SILENT: &str = "the editor did not open a terminal in time; the command was not run as far as is known";
 
 /// A terminal that is released when nobody holds it any more, which also ends what still runs in it.
 struct Terminal {
@@ -52,13 +57,14 @@ pub(super) async fn run(
     let bytes = usize::try_from(order.output_limit).unwrap_or(usize::MAX);
     let command = order.args.last().cloned().unwrap_or_default();
     let terminal = tokio::select! {
-        opened = open(editor, order) => match opened {
-            Ok(terminal) => terminal,
-            Err(EditorError::Refused(reason)) => {
+        opened = timeout(OPENING, open(editor, order)) => match opened {
+            Ok(Ok(terminal)) => terminal,
+            Err(_) => return Some(Outcome::failed(SILENT)),
+            Ok(Err(EditorError::Refused(reason))) => {
                 tracing::debug!(reason, "the editor opened no terminal");
                 return None;
             }
-            Err(EditorError::Gone) => return Some(Outcome::failed(GONE)),
+            Ok(Err(EditorError::Gone)) => return Some(Outcome::failed(GONE)),
         },
         () = desk.cancelled() => return Some(Outcome::cancelled()),
     };

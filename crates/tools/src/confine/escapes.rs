@@ -13,6 +13,7 @@ use rustix::fs::{CWD, RenameFlags, mknodat};
 use tempfile::TempDir;
 
 use super::*;
+use crate::job::Stop;
 
 /// A working folder, a second root, and a secret beside them.
 struct Place {
@@ -46,7 +47,7 @@ impl Place {
     }
 
     fn roots(&self) -> Roots {
-        Roots::open(&site(&self.path("in"), &[self.path("extra")])).unwrap()
+        open(&site(&self.path("in"), &[self.path("extra")]))
     }
 }
 
@@ -61,6 +62,10 @@ fn site(cwd: &Path, extra: &[PathBuf]) -> Site {
         seen: Arc::default(),
         editor: None,
     }
+}
+
+fn open(site: &Site) -> Roots {
+    Roots::open(site, &Bounds::default()).unwrap()
 }
 
 fn read(roots: &Roots, path: &str) -> String {
@@ -158,7 +163,7 @@ fn what_stays_inside_is_read_and_what_leaves_is_refused() {
 fn a_root_that_is_named_through_a_symlink_is_known_by_both_names() {
     let place = Place::new();
     place.link("alias", "in");
-    let roots = Roots::open(&site(&place.path("alias"), &[])).unwrap();
+    let roots = open(&site(&place.path("alias"), &[]));
     assert_eq!(read(&roots, "a"), "inside");
     assert_eq!(read(&roots, &place.text("alias/a")), "inside");
     assert_eq!(read(&roots, &place.text("in/a")), "inside");
@@ -176,13 +181,13 @@ fn pipes_sockets_and_devices_are_refused_without_waiting() {
     let roots = place.roots();
     assert_eq!(read(&roots, "pipe"), "pipe is a named pipe, not a regular file");
     assert_eq!(read(&roots, "socket"), "socket is a socket, not a regular file");
-    let roots = Roots::open(&site(Path::new("/dev"), &[])).unwrap();
+    let roots = open(&site(Path::new("/dev"), &[]));
     assert_eq!(read(&roots, "null"), "null is a device, not a regular file");
 }
 
 #[test]
 fn proc_is_refused_even_when_the_root_is_everything() {
-    let roots = Roots::open(&site(Path::new("/"), &[])).unwrap();
+    let roots = open(&site(Path::new("/"), &[]));
     for path in ["/proc/self/environ", "proc/1/environ", "/proc/self/root/proc/self/environ", "proc/self/mem"] {
         let answer = read(&roots, path);
         assert!(answer.contains("/proc") || answer.contains("permission denied"), "{path}: {answer}");
@@ -202,9 +207,9 @@ fn nothing_is_written_through_a_link_that_leaves() {
     }
     assert_eq!(fs::read_dir(place.path("out")).unwrap().count(), 1);
 
-    roots.find("dangling").unwrap().replace(b"through", None).unwrap();
+    roots.find("dangling").unwrap().replace(b"through", None, &Stop::default()).unwrap();
     assert_eq!(fs::read_to_string(place.path("in/fresh")).unwrap(), "through");
-    roots.find("x/y/z").unwrap().replace(b"deep", None).unwrap();
+    roots.find("x/y/z").unwrap().replace(b"deep", None, &Stop::default()).unwrap();
     assert_eq!(fs::read_to_string(place.path("in/x/y/z")).unwrap(), "deep");
 }
 
@@ -219,7 +224,7 @@ fn a_folder_that_turns_into_a_link_after_the_walk_is_not_followed() {
     fs::write(place.path("out/b"), "secret").unwrap();
 
     assert_eq!(spot.read().unwrap(), b"inside");
-    assert!(fresh.replace(b"x", None).is_err());
+    assert!(fresh.replace(b"x", None, &Stop::default()).is_err());
     assert!(!place.path("out/new").exists());
 }
 

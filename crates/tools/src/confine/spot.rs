@@ -1,6 +1,6 @@
 //! One place inside the roots: the opened folder and a name in it, and what can be done there.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -14,6 +14,8 @@ use rustix::io::Errno;
 
 use super::{Denial, open_in};
 use crate::fingerprint;
+use crate::job::Stop;
+use crate::off_limits::Fence;
 use crate::rules::Veil;
 use crate::tool::size;
 
@@ -30,6 +32,7 @@ pub(crate) struct Spot {
     /// The deepest folder on the way that exists: the target itself if that is a folder.
     pub(super) folder: Arc<OwnedFd>,
     pub(super) target: Target,
+    pub(super) fence: Arc<Fence>,
 }
 
 pub(super) enum Target {
@@ -43,6 +46,10 @@ pub(super) enum Target {
 impl Spot {
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self.target, Target::Missing(_))
+    }
+
+    pub(crate) fn is_folder(&self) -> bool {
+        matches!(self.target, Target::Folder)
     }
 
     /// The folder itself, opened for listing.
@@ -64,14 +71,14 @@ impl Spot {
     pub(crate) fn open_file(&self) -> Result<(File, Stat), Denial> {
         match &self.target {
             Target::Folder => Err(Denial::NotAFile { path: self.shown.clone(), what: "a folder" }),
-            Target::Entry(name) => open_regular(&self.folder, Path::new(name), &self.shown),
+            Target::Entry(name) => self.open_regular(&self.folder, Path::new(name), &self.shown),
             Target::Missing(_) => Err(self.missing()),
         }
     }
 
     /// A regular file below this folder, by its path relative to it. No symlink is followed.
     pub(crate) fn open_below(&self, path: &Path) -> Result<(File, Stat), Denial> {
-        open_regular(&self.folder, path, &path.display().to_string())
+        self.open_regular(&self.folder, path, &path.display().to_string())
     }
 
     /// Whether a path relative to this folder is there, and what it is.
@@ -110,11 +117,11 @@ impl Spot {
     }
 
     /// Puts a new content in place, at once or not at all. `expected` is what the file must hold until then; None
-    /// means that it must not exist. Folders on the way are created.
-    pub(crate) fn replace(&self, bytes: &[u8], expected: Option<Fingerprint>) -> Result<(), Denial> {
+    /// means that it must not exist. Folders on the way are created. Nothing is put in place once `stop` is raised.
+    pub(crate) fn replace(&self, bytes: &[u8], expected: Option<Fingerprint>, stop: &Stop) -> Result<(), Denial> {
         let failed = |doing| move |error: Errno| Denial::io(doing, &self.shown, error);
         let (folder, name) = self.folder_for_writing()?;
-        let old = match open_regular(&folder, Path::new(&name), &self.shown) {
+        let old = match self.open_regular(&folder, Path::new(&name), &self.shown) {
             Ok((_, stat)) => Some(stat),
             Err(Denial::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => None,
             Err(denial) => return Err(denial),
@@ -128,12 +135,16 @@ impl Spot {
         written.map_err(|error| Denial::io("writing", &self.shown, error))?;
         // As late as possible: after this only the rename is left.
         self.check_unchanged(&folder, &name, expected)?;
+        refuse_if(stop)?;
         let moved = match expected {
             Some(_) => rustix::fs::renameat(&folder, &temporary.name, &folder, &name),
-            None => rename_new(&folder, &temporary.name, &name),
+            None => rename_new((&folder, OsStr::new(&temporary.name)), (&folder, &name)),
         };
         match moved {
-            Ok(()) => temporary.keep(),
+            Ok(()) => {
+                temporary.keep();
+                sync(&folder);
+            }
             Err(Errno::EXIST) => return Err(Denial::Changed { path: self.shown.clone() }),
             Err(error) => return Err(Denial::io("writing", &self.shown, error)),
         }
@@ -141,11 +152,27 @@ impl Spot {
     }
 
     /// Removes a file that still holds what is expected.
-    pub(crate) fn remove(&self, expected: Fingerprint) -> Result<(), Denial> {
+    pub(crate) fn remove(&self, expected: Fingerprint, stop: &Stop) -> Result<(), Denial> {
         let (folder, name) = self.folder_for_writing()?;
         self.check_unchanged(&folder, &name, Some(expected))?;
+        refuse_if(stop)?;
         rustix::fs::unlinkat(&folder, &name, AtFlags::empty())
-            .map_err(|error| Denial::io("removing", &self.shown, error))
+            .map_err(|error| Denial::io("removing", &self.shown, error))?;
+        sync(&folder);
+        Ok(())
+    }
+
+    /// Moves a file that still holds what is expected to a place that must be free.
+    pub(crate) fn move_to(&self, to: &Spot, expected: Fingerprint, stop: &Stop) -> Result<(), Denial> {
+        let (folder, name) = self.folder_for_writing()?;
+        self.check_unchanged(&folder, &name, Some(expected))?;
+        refuse_if(stop)?;
+        let (new_folder, new_name) = to.folder_for_writing()?;
+        match rename_new((&folder, &name), (&new_folder, &new_name)) {
+            Err(Errno::EXIST) => Err(Denial::Changed { path: to.shown.clone() }),
+            Err(error) => Err(Denial::io("moving", &self.shown, error)),
+            Ok(()) => Ok(()),
+        }
     }
 
     /// The folders on the way to a file that is to be created.
@@ -174,12 +201,26 @@ impl Spot {
     }
 
     fn check_unchanged(&self, folder: &OwnedFd, name: &OsString, expected: Option<Fingerprint>) -> Result<(), Denial> {
-        let now = match open_regular(folder, Path::new(name), &self.shown) {
+        let now = match self.open_regular(folder, Path::new(name), &self.shown) {
             Ok((file, stat)) => Some(fingerprint::of(&self.read_open(file, &stat)?)),
             Err(Denial::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => None,
             Err(denial) => return Err(denial),
         };
         if now == expected { Ok(()) } else { Err(Denial::Changed { path: self.shown.clone() }) }
+    }
+
+    /// A file that is one of acpd's own is not opened, under whatever name it comes.
+    fn open_regular(&self, folder: &OwnedFd, path: &Path, shown: &str) -> Result<(File, Stat), Denial> {
+        let (file, stat) = open_regular(folder, path, shown)?;
+        if self.fence.holds_file(&stat) {
+            return Err(Denial::OffLimits { path: shown.to_owned() });
+        }
+        Ok((file, stat))
+    }
+
+    /// What searches below this folder leave out.
+    pub(crate) fn fence(&self) -> &Arc<Fence> {
+        &self.fence
     }
 
     fn missing(&self) -> Denial {
@@ -201,6 +242,10 @@ impl Spot {
     fn folder_for_listing(&self) -> Option<OwnedFd> {
         open_in(&self.folder, ".", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).ok()
     }
+}
+
+fn refuse_if(stop: &Stop) -> Result<(), Denial> {
+    if stop.is_raised() { Err(Denial::Cancelled) } else { Ok(()) }
 }
 
 fn open_regular(folder: &OwnedFd, path: &Path, shown: &str) -> Result<(File, Stat), Denial> {
@@ -239,11 +284,21 @@ fn refuse_proc(file: &OwnedFd, shown: &str) -> Result<(), Denial> {
     Ok(())
 }
 
+/// Makes a rename or a removal in this folder survive the loss of power. The change has happened and is visible; a file
+/// system that cannot sync folders has its own ways.
+fn sync(folder: &OwnedFd) {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let _ = rustix::fs::openat(folder, ".", flags, Mode::empty()).and_then(rustix::fs::fsync);
+}
+
 /// Moves a file to a name that must be free.
-fn rename_new(folder: &OwnedFd, from: &str, to: &OsString) -> Result<(), Errno> {
-    match rustix::fs::renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
-        // Some file systems do not know the flag; the check just before has to do.
-        Err(Errno::INVAL) => rustix::fs::renameat(folder, from, folder, to),
+fn rename_new(from: (&OwnedFd, &OsStr), to: (&OwnedFd, &OsStr)) -> Result<(), Errno> {
+    match rustix::fs::renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE) {
+        // Some file systems do not know the flag; a look just before has to do.
+        Err(Errno::INVAL) => match rustix::fs::statat(to.0, to.1, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => Err(Errno::EXIST),
+            Err(_) => rustix::fs::renameat(from.0, from.1, to.0, to.1),
+        },
         done => done,
     }
 }

@@ -150,7 +150,10 @@ impl Job for Planned {
 
     fn run(self: Box<Self>, desk: Arc<dyn Desk>) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
-            let mut errand = self.workshop.spawn(self.call.run(desk.clone()));
+            let mut errand = match self.workshop.spawn(self.call.run(desk.clone())) {
+                Ok(errand) => errand,
+                Err(error) => return Outcome::failed(format!("The call could not be started: {error}.")),
+            };
             // When the errand is dropped, the server is told that nobody waits any more.
             tokio::select! {
                 outcome = errand.done() => outcome

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use domain::briefing::Command;
 use domain::{Content, Payload};
 use rmcp::model::{ContentBlock, GetPromptRequestParams, Prompt, PromptArgument, ResourceContents, Role};
@@ -113,10 +114,25 @@ pub(super) fn resource_content(resource: ResourceContents) -> Content {
             Payload::TextResource { uri, mime: mime_type, text }.into()
         }
         ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
-            Payload::BlobResource { uri, mime: mime_type, blob }.into()
+            match blob_text(mime_type.as_deref(), &blob) {
+                Some(text) => Payload::TextResource { uri, mime: mime_type, text }.into(),
+                None => Payload::BlobResource { uri, mime: mime_type, blob }.into(),
+            }
         }
         _ => Content::text("[a resource of a kind that acpd does not know]"),
     }
+}
+
+/// The text of a resource that comes as bytes in base64 although it is text.
+fn blob_text(mime: Option<&str>, blob: &str) -> Option<String> {
+    let mime = mime?.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let known = ["json", "xml", "yaml", "x-yaml", "toml", "javascript", "x-javascript", "ecmascript", "sql", "x-sh"];
+    let is_text = mime.starts_with("text/")
+        || mime.ends_with("+json")
+        || mime.ends_with("+xml")
+        || mime.strip_prefix("application/").is_some_and(|kind| known.contains(&kind));
+    let bytes = is_text.then(|| BASE64_STANDARD.decode(blob.trim()).ok()).flatten()?;
+    String::from_utf8(bytes).ok()
 }
 
 /// `name=value` names an argument; other words fill the arguments in their order, and the last one takes all that is left.

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use domain::mcp::Prepared;
 use domain::{Content, Payload};
 use rmcp::model::{ReadResourceRequestParams, ReadResourceResponse};
-use tokio::sync::watch;
 use tokio::time::{timeout, timeout_at};
 
 use super::commands;
@@ -21,8 +20,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Bytes of one resource, or of what a server's prompt says, that go into a prompt.
 const LARGEST: usize = 1 << 20;
 
-pub(super) type Members = watch::Receiver<Option<Arc<[Member]>>>;
-
 /// Whether there is anything to do.
 pub(super) fn is_due(members: Option<&[Member]>, prompt: &[Content], patience: Duration) -> bool {
     let Some(members) = members else { return true };
@@ -32,9 +29,7 @@ pub(super) fn is_due(members: Option<&[Member]>, prompt: &[Content], patience: D
     connects || (asks && joined().next().is_some())
 }
 
-pub(super) async fn prepare(mut members: Members, prompt: Vec<Content>, patience: Duration) -> Prepared {
-    let gathered = timeout(patience, members.wait_for(Option::is_some)).await;
-    let Some(members) = gathered.ok().and_then(|found| found.ok()?.clone()) else { return Prepared::default() };
+pub(super) async fn prepare(members: Arc<[Member]>, prompt: Vec<Content>, patience: Duration) -> Prepared {
     let mut prepared = Prepared { notices: wait_for(&members, patience).await, ..Prepared::default() };
     if let Some((name, rest)) = commands::typed(&prompt) {
         match expand(&members, name, rest).await {

@@ -30,6 +30,9 @@ const LONGEST_PROGRESS: usize = 500;
 /// Bytes of a form, or of an address.
 const LARGEST_FORM: usize = 64 << 10;
 
+/// Bytes of a server's name for a question.
+const LONGEST_ID: usize = 1000;
+
 const URL_DONE: &str = "notifications/elicitation/complete";
 
 #[expect(deprecated, reason = "servers of today still ask for roots and send their log")]
@@ -61,12 +64,19 @@ impl ClientHandler for Ears {
             Form::Page { .. } => editor.offers().pages,
         };
         let Some(mut asker) = self.shared.ask(can) else { return Ok(declined()) };
+        let mut page = match &form {
+            Form::Fields(_) => None,
+            Form::Page { id, .. } => Some(self.shared.opens_page(id.clone(), asker.editor.clone())),
+        };
         // Who asks must be plain: the form looks like ours.
         let message = format!("{}: {}", self.name, cut(&message, LONGEST_MESSAGE));
         let editor = asker.editor.clone();
         tokio::select! {
             answer = editor.elicit(Elicitation { message, form }) => Ok(match answer {
                 Ok(Elicited::Accepted(content)) => {
+                    if let Some(page) = &mut page {
+                        page.stays();
+                    }
                     let mut result = ElicitResult::new(ElicitationAction::Accept);
                     result.content = content;
                     result
@@ -82,7 +92,8 @@ impl ClientHandler for Ears {
     async fn on_custom_notification(&self, notification: CustomNotification, _: NotificationContext<RoleClient>) {
         if notification.method == URL_DONE
             && let Some(id) = notification.params.as_ref().and_then(|params| params.get("elicitationId")?.as_str())
-            && let Some(editor) = self.shared.editors().into_iter().find(|editor| editor.offers().pages)
+            // Only what the person was asked, and only once: a server may say this as often as it likes.
+            && let Some(editor) = self.shared.closes_page(id)
         {
             editor.elicited_elsewhere(id.to_owned());
         }
@@ -128,7 +139,8 @@ fn read(request: ElicitRequestParams) -> Option<(String, Form)> {
         ElicitRequestParams::UrlElicitationParams { message, url, elicitation_id, .. } => {
             // The person must be able to tell where it leads.
             let web = url.starts_with("https://") || url.starts_with("http://");
-            (web && url.len() <= LARGEST_FORM).then_some((message, Form::Page { url, id: elicitation_id }))
+            let fits = url.len() <= LARGEST_FORM && elicitation_id.len() <= LONGEST_ID;
+            (web && fits).then_some((message, Form::Page { url, id: elicitation_id }))
         }
         _ => None,
     }

@@ -16,7 +16,10 @@ const LONGEST: usize = 300;
 const FLOOD: u64 = 16 << 20;
 
 #[derive(Default)]
-pub(super) struct Journal(Mutex<VecDeque<String>>);
+pub(super) struct Journal {
+    lines: Mutex<VecDeque<String>>,
+    left_out: Mutex<Vec<String>>,
+}
 
 impl Journal {
     pub(super) fn note(&self, line: &str) {
@@ -24,7 +27,7 @@ impl Journal {
         if line.trim().is_empty() {
             return;
         }
-        let mut lines = self.lock();
+        let mut lines = lock(&self.lines);
         if lines.len() == LINES {
             lines.pop_front();
         }
@@ -32,11 +35,27 @@ impl Journal {
     }
 
     pub(super) fn lines(&self) -> Vec<String> {
-        self.lock().iter().cloned().collect()
+        lock(&self.lines).iter().cloned().collect()
+    }
+
+    /// Notes what a server offers and nobody can use.
+    pub(super) fn leave_out(&self, what: Vec<String>) {
+        for what in what {
+            self.note(&format!("[left out: {what}]"));
+            let mut left_out = lock(&self.left_out);
+            if left_out.len() < LINES {
+                left_out.push(what);
+            }
+        }
+    }
+
+    /// What was left out since this was last asked.
+    pub(super) fn take_left_out(&self) -> Vec<String> {
+        std::mem::take(&mut lock(&self.left_out))
     }
 
     pub(super) fn last(&self) -> Option<String> {
-        self.lock().back().cloned()
+        lock(&self.lines).back().cloned()
     }
 
     /// Notes every line of a pipe until its end.
@@ -59,11 +78,11 @@ impl Journal {
         }
         self.note(&String::from_utf8_lossy(&line));
     }
+}
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<String>> {
-        // The lines are whole after every operation, so a panic elsewhere does not spoil them.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(what: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // The lists are whole after every operation, so a panic elsewhere does not spoil them.
+    what.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use domain::SessionId;
@@ -12,13 +12,14 @@ use rmcp::model::Tool;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
+use super::commands;
 use super::keeping::Keeper;
 use super::link::{Link, Live, Shared, State};
 use super::names::{self, Names};
+use super::project::{self, Project};
 use super::recipe::Recipe;
 use super::settings::ServerSettings;
 use super::workshop::Errand;
-use super::{commands, project};
 use crate::Settings;
 
 /// A server that comes and goes is not told of each time that it comes.
@@ -117,12 +118,19 @@ pub(super) struct Offered {
 
 pub(super) struct Kit {
     members: watch::Receiver<Option<Arc<[Member]>>>,
-    _watching: Errand<()>,
+    /// Set once there is something to watch.
+    watching: OnceLock<Errand<()>>,
 }
 
 impl Kit {
-    pub(super) fn new(members: watch::Receiver<Option<Arc<[Member]>>>, watching: Errand<()>) -> Self {
-        Self { members, _watching: watching }
+    pub(super) fn new(members: watch::Receiver<Option<Arc<[Member]>>>) -> Self {
+        Self { members, watching: OnceLock::new() }
+    }
+
+    /// Holds on to the work for as long as there is the kit.
+    pub(super) fn hold(&self, watching: Errand<()>) {
+        // There is one work for a kit.
+        let _ = self.watching.set(watching);
     }
 
     /// None while they are gathered.
@@ -169,26 +177,28 @@ fn offered(members: &[Member]) -> Vec<Offered> {
     all
 }
 
+/// A server's name, its transport, who wants it, and how to reach it or why not.
+pub(super) type Gathered = (String, &'static str, Source, Result<Way, String>);
+
 /// Who a session's servers are, before any is joined: those of the editor, then the project's, then the user's; of a name
 /// the first counts.
-fn gather(outfit: &Outfit, settings: &Settings) -> Vec<(String, &'static str, Source, Result<Way, String>)> {
+pub(super) fn gather(outfit: &Outfit, settings: &Settings, project: Project) -> Vec<Gathered> {
     let mcp = &settings.mcp;
-    let mut all: Vec<(String, &'static str, Source, Result<Way, String>)> = Vec::new();
+    let mut all: Vec<Gathered> = Vec::new();
     for Server { name, way } in &outfit.servers {
         all.push((name.clone(), way.name(), Source::Client, Ok(way.clone())));
     }
     let resolved = |server: &ServerSettings| {
         if server.enabled { server.resolve(&outfit.environment) } else { Err("it is disabled".to_owned()) }
     };
-    let real = outfit.cwd.canonicalize().unwrap_or_else(|_| outfit.cwd.clone());
-    for (name, server) in project::read(&outfit.cwd) {
+    for (name, server) in project.servers {
         let transport = server.as_ref().map_or("", ServerSettings::transport);
         let way = match server {
             Err(why) => Err(format!("{} cannot be used: {why}", project::FILE)),
-            Ok(server) if mcp.trusts(&real) => resolved(&server),
+            Ok(server) if project.trusted => resolved(&server),
             Ok(_) => Err(format!(
                 "{} is not trusted; to run what its {} names, add it to `trusted_projects` under [mcp] in the configuration",
-                real.display(),
+                project.real.display(),
                 project::FILE,
             )),
         };
@@ -206,23 +216,19 @@ fn gather(outfit: &Outfit, settings: &Settings) -> Vec<(String, &'static str, So
     all
 }
 
-/// Gathers and joins the servers of a session and then tells what becomes of them, until it is dropped. Runs on the
-/// workshop's thread. `before` is what the session had, and goes only then, so that what stays is not started anew.
+/// Joins the servers of a session and then tells what becomes of them, until it is dropped. Runs on the workshop's thread.
+/// `before` is what the session had, and goes only then, so that what stays is not started anew.
 pub(super) async fn watch(
     outfit: Outfit,
+    gathered: Vec<Gathered>,
     settings: Arc<Settings>,
     pool: Arc<Pool>,
     before: Option<Arc<Kit>>,
     tell: mpsc::Sender<Supply>,
     members: watch::Sender<Option<Arc<[Member]>>>,
 ) {
-    let looked = {
-        let (outfit, settings) = (outfit.clone(), settings.clone());
-        tokio::task::spawn_blocking(move || gather(&outfit, &settings)).await
-    };
     let roots: Vec<PathBuf> = std::iter::once(&outfit.cwd).chain(&outfit.extra_roots).cloned().collect();
-    let joined: Vec<Member> = looked
-        .unwrap_or_default()
+    let joined: Vec<Member> = gathered
         .into_iter()
         .map(|(name, transport, source, way)| {
             let post = match way {
@@ -292,6 +298,7 @@ fn states(mut state: watch::Receiver<State>) -> BoxStream<'static, State> {
 struct Seen {
     tools: Vec<Tool>,
     commands: Vec<String>,
+    left_out: Vec<String>,
     failed: bool,
     /// When a server that was lost counts as being there again.
     steady_at: Option<Instant>,
@@ -312,6 +319,13 @@ impl Seen {
                 news.push(Supply::Told(format!(
                     "The MCP server `{name}` is not there: {reason}. It is tried again; `/mcp` shows how it is."
                 )));
+            }
+            State::Ready(live) if live.left_out != self.left_out => {
+                self.left_out = live.left_out.clone();
+                if !self.left_out.is_empty() {
+                    let what = self.left_out.join(", ");
+                    news.push(Supply::Told(format!("The MCP server `{name}` offers what cannot be used: {what}.")));
+                }
             }
             State::Ready(_) | State::Failed { .. } | State::Connecting { .. } => {}
         }

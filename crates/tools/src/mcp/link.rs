@@ -2,7 +2,7 @@
 //!
 //! A `Link` is shared by the sessions that have the same recipe. With the last of them the server ends.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +16,9 @@ use rmcp::service::{Peer, RoleClient};
 use tokio::sync::{Notify, oneshot, watch};
 
 use super::journal::Journal;
+
+/// Pages of one server that editors may show at once.
+const MOST_PAGES: usize = 64;
 
 pub(super) struct Link {
     pub(super) shared: Arc<Shared>,
@@ -40,6 +43,8 @@ pub(super) struct Shared {
     calls: Mutex<Vec<Call>>,
     numbers: AtomicU64,
     roots: Mutex<HashMap<SessionId, Vec<PathBuf>>>,
+    /// Pages that editors show for the server, by its names for them.
+    pages: Mutex<VecDeque<(String, Arc<dyn Editor>)>>,
 }
 
 #[derive(Clone)]
@@ -67,6 +72,8 @@ pub(super) struct Live {
     pub(super) resources: Vec<String>,
     /// How the addresses of others begin.
     pub(super) templates: Vec<String>,
+    /// What it offers and nobody can use, in words.
+    pub(super) left_out: Vec<String>,
 }
 
 /// A call on its way.
@@ -113,6 +120,7 @@ impl Shared {
             calls: Mutex::default(),
             numbers: AtomicU64::new(0),
             roots: Mutex::default(),
+            pages: Mutex::default(),
         }
     }
 
@@ -190,9 +198,22 @@ impl Shared {
         Some(Asker { editor, call: call.progress.subscribe(), shared: self.clone(), number: call.number })
     }
 
-    /// The editors behind the calls on their way.
-    pub(super) fn editors(&self) -> Vec<Arc<dyn Editor>> {
-        lock(&self.calls).iter().rev().filter_map(|call| call.editor.clone()).collect()
+    /// Remembers that an editor shows a page, until the server says that the person is done there, or the value is
+    /// dropped before it was told to stay.
+    pub(super) fn opens_page(self: &Arc<Self>, id: String, editor: Arc<dyn Editor>) -> Page {
+        let mut pages = lock(&self.pages);
+        if pages.len() == MOST_PAGES {
+            pages.pop_front();
+        }
+        pages.push_back((id.clone(), editor));
+        Page { shared: self.clone(), id: Some(id) }
+    }
+
+    /// The editor that shows this page, which is forgotten.
+    pub(super) fn closes_page(&self, id: &str) -> Option<Arc<dyn Editor>> {
+        let mut pages = lock(&self.pages);
+        let at = pages.iter().position(|(known, _)| known == id)?;
+        pages.remove(at).map(|(_, editor)| editor)
     }
 
     pub(super) fn roots(&self) -> Vec<PathBuf> {
@@ -208,6 +229,27 @@ impl Shared {
 
     pub(super) fn leave(&self, session: &SessionId) {
         lock(&self.roots).remove(session);
+    }
+}
+
+/// A page that an editor shows.
+pub(super) struct Page {
+    shared: Arc<Shared>,
+    /// None once the person has gone there.
+    id: Option<String>,
+}
+
+impl Page {
+    pub(super) fn stays(&mut self) {
+        self.id = None;
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        if let Some(id) = &self.id {
+            self.shared.closes_page(id);
+        }
     }
 }
 

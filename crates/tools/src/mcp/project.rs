@@ -5,23 +5,46 @@
 use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use domain::complaint;
 use serde_json::Value;
 
-use super::settings::ServerSettings;
+use super::settings::{McpSettings, ServerSettings};
 
 pub(super) const FILE: &str = ".mcp.json";
 
 const LARGEST: u64 = 1 << 20;
 
-pub(super) fn is_there(folder: &Path) -> bool {
-    folder.join(FILE).symlink_metadata().is_ok()
+/// What a look at a project's folder found.
+pub(super) struct Project {
+    /// The folder's path without symlinks.
+    pub(super) real: PathBuf,
+    /// Whether the user wants to run what its file names.
+    pub(super) trusted: bool,
+    pub(super) servers: Vec<(String, Result<ServerSettings, String>)>,
+}
+
+/// Blocks for as long as the folder does, which may be for ever.
+pub(super) fn look(folder: &Path, settings: &McpSettings) -> Project {
+    let servers = read(folder);
+    if servers.is_empty() {
+        return Project { real: folder.to_owned(), trusted: false, servers };
+    }
+    let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    Project { trusted: settings.trusts(&real), real, servers }
+}
+
+/// What takes the place of a look that did not end within this time.
+pub(super) fn unanswered(folder: &Path, patience: Duration) -> Project {
+    let reason = format!("the folder did not answer within {} s", patience.as_secs());
+    Project { real: folder.to_owned(), trusted: false, servers: vec![(FILE.to_owned(), Err(reason))] }
 }
 
 /// Each server, or why it cannot be used. A file that is not there names none; one that cannot be read is one server
 /// that cannot be used.
-pub(super) fn read(folder: &Path) -> Vec<(String, Result<ServerSettings, String>)> {
+fn read(folder: &Path) -> Vec<(String, Result<ServerSettings, String>)> {
     match text(&folder.join(FILE)) {
         Ok(text) => parse(&text),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -59,7 +82,7 @@ fn one(server: Value) -> Result<ServerSettings, String> {
     server.retain(|key, _| {
         ["command", "args", "env", "cwd", "url", "type", "transport", "headers", "enabled"].contains(&key.as_str())
     });
-    serde_json::from_value(Value::Object(server)).map_err(|error| error.to_string())
+    serde_json::from_value(Value::Object(server)).map_err(|error| complaint::plain(&error.to_string()))
 }
 
 #[cfg(test)]
@@ -71,7 +94,8 @@ mod tests {
         let text = r#"{"mcpServers": {
             "a": {"type": "stdio", "command": "npx", "args": ["-y", "a"], "env": {"K": "${K}"}, "alwaysAllow": []},
             "b": {"url": "http://localhost/mcp"},
-            "c": {"args": []}}}"#;
+            "c": {"args": []},
+            "d": {"command": "d", "env": "TOKEN=hush"}}}"#;
         let read: Vec<(String, Result<&str, String>)> =
             parse(text).into_iter().map(|(name, server)| (name, server.map(|server| server.transport()))).collect();
         let told = |name: &str, server: Result<&'static str, &str>| (name.to_owned(), server.map_err(str::to_owned));
@@ -80,7 +104,8 @@ mod tests {
             [
                 told("a", Ok("stdio")),
                 told("b", Ok("http")),
-                told("c", Err("a server has either a `command` or a `url`"))
+                told("c", Err("a server has either a `command` or a `url`")),
+                told("d", Err("expected a table, found a string"))
             ]
         );
         assert!(parse("{}").is_empty() && parse("[]").is_empty());

@@ -16,8 +16,11 @@ use rmcp::transport::streamable_http_client::{
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::http::LimitedClient;
+use super::lenient;
+
 /// Bytes of one event, at most.
-const LARGEST_EVENT: usize = 16 << 20;
+pub(super) const LARGEST_EVENT: usize = 16 << 20;
 
 /// Messages that wait to be read.
 const WAITING: usize = 64;
@@ -39,6 +42,8 @@ pub(super) enum RemoteError {
     Stream(String),
     #[error(transparent)]
     Http(#[from] reqwest::Error),
+    #[error(transparent)]
+    Network(#[from] network::NetworkError),
     #[error("the server answered {0}")]
     Status(reqwest::StatusCode),
 }
@@ -47,11 +52,13 @@ pub(super) enum RemoteError {
 /// may hold a key.
 pub(super) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut error = error;
-    if let Some(StreamableHttpError::Client(inner)) = error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
-        error = inner;
-    }
-    while let Some(source) = error.source() {
-        error = source;
+    loop {
+        let http = error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
+        error = match (http, error.source()) {
+            (Some(StreamableHttpError::Client(inner)), _) => inner,
+            (_, Some(source)) => source,
+            (_, None) => break,
+        };
     }
     let mut told = error.to_string();
     if let Some(url) = error.downcast_ref::<reqwest::Error>().and_then(reqwest::Error::url) {
@@ -67,12 +74,18 @@ pub(super) async fn client() -> Result<Client, RemoteError> {
         let same = from.is_some_and(|from| from.origin() == attempt.url().origin());
         if same && attempt.previous().len() <= MOST_REDIRECTS { attempt.follow() } else { attempt.stop() }
     });
+    let network = network::current().await;
     let build = move || {
         crate::tls::prepare();
-        Client::builder().user_agent(concat!("acpd/", env!("CARGO_PKG_VERSION"))).redirect(same_host).build()
+        let builder = Client::builder().user_agent(concat!("acpd/", env!("CARGO_PKG_VERSION"))).redirect(same_host);
+        let builder = match &network {
+            Some(network) => network.apply(builder)?,
+            None => builder,
+        };
+        Ok(builder.build()?)
     };
     // Reads the system's certificates.
-    Ok(tokio::task::spawn_blocking(build).await.expect("building a client does not panic")?)
+    tokio::task::spawn_blocking(build).await.expect("building a client does not panic")
 }
 
 fn headers(pairs: &[(String, String)]) -> Result<HashMap<HeaderName, HeaderValue>, RemoteError> {
@@ -87,10 +100,10 @@ fn headers(pairs: &[(String, String)]) -> Result<HashMap<HeaderName, HeaderValue
 }
 
 pub(super) fn http(
-    client: Client,
+    client: LimitedClient,
     url: &str,
     pairs: &[(String, String)],
-) -> Result<StreamableHttpClientTransport<Client>, RemoteError> {
+) -> Result<StreamableHttpClientTransport<LimitedClient>, RemoteError> {
     Url::parse(url).map_err(|error| RemoteError::Address(error.to_string()))?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(url);
     config.custom_headers = headers(pairs)?;
@@ -109,7 +122,12 @@ pub(super) struct Sse {
 }
 
 impl Sse {
-    pub(super) async fn connect(client: Client, url: &str, pairs: &[(String, String)]) -> Result<Self, RemoteError> {
+    pub(super) async fn connect(
+        limited: LimitedClient,
+        url: &str,
+        pairs: &[(String, String)],
+    ) -> Result<Self, RemoteError> {
+        let LimitedClient { client, journal, .. } = limited;
         let address = Url::parse(url).map_err(|error| RemoteError::Address(error.to_string()))?;
         let custom = headers(pairs)?;
         let headers: HeaderMap = custom.clone().into_iter().collect();
@@ -138,11 +156,12 @@ impl Sse {
                 let event = event.ok()?;
                 let is_message = event.event.as_deref().is_none_or(|name| name == "message");
                 let data = event.data.filter(|_| is_message)?;
-                Some(serde_json::from_str(&data))
+                Some(lenient::read(data.as_bytes()))
             }));
             while let Some(message) = messages.next().await {
                 match message {
-                    Ok(message) => {
+                    Ok((message, left_out)) => {
+                        journal.leave_out(left_out);
                         if tell.send(message).await.is_err() {
                             return;
                         }
@@ -187,7 +206,10 @@ impl Drop for Sse {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::mcp::bounded::GivenUp;
 
     #[tokio::test]
     async fn an_error_does_not_tell_the_key_in_an_address() {
@@ -201,7 +223,9 @@ mod tests {
             tokio::io::AsyncWriteExt::write_all(&mut stream, answer).await.unwrap();
         });
         let url = format!("http://{address}/sse?key=t0p");
-        let Err(error) = Sse::connect(client().await.unwrap(), &url, &[]).await else { panic!("it is not there") };
+        let client = client().await.unwrap();
+        let limited = LimitedClient { client, journal: Arc::default(), given_up: GivenUp::default() };
+        let Err(error) = Sse::connect(limited, &url, &[]).await else { panic!("it is not there") };
         let told = error.to_string();
         assert!(told.contains("404") && !told.contains("t0p"), "{told}");
     }

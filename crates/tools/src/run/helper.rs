@@ -17,6 +17,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ExitCode, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -28,7 +29,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 
 use super::headcount::Headcount;
 use super::sandbox::{SandboxError, Temporary};
-use super::{Ending, Order, Sandbox, tree};
+use super::{Ending, MOST_DESCRIPTORS, Order, Sandbox, terminal, tree};
 use crate::web_fetch::markdown;
 
 /// Asked to end: what is sent, and how long it may take to act on it.
@@ -47,8 +48,13 @@ const KILLING_MANY: Duration = Duration::from_secs(10);
 /// Runs the helper; `args` are those after `__run`: none for a command, or one for another kind of work that wants a
 /// process of its own.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let done = match args.into_iter().next() {
+    let mut args = args.into_iter();
+    let done = match args.next() {
         Some(arg) if arg == markdown::ARGUMENT => return markdown::main(),
+        Some(arg) if let Some(done) = terminal::main(&arg, args.collect()) => match done {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Some(arg) => Err(io::Error::other(format!("unexpected argument {arg:?}"))),
         None => serve(),
     };
@@ -125,24 +131,30 @@ impl Helper {
     fn receive_order(&mut self) -> io::Result<Option<(Order, Option<OwnedFd>)>> {
         let mut line = Vec::new();
         let mut buffer = [0; 16 * 1024];
-        let mut stdin = None;
+        let mut descriptors = Vec::new();
         while line.last() != Some(&b'\n') {
-            match receive(&self.control, &mut buffer, &mut stdin)? {
+            match receive(&self.control, &mut buffer, &mut descriptors)? {
                 0 => return Ok(None),
                 length => line.extend_from_slice(&buffer[..length]),
             }
         }
-        let order: Order = serde_json::from_slice(&line)?;
-        if order.stdin_follows && stdin.is_none() {
-            return Err(io::Error::other("the order came without the input that it promises"));
+        let mut order: Order = serde_json::from_slice(&line)?;
+        if descriptors.len() != usize::from(order.stdin_follows) + order.folders_follow {
+            return Err(io::Error::other("the order came without the descriptors that it promises"));
+        }
+        let mut descriptors = descriptors.into_iter();
+        let stdin = if order.stdin_follows { descriptors.next() } else { None };
+        if let Some(sandbox) = &mut order.sandbox {
+            sandbox.writable = descriptors.map(Arc::new).collect();
         }
         Ok(Some((order, stdin)))
     }
 
     fn start(&mut self, mut order: Order, stdin: Option<OwnedFd>) {
-        let started = match order.sandbox.take() {
-            None => spawn(&order, stdin),
-            Some(sandbox) => self.spawn_inside(&sandbox, &mut order, stdin),
+        let started = match (enter_folder(&order), order.sandbox.take()) {
+            (Err(reason), _) => Err(reason),
+            (Ok(()), None) => spawn(&order, stdin),
+            (Ok(()), Some(sandbox)) => self.spawn_inside(&sandbox, &mut order, stdin),
         };
         match started {
             Ok(child) => {
@@ -159,6 +171,10 @@ impl Helper {
         let temporary = self.temporary.insert(temporary).path();
         for name in ["TMPDIR", "TMP", "TEMP"] {
             order.environment.insert(name.to_owned(), temporary.to_string_lossy().into_owned());
+        }
+        if let Some(folder) = sandbox.writable.first() {
+            // The working folder is the one that was checked, whatever its path leads to by now.
+            rustix::process::fchdir(folder).map_err(|error| format!("entering the working folder: {error}"))?;
         }
         let enter = || {
             sandbox.enter(temporary).map_err(|error| error.to_string())?;
@@ -263,18 +279,23 @@ fn no_core_dumps() {
     let _ = rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum });
 }
 
-/// Reads bytes, and keeps a descriptor that comes with them.
-fn receive(socket: &UnixStream, buffer: &mut [u8], descriptor: &mut Option<OwnedFd>) -> io::Result<usize> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+/// Reads bytes, and keeps the descriptors that come with them.
+fn receive(socket: &UnixStream, buffer: &mut [u8], kept: &mut Vec<OwnedFd>) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut into = [IoSliceMut::new(buffer)];
     let received = rustix::net::recvmsg(socket, &mut into, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
     for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-            *descriptor = descriptors.last();
+            kept.extend(descriptors);
         }
     }
     Ok(received.bytes)
+}
+
+fn enter_folder(order: &Order) -> Result<(), String> {
+    let Some(folder) = &order.folder else { return Ok(()) };
+    std::env::set_current_dir(folder).map_err(|error| format!("entering {}: {error}", folder.display()))
 }
 
 fn spawn(order: &Order, stdin: Option<OwnedFd>) -> Result<Child, String> {
@@ -310,7 +331,7 @@ fn ending(status: WaitStatus) -> Ending {
     }
 }
 
-fn wait_for(sources: &mut [PollFd<'_>], patience: Option<Duration>) -> io::Result<()> {
+pub(super) fn wait_for(sources: &mut [PollFd<'_>], patience: Option<Duration>) -> io::Result<()> {
     let patience = patience.map(|left| Timespec {
         tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: left.subsec_nanos().into(),

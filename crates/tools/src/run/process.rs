@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::Stdio;
 
@@ -16,7 +16,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::process::Child;
 
-use super::{Ending, Order, SUBCOMMAND, Sandbox, tree};
+use super::{Ending, MOST_DESCRIPTORS, Order, SUBCOMMAND, Sandbox, tree};
 use crate::mark::{self, Mark};
 
 /// What to run, and where.
@@ -76,13 +76,14 @@ impl Command {
     }
 
     /// The helper passes its own output on to the command. A descriptor for the command's input travels with the order,
-    /// since the helper's own input is the control socket.
+    /// since the helper's own input is the control socket; and so do the folders that the sandbox may write, so that they
+    /// are the very ones that were checked.
     async fn launch(self, stdout: OwnedFd, stderr: OwnedFd, stdin: Option<OwnedFd>) -> io::Result<Process> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         let helper = tokio::process::Command::new(&self.runner)
             .arg(SUBCOMMAND)
             .env_clear()
-            .current_dir(&self.folder)
+            .current_dir("/")
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(stdout)
             .stderr(stderr)
@@ -92,21 +93,26 @@ impl Command {
         let mark = Mark::started(environment.get(mark::VARIABLE), helper.id().unwrap_or_default());
         environment.insert(mark::VARIABLE.to_owned(), mark.value());
         let mut process = Process { helper, control: UnixStream::from_std(ours)?, heard: Vec::new(), mark };
+        let folders = self.sandbox.as_ref().map(|sandbox| sandbox.writable.clone()).unwrap_or_default();
         let order = Order {
             program: self.program,
             arguments: self.arguments,
             environment,
+            folder: Some(self.folder),
             sandbox: self.sandbox,
             input: self.input,
             stdin_follows: stdin.is_some(),
+            folders_follow: folders.len(),
             process_limit: self.process_limit,
         };
         let mut line = serde_json::to_vec(&order)?;
         line.push(b'\n');
         let mut rest = line.as_slice();
-        if let Some(stdin) = stdin {
+        let descriptors: Vec<_> =
+            stdin.iter().map(AsFd::as_fd).chain(folders.iter().map(|folder| folder.as_fd())).collect();
+        if !descriptors.is_empty() {
             let (first, more) = line.split_at(1);
-            send_with(&process.control, first, &stdin)?;
+            send_with(&process.control, first, &descriptors)?;
             rest = more;
         }
         process.control.write_all(rest).await?;
@@ -114,12 +120,13 @@ impl Command {
     }
 }
 
-/// Sends bytes and a descriptor with them. The socket is fresh, so that there is room.
-fn send_with(socket: &UnixStream, bytes: &[u8], descriptor: &OwnedFd) -> io::Result<()> {
-    let descriptors = [descriptor.as_fd()];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+/// Sends bytes and descriptors with them. The socket is fresh, so that there is room.
+fn send_with(socket: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+    if !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::Error::other("the session has too many folders for the sandbox"));
+    }
     rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::empty())?;
     Ok(())
 }

@@ -4,26 +4,35 @@
 //! and extended attributes: those are left to the ordinary permissions.
 
 mod filter;
+mod grants;
 mod temporary;
 
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use landlock::{
-    ABI, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated,
-    RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    ABI, AccessFs, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetError, RulesetStatus, Scope,
 };
 use serde::{Deserialize, Serialize};
 
+use crate::off_limits::Fence;
+use grants::Grants;
 pub(super) use temporary::Temporary;
 
 /// What a command may touch. Travels in the order to the helper.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sandbox {
-    /// Folders that may be written, besides the temporary one. Those that do not exist are left out.
-    pub writable: Vec<PathBuf>,
-    /// Files and folders that may be read and run, besides the writable ones; None means everything.
+    /// Folders that may be written, besides the temporary one; the first is the working folder. They travel as descriptors.
+    #[serde(skip)]
+    pub writable: Vec<Arc<OwnedFd>>,
+    /// Files and folders that may be read and run, besides the writable ones; None means everything. Those that do not
+    /// exist are left out.
     pub readable: Option<Vec<PathBuf>>,
+    /// Files and folders that may be neither read nor written, wherever they are.
+    #[serde(default)]
+    pub off_limits: Vec<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +67,16 @@ impl Sandbox {
     }
 
     fn restrict_files(&self, temporary: &Path) -> Result<(), SandboxError> {
-        let read = AccessFs::from_read(WANTED);
+        let fence = Fence::look(&self.off_limits);
+        // Without a list of what may be read, only the contents of files are kept from the command, so that it finds its way.
+        let read = if self.readable.is_some() { AccessFs::from_read(WANTED) } else { AccessFs::ReadFile.into() };
+        let everything = [PathBuf::from("/")];
+        let readable = match &self.readable {
+            Some(list) => list.as_slice(),
+            None if fence.is_empty() => &[],
+            None => &everything,
+        };
+        let reading = if readable.is_empty() { BitFlags::EMPTY } else { read };
         let mut ruleset = Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(AccessFs::from_write(NEEDED))
@@ -66,36 +84,28 @@ impl Sandbox {
             .set_compatibility(CompatLevel::BestEffort)
             .handle_access(AccessFs::from_write(WANTED))?
             .scope(Scope::AbstractUnixSocket | Scope::Signal)?;
-        if self.readable.is_some() {
+        if self.readable.is_some() || !reading.is_empty() {
             ruleset = ruleset.handle_access(read)?;
         }
-        let reading = if self.readable.is_some() { read } else { BitFlags::EMPTY };
         // A device file of one's own would lead around everything else, and so would a socket of another program.
         let outward = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::ResolveUnix;
         let inside = reading | (AccessFs::from_write(WANTED) & !outward);
         let device = reading & AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
 
-        let mut created = ruleset.create()?;
-        for folder in self.writable.iter().map(PathBuf::as_path).chain([temporary]) {
-            created = allow(created, folder, inside)?;
+        let mut grants = Grants::new(ruleset.create()?, &fence);
+        for folder in &self.writable {
+            grants.allow(folder.as_fd(), inside)?;
         }
-        for path in self.readable.iter().flatten() {
-            created = allow(created, path, read)?;
+        grants.allow_path(temporary, inside)?;
+        for path in readable {
+            grants.allow_path(path, reading)?;
         }
         for path in DEVICES {
-            created = allow(created, Path::new(path), device)?;
+            grants.allow_path(Path::new(path), device)?;
         }
-        match created.restrict_self()?.ruleset {
+        match grants.finish().restrict_self()?.ruleset {
             RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
             RulesetStatus::NotEnforced => Err(SandboxError::NoLandlock),
         }
-    }
-}
-
-/// What cannot be opened is left out: to the command that means the same as not allowed.
-fn allow(created: RulesetCreated, path: &Path, access: BitFlags<AccessFs>) -> Result<RulesetCreated, RulesetError> {
-    match PathFd::new(path) {
-        Ok(folder) => created.add_rule(PathBeneath::new(folder, access)),
-        Err(_) => Ok(created),
     }
 }

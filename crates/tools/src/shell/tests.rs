@@ -53,7 +53,7 @@ fn quotes_go_and_what_the_shell_would_expand_is_marked() {
         ("\"rm\" \"a $b c\" 'a $b'", "rm a  c? a $b"),
         ("r\\\nm", "rm"),
         ("$X rm$IFS-rf ${x} $1 $@ $", "? rm-rf? ? ? ? $"),
-        ("$'\\x72m' $\"rm\"", "? rm?"),
+        ("$'\\x72m' $\"rm\" $'a\\0b' $'\\u00e9'", "rm rm? ab? ?"),
         ("/bin/r? *.rs [r]m {rm,x} {} { a", "/bin/r?? *.rs? [r]m? {rm,x}? {}? | a"),
         (r#"echo "a \" b \x" \"c"#, r#"echo a " b \x "c"#),
     ];
@@ -79,6 +79,18 @@ fn programs_behind_other_programs_are_found() {
     };
     assert!(runs("sudo -u root env A=1 timeout -s KILL 5 nice rm x", "rm"));
     assert!(runs("find . -name x -exec sh -c 'cat {}; rm {}' \\;", "rm"));
+    assert!(runs("\\time -o log rm x", "rm") && runs("'time' -o log rm x", "rm") && runs("time -p rm x", "rm"));
     assert!(!runs("timeout 5 grep rm file", "rm"));
     assert!(!runs("echo rm", "rm"));
+}
+
+#[test]
+fn what_wraps_itself_again_and_again_is_not_copied_without_end() {
+    for piece in ["sudo -a ", "eval -a ", "eval -a '#' ", "find -exec ", "watch -a ", "env -S env "] {
+        let found = programs(&piece.repeat(100_000 / piece.len()));
+        let kept: usize = found.calls.iter().flatten().map(|word| size_of::<Word>() + word.text.len()).sum();
+        assert!(kept < 32 << 20, "{piece}: {kept}");
+    }
+    assert!(programs(&"sudo -a ".repeat(12_000)).hides_some);
+    assert!(!programs("sudo -u root ls").hides_some);
 }

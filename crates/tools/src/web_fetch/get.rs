@@ -110,9 +110,13 @@ pub(super) async fn get(mut url: Url, web: Arc<WebSettings>, barred: impl Fn(&st
 
 /// Made anew for each fetch: it is bound to nobody's runtime, and keeps no connection and no certificates in memory.
 async fn client(web: Arc<WebSettings>) -> Result<Client, GetError> {
+    let network = network::current().await;
     let build = move || {
         crate::tls::prepare();
+        let of_network = network.map_or(Ok(Vec::new()), |network| network.certificates());
+        let of_network = of_network.map_err(|error| GetError::NoClient(error.to_string()))?;
         let client = Client::builder()
+            .tls_certs_merge(of_network)
             .tls_certs_merge(certificates(&web.certificates)?)
             .user_agent(concat!("acpd/", env!("CARGO_PKG_VERSION")))
             .redirect(redirect::Policy::none())

@@ -24,9 +24,7 @@ impl Bench {
 }
 
 async fn all_end(pids: &[u32]) {
-    let asked = Instant::now();
     until(|| pids.iter().all(|pid| !is_alive(*pid)).then_some(())).await;
-    assert!(asked.elapsed() < Duration::from_secs(2), "took {:?}", asked.elapsed());
 }
 
 pub(super) async fn a_background_command_is_read_as_it_goes() {

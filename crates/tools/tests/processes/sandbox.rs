@@ -116,6 +116,143 @@ pub(super) async fn a_folder_swapped_for_a_link_does_not_widen_the_next_call() {
     }
 }
 
+/// A root under two names: one by a symlink beside it. What the sandbox does to the inner one must not widen the next call.
+pub(super) async fn a_root_under_another_name_is_the_same_root() {
+    let outside = Outside::new();
+    let mut bench = bench_in(Mode::Sandbox);
+    let base = bench.folder.path().canonicalize().unwrap();
+    fs::create_dir_all(base.join("wide/inner")).unwrap();
+    symlink(base.join("wide"), base.join("alias")).unwrap();
+    let (cwd, extra_roots) = (base.join("alias/inner"), vec![base.join("wide")]);
+    bench.site = Arc::new(Site { cwd, extra_roots, ..(*bench.site).clone() });
+    let moving = outside.fill("echo x > here && cd ../../wide && mv inner moved && ln -s $OUT inner");
+    assert_eq!(bench.bash(&moving).await.verdict, OutcomeKind::Completed);
+
+    // The same session, and a new one that never saw the folder as it was.
+    let newcomer = Site { session: domain::SessionId::new(), ..(*bench.site).clone() };
+    for site in [Arc::clone(&bench.site), Arc::new(newcomer)] {
+        let outcome = call(&bench.registry, &site, "bash", json!({"command": "echo x > new"})).await;
+        assert_eq!(outcome.verdict, OutcomeKind::Failed, "{}", outcome.text);
+        assert!(plan(&bench.registry, &site, "write_file", json!({"path": "new", "content": "x"})).await.is_err());
+    }
+    assert!(outside.is_untouched());
+}
+
+pub(super) async fn a_command_of_one_session_does_not_move_the_root_of_another() {
+    let outside = Outside::new();
+    let bench = bench_in(Mode::Sandbox);
+    let base = bench.folder.path().canonicalize().unwrap();
+    fs::create_dir(base.join("inner")).unwrap();
+    let other = Site { session: domain::SessionId::new(), cwd: base.join("inner"), ..(*bench.site).clone() };
+    let other = Arc::new(other);
+    let write = json!({"command": "echo x > new"});
+    assert_eq!(call(&bench.registry, &other, "bash", write.clone()).await.verdict, OutcomeKind::Completed);
+    let moving = outside.fill("mv inner moved && ln -s $OUT inner");
+    assert_eq!(bench.bash(&moving).await.verdict, OutcomeKind::Completed);
+    let outcome = call(&bench.registry, &other, "bash", write).await;
+    assert_eq!(outcome.verdict, OutcomeKind::Failed);
+    assert!(outcome.text.contains("the session must be opened again"), "{}", outcome.text);
+    assert!(outside.is_untouched());
+}
+
+/// A session at a home that holds acpd's own places.
+fn bench_at_home(mode: Mode) -> Bench {
+    let mut bench = bench_in(mode);
+    for folder in [".local/state/acpd/keys", ".config/other", "work"] {
+        fs::create_dir_all(bench.folder.path().join(folder)).unwrap();
+    }
+    fs::write(bench.folder.path().join(".local/state/acpd/keys/one"), "sk-secret").unwrap();
+    fs::write(bench.folder.path().join(".profile"), "profile").unwrap();
+    let mut settings = Settings::new(std::env::current_exe().unwrap());
+    let places = [".local/state/acpd", ".config/acpd"];
+    settings.off_limits = places.map(|place| bench.folder.path().join(place)).to_vec();
+    bench.registry = Arc::new(Registry::new(settings));
+    bench
+}
+
+pub(super) async fn acpds_own_places_are_out_of_reach_in_a_session_at_home() {
+    let attempts = [
+        "cat .local/state/acpd/keys/one",
+        "cd .local/state/acpd/keys && cat one",
+        "ln -s .local/state/acpd a && cat a/keys/one",
+        "cat /proc/self/cwd/.local/state/acpd/keys/one",
+        "ln .local/state/acpd/keys/one work/one && cat work/one",
+        "cp -r .local/state/acpd/keys work/keys",
+        "mv .local/state/acpd work/acpd && cat work/acpd/keys/one",
+        "mv .local work/local && cat work/local/state/acpd/keys/one",
+        "echo x > .local/state/acpd/keys/two",
+        "rm .local/state/acpd/keys/one",
+        "mkdir .config/acpd && echo x > .config/acpd/config.toml",
+        "mkdir work/acpd && mv work/acpd .config/acpd",
+        "ln -s ../work .config/acpd",
+        "mv .config work/config",
+    ];
+    for attempt in attempts {
+        let control = bench_at_home(CONTROL).bash(attempt).await;
+        assert_eq!(control.verdict, OutcomeKind::Completed, "control of {attempt}: {}", control.text);
+        let bench = bench_at_home(Mode::Sandbox);
+        let outcome = bench.bash(attempt).await;
+        assert_eq!(outcome.verdict, OutcomeKind::Failed, "{attempt}");
+        assert!(!outcome.text.contains("sk-secret"), "{attempt}: {}", outcome.text);
+        let secret = fs::read_to_string(bench.folder.path().join(".local/state/acpd/keys/one")).unwrap();
+        assert_eq!(secret, "sk-secret", "{attempt}");
+        assert!(!bench.folder.path().join(".config/acpd").exists(), "{attempt}");
+    }
+    let bench = bench_at_home(Mode::Sandbox);
+    for (command, expected) in [
+        ("echo x > work/new && cat work/new && mkdir work/a && mv work/new work/a/ && rm -r work/a", "x\n"),
+        ("cat .profile && echo more >> .profile && cat .profile", "profileprofilemore\n"),
+        ("ls -A", ".config\n.local\n.profile\nwork\n"),
+        ("echo x > .config/other/f && cat .config/other/f", "x\n"),
+        (
+            "cat <<< here && head -c 0 /dev/urandom && cat /proc/self/comm && echo y > $TMPDIR/f && cat $TMPDIR/f",
+            "here\ncat\ny\n",
+        ),
+    ] {
+        let outcome = bench.bash(command).await;
+        assert_eq!((outcome.verdict, outcome.text.as_str()), (OutcomeKind::Completed, expected), "{command}");
+    }
+    // Where they are outside of the session's folders, and in a session inside of them.
+    let elsewhere = Bench { site: bench_in(Mode::Sandbox).site, ..bench_at_home(Mode::Sandbox) };
+    let key = elsewhere.folder.path().join(".local/state/acpd/keys/one");
+    let outcome = elsewhere.bash(&format!("cat {}", key.display())).await;
+    assert!(outcome.verdict == OutcomeKind::Failed && !outcome.text.contains("sk-secret"), "{}", outcome.text);
+    let inside = Site { cwd: key.parent().unwrap().to_owned(), ..(*elsewhere.site).clone() };
+    let outcome = call(&elsewhere.registry, &Arc::new(inside), "bash", json!({"command": "cat one"})).await;
+    assert!(outcome.verdict == OutcomeKind::Failed && !outcome.text.contains("sk-secret"), "{}", outcome.text);
+}
+
+pub(super) async fn other_processes_keep_their_limits_and_priorities() {
+    // The helper is outside the sandbox and belongs to the same user.
+    let attempts = [
+        "prlimit --pid $PPID --core=0:0",
+        "renice -n 1 -p $PPID",
+        "ionice -c 2 -n 7 -p $PPID",
+        "taskset -p -c 0 $PPID",
+        "chrt --batch -p 0 $PPID",
+        "python3 -c 'import os; os.sched_setparam(os.getppid(), os.sched_param(0))'",
+    ];
+    for attempt in attempts {
+        let control = bench_in(CONTROL).bash(attempt).await;
+        assert_eq!(control.verdict, OutcomeKind::Completed, "control of {attempt}: {}", control.text);
+        let outcome = bench_in(Mode::Sandbox).bash(attempt).await;
+        assert_eq!(outcome.verdict, OutcomeKind::Failed, "{attempt}: {}", outcome.text);
+        assert!(outcome.text.contains("not permitted"), "{attempt}: {}", outcome.text);
+    }
+    for refused in ["kill -0 -1", "kill -0 $PPID", "python3 -c 'import os; os.setpriority(os.PRIO_USER, 0, 0)'"] {
+        assert_eq!(bench_in(Mode::Sandbox).bash(refused).await.verdict, OutcomeKind::Failed, "{refused}");
+    }
+    let own = [
+        "nice -n 1 true && ionice -c 3 true && taskset -c 0 true && chrt --batch 0 true && prlimit --core=0:0 true",
+        "ulimit -n 64 && prlimit --pid $PPID --core > /dev/null",
+        "sleep 600 & kill -STOP $! && kill -CONT $! && kill -- $! && wait $! || true",
+    ];
+    for command in own {
+        let outcome = bench_in(Mode::Sandbox).bash(command).await;
+        assert_eq!(outcome.verdict, OutcomeKind::Completed, "{command}: {}", outcome.text);
+    }
+}
+
 pub(super) async fn work_inside_goes_on() {
     let bench = bench_in(Mode::Sandbox);
     let extra = TempDir::new().unwrap();

@@ -20,7 +20,7 @@ impl TestDesk {
         Arc::new(Self { shown: Mutex::default(), cancel: watch::Sender::new(false) })
     }
 
-    #[allow(dead_code, reason = "only the process tests cancel")]
+    #[allow(dead_code, reason = "not every test cancels")]
     pub(crate) fn cancel(&self) {
         self.cancel.send_replace(true);
     }

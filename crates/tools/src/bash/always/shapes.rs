@@ -4,19 +4,45 @@
 //! write to a file that it names, or change what it does in another way that its first words do not tell. What `cargo` and
 //! `go` build and test is the project's own code, which is what the person allows. If in doubt, leave it out: then the
 //! exact command can still be allowed.
+//!
+//! Builtins of the shell that evaluate their arguments (`test -v`, `printf -v`, `read`, `declare`, `let`, `eval` and others)
+//! never stand here: a subscript such as `a[$(program)]` runs a program wherever they expect the name of a variable.
 
 pub(super) struct Shape {
     /// The first words.
     pub(super) start: &'static str,
     pub(super) options: Options,
+    pub(super) operands: Operands,
+    /// What may follow `--`.
+    pub(super) rest: Rest,
+    /// A text that stands in no argument.
+    pub(super) never: Option<&'static str>,
 }
 
 pub(super) enum Options {
     /// None of them does harm.
     Any,
-    /// These do no harm. Others may, and so the command is not of this shape with them. `--` stands for
-    /// whatever follows.
+    /// These do no harm. Others may, and so the command is not of this shape with them.
     Only(&'static str),
+}
+
+/// Arguments that are not options, and the values of options.
+pub(super) enum Operands {
+    Any,
+    /// There are none, since one would change what the command does.
+    None,
+    /// What lies outside of the working folder is not meant.
+    Inside,
+}
+
+/// What may follow `--`.
+pub(super) enum Rest {
+    /// There is no `--`.
+    Nothing,
+    /// Operands, whatever they begin with.
+    Operands,
+    /// Options of another program, and these alone.
+    Options(&'static str),
 }
 
 use Options::{Any, Only};
@@ -28,7 +54,6 @@ pub(super) const SHAPES: &[Shape] = &[
     any("comm"),
     any("cut"),
     any("df"),
-    any("diff"),
     any("dirname"),
     any("du"),
     any("echo"),
@@ -42,8 +67,6 @@ pub(super) const SHAPES: &[Shape] = &[
     any("ls"),
     any("md5sum"),
     any("nl"),
-    any("printf"),
-    any("ps"),
     any("pwd"),
     any("readlink"),
     any("realpath"),
@@ -52,50 +75,83 @@ pub(super) const SHAPES: &[Shape] = &[
     any("stat"),
     any("tac"),
     any("tail"),
-    any("test"),
     any("tr"),
     any("true"),
     any("uname"),
     any("wc"),
     any("which"),
     any("whoami"),
+    only("diff", DIFF).with_rest(),
     only("find", FIND),
     only("fd", FD),
-    only("rg", RG),
+    only("rg", RG).with_rest(),
     only("sort", SORT),
     only("tree", TREE),
-    only("git blame", GIT_LOG),
-    only("git branch", "-a -r -v --all --remotes --list --show-current --contains --merged --no-merged"),
-    only("git diff", GIT_LOG),
-    only("git log", GIT_LOG),
-    only("git ls-files", "-c -d -m -o -s -u -z --cached --deleted --modified --others --stage --exclude-standard --"),
+    // With `e` among the letters it shows the environment of other processes.
+    only("ps aux", "").alone(),
+    only("ps -ef", "").alone(),
+    only("git blame", GIT_LOG).with_rest(),
+    // A name would create a branch.
+    only("git branch", "-a -r -v --all --remotes --list --show-current --merged --no-merged").alone(),
+    // The placeholders of signatures run gpg.
+    only("git diff", GIT_LOG).with_rest().never("%G"),
+    only("git log", GIT_LOG).with_rest().never("%G"),
+    only("git ls-files", "-c -d -m -o -s -u -z --cached --deleted --modified --others --stage --exclude-standard")
+        .with_rest(),
     only("git rev-parse", "--show-toplevel --abbrev-ref --short --verify --is-inside-work-tree --git-dir"),
-    only("git show", GIT_LOG),
-    only("git status", "-s -b -u -z -v --short --branch --porcelain --ignored --untracked-files --long --"),
+    only("git show", GIT_LOG).with_rest().never("%G"),
+    only("git status", "-s -b -u -z -v --short --branch --porcelain --ignored --untracked-files --long").with_rest(),
     only("cargo build", CARGO),
     only("cargo check", CARGO),
     only("cargo clippy", CARGO),
     only("cargo doc", CARGO),
     only("cargo fmt", "--all --check -p --package -v -q --verbose --quiet"),
     only("cargo metadata", "--no-deps --format-version --offline --locked --frozen"),
-    only("cargo test", CARGO_TEST),
+    only("cargo test", CARGO_TEST).with_options_of_tests(),
     only(
         "cargo tree",
         "-p -i -d -e --package --invert --duplicates --edges --depth --workspace --all-features --offline \
     --locked --frozen",
     ),
-    only("go build", "-v -race -tags -n -x"),
-    only("go test", "-v -race -tags -run -count -short -timeout -cover -bench -benchmem -failfast -parallel"),
-    only("go vet", "-v -tags"),
+    only("go build", "-v -race -tags -n -x").inside(),
+    only("go test", "-v -race -tags -run -count -short -timeout -cover -bench -benchmem -failfast -parallel").inside(),
+    only("go vet", "-v -tags").inside(),
 ];
 
 const fn any(start: &'static str) -> Shape {
-    Shape { start, options: Any }
+    Shape { start, options: Any, operands: Operands::Any, rest: Rest::Operands, never: None }
 }
 
 const fn only(start: &'static str, options: &'static str) -> Shape {
-    Shape { start, options: Only(options) }
+    Shape { start, options: Only(options), operands: Operands::Any, rest: Rest::Nothing, never: None }
 }
+
+impl Shape {
+    const fn alone(self) -> Self {
+        Self { operands: Operands::None, ..self }
+    }
+
+    const fn inside(self) -> Self {
+        Self { operands: Operands::Inside, ..self }
+    }
+
+    const fn with_rest(self) -> Self {
+        Self { rest: Rest::Operands, ..self }
+    }
+
+    const fn with_options_of_tests(self) -> Self {
+        Self { rest: Rest::Options(LIBTEST), ..self }
+    }
+
+    const fn never(self, text: &'static str) -> Self {
+        Self { never: Some(text), ..self }
+    }
+}
+
+/// No `-l`, which runs `pr`.
+const DIFF: &str = "-a -b -B -c -i -N -q -r -s -u -U -w -x -y --brief --color --ignore-all-space --ignore-blank-lines \
+    --ignore-case --ignore-space-change --new-file --recursive --report-identical-files --side-by-side \
+    --strip-trailing-cr --suppress-common-lines --text --unified --width";
 
 /// No `-exec` and its like, no `-delete`, no `-fprint` and its like.
 const FIND: &str = "-L -H -P -a -amin -and -atime -cmin -ctime -depth -empty -executable -follow -group -iname -ipath \
@@ -103,8 +159,8 @@ const FIND: &str = "-L -H -P -a -amin -and -atime -cmin -ctime -depth -empty -ex
     -path -perm -print -print0 -prune -readable -regex -regextype -size -type -user -wholename -writable \
     -xdev";
 
-/// No `-x` and no `-X`.
-const FD: &str = "-H -I -a -d -e -g -i -l -p -s -t -E -L -0 --hidden --no-ignore --absolute-path --max-depth \
+/// No `-x`, no `-X`, and no `-l`, which runs `ls`.
+const FD: &str = "-H -I -a -d -e -g -i -p -s -t -E -L -0 --hidden --no-ignore --absolute-path --max-depth \
     --extension --glob --ignore-case --full-path --case-sensitive --type --exclude --follow";
 
 /// No `--pre` and no `--hostname-bin`. An option that ripgrep learns later may be as bad, so this is a list of good ones.
@@ -113,7 +169,7 @@ const RG: &str = "-A -B -C -F -H -I -L -N -P -S -T -U -c -e -g -h -i -l -m -n -o
     --files-without-match --fixed-strings --glob --heading --hidden --iglob --ignore-case --json \
     --line-number --max-count --max-depth --multiline --no-heading --no-ignore --no-line-number \
     --only-matching --pcre2 --regexp --smart-case --sort --stats --type --type-not --with-filename \
-    --word-regexp --";
+    --word-regexp";
 
 /// No `-o`, no `-T` and no `--compress-program`.
 const SORT: &str = "-b -c -d -f -g -h -i -k -M -m -n -r -s -t -u -V -z --key --reverse --numeric-sort --unique \
@@ -127,7 +183,7 @@ const GIT_LOG: &str = "-1 -C -G -L -M -S -U -b -g -i -m -n -p -s -u -w -z --abbr
     --branches --cached --date --decorate --diff-filter --exit-code --first-parent --follow --format \
     --graph --grep --merges --minimal --name-only --name-status --no-color --no-ext-diff --no-merges \
     --no-patch --no-renames --numstat --oneline --patch --pretty --quiet --reverse --shortstat --since \
-    --staged --stat --summary --tags --unified --until --word-diff --max-count --porcelain --";
+    --staged --stat --summary --tags --unified --until --word-diff --max-count --porcelain";
 
 /// No `--config`, `--manifest-path`, `-Z`, `-C`, `--target-dir` or `--`, which gives options to the compiler.
 const CARGO: &str = "-F -j -p -q -r -v --all --all-features --all-targets --bench --benches --bin --bins \
@@ -135,8 +191,12 @@ const CARGO: &str = "-F -j -p -q -r -v --all --all-features --all-targets --benc
     --lib --locked --message-format --no-default-features --no-deps --offline --package --profile \
     --quiet --release --test --tests --verbose --workspace";
 
-/// The same, and `--`, after which the options are those of the project's own tests.
+/// The same, and what only tests have.
 const CARGO_TEST: &str = "-F -j -p -q -r -v --all --all-features --all-targets --bench --benches --bin --bins --doc --example \
     --examples --exclude --features --frozen --jobs --keep-going --lib --locked --message-format \
     --no-default-features --no-fail-fast --no-run --offline --package --profile --quiet --release --test \
-    --tests --verbose --workspace --";
+    --tests --verbose --workspace";
+
+/// Options of the tests themselves. No `--logfile`, which names a file to write.
+const LIBTEST: &str = "-q --color --exact --format --ignored --include-ignored --list --no-capture --nocapture --quiet \
+    --report-time --show-output --shuffle --shuffle-seed --skip --test-threads";

@@ -2,7 +2,8 @@
 //!
 //! Sockets are refused where they are made, so that no family and no protocol has to be known. A pair of connected
 //! sockets is let through, since programs talk to their children by it, unless it is one of datagrams: such a socket can
-//! still be sent anywhere. A program of another architecture is killed by the filter's first instructions.
+//! still be sent anywhere. Calls on other processes are refused where their arguments show it. A program of another
+//! architecture is killed by the filter's first instructions.
 
 use std::collections::BTreeMap;
 
@@ -30,6 +31,9 @@ const REFUSED: [i64; 10] = [
 /// The second table of system calls on x86-64 has the same numbers with this bit, and reports the same architecture.
 const X32: Option<i64> = if cfg!(target_arch = "x86_64") { Some(0x4000_0000) } else { None };
 
+/// Means all processes of a user to ioprio_set(2).
+const IOPRIO_WHO_USER: i32 = 3;
+
 /// SOCK_CLOEXEC and SOCK_NONBLOCK travel in the upper bits of a socket's type.
 const TYPE_BITS: u64 = 0xf;
 
@@ -40,6 +44,7 @@ pub(super) fn apply() -> Result<(), Error> {
 fn program() -> Result<BpfProgram, BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = REFUSED.into_iter().map(|call| (call, Vec::new())).collect();
     rules.insert(libc::SYS_socketpair, pairs_that_reach_others()?);
+    rules.extend(calls_on_others()?);
     if let Some(bit) = X32 {
         let others: Vec<_> = rules.keys().map(|call| (call | bit, Vec::new())).collect();
         rules.extend(others);
@@ -48,6 +53,45 @@ fn program() -> Result<BpfProgram, BackendError> {
     let filter =
         SeccompFilter::new(rules, SeccompAction::Allow, refuse, TargetArch::try_from(std::env::consts::ARCH)?)?;
     filter.try_into()
+}
+
+/// Calls that change how a process runs, or its limits, take the process as an argument, and the kernel lets them through for
+/// every process of the same user. Zero is the caller itself. Signals and debugging are Landlock's business, which knows who
+/// is in the sandbox; but a signal to everybody is refused here, too, since older kernels do not confine signals.
+fn calls_on_others() -> Result<Vec<(i64, Vec<SeccompRule>)>, BackendError> {
+    let others = |argument| condition(argument, SeccompCmpOp::Ne, 0);
+    let all_of_a_user = |users: i32| condition(0, SeccompCmpOp::Eq, users.unsigned_abs().into());
+    let everybody = u64::from(u32::MAX);
+    Ok(vec![
+        // Reading the limits of others is let through: then there are no new ones.
+        (
+            libc::SYS_prlimit64,
+            vec![SeccompRule::new(vec![
+                others(0)?,
+                SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)?,
+            ])?],
+        ),
+        (libc::SYS_sched_setaffinity, vec![SeccompRule::new(vec![others(0)?])?]),
+        (libc::SYS_sched_setscheduler, vec![SeccompRule::new(vec![others(0)?])?]),
+        (libc::SYS_sched_setparam, vec![SeccompRule::new(vec![others(0)?])?]),
+        (libc::SYS_sched_setattr, vec![SeccompRule::new(vec![others(0)?])?]),
+        (
+            libc::SYS_setpriority,
+            vec![
+                SeccompRule::new(vec![others(1)?])?,
+                SeccompRule::new(vec![all_of_a_user(libc::PRIO_USER.cast_signed())?])?,
+            ],
+        ),
+        (
+            libc::SYS_ioprio_set,
+            vec![SeccompRule::new(vec![others(1)?])?, SeccompRule::new(vec![all_of_a_user(IOPRIO_WHO_USER)?])?],
+        ),
+        (libc::SYS_kill, vec![SeccompRule::new(vec![condition(0, SeccompCmpOp::Eq, everybody)?])?]),
+    ])
+}
+
+fn condition(argument: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompCondition, BackendError> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
 }
 
 /// Any one of these rules refuses a call of socketpair(2).
@@ -61,8 +105,6 @@ fn pairs_that_reach_others() -> Result<Vec<SeccompRule>, BackendError> {
         (1, SeccompCmpOp::MaskedEq(TYPE_BITS), datagram),
         (1, SeccompCmpOp::MaskedEq(TYPE_BITS), raw),
     ];
-    let rule = |(argument, operator, value)| {
-        SeccompRule::new(vec![SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)?])
-    };
+    let rule = |(argument, operator, value)| SeccompRule::new(vec![condition(argument, operator, value)?]);
     conditions.into_iter().map(rule).collect()
 }

@@ -1,0 +1,87 @@
+//! The last bound on what one call says, whatever the tool: text beyond the limit is cut in the middle, and says so.
+//!
+//! Tools keep to the limit by themselves, each in the way that suits it. This holds where they miscount: bytes that become
+//! longer when they are made readable, or a single match that spans a whole file.
+
+use std::sync::Arc;
+
+use domain::tool::{Desk, Job};
+use domain::{Outcome, ToolCard, ToolContent};
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+
+/// For the notes that tools add to what they have counted.
+const SLACK: usize = 1024;
+
+/// What people see of a change to a large file may be longer than what a model hears.
+const SHOWN: usize = 65 * 1024;
+
+/// A job whose outcome is held to a limit.
+pub(crate) struct Bounded {
+    job: Box<dyn Job>,
+    limit: usize,
+}
+
+impl Bounded {
+    pub(crate) fn new(job: Box<dyn Job>, limit: usize) -> Self {
+        Self { job, limit }
+    }
+}
+
+impl Job for Bounded {
+    fn card(&self) -> &ToolCard {
+        self.job.card()
+    }
+
+    fn run(self: Box<Self>, desk: Arc<dyn Desk>) -> BoxFuture<'static, Outcome> {
+        let Self { job, limit } = *self;
+        Box::pin(async move { hold(job.run(desk).await, limit) })
+    }
+}
+
+fn hold(mut outcome: Outcome, limit: usize) -> Outcome {
+    let cut = shorten(&mut outcome.text, limit + SLACK);
+    if let (true, Value::Object(facts)) = (cut, &mut outcome.raw) {
+        facts.insert("truncated".to_owned(), Value::Bool(true));
+    }
+    for content in &mut outcome.content {
+        if let ToolContent::Text { text } = content {
+            shorten(text, limit.max(SHOWN) + SLACK);
+        }
+    }
+    outcome
+}
+
+/// Cuts the middle of a text that is longer than `limit`. The beginning keeps a quarter, as it does of a command's output.
+fn shorten(text: &mut String, limit: usize) -> bool {
+    if text.len() <= limit {
+        return false;
+    }
+    let room = limit.saturating_sub(64);
+    let head = text.floor_char_boundary(room / 4);
+    let tail = text.ceil_char_boundary(text.len() - (room - room / 4));
+    let note = format!("\n\n[{} bytes cut here]\n\n", tail - head);
+    text.replace_range(head..tail, &note);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn text_beyond_the_limit_is_cut_in_the_middle_and_marked() {
+        let long = format!("first{}last", "é".repeat(10_000));
+        let outcome = Outcome::completed(long).with_raw(json!({"truncated": false}));
+        let held = hold(outcome, 2000);
+        assert!(held.text.len() <= 2000 + SLACK, "{}", held.text.len());
+        assert!(
+            held.text.starts_with("first") && held.text.ends_with("last") && held.text.contains(" bytes cut here]")
+        );
+        assert_eq!(held.raw, json!({"truncated": true}));
+        let short = Outcome::completed("x".repeat(2000)).with_raw(json!({"truncated": false}));
+        assert_eq!(hold(short.clone(), 2000), short);
+    }
+}

@@ -1,0 +1,108 @@
+//! `delete_file`: one file, asked about first, and put back by undo if it is text.
+
+use std::sync::Arc;
+
+use domain::site::Fingerprint;
+use domain::tool::{Job, Location, ToolSpec};
+use domain::{Outcome, Site, ToolCard, ToolKind};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::change::refuse_git;
+use crate::confine::{Bounds, Roots};
+use crate::job::{BlockingJob, OnCancel, Stop};
+use crate::removal::{Subject, contents};
+use crate::tool::{Call, Refused, Tool};
+use crate::{Settings, fingerprint, input};
+
+pub(crate) struct DeleteFile;
+
+#[derive(Deserialize)]
+struct Input {
+    #[serde(alias = "file_path", alias = "filename", alias = "file", deserialize_with = "input::filled")]
+    path: String,
+}
+
+impl Tool for DeleteFile {
+    fn name(&self) -> &'static str {
+        "delete_file"
+    }
+
+    fn kind(&self) -> ToolKind {
+        ToolKind::Delete
+    }
+
+    fn verb(&self) -> &'static str {
+        "Delete"
+    }
+
+    fn spec(&self, _settings: &Settings) -> ToolSpec {
+        ToolSpec {
+            name: self.name().to_owned(),
+            description:
+                "Deletes one file; a symlink stands for the file that it leads to. Folders are not deleted. The user \
+                is asked first, and can undo it if the file is text."
+                    .to_owned(),
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "path": {"type": "string", "description": "Relative to the working folder, or absolute inside the session's folders."}
+                },
+                "required": ["path"]
+            }),
+            read_only: false,
+        }
+    }
+
+    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+        let Input { path } = input::parse(&call.input)?;
+        let subject = Subject::find(&path, &call)?;
+        let card = ToolCard {
+            tool: self.name().to_owned(),
+            title: format!("Delete {}", subject.spot.shown),
+            kind: self.kind(),
+            locations: vec![Location { path: subject.spot.path.clone(), line: None }],
+            preview: vec![subject.gone()],
+            access: subject.access(&call),
+            input: call.input,
+        };
+        let removal = Removal {
+            path,
+            real: subject.spot.real.clone(),
+            expected: fingerprint::of(&subject.bytes),
+            site: call.site,
+            bounds: call.bounds,
+        };
+        let work = move |stop: &Stop| match removal.make(stop) {
+            Ok(()) => {
+                let said = format!("Deleted {}.", subject.spot.shown);
+                let facts = subject.facts(&subject.spot.path);
+                Outcome::completed(said).showing(vec![subject.gone()]).with_raw(facts)
+            }
+            Err(_) if stop.is_raised() => Outcome::cancelled(),
+            Err(Refused(reason)) => Outcome::failed(format!("{reason}; nothing was deleted")),
+        };
+        Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Finish, work }))
+    }
+}
+
+/// The second half, after the question was answered.
+struct Removal {
+    path: String,
+    real: std::path::PathBuf,
+    expected: Fingerprint,
+    site: Arc<Site>,
+    bounds: Arc<Bounds>,
+}
+
+impl Removal {
+    fn make(&self, stop: &Stop) -> Result<(), Refused> {
+        let spot = Roots::open(&self.site, &self.bounds)?.find(&self.path)?;
+        refuse_git(&spot)?;
+        if spot.real != self.real {
+            return Err(Refused(format!("{} has become another file while the question was open", spot.shown)));
+        }
+        contents(&spot, &self.site)?;
+        Ok(spot.remove(self.expected, stop)?)
+    }
+}

@@ -1,0 +1,139 @@
+//! `move_file`: one file to a place that is free, asked about first, and moved back by undo if it is text.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use domain::site::Fingerprint;
+use domain::tool::{Job, Location, ToolSpec};
+use domain::{Outcome, Site, ToolCard, ToolContent, ToolKind};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::change::refuse_git;
+use crate::confine::{Bounds, Roots, Spot};
+use crate::job::{BlockingJob, OnCancel, Stop};
+use crate::removal::{Subject, contents};
+use crate::tool::{Call, Refused, Tool};
+use crate::{Settings, fingerprint, input};
+
+pub(crate) struct MoveFile;
+
+#[derive(Deserialize)]
+struct Input {
+    #[serde(alias = "path", alias = "source", alias = "old_path", deserialize_with = "input::filled")]
+    from: String,
+    #[serde(alias = "destination", alias = "target", alias = "new_path", deserialize_with = "input::filled")]
+    to: String,
+}
+
+impl Tool for MoveFile {
+    fn name(&self) -> &'static str {
+        "move_file"
+    }
+
+    fn kind(&self) -> ToolKind {
+        ToolKind::Move
+    }
+
+    fn verb(&self) -> &'static str {
+        "Move"
+    }
+
+    fn spec(&self, _settings: &Settings) -> ToolSpec {
+        ToolSpec {
+            name: self.name().to_owned(),
+            description: "Moves or renames one file, creating folders on the way if need be. Nothing may be at the new place; a \
+                folder there means the same name inside of it. The user is asked first, and can undo it if the file is text."
+                .to_owned(),
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "from": {"type": "string", "description": "The file, relative to the working folder or absolute."},
+                    "to": {"type": "string", "description": "Where it goes: a path that is free, or a folder."}
+                },
+                "required": ["from", "to"]
+            }),
+            read_only: false,
+        }
+    }
+
+    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+        let Input { from, to } = input::parse(&call.input)?;
+        let subject = Subject::find(&from, &call)?;
+        let target = target(&call.roots()?, &to, &subject.spot)?;
+        let shown = (subject.spot.shown.clone(), target.shown.clone());
+        let mut preview = vec![subject.gone()];
+        preview.extend(subject.text().map(|text| ToolContent::Diff {
+            path: target.path.clone(),
+            old: None,
+            new: text.to_owned(),
+        }));
+        let location = |path: &PathBuf| Location { path: path.clone(), line: None };
+        let card = ToolCard {
+            tool: self.name().to_owned(),
+            title: format!("Move {} to {}", shown.0, shown.1),
+            kind: self.kind(),
+            locations: vec![location(&subject.spot.path), location(&target.path)],
+            preview: preview.clone(),
+            access: subject.access(&call),
+            input: call.input,
+        };
+        let removal = Moving {
+            from,
+            to,
+            real: (subject.spot.real.clone(), target.real.clone()),
+            expected: fingerprint::of(&subject.bytes),
+            site: call.site,
+            bounds: call.bounds,
+        };
+        let facts = subject.facts(&target.path);
+        let work = move |stop: &Stop| match removal.make(stop) {
+            Ok(()) => Outcome::completed(format!("Moved {} to {}.", shown.0, shown.1)).showing(preview).with_raw(facts),
+            Err(_) if stop.is_raised() => Outcome::cancelled(),
+            Err(Refused(reason)) => Outcome::failed(format!("{reason}; nothing was moved")),
+        };
+        Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Finish, work }))
+    }
+}
+
+/// The free place that a file goes to.
+fn target(roots: &Roots, to: &str, from: &Spot) -> Result<Spot, Refused> {
+    let mut target = roots.find(to)?;
+    if target.is_folder()
+        && let Some(name) = from.path.file_name().and_then(|name| name.to_str())
+    {
+        target = roots.find(&format!("{to}/{name}"))?;
+    }
+    refuse_git(&target)?;
+    if !target.is_missing() {
+        return Err(Refused(format!("{} exists already; delete it first or choose another name", target.shown)));
+    }
+    Ok(target)
+}
+
+/// The second half, after the question was answered.
+struct Moving {
+    from: String,
+    to: String,
+    /// What both were when people were asked, without symlinks.
+    real: (PathBuf, PathBuf),
+    expected: Fingerprint,
+    site: Arc<Site>,
+    bounds: Arc<Bounds>,
+}
+
+impl Moving {
+    fn make(&self, stop: &Stop) -> Result<(), Refused> {
+        let roots = Roots::open(&self.site, &self.bounds)?;
+        let from = roots.find(&self.from)?;
+        refuse_git(&from)?;
+        let to = target(&roots, &self.to, &from)?;
+        if (&from.real, &to.real) != (&self.real.0, &self.real.1) {
+            return Err(Refused(format!("{} leads elsewhere since the question was asked", from.shown)));
+        }
+        contents(&from, &self.site)?;
+        from.move_to(&to, self.expected, stop)?;
+        self.site.seen.note(&to.real, self.expected);
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! What `delete_file` and `move_file` share: one file that is taken from its place, shown before that, and kept in the log
+//! where that is possible, so that it can be put back.
+
+use domain::{Access, Site, ToolContent};
+use serde_json::{Value, json};
+
+use crate::change::{LARGEST_DIFF, refuse_git};
+use crate::confine::Spot;
+use crate::document::{self, Document};
+use crate::fingerprint;
+use crate::read_file::binary;
+use crate::tool::{Call, Refused, size};
+
+/// A file that may be taken from its place, and what it holds now.
+pub(crate) struct Subject {
+    pub(crate) spot: Spot,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Subject {
+    /// Finds the file. It need not have been read, since people see what it holds; but one that the model has read must not
+    /// have changed since.
+    pub(crate) fn find(path: &str, call: &Call) -> Result<Self, Refused> {
+        let spot = call.roots()?.find(path)?;
+        refuse_git(&spot)?;
+        let bytes = contents(&spot, &call.site)?;
+        if call.site.seen.recall(&spot.real).is_some_and(|seen| seen != fingerprint::of(&bytes)) {
+            return Err(Refused(format!("{} changed since it was read; read it again with read_file", spot.shown)));
+        }
+        Ok(Self { spot, bytes })
+    }
+
+    /// The text, if it can be kept with the conversation.
+    pub(crate) fn text(&self) -> Option<&str> {
+        let fits = self.bytes.len() <= LARGEST_DIFF && !binary::is_binary(&self.bytes);
+        std::str::from_utf8(&self.bytes).ok().filter(|_| fits)
+    }
+
+    /// What cannot be put back is asked about every time.
+    pub(crate) fn access(&self, call: &Call) -> Access {
+        match self.text() {
+            Some(_) => call.write_access(Access::Ask { always: None }),
+            None => Access::AskEveryTime,
+        }
+    }
+
+    /// That the file goes, as people see it.
+    pub(crate) fn gone(&self) -> ToolContent {
+        let path = self.spot.path.clone();
+        match self.text() {
+            Some(text) => ToolContent::Diff { path, old: Some(text.to_owned()), new: String::new() },
+            None => {
+                let what = if binary::is_binary(&self.bytes) { binary::describe(&self.bytes) } else { "text" };
+                let length = size(self.bytes.len() as u64);
+                ToolContent::text(format!("{} ({what}, {length}); undo cannot put it back", path.display()))
+            }
+        }
+    }
+
+    /// The facts by which undo knows what was done: `deleted` is the file that is gone, `path` the one that the call is about.
+    pub(crate) fn facts(&self, path: &std::path::Path) -> Value {
+        json!({
+            "path": path.to_string_lossy(),
+            "deleted": self.spot.path.to_string_lossy(),
+            "added": 0,
+            "removed": self.text().map_or(0, |text| text.lines().count()),
+        })
+    }
+}
+
+/// What a file holds. Unsaved text of an editor's would be lost, or come back later.
+pub(crate) fn contents(spot: &Spot, site: &Site) -> Result<Vec<u8>, Refused> {
+    let Document { bytes, unsaved } = document::read(spot, site)?;
+    if unsaved {
+        let shown = &spot.shown;
+        return Err(Refused(format!("{shown} has unsaved changes in the editor; the user must save or discard them")));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,104 @@
+//! `switch_mode`: the model proposes another mode, and the session changes to it if the person agrees. The question is asked
+//! every time: no rule, "always" answer or approval answers it.
+
+use std::sync::Arc;
+
+use domain::tool::{Desk, Job, ToolSpec};
+use domain::{Access, Mode, Outcome, ToolCard, ToolContent, ToolKind};
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::tool::{Call, Refused, Tool, cut};
+use crate::{Settings, input};
+
+pub(crate) struct SwitchMode;
+
+#[derive(Deserialize)]
+struct Input {
+    #[serde(alias = "mode_id", alias = "modeId", deserialize_with = "input::filled")]
+    mode: String,
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+impl Tool for SwitchMode {
+    fn name(&self) -> &'static str {
+        "switch_mode"
+    }
+
+    fn kind(&self) -> ToolKind {
+        ToolKind::SwitchMode
+    }
+
+    fn verb(&self) -> &'static str {
+        "Switch to"
+    }
+
+    fn spec(&self, _settings: &Settings) -> ToolSpec {
+        let modes = Mode::ALL.map(|mode| format!("`{}`: {}", mode.id(), mode.description()));
+        ToolSpec {
+            name: self.name().to_owned(),
+            description: format!(
+                "Asks the user to change the session's mode, which decides what tools there are. Use it only when the task needs a \
+                 tool that the mode leaves out, or when the user wants it. If the user agrees, the mode counts from the next \
+                 step on. {}",
+                modes.join(". ")
+            ),
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "mode": {"type": "string", "enum": Mode::ALL.map(Mode::id), "description": "The mode to change to."},
+                    "reason": {"type": "string", "description": "Why, in one sentence, for the user."}
+                },
+                "required": ["mode"]
+            }),
+            read_only: false,
+        }
+    }
+
+    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+        let Input { mode, reason } = input::parse(&call.input)?;
+        let Some(mode) = Mode::from_id(&mode) else {
+            let known = Mode::ALL.map(Mode::id).join(", ");
+            return Err(Refused(format!("there is no mode `{}`; the modes are {known}", cut(&mode, 40))));
+        };
+        let now = call.site.mode;
+        if mode == now {
+            return Err(Refused(format!("the mode is `{}` already", mode.id())));
+        }
+        let mut preview = vec![ToolContent::text(format!(
+            "The session's mode changes from `{}` ({}) to `{}` ({}).",
+            now.id(),
+            now.description(),
+            mode.id(),
+            mode.description()
+        ))];
+        preview.extend(reason.filter(|reason| !reason.trim().is_empty()).map(ToolContent::text));
+        let card = ToolCard {
+            tool: self.name().to_owned(),
+            title: format!("Switch to the mode `{}`", mode.id()),
+            kind: self.kind(),
+            locations: Vec::new(),
+            preview,
+            access: Access::AskEveryTime,
+            input: call.input,
+        };
+        Ok(Box::new(SwitchJob { card, mode }))
+    }
+}
+
+struct SwitchJob {
+    card: ToolCard,
+    mode: Mode,
+}
+
+impl Job for SwitchJob {
+    fn card(&self) -> &ToolCard {
+        &self.card
+    }
+
+    fn run(self: Box<Self>, desk: Arc<dyn Desk>) -> BoxFuture<'static, Outcome> {
+        desk.switch_mode(self.mode)
+    }
+}
