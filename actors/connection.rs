@@ -7,16 +7,19 @@ mod account;
 mod attachment;
 mod calls;
 mod configuring;
+mod elicitations;
 mod goodbye;
 mod helping;
 mod importing;
 mod inlet;
+mod long_answers;
 mod opening;
 pub(crate) mod outbox;
 mod places;
 mod reopening;
 mod requests;
 mod steering;
+mod waiting;
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -24,19 +27,21 @@ use std::sync::{Arc, OnceLock};
 
 use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, StreamHandler, WrapFuture};
 use domain::card::ConnectionCard;
-use domain::{ClientInfo, ConnectionId, Environment, Millis, QuestionId, SessionId, TurnId};
+use domain::{ClientInfo, ConnectionId, Environment, ExtraSet, Millis, QuestionId, SessionId, TurnId};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use wire::from_acp::{self, Answer as Told};
 use wire::rpc::{self, Heading, Incoming, Pending};
 use wire::to_client::Answered;
 use wire::{Abilities, Id, Notice, RpcError};
 
 use attachment::{Announced, Attachment, Sight};
+use elicitations::Elicitations;
 use importing::Importing;
 use inlet::{Inflow, inflow};
+use long_answers::LONG_ANSWERS;
 use outbox::Outbox;
 use requests::{OPEN_REQUESTS, Requests};
 
@@ -45,14 +50,45 @@ use crate::house::House;
 use crate::mail::{Obituary, tell};
 use crate::{session, spans};
 
-/// Transports whose clients may be on another machine.
-const REMOTE: [&str; 3] = ["sse", "http", "websocket"];
+pub(crate) use waiting::reopen_waiting;
 
 /// How a client came to us.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    pub transport: &'static str,
+    pub transport: Transport,
     pub pid: Option<u32>,
+}
+
+/// By what a client talks with us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// The Unix socket.
+    Socket,
+    /// A pipe inside the process.
+    Pipe,
+    Sse,
+    Http,
+    WebSocket,
+}
+
+impl Transport {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Socket => "socket",
+            Self::Pipe => "pipe",
+            Self::Sse => "sse",
+            Self::Http => "http",
+            Self::WebSocket => "websocket",
+        }
+    }
+
+    /// Whether its clients may be on another machine, whose programs and keys are not here.
+    pub fn is_remote(self) -> bool {
+        match self {
+            Self::Socket | Self::Pipe => false,
+            Self::Sse | Self::Http | Self::WebSocket => true,
+        }
+    }
 }
 
 /// The client can no longer be written to.
@@ -67,6 +103,8 @@ pub(crate) struct Connection {
     phase: Phase,
     /// What the bridge said of itself and its editor, if there is a bridge.
     bridge: Option<String>,
+    /// It comes for one prompt.
+    one_shot: bool,
     environment: Arc<Environment>,
     attachments: HashMap<SessionId, Attachment>,
     /// How many attaches there have been.
@@ -82,9 +120,14 @@ pub(crate) struct Connection {
     /// What we have asked of this client and it has not answered.
     asked: Pending<Asked>,
     requests: Requests,
+    /// Held for each long answer that is being made.
+    long_answers: Arc<Semaphore>,
+    /// What MCP servers have asked the person at this client.
+    elicitations: Arc<Elicitations>,
     /// The client sends nothing more; the connection ends when all is answered.
     half_closed: bool,
     card: watch::Sender<ConnectionCard>,
+    transport: Transport,
     span: tracing::Span,
     _obituary: Obituary,
 }
@@ -98,7 +141,13 @@ enum Phase {
 enum Asked {
     Permission(SessionId, QuestionId),
     /// For a tool, which waits at the other end.
-    Help(oneshot::Sender<Answered>),
+    Help {
+        session: SessionId,
+        method: &'static str,
+        answer: oneshot::Sender<Answered>,
+    },
+    /// A terminal that nobody waits for any more; if the client creates it all the same, it is released.
+    LateTerminal(SessionId),
     /// To open a page for a request of the client's; what it says to that changes nothing.
     Page(Id),
 }
@@ -129,7 +178,7 @@ impl Connection {
         let card = watch::Sender::new(ConnectionCard {
             id: id.clone(),
             client: ClientInfo::default(),
-            transport: peer.transport.to_owned(),
+            transport: peer.transport.name().to_owned(),
             pid: peer.pid,
             connected: Millis::now(),
             sessions: Vec::new(),
@@ -148,6 +197,7 @@ impl Connection {
             outbox,
             phase: Phase::Fresh,
             bridge: None,
+            one_shot: false,
             environment: Arc::default(),
             attachments: HashMap::new(),
             attaches: 0,
@@ -157,8 +207,11 @@ impl Connection {
             importing: None,
             asked: Pending::default(),
             requests: Requests::default(),
+            long_answers: Arc::new(Semaphore::new(LONG_ANSWERS)),
+            elicitations: Arc::default(),
             half_closed: false,
             card,
+            transport: peer.transport,
             _obituary: obituary,
         }
     }
@@ -170,10 +223,28 @@ impl Connection {
         }
     }
 
+    /// This client, for sessions whose turns it ends.
+    fn by(&self) -> session::By {
+        let name = match &self.phase {
+            Phase::Initialized { client, .. } if !client.name.is_empty() => Some(client.name.clone()),
+            Phase::Initialized { .. } | Phase::Fresh => None,
+        };
+        session::By { name, connection: self.id.clone(), bridge: self.bridge.clone() }
+    }
+
     fn abilities(&self) -> Abilities {
         match &self.phase {
             Phase::Initialized { abilities, .. } => abilities.clone(),
             Phase::Fresh => Abilities::default(),
+        }
+    }
+
+    /// What this client is sent beyond the stable protocol.
+    fn extras(&self) -> ExtraSet {
+        let ports = self.house.ports();
+        match &self.phase {
+            Phase::Initialized { client, .. } => ports.settings.extras.of(client),
+            Phase::Fresh => ports.settings.extras.of(&ClientInfo::default()),
         }
     }
 
@@ -211,10 +282,9 @@ impl Connection {
                 self.requests.open(id.clone(), call.as_ref().ok(), trace);
                 match call {
                     Ok(_) if full => {
-                        let error = RpcError::internal(
-                            "too many requests are open on this connection",
-                            json!({ "limit": OPEN_REQUESTS, "advice": "wait for the answers to the others" }),
-                        );
+                        let advice = "wait for the answers to the others, then send it again";
+                        let data = json!({ "retry": true, "limit": OPEN_REQUESTS, "advice": advice });
+                        let error = RpcError::internal("too many requests are open on this connection", data);
                         self.answer(&id, Err::<Value, _>(error), ctx);
                     }
                     Ok(call) => self.dispatch(id, call, ctx),
@@ -248,21 +318,20 @@ impl Connection {
     fn hear(&mut self, id: &Id, result: Answered) {
         let (session, question) = match self.asked.take(id) {
             None | Some(Asked::Page(_)) => return,
-            Some(Asked::Help(tool)) => {
-                // The tool may have ended meanwhile.
-                let _ = tool.send(result);
-                return;
+            Some(Asked::Help { session, method, answer }) => {
+                return self.pass_to_tool(&session, method, answer, result);
             }
+            Some(Asked::LateTerminal(session)) => return self.release_late(&session, result),
             Some(Asked::Permission(session, question)) => (session, question),
         };
-        let decision = match from_acp::permission_answer(result.as_deref()) {
-            Told::Decided(decision) => decision,
-            // The question stays open for the others, and waits if there is none.
-            Told::NoAnswer => return,
-        };
-        let by = self.client_name();
-        if let Some(attachment) = self.attachments.get(&session) {
-            tell(&attachment.addr, session::Answer { question, decision, by });
+        let Some(attachment) = self.attachments.get(&session) else { return };
+        match from_acp::permission_answer(result.as_deref()) {
+            Told::Decided(decision) => {
+                tell(&attachment.addr, session::Answer { question, decision, by: self.client_name() });
+            }
+            Told::Unable(why) => {
+                tell(&attachment.addr, session::CannotAnswer { question, attach: attachment.presence.attach(), why });
+            }
         }
     }
 
@@ -313,9 +382,11 @@ impl StreamHandler<Inflow> for Connection {
             Inflow::Message(message) => self.take(message, ctx),
             Inflow::Broken(error) => {
                 tracing::warn!(parent: &self.span, %error, "the client broke the framing");
-                let error = RpcError::invalid_request(error.to_string(), error.advice());
-                self.outbox.push(&rpc::failure(&Id::null(), &error));
-                ctx.stop();
+                let told = RpcError::invalid_request(error.to_string(), error.advice());
+                self.outbox.push(&rpc::failure(&Id::null(), &told));
+                if error.is_fatal() {
+                    ctx.stop();
+                }
             }
         }
     }

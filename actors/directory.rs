@@ -2,6 +2,7 @@
 //! races of open, close, delete and eviction: at any time an id has one entry, and whoever comes at a bad moment waits
 //! for the entry's next state. It never looks into a session.
 
+mod deleting;
 mod entry;
 mod sweeping;
 
@@ -11,15 +12,16 @@ use std::time::Duration;
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, MessageResult, ResponseFuture};
 use domain::card::{ConnectionCard, SessionCard};
-use domain::history::{Entry as Write, History, HistoryError, Receipt, Record, StoreStatus};
+use domain::history::{History, HistoryError, StoreStatus};
+use domain::tool::Toolbox;
 use domain::{ConnectionId, SessionId};
 use tokio::sync::{oneshot, watch};
 
 use crate::mail::{Obituary, tell};
-use crate::session::{PutAway, Resubmit, Session};
+use crate::session::{By, PutAway, Resubmit, Session};
 
 pub(crate) use entry::Live;
-use entry::{Done, Entry, Waiting};
+use entry::{Departure, Entry, Waiting};
 
 /// Asks for a session: the live one, or, to one caller at a time, leave to bring it back from the log.
 #[derive(Message)]
@@ -57,11 +59,6 @@ pub(crate) struct Leave {
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Stays(pub(crate) SessionId);
-
-/// A session's log is gone from the disk, or could not be removed.
-#[derive(Message)]
-#[rtype(result = "()")]
-struct Deleted(SessionId);
 
 /// Puts every session away and lets no other in.
 #[derive(Message)]
@@ -110,12 +107,18 @@ pub(crate) enum Fate {
 }
 
 /// Why a session leaves memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// Somebody wants it to.
-    Wanted,
+    /// This client closes it.
+    Closed(By),
+    /// This client deletes it.
+    Deleted(By),
+    /// What it was made for has been given up.
+    Unwanted,
     /// Nobody seems to want it; if somebody has come meanwhile, it stays.
     Idle,
+    /// The daemon leaves. A turn that waits for an answer is put away as it is.
+    Drain,
 }
 
 /// The daemon is stopping.
@@ -153,6 +156,7 @@ pub(crate) struct Directory {
     sessions: HashMap<SessionId, Entry>,
     connections: HashMap<ConnectionId, Arrive>,
     history: Arc<dyn History>,
+    toolbox: Arc<dyn Toolbox>,
     /// How long what an earlier daemon left behind may stay.
     grace: Duration,
     /// Set by `Drain`: who waits for the last session to go.
@@ -161,9 +165,14 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    pub(crate) fn new(history: Arc<dyn History>, grace: Duration, obituary: Obituary) -> Self {
+    pub(crate) fn new(
+        history: Arc<dyn History>,
+        toolbox: Arc<dyn Toolbox>,
+        grace: Duration,
+        obituary: Obituary,
+    ) -> Self {
         let (sessions, connections) = (HashMap::new(), HashMap::new());
-        Self { sessions, connections, history, grace, draining: None, _obituary: obituary }
+        Self { sessions, connections, history, toolbox, grace, draining: None, _obituary: obituary }
     }
 
     fn grant(&self, id: SessionId, directory: Addr<Directory>) -> Opening {
@@ -183,20 +192,6 @@ impl Directory {
         if let Some(Entry::Opening { waiting: queue, .. }) = self.sessions.get_mut(&id) {
             queue.extend(waiting);
         }
-    }
-
-    fn delete(&mut self, id: SessionId, done: Vec<Done>, ctx: &Context<Self>) {
-        let directory = ctx.address();
-        let deleted = Deleted(id.clone());
-        let receipt = Receipt::new(move |result| {
-            let result = result.map(|_| ());
-            for done in done {
-                // Whoever asked may have left meanwhile.
-                let _ = done.send(result.clone());
-            }
-            tell(&directory, deleted);
-        });
-        self.history.submit(Record { session: id, entry: Write::Delete, receipt });
     }
 
     fn finish_drain(&mut self) {
@@ -275,8 +270,9 @@ impl Handler<Enter> for Directory {
                 let _ = waiting.send(Opening::Live(addr.clone()));
             }
         } else {
-            tell(&addr, PutAway(Why::Wanted));
-            self.sessions.insert(id, Entry::Leaving { live, fate: Fate::Delete, done: doomed, waiting });
+            tell(&addr, PutAway(Why::Unwanted));
+            let departure = Departure::new(Fate::Delete, &Why::Unwanted);
+            self.sessions.insert(id, Entry::Leaving { live, departure, done: doomed, waiting });
         }
     }
 }
@@ -306,15 +302,16 @@ impl Handler<Leave> for Directory {
         let (tell_done, done) = oneshot::channel();
         match self.sessions.remove(&id) {
             Some(Entry::Live(live)) => {
+                let departure = Departure::new(fate, &why);
                 tell(&live.addr, PutAway(why));
-                self.sessions.insert(id, Entry::Leaving { live, fate, done: vec![tell_done], waiting: Vec::new() });
+                let (done, waiting) = (vec![tell_done], Vec::new());
+                self.sessions.insert(id, Entry::Leaving { live, departure, done, waiting });
             }
-            Some(Entry::Leaving { live, fate: before, done: mut others, waiting }) => {
-                // It may be about to stay, for whose sake it was asked; this one wants it gone.
+            Some(Entry::Leaving { live, departure, mut done, waiting }) => {
+                let departure = departure.and(Departure::new(fate, &why));
                 tell(&live.addr, PutAway(why));
-                let fate = if before == Fate::Delete { before } else { fate };
-                others.push(tell_done);
-                self.sessions.insert(id, Entry::Leaving { live, fate, done: others, waiting });
+                done.push(tell_done);
+                self.sessions.insert(id, Entry::Leaving { live, departure, done, waiting });
             }
             // Being opened by somebody at this moment: it is in use, and a close of it closes nothing. A deletion waits
             // until it is there, so that it does not come back from a log that is going.
@@ -353,14 +350,19 @@ impl Handler<Drain> for Directory {
         self.draining.get_or_insert_default().push(tell_done);
         let known: Vec<SessionId> = self.sessions.keys().cloned().collect();
         for id in known {
-            if let Some(Entry::Live(live)) = self.sessions.get(&id) {
+            let undecided = match self.sessions.get(&id) {
+                Some(Entry::Leaving { live, departure, .. }) if departure.may_stay() => Some(live),
+                Some(Entry::Live(live)) => Some(live),
+                Some(Entry::Opening { .. } | Entry::Leaving { .. } | Entry::Deleting { .. }) | None => None,
+            };
+            if let Some(live) = undecided {
                 // One that never had a prompt is nothing that anybody would look for, unless an editor has it open, whose
                 // bridge comes back to it with the next daemon.
                 let fate = match &*live.card.borrow() {
                     card if card.messages == 0 && card.clients.is_empty() => Fate::Delete,
                     _ => Fate::Keep,
                 };
-                drop(Handler::<Leave>::handle(self, Leave { id, fate, why: Why::Wanted }, ctx));
+                drop(Handler::<Leave>::handle(self, Leave { id, fate, why: Why::Drain }, ctx));
             }
         }
         self.finish_drain();
@@ -379,30 +381,19 @@ impl Handler<Gone> for Directory {
             return;
         }
         match self.sessions.remove(&id) {
-            Some(Entry::Leaving { fate: Fate::Keep, done, waiting, .. }) => {
-                for done in done {
-                    let _ = done.send(Ok(()));
+            Some(Entry::Leaving { departure, done, waiting, .. }) => match departure.fate() {
+                Fate::Keep => {
+                    for done in done {
+                        let _ = done.send(Ok(()));
+                    }
+                    self.reopen(id, waiting, ctx.address());
                 }
-                self.reopen(id, waiting, ctx.address());
-            }
-            Some(Entry::Leaving { fate: Fate::Delete, done, waiting, .. }) => {
-                self.sessions.insert(id.clone(), Entry::Deleting { waiting });
-                self.delete(id, done, ctx);
-            }
+                Fate::Delete => {
+                    self.sessions.insert(id.clone(), Entry::Deleting { waiting });
+                    self.delete(id, done, ctx);
+                }
+            },
             Some(Entry::Live(_) | Entry::Opening { .. } | Entry::Deleting { .. }) | None => {}
-        }
-        self.finish_drain();
-    }
-}
-
-impl Handler<Deleted> for Directory {
-    type Result = ();
-
-    fn handle(&mut self, Deleted(id): Deleted, ctx: &mut Context<Self>) {
-        if let Some(Entry::Deleting { .. }) = self.sessions.get(&id)
-            && let Some(Entry::Deleting { waiting }) = self.sessions.remove(&id)
-        {
-            self.reopen(id, waiting, ctx.address());
         }
         self.finish_drain();
     }
@@ -412,7 +403,9 @@ impl Handler<Stays> for Directory {
     type Result = ();
 
     fn handle(&mut self, Stays(id): Stays, _: &mut Context<Self>) {
-        if let Some(Entry::Leaving { .. }) = self.sessions.get(&id)
+        // A session that is wanted gone by somebody has been told so after it said that it stays, and goes.
+        if let Some(Entry::Leaving { departure, .. }) = self.sessions.get(&id)
+            && departure.may_stay()
             && let Some(Entry::Leaving { live, done, waiting, .. }) = self.sessions.remove(&id)
         {
             for waiting in waiting {

@@ -2,7 +2,7 @@
 //! spreads sessions and connections over the arbiters, and is what the program holds on to.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use domain::card::{Activity, ReloadCard, SessionCard};
 use domain::{Millis, SessionId, Swap};
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{Mutex, mpsc, watch};
+use tokio::sync::{Mutex, Semaphore, mpsc, watch};
 
-use crate::connection::{Connection, Peer};
+use crate::connection::{self, Connection, Peer};
 use crate::directory::{Describe, Directory, Drain, Find, HistorianReplaced, Overview};
 use crate::historian::Historian;
 use crate::mail::{Obituary, Reach, tell};
@@ -47,8 +47,15 @@ struct Rooms {
     leaving: watch::Sender<bool>,
     /// True once all sessions have been put away. Whoever has something left to say holds a receiver until it is said.
     drained: watch::Sender<bool>,
+    /// Sessions are being put away, and what they leave open goes on with the next daemon.
+    draining: AtomicBool,
+    /// One permit per long answer that is being made, for any client.
+    long_answers: Arc<Semaphore>,
     started: Millis,
 }
+
+/// Long answers that may be made at a time, for all clients together.
+const LONG_ANSWERS: usize = 8;
 
 /// How a client wants the daemon to leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,8 +100,11 @@ impl House {
             farewell: watch::Sender::new(None),
             leaving: watch::Sender::new(false),
             drained: watch::Sender::new(false),
+            draining: AtomicBool::new(false),
+            long_answers: Arc::new(Semaphore::new(LONG_ANSWERS)),
             started: Millis::now(),
         }));
+        house.reopen_waiting();
         let rooms = Arc::downgrade(&house.0);
         actix::spawn(async move {
             while let Some(post) = vacancies.recv().await {
@@ -105,12 +115,17 @@ impl House {
         house
     }
 
+    pub(crate) fn long_answers(&self) -> Arc<Semaphore> {
+        self.0.long_answers.clone()
+    }
+
     fn fill(&self, post: Post, deaths: &mpsc::UnboundedSender<Post>) {
         tracing::error!(?post, "an actor that must always be there died; starting another");
         match post {
             Post::Directory => {
                 self.0.directory.replace(start_directory(&self.ports(), deaths));
                 self.0.directories.send_modify(|count| *count += 1);
+                self.reopen_waiting();
             }
             Post::Historian => {
                 self.0.historian.replace(start_historian(&self.ports(), deaths));
@@ -153,11 +168,20 @@ impl House {
         }
     }
 
-    /// Resolves when no turn runs.
+    /// Opens the sessions whose turns wait for an answer, so that the questions can be seen and answered.
+    fn reopen_waiting(&self) {
+        actix::spawn(connection::reopen_waiting(self.clone()));
+    }
+
+    /// Resolves when no turn runs. One that only waits for an answer goes on after the restart.
     async fn calm(&self) {
         loop {
             let overview = self.directory().send(Describe).await;
-            let running = |card: &SessionCard| card.state != Activity::Idle;
+            let running = |card: &SessionCard| match card.state {
+                Activity::Idle => false,
+                Activity::Running => true,
+                Activity::Waiting => !card.doing.is_empty(),
+            };
             if overview.is_ok_and(|overview| !overview.sessions.iter().any(running)) {
                 return;
             }
@@ -178,13 +202,19 @@ impl House {
         self.0.leaving.subscribe()
     }
 
+    /// Whether the sessions are being put away.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.0.draining.load(Ordering::Acquire)
+    }
+
     pub(crate) fn drained(&self) -> watch::Receiver<bool> {
         self.0.drained.subscribe()
     }
 
-    /// No new turns; running ones are cancelled and recorded; every session is put away clean; and clients that read are
-    /// told of it.
+    /// No new turns; running ones are cancelled and recorded; those that wait for an answer stay as they are; every session
+    /// is put away clean; and clients that read are told of it.
     pub fn drain(&self, deadline: Duration) -> impl Future<Output = ()> + use<> {
+        self.0.draining.store(true, Ordering::Release);
         let drained = self.directory().send(Drain);
         let house = self.clone();
         async move {
@@ -200,6 +230,11 @@ impl House {
 
     pub(crate) fn request(&self, farewell: Farewell) {
         self.0.farewell.send_if_modified(|wish| wish.replace(farewell) != Some(farewell));
+    }
+
+    /// Has the daemon leave as for a restart: no new turns begin, and those that run may finish.
+    pub fn leave_when_calm(&self) {
+        self.request(Farewell::Restart { now: false });
     }
 
     /// Whether the daemon is about to leave, so that no new turns begin.
@@ -277,7 +312,7 @@ impl House {
 
 fn start_directory(ports: &Ports, deaths: &mpsc::UnboundedSender<Post>) -> Addr<Directory> {
     let obituary = obituary(deaths, Post::Directory);
-    Directory::new(ports.history.clone(), ports.settings.idle_after, obituary).start()
+    Directory::new(ports.history.clone(), ports.toolbox.clone(), ports.settings.idle_after, obituary).start()
 }
 
 fn start_historian(ports: &Ports, deaths: &mpsc::UnboundedSender<Post>) -> Addr<Historian> {

@@ -16,7 +16,8 @@ mod tail;
 mod tool_executor;
 mod turn;
 
-pub use connection::Peer;
+pub use connection::{Peer, Transport};
 pub use directory::Overview;
 pub use house::{Farewell, House, Rehearse, Reload};
 pub use ports::{Ports, Settings, Unattended, WhenBusy};
+pub use tail::Backlog;

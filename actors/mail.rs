@@ -37,6 +37,15 @@ where
     })
 }
 
+/// Whether somebody is there who could hear an event.
+pub(crate) fn reaches<M>(to: &WeakRecipient<M>) -> bool
+where
+    M: Message + Send + 'static,
+    M::Result: Send,
+{
+    to.upgrade().is_some_and(|recipient| recipient.connected())
+}
+
 /// Whether an actor ended by a panic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Death {

@@ -9,7 +9,9 @@ use domain::briefing::Briefing;
 use domain::history::History;
 use domain::model::Catalogue;
 use domain::tool::Toolbox;
-use domain::{Approval, BaseEnvironment, Folders, Mode};
+use domain::{Approval, BaseEnvironment, ExtrasPolicy, Folders, Mode};
+
+use crate::tail::Backlog;
 
 #[derive(Clone)]
 pub struct Ports {
@@ -19,6 +21,8 @@ pub struct Ports {
     pub folders: Arc<dyn Folders>,
     pub accounts: Arc<dyn Accounts>,
     pub briefing: Arc<dyn Briefing>,
+    /// What all sessions have appended and the history has not written yet.
+    pub backlog: Arc<Backlog>,
     pub settings: Settings,
 }
 
@@ -45,8 +49,8 @@ pub struct Settings {
     pub idle_after: Duration,
     /// How long a cancelled tool may take to end by itself.
     pub cancel_patience: Duration,
-    /// Send nothing beyond the stable protocol.
-    pub strict: bool,
+    /// What clients are sent beyond the stable protocol.
+    pub extras: ExtrasPolicy,
     pub version: &'static str,
     /// The home that this daemon serves; a client that names another is refused.
     pub home: Option<PathBuf>,
@@ -85,7 +89,7 @@ impl Default for Settings {
             page: 50,
             idle_after: Duration::from_secs(600),
             cancel_patience: Duration::from_secs(2),
-            strict: false,
+            extras: ExtrasPolicy::default(),
             version: env!("CARGO_PKG_VERSION"),
             home: None,
             base: Arc::default(),

@@ -4,36 +4,46 @@
 //! turn or a tool does comes here as an event first. It dies when it is put away, or with the directory. It knows nothing
 //! of ACP, and of clients only their names.
 
+mod asking;
 mod calls;
 mod commands;
 mod custom;
 mod delegating;
 mod ending;
 mod equipping;
+mod leaving;
+mod model_choice;
 mod news;
 mod record;
+mod roots;
 mod running;
 mod slash;
 mod undoing;
+mod waiting;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::{Actor, ActorContext, Addr, AsyncContext, Context, SpawnHandle, WeakRecipient};
-use domain::card::{Activity, OpenQuestion, SessionCard};
+use domain::card::{Activity, OpenQuestion, Proposal, SessionCard};
 use domain::editor::Editor;
 use domain::state::Asked;
-use domain::{ConnectionId, Environment, EventKind, Grant, SeenFiles, SessionId, SessionState};
+use domain::{ConnectionId, Environment, EventKind, Grant, QuestionId, SeenFiles, SessionId, SessionState};
 use tokio::sync::watch;
 
+pub(crate) use asking::{Answer, AnswerOpen, CannotAnswer};
 pub(crate) use commands::{
-    Answer, AnswerOpen, Attach, Attached, Cancel, Configure, DescribeDetails, DescribePermissions, From, Latest,
-    Leaving, Presence, Prompt, PutAway, Recorded, Refused, Rename, Resubmit, Return, Roots, Tell, Withdraw,
+    Attach, Attached, Configure, DescribeDetails, DescribePermissions, From, Latest, Leaving, Presence, Prompt,
+    Recorded, Refused, Rename, Resubmit, Return, Tell,
 };
 pub(crate) use custom::offered;
 pub(crate) use equipping::Equip;
+pub(crate) use leaving::{By, Cancel, PutAway, Withdraw};
+pub(crate) use roots::Roots;
 pub(crate) use undoing::{NotUndone, Undo};
+pub(crate) use waiting::Lend;
 
 use equipping::Equipment;
 use record::Ledger;
@@ -55,10 +65,12 @@ pub(crate) struct Seed {
 pub(crate) enum Beginning {
     /// A new session, or a fork.
     Created(Box<EventKind>),
-    /// Back from the log, where it was put away in good order.
+    /// Back from the log, where it was put away in good order, perhaps with a question open.
     Continued,
     /// Back from the log after an unclean end.
     Repaired,
+    /// The log of a session from elsewhere, whose open question is nobody's here.
+    Imported,
 }
 
 /// What a session reaches outside itself.
@@ -74,6 +86,16 @@ pub(crate) struct Surroundings {
     pub(crate) span: tracing::Span,
 }
 
+/// An attached client.
+struct Client {
+    name: String,
+    connection: ConnectionId,
+    /// The questions that it cannot ask anybody, and why.
+    unable: BTreeMap<QuestionId, String>,
+    /// It came for one prompt.
+    one_shot: bool,
+}
+
 pub(crate) struct Session {
     state: SessionState,
     ledger: Ledger,
@@ -81,9 +103,11 @@ pub(crate) struct Session {
     leave: WeakRecipient<Leave>,
     stays: WeakRecipient<Stays>,
     card: watch::Sender<SessionCard>,
-    /// Names of the attached clients, by the number of their attach.
-    clients: HashMap<u64, String>,
+    /// The attached clients, by the number of their attach.
+    clients: HashMap<u64, Client>,
     attaches: u64,
+    /// The last client to leave had come for one prompt.
+    leaves_at_once: bool,
     /// By which connection each bridge goes on that had another one before.
     bridges: HashMap<String, ConnectionId>,
     /// Of the client that opened the session; a second one does not change it.
@@ -101,9 +125,13 @@ pub(crate) struct Session {
     leaving: bool,
     /// Runs while the session is idle with nobody attached.
     idling: Option<SpawnHandle>,
+    /// Runs while a question is open with nobody attached, if it is denied after a while.
+    denying: Option<SpawnHandle>,
     /// Folders that a client named when it came; they count from the next turn on.
     roots_wanted: Option<Vec<PathBuf>>,
     equipment: Equipment,
+    /// Whether the providers' lists were waited for, so that a model that nobody chose can be corrected.
+    models_awaited: bool,
     span: tracing::Span,
     /// Of the turn that runs.
     turn_span: tracing::Span,
@@ -126,11 +154,11 @@ impl Session {
             })
         };
         let life = match beginning {
-            Beginning::Repaired => state.head.life + 1,
+            Beginning::Repaired | Beginning::Imported => state.head.life + 1,
             Beginning::Created(_) | Beginning::Continued => state.head.life,
         };
         Self {
-            ledger: Ledger::new(Arc::new(Tail::after(state.head.number)), historian, life),
+            ledger: Ledger::new(Arc::new(Tail::after(state.head.number, ports.backlog.clone())), historian, life),
             state,
             ports,
             leave,
@@ -138,6 +166,7 @@ impl Session {
             card,
             clients: HashMap::new(),
             attaches: 0,
+            leaves_at_once: false,
             bridges: HashMap::new(),
             environment: None,
             seen: Arc::default(),
@@ -149,8 +178,10 @@ impl Session {
             leash: Some(leash),
             leaving: false,
             idling: None,
+            denying: None,
             roots_wanted: None,
             equipment: Equipment::default(),
+            models_awaited: false,
             span,
             turn_span: tracing::Span::none(),
             _obituary: obituary,
@@ -167,8 +198,12 @@ impl Session {
                 self.append(*created, ctx);
                 self.repair(ctx);
             }
-            Beginning::Continued => {}
+            Beginning::Continued => self.recover(ctx),
             Beginning::Repaired => {
+                self.append(EventKind::Reopened, ctx);
+                self.recover(ctx);
+            }
+            Beginning::Imported => {
                 self.append(EventKind::Reopened, ctx);
                 self.repair(ctx);
             }
@@ -193,11 +228,11 @@ impl Session {
 
     /// Shows the session as it is now to whoever looks at the directory.
     fn publish(&self) {
-        self.card.send_replace(describe(&self.state, self.activity(), self.client_names()));
+        self.card.send_replace(describe(&self.state, self.activity(), self.client_names(), Proposal::LISTED));
     }
 
     fn client_names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.clients.values().cloned().collect();
+        let mut names: Vec<String> = self.clients.values().map(|client| client.name.clone()).collect();
         names.sort();
         names
     }
@@ -207,26 +242,35 @@ impl Session {
         if let Some(idling) = self.idling.take() {
             ctx.cancel_future(idling);
         }
-        if self.is_used() || self.leaving {
+        if self.is_attended() || self.leaving {
             return;
         }
-        self.idling = Some(ctx.run_later(self.ports.settings.idle_after, |this, _| {
+        let after = if self.leaves_at_once { Duration::ZERO } else { self.ports.settings.idle_after };
+        self.idling = Some(ctx.run_later(after, |this, ctx| {
             this.idling = None;
-            if !this.is_used() {
-                // A session that never had a prompt is nothing that anybody would look for.
-                let fate = if this.state.messages == 0 { Fate::Delete } else { Fate::Keep };
-                report(&this.leave, Leave { id: this.id().clone(), fate, why: Why::Idle });
+            if this.is_used() {
+                // A command goes on in the background, and nobody tells when it ends.
+                this.leaves_at_once = false;
+                return this.consider_leaving(ctx);
             }
+            // A session that never had a prompt is nothing that anybody would look for.
+            let fate = if this.state.messages == 0 { Fate::Delete } else { Fate::Keep };
+            report(&this.leave, Leave { id: this.id().clone(), fate, why: Why::Idle });
         }));
     }
 
-    fn is_used(&self) -> bool {
+    fn is_attended(&self) -> bool {
         self.turn.is_some() || !self.clients.is_empty()
+    }
+
+    /// Whether it has to stay in memory.
+    fn is_used(&self) -> bool {
+        self.is_attended() || !self.ports.toolbox.background(&self.state.id).is_empty()
     }
 }
 
-/// The picture of a session that `ctl` shows.
-pub(crate) fn describe(state: &SessionState, activity: Activity, clients: Vec<String>) -> SessionCard {
+/// The picture of a session that `ctl` shows. What is asked has at most `limit` bytes per question.
+pub(crate) fn describe(state: &SessionState, activity: Activity, clients: Vec<String>, limit: usize) -> SessionCard {
     SessionCard {
         id: state.id.clone(),
         title: state.title.clone(),
@@ -245,14 +289,20 @@ pub(crate) fn describe(state: &SessionState, activity: Activity, clients: Vec<St
         questions: state
             .questions
             .iter()
-            .map(|Asked { question, .. }| OpenQuestion {
-                id: question.id.clone(),
-                call: question.call.clone(),
-                title: state.calls.get(&question.call).map(|open| open.card.title.clone()).unwrap_or_default(),
-                always: question.always.as_ref().map(Grant::label),
+            .map(|Asked { question, .. }| {
+                let card = state.calls.get(&question.call).map(|open| &open.card);
+                OpenQuestion {
+                    id: question.id.clone(),
+                    call: question.call.clone(),
+                    title: card.map(|card| card.title.clone()).unwrap_or_default(),
+                    always: question.always.as_ref().map(Grant::label),
+                    proposal: card.map(|card| Proposal::of(card, limit)),
+                }
             })
             .collect(),
         doing: state.calls.values().filter(|open| open.started).map(|open| open.card.title.clone()).collect(),
+        // Whoever shows the card looks, since a command ends without a word.
+        background: Vec::new(),
     }
 }
 

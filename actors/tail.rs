@@ -4,21 +4,58 @@
 //! not committed is never dropped; what is committed stays only as long as the ring has room, for the store has it too.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::history::{HistoryError, Settled};
 use domain::{Durability, Event};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 /// Committed events stay in memory up to this many bytes, so that readers who keep up never touch the store.
 const KEPT_COMMITTED: usize = 16 << 10;
 
-/// Above this many uncommitted bytes, turns stop reading their model.
+/// Above this many uncommitted bytes of one session, its turn stops reading its model.
 const UNCOMMITTED_LIMIT: usize = 16 << 20;
+
+/// Above this many of all sessions together, every turn does.
+const ALL_UNCOMMITTED_LIMIT: usize = 64 << 20;
 
 pub(crate) struct Tail {
     ring: Mutex<Ring>,
     progress: watch::Sender<Progress>,
+    backlog: Arc<Backlog>,
+}
+
+/// The uncommitted bytes of all sessions of a daemon, which share one committer.
+#[derive(Debug, Default)]
+pub struct Backlog {
+    bytes: AtomicUsize,
+    shrunk: Notify,
+}
+
+impl Backlog {
+    fn add(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn remove(&self, bytes: usize) {
+        let before = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if before > ALL_UNCOMMITTED_LIMIT && before - bytes <= ALL_UNCOMMITTED_LIMIT {
+            self.shrunk.notify_waiters();
+        }
+    }
+
+    async fn room(&self) {
+        loop {
+            let mut shrunk = std::pin::pin!(self.shrunk.notified());
+            // Registered before the look, so that a change between the two is not missed.
+            shrunk.as_mut().enable();
+            if self.bytes.load(Ordering::Relaxed) <= ALL_UNCOMMITTED_LIMIT {
+                return;
+            }
+            shrunk.await;
+        }
+    }
 }
 
 struct Ring {
@@ -28,6 +65,9 @@ struct Ring {
     /// Bytes of committed and uncommitted events in the ring.
     committed: usize,
     uncommitted: usize,
+    /// Whether the uncommitted bytes are part of the backlog. Those that failed are not until they are tried again: the
+    /// committer has nothing to do for them, and the turns of other sessions must not wait for them.
+    counted: bool,
     /// The last number that is written.
     written: u64,
 }
@@ -66,11 +106,18 @@ pub(crate) enum Found {
 
 impl Tail {
     /// A tail that goes on after event number `last`, which is committed.
-    pub(crate) fn after(last: u64) -> Self {
-        let ring = Ring { events: VecDeque::new(), first: last + 1, committed: 0, uncommitted: 0, written: last };
+    pub(crate) fn after(last: u64, backlog: Arc<Backlog>) -> Self {
+        let ring = Ring {
+            events: VecDeque::new(),
+            first: last + 1,
+            committed: 0,
+            uncommitted: 0,
+            counted: true,
+            written: last,
+        };
         let progress =
             Progress { appended: last, written: last, synced: last, failure: None, ended: false, full: false };
-        Self { ring: Mutex::new(ring), progress: watch::Sender::new(progress) }
+        Self { ring: Mutex::new(ring), progress: watch::Sender::new(progress), backlog }
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
@@ -82,7 +129,11 @@ impl Tail {
         let number = event.number;
         let full = {
             let mut ring = self.ring();
-            ring.uncommitted += event.kind.weight();
+            let weight = event.kind.weight();
+            ring.uncommitted += weight;
+            if ring.counted {
+                self.backlog.add(weight);
+            }
             ring.events.push_back(event);
             ring.uncommitted > UNCOMMITTED_LIMIT
         };
@@ -100,7 +151,10 @@ impl Tail {
             if first > ring.written + 1 {
                 return;
             }
+            ring.count(true, &self.backlog);
+            let before = ring.uncommitted;
             ring.commit(number);
+            self.backlog.remove(before - ring.uncommitted);
             ring.uncommitted > UNCOMMITTED_LIMIT
         };
         self.progress.send_modify(|progress| {
@@ -114,6 +168,7 @@ impl Tail {
     }
 
     pub(crate) fn fail(&self, error: HistoryError) {
+        self.ring().count(false, &self.backlog);
         self.progress.send_modify(|progress| progress.failure = Some(error));
     }
 
@@ -124,7 +179,15 @@ impl Tail {
             failed = progress.failure.take().is_some();
             failed
         });
+        if failed {
+            self.ring().count(true, &self.backlog);
+        }
         failed
+    }
+
+    /// Whether there are more uncommitted events of this session than may be.
+    pub(crate) fn is_full(&self) -> bool {
+        self.progress.borrow().full
     }
 
     pub(crate) fn end(&self) {
@@ -186,15 +249,30 @@ impl Tail {
         }
     }
 
-    /// Resolves when there is room for more uncommitted events.
+    /// Resolves when there is room for more uncommitted events, of this session and of all.
     pub(crate) async fn room(&self) {
         let mut watch = self.watch();
         // An error means that the tail is gone, and then there is nobody to hold back.
         let _ = watch.wait_for(|progress| !progress.full || progress.ended).await;
+        self.backlog.room().await;
+    }
+}
+
+impl Drop for Tail {
+    fn drop(&mut self) {
+        self.ring().count(false, &self.backlog);
     }
 }
 
 impl Ring {
+    fn count(&mut self, counted: bool, backlog: &Backlog) {
+        match (std::mem::replace(&mut self.counted, counted), counted) {
+            (false, true) => backlog.add(self.uncommitted),
+            (true, false) => backlog.remove(self.uncommitted),
+            (true, true) | (false, false) => {}
+        }
+    }
+
     fn commit(&mut self, number: u64) {
         if number <= self.written {
             return;
@@ -215,5 +293,68 @@ impl Ring {
             self.first = event.number + 1;
             self.events.pop_front();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{EventKind, MessageId, Millis};
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    fn text(number: u64, size: usize) -> Arc<Event> {
+        let kind = EventKind::AgentText { message: MessageId::from("m"), text: "x".repeat(size) };
+        Arc::new(Event { life: 1, number, at: Millis(0), kind })
+    }
+
+    #[tokio::test]
+    async fn a_turn_stops_reading_its_model_while_too_much_of_its_session_is_not_written() {
+        let tail = Tail::after(0, Arc::default());
+        tail.push(text(1, UNCOMMITTED_LIMIT));
+        assert!(tail.room().now_or_never().is_none());
+        tail.settle(1, 1, Settled::Written);
+        assert!(tail.room().now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn every_turn_stops_while_too_much_of_all_sessions_is_not_written() {
+        let backlog = Arc::new(Backlog::default());
+        let busy: Vec<Tail> = (0..4).map(|_| Tail::after(0, backlog.clone())).collect();
+        let idle = Arc::new(Tail::after(0, backlog.clone()));
+        busy.iter().for_each(|tail| tail.push(text(1, UNCOMMITTED_LIMIT - 1000)));
+        assert!(idle.room().now_or_never().is_some());
+        busy.iter().for_each(|tail| tail.push(text(2, 900)));
+        let waiting = tokio::spawn({
+            let idle = idle.clone();
+            async move { idle.room().await }
+        });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished() && idle.room().now_or_never().is_none());
+        // One that ends gives back what it held.
+        drop(busy);
+        waiting.await.unwrap();
+        assert_eq!(backlog.bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn what_failed_holds_back_only_its_own_session_until_it_is_tried_again() {
+        let backlog = Arc::new(Backlog::default());
+        let bytes = || backlog.bytes.load(Ordering::Relaxed);
+        let (failed, other) = (Tail::after(0, backlog.clone()), Tail::after(0, backlog.clone()));
+        failed.push(text(1, ALL_UNCOMMITTED_LIMIT));
+        assert!(other.room().now_or_never().is_none());
+        failed.fail(HistoryError::Lost);
+        failed.push(text(2, 100));
+        assert_eq!(bytes(), 0);
+        assert!(failed.is_full() && other.room().now_or_never().is_some());
+        assert!(failed.retry() && bytes() > ALL_UNCOMMITTED_LIMIT);
+        failed.fail(HistoryError::Lost);
+        // Written by a record from before the failure; the rest is tried again.
+        failed.settle(1, 1, Settled::Written);
+        assert!(!failed.is_full() && bytes() > 0);
+        failed.fail(HistoryError::Lost);
+        drop(failed);
+        assert_eq!(bytes(), 0);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, WeakRecipient, WrapFuture};
 use domain::tool::{Desk, Errand, Job, Moment, OutcomeKind, Refusal, ToolRequest, Toolbox};
-use domain::{CallId, Outcome, Site, ToolCard, ToolContent};
+use domain::{CallId, Mode, Outcome, Site, ToolCard, ToolContent};
 use futures_util::future::BoxFuture;
 use tokio::sync::{oneshot, watch};
 use tracing::Instrument;
@@ -41,6 +41,8 @@ pub(crate) enum What {
     Progressed(Vec<ToolContent>),
     /// A sub-agent shall do this; its report goes back by the channel, which closes if it will not.
     Delegated(Errand, oneshot::Sender<Outcome>),
+    /// The person has agreed to another mode; how that went goes back by the channel.
+    ModeAgreed(Mode, oneshot::Sender<Outcome>),
     Ended(Outcome),
     /// The executor is gone; an end that was not told is a crash.
     Died,
@@ -50,6 +52,8 @@ pub(crate) struct Assignment {
     pub(crate) span: tracing::Span,
     pub(crate) call: CallId,
     pub(crate) request: ToolRequest,
+    /// What the log shows of a call that was planned before the daemon restarted.
+    pub(crate) recorded: Option<Box<ToolCard>>,
     pub(crate) site: Arc<Site>,
     pub(crate) toolbox: Arc<dyn Toolbox>,
     pub(crate) tail: Arc<Tail>,
@@ -74,6 +78,7 @@ enum Phase {
     /// Not started yet.
     Assigned {
         request: ToolRequest,
+        recorded: Option<Box<ToolCard>>,
         site: Arc<Site>,
         toolbox: Arc<dyn Toolbox>,
         leash: Leash,
@@ -94,7 +99,7 @@ struct Around {
 
 impl ToolExecutor {
     pub(crate) fn new(assignment: Assignment) -> Self {
-        let Assignment { span, call, request, site, toolbox, tail, parent, leash, patience } = assignment;
+        let Assignment { span, call, request, recorded, site, toolbox, tail, parent, leash, patience } = assignment;
         let obituary = {
             let (call, parent) = (call.clone(), parent.clone());
             Obituary::new(move |_| {
@@ -106,7 +111,7 @@ impl ToolExecutor {
             parent,
             tail,
             patience,
-            phase: Phase::Assigned { request, site, toolbox, leash },
+            phase: Phase::Assigned { request, recorded, site, toolbox, leash },
             cancel: watch::Sender::new(false),
             span,
             _obituary: obituary,
@@ -141,6 +146,15 @@ impl ToolExecutor {
 }
 
 impl Around {
+    async fn plan(self, request: ToolRequest, recorded: Option<Box<ToolCard>>) -> Result<Box<dyn Job>, Refusal> {
+        let Some(recorded) = recorded else { return self.toolbox.plan(request, self.site).await };
+        // The daemon has just started, and the server that has the tool may still be connecting.
+        if let Some(ready) = self.toolbox.prepare(&self.site.session, &self.site.cwd, &[]) {
+            ready.await;
+        }
+        self.toolbox.plan_again(request, *recorded, self.site).await
+    }
+
     /// The call with its hooks: those before it may deny it, and the model hears what those after it say.
     async fn run(self, job: Box<dyn Job>, desk: Arc<dyn Desk>) -> Outcome {
         let card = job.card().clone();
@@ -178,12 +192,14 @@ impl Actor for ToolExecutor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        let Phase::Assigned { request, site, toolbox, leash } = std::mem::replace(&mut self.phase, Phase::Over) else {
+        let assigned = std::mem::replace(&mut self.phase, Phase::Over);
+        let Phase::Assigned { request, recorded, site, toolbox, leash } = assigned else {
             unreachable!("an actor starts once");
         };
         leash.hold::<Self>(ctx);
-        let plan = toolbox.plan(request, site.clone()).instrument(self.span.clone());
-        self.phase = Phase::Planning(Around { site, toolbox });
+        let around = Around { site, toolbox };
+        let plan = around.clone().plan(request, recorded).instrument(self.span.clone());
+        self.phase = Phase::Planning(around);
         ctx.spawn(plan.into_actor(self).map(|planned, this, ctx| this.planned(planned, ctx)));
     }
 }
@@ -236,6 +252,12 @@ impl Desk for CallDesk {
     fn delegate(&self, errand: Errand) -> BoxFuture<'static, Outcome> {
         let (tell, told) = oneshot::channel();
         report(&self.parent, ExecutorEvent { call: self.call.clone(), what: What::Delegated(errand, tell) });
+        Box::pin(async move { told.await.unwrap_or_else(|_| Outcome::cancelled()) })
+    }
+
+    fn switch_mode(&self, mode: Mode) -> BoxFuture<'static, Outcome> {
+        let (tell, told) = oneshot::channel();
+        report(&self.parent, ExecutorEvent { call: self.call.clone(), what: What::ModeAgreed(mode, tell) });
         Box::pin(async move { told.await.unwrap_or_else(|_| Outcome::cancelled()) })
     }
 

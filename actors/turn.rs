@@ -3,6 +3,7 @@
 
 mod calling;
 mod compaction;
+mod concluding;
 mod estimate;
 mod failing;
 
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, StreamHandler, WeakRecipient, WrapFuture};
 use domain::briefing::Brief;
 use domain::conversation::Conversation;
+use domain::event::RequestedCall;
 use domain::model::{Delta, Model, ModelError, ModelRequest, Price};
 use domain::tool::{ToolRequest, ToolSpec};
 use domain::turn::FailureKind;
@@ -19,21 +21,12 @@ use domain::{CallId, Environment, MessageId, PlanEntry, StopReason, ThoughtLevel
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 
-pub(crate) use self::calling::Reequip;
+pub(crate) use self::calling::{CallEnded, Reequip, Unfinished};
+use self::concluding::Endings;
 use self::estimate::Tally;
 use self::failing::Failing;
 use crate::mail::{Leash, Obituary, report};
 use crate::tail::Tail;
-
-/// A tool call has its outcome, which is in the conversation and safe once event number `at` is.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct CallEnded {
-    pub(crate) call: CallId,
-    pub(crate) failed: bool,
-    pub(crate) at: u64,
-    pub(crate) conversation: Conversation,
-}
 
 /// Older messages have been replaced by a summary.
 #[derive(Message)]
@@ -78,6 +71,19 @@ pub(crate) enum What {
     Sealed {
         message: MessageId,
         seal: serde_json::Value,
+    },
+    /// The response that was being streamed broke off and does not count.
+    Abandoned {
+        message: MessageId,
+    },
+    /// The calls of a response, before any of them is taken up.
+    Requested {
+        message: MessageId,
+        calls: Vec<RequestedCall>,
+    },
+    /// The model has to be told something before it is asked again; `GoOn` answers.
+    Nudged {
+        text: String,
     },
     Noticed {
         text: String,
@@ -132,6 +138,8 @@ pub(crate) struct Task {
     /// The user's message, which must be safe before the model is asked.
     pub(crate) after: u64,
     pub(crate) max_requests: u32,
+    /// A response whose calls come first, because the turn comes back from the log.
+    pub(crate) unfinished: Option<Unfinished>,
     pub(crate) tail: Arc<Tail>,
     pub(crate) parent: WeakRecipient<TurnEvent>,
     pub(crate) span: tracing::Span,
@@ -162,6 +170,9 @@ pub(crate) struct Turn {
     /// Whether the response has shown anything yet, so that asking again would show it twice.
     visible: bool,
     overflowed: bool,
+    endings: Endings,
+    /// Calls of this response as the model made them.
+    requested: Vec<RequestedCall>,
     /// Calls of this response that have not been handed over yet, in the model's order.
     waiting: VecDeque<(CallId, ToolRequest)>,
     /// Calls that have been handed over and have no outcome yet.
@@ -211,6 +222,8 @@ impl Turn {
             stopped: StopReason::EndTurn,
             visible: false,
             overflowed: false,
+            endings: Endings::default(),
+            requested: Vec::new(),
             waiting: VecDeque::new(),
             running: Vec::new(),
             failing: Failing::default(),
@@ -275,6 +288,7 @@ impl Turn {
         self.message = MessageId::new();
         self.stopped = StopReason::EndTurn;
         self.visible = false;
+        self.endings.begin();
         let (tail, after) = (self.task.tail.clone(), self.task.after);
         let briefing = self.task.briefing.take();
         let ready = async move {
@@ -313,7 +327,7 @@ impl Turn {
         };
         let request = ModelRequest {
             system: self.system.clone(),
-            messages,
+            messages: self.with_last_call(messages),
             tools,
             thought: self.task.thought,
             environment: self.task.environment.clone(),
@@ -344,9 +358,14 @@ impl Turn {
             (Delta::Notice(text), _) => self.say(What::Noticed { text }),
             (Delta::Stopped(reason), _) => self.stopped = reason,
             (Delta::Text(text), Doing::Summarising { summary, .. }) => summary.push_str(&text),
-            (Delta::Thought(_) | Delta::Seal(_) | Delta::Call { .. }, Doing::Summarising { .. }) => {}
+            (Delta::Abandoned, _) => self.abandon(),
+            (
+                Delta::Thought(_) | Delta::Seal(_) | Delta::Call { .. } | Delta::CutCall { .. },
+                Doing::Summarising { .. },
+            ) => {}
             (Delta::Text(text), Doing::Answering { .. }) => {
                 self.visible = true;
+                self.endings.has_spoken |= !text.trim().is_empty();
                 self.say(What::Said { message, text });
             }
             (Delta::Thought(text), Doing::Answering { .. }) => {
@@ -354,65 +373,14 @@ impl Turn {
                 self.say(What::Thought { message, text });
             }
             (Delta::Seal(seal), Doing::Answering { .. }) => self.say(What::Sealed { message, seal }),
-            (Delta::Call { tool, input }, Doing::Answering { called }) => {
+            (Delta::CutCall { tool }, Doing::Answering { .. }) => self.endings.cut = Some(tool),
+            (Delta::Call { tool, input, origin }, Doing::Answering { called }) => {
                 *called = true;
-                self.waiting.push_back((CallId::new(), ToolRequest { tool, input }));
+                let call = CallId::new();
+                self.waiting.push_back((call.clone(), ToolRequest { tool: tool.clone(), input: input.clone() }));
+                self.requested.push(RequestedCall { call, tool, input, origin });
             }
         }
-    }
-
-    fn count(&mut self, usage: Usage, estimated: bool) {
-        self.task.window_used = usage.total();
-        let info = self.task.model.info();
-        self.say(What::Used { usage, window: info.window, price: info.price.clone(), estimated });
-    }
-
-    /// Many servers count nothing; without a number nobody would see the window fill up.
-    fn count_if_nobody_has(&mut self) {
-        let is_answered = self.tally.received > 0 || !matches!(self.stopped, StopReason::Failed(_));
-        if is_answered && !self.tally.is_counted {
-            self.count(self.tally.guess(), true);
-        }
-    }
-
-    /// The stream has ended for good.
-    fn conclude(&mut self, ctx: &mut Context<Self>) {
-        self.count_if_nobody_has();
-        let overflow = matches!(&self.stopped, StopReason::Failed(failure) if failure.kind == FailureKind::Overflow);
-        let may_summarise = overflow && self.may_summarise();
-        match (&mut self.doing, &self.stopped) {
-            (Doing::Answering { .. }, _) if may_summarise => {
-                self.overflowed = true;
-                self.summarise(Purpose::Answer, ctx);
-            }
-            (Doing::Summarising { summary, room, halvings, .. }, _) if overflow && *halvings < HALVINGS => {
-                summary.clear();
-                *halvings += 1;
-                *room /= 2;
-                self.ask(ctx);
-            }
-            (Doing::Answering { called: true }, StopReason::EndTurn) => {
-                self.overflowed = false;
-                self.hand_over(ctx);
-            }
-            (Doing::Summarising { summary, .. }, StopReason::EndTurn | StopReason::MaxTokens)
-                if summary.trim().is_empty() =>
-            {
-                // Nothing in place of everything would be the end of the conversation.
-                let message = "the model gave no summary; the conversation is as it was".to_owned();
-                let kind = FailureKind::Model;
-                self.end(StopReason::Failed(TurnFailure { kind, message, data: serde_json::Value::Null }));
-            }
-            (Doing::Summarising { summary, kept_from, .. }, StopReason::EndTurn | StopReason::MaxTokens) => {
-                let (summary, kept_from) = (std::mem::take(summary), kept_from.take());
-                self.say(What::Summarised { summary, kept_from });
-            }
-            (Doing::Answering { .. } | Doing::Summarising { .. }, reason) => self.end(reason.clone()),
-        }
-    }
-
-    fn may_summarise(&self) -> bool {
-        !self.visible && !self.overflowed && self.kept_from().is_some()
     }
 }
 
@@ -422,6 +390,9 @@ impl Actor for Turn {
     fn started(&mut self, ctx: &mut Context<Self>) {
         if let Some(leash) = self.leash.take() {
             leash.hold::<Self>(ctx);
+        }
+        if let Some(unfinished) = self.task.unfinished.take() {
+            return self.take_up(unfinished);
         }
         match self.task.purpose {
             Purpose::Answer => self.go_on(ctx),
@@ -440,24 +411,6 @@ impl StreamHandler<Result<Delta, ModelError>> for Turn {
 
     fn finished(&mut self, ctx: &mut Context<Self>) {
         self.conclude(ctx);
-    }
-}
-
-impl Handler<CallEnded> for Turn {
-    type Result = ();
-
-    fn handle(&mut self, ended: CallEnded, ctx: &mut Context<Self>) {
-        let CallEnded { call, failed, at, conversation } = ended;
-        if let Some(at) = self.running.iter().position(|(running, _)| *running == call) {
-            let (_, request) = self.running.remove(at);
-            let reads = self.only_reads(&request.tool);
-            self.failing.note(request, failed, reads);
-        }
-        self.task.after = self.task.after.max(at);
-        self.task.conversation = conversation;
-        if self.running.is_empty() {
-            self.hand_over(ctx);
-        }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::session;
 impl Connection {
     pub(super) fn authenticate(&mut self, id: Id, chosen: &str, ctx: &mut Context<Self>) {
         match chosen {
-            ENV_METHOD => self.check_environment(&id, ctx),
+            ENV_METHOD => self.check_environment(id, ctx),
             GITHUB_METHOD => self.log_in(id, ctx),
             other => {
                 let why = format!("`{other}` is no method that `authenticate` takes");
@@ -23,18 +23,20 @@ impl Connection {
         }
     }
 
-    fn check_environment(&mut self, id: &Id, ctx: &mut Context<Self>) {
+    fn check_environment(&mut self, id: Id, ctx: &mut Context<Self>) {
         let ports = self.house.ports();
-        let accounts = &ports.accounts;
-        let result = if accounts.is_authenticated(&self.whole_environment()) {
-            Ok(json!({}))
-        } else {
+        let authenticated = ports.accounts.is_authenticated(&self.whole_environment());
+        let missing: Vec<String> = ports.accounts.variables().into_iter().map(|variable| variable.name).collect();
+        let work = async move {
+            if authenticated.await {
+                return Ok(json!({}));
+            }
             Err(RpcError::authentication_required(json!({
-                "missing": accounts.variables(),
+                "missing": missing,
                 "advice": "set one of these variables in the environment that your editor is started from",
             })))
         };
-        self.answer(id, result, ctx);
+        self.answer_later(id, work, ctx);
     }
 
     fn log_in(&mut self, id: Id, ctx: &mut Context<Self>) {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use actix::{Addr, AsyncContext, Context, SpawnHandle};
 use domain::briefing::Command;
+use domain::event::Setting;
 use domain::history::HistoryError;
-use domain::mcp::Server;
-use domain::{Event, Origin, Place, QuestionId, SessionId};
+use domain::{Event, EventKind, Origin, Place, QuestionId, SessionId};
 use futures_util::{Stream, StreamExt, stream};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -20,7 +20,7 @@ use super::helping::AskClient;
 use super::{Asked, Connection, opening};
 use crate::cursor::{Cursor, Passed};
 use crate::mail::tell;
-use crate::session::{Attached, Equip, Presence, Session};
+use crate::session::{Attached, Presence, Session};
 use crate::tail::Tail;
 
 /// What a cursor of this connection brought.
@@ -38,8 +38,6 @@ pub(super) struct Attachment {
     commands: Vec<Command>,
     /// What the session's MCP servers add to them.
     served: watch::Receiver<Vec<Command>>,
-    /// The MCP servers that this client asked for, in case it must open the session again.
-    pub(super) servers: Option<Vec<Server>>,
     announced: SpawnHandle,
     pub(super) translator: Translator,
     /// The last event that the cursor passed.
@@ -50,6 +48,10 @@ pub(super) struct Attachment {
     /// The session left memory; the next prompt brings it back.
     pub(super) ended: bool,
     loading: Vec<Load>,
+    /// Open questions, which are asked once the requests to open the session are answered.
+    unasked: Vec<(QuestionId, Value)>,
+    /// How many messages the session had when it was attached.
+    messages: u64,
     resume: Option<Resume>,
     /// What tools want of this client, once it has been told enough.
     pub(super) asks: Vec<AskClient>,
@@ -58,7 +60,7 @@ pub(super) struct Attachment {
     /// Requests that are answered then, and want nothing else.
     pub(super) watching: Vec<Id>,
     cursor: SpawnHandle,
-    _presence: Presence,
+    pub(super) presence: Presence,
 }
 
 /// What the session's MCP servers add to its commands has changed.
@@ -110,6 +112,14 @@ impl Attachment {
         opened
     }
 
+    /// The answer to a request that opened a session which was there before.
+    fn opened_again(&self, session: &SessionId) -> Value {
+        let mut opened = self.opened(None);
+        opened["_meta"]["acpd"]["sessionId"] = json!(session);
+        opened["_meta"]["acpd"]["messages"] = json!(self.messages);
+        opened
+    }
+
     /// The notification of what the person can type to acpd itself.
     pub(super) fn commands(&self, session: &SessionId) -> Vec<u8> {
         let served = self.served.borrow();
@@ -149,6 +159,7 @@ impl Connection {
             next,
             head,
             life,
+            messages,
             mode,
             approval,
             model,
@@ -160,7 +171,7 @@ impl Connection {
             served,
             ..
         } = attached;
-        let strict = self.house.ports().settings.strict;
+        let extras = self.extras();
         let translator = Translator::new(View {
             session: session.clone(),
             viewer: Viewer {
@@ -168,16 +179,9 @@ impl Connection {
                 bridge: self.bridge.clone(),
                 places: self.bridge.is_some(),
                 abilities: self.abilities(),
-                strict,
+                extras,
             },
-            menu: Menu {
-                models: self.house.ports().models.list(&self.whole_environment()),
-                mode,
-                approval,
-                model,
-                thought,
-                strict,
-            },
+            menu: Menu { models: self.models_with(&model), mode, approval, model, thought, extras },
             head,
             own_from: if matches!(answer, Answering::Resume(_)) { next } else { head + 1 },
             open_calls,
@@ -198,9 +202,10 @@ impl Connection {
         });
         // What waits goes on with this replay, and what was to be closed has been.
         let watching = before.as_mut().map(|before| std::mem::take(&mut before.watching)).unwrap_or_default();
-        let before = before.map(|before| (before.loading, before.asks, before.closing, before.servers));
-        let (mut loading, asks, closed, servers_before) = before.unwrap_or_default();
-        tell(&addr, Equip(servers.clone()));
+        let before = before.map(|before| (before.loading, before.asks, before.closing));
+        let (mut loading, asks, closed) = before.unwrap_or_default();
+        tell(&addr, servers);
+        let lender = resume.as_ref().is_some_and(|resume| !resume.pending.is_empty()).then(|| addr.clone());
         match answer {
             Answering::Now => {}
             Answering::Load(id) => loading.push(Load { head, id, resumes: false }),
@@ -228,7 +233,6 @@ impl Connection {
                 tail,
                 commands,
                 served,
-                servers: servers.or(servers_before),
                 announced,
                 translator,
                 seen: Place { life, number: next.saturating_sub(1) },
@@ -236,17 +240,22 @@ impl Connection {
                 places: self.bridge.is_some(),
                 ended: false,
                 loading,
+                unasked: Vec::new(),
+                messages,
                 resume,
                 asks,
                 closing: Vec::new(),
                 watching,
                 cursor,
-                _presence: presence,
+                presence,
             },
         );
         self.publish();
         for request in closed {
             self.answer(&request, Ok(json!({})), ctx);
+        }
+        if let Some(addr) = lender {
+            self.lend_editor(session, &addr, ctx);
         }
         // With nothing to replay the cursor is past the head already.
         self.answer_load(session, next - 1, ctx);
@@ -313,8 +322,16 @@ impl Connection {
 
     fn show(&mut self, session: &SessionId, event: &Event, unsaved: Option<&HistoryError>, ctx: &mut Context<Self>) {
         tracing::debug!(parent: &self.span, %session, number = event.number, event = event.kind.name(), "tells");
+        // What was offered when the client came may be out of date by now.
+        let models = match &event.kind {
+            EventKind::Configured { setting: Setting::Model(model), .. } => Some(self.models_with(model)),
+            _ => None,
+        };
         let Some(attachment) = self.attachments.get_mut(session) else { return };
         attachment.seen = event.place();
+        if let Some(models) = models {
+            attachment.translator.offer(models);
+        }
         for said in attachment.translator.translate(event) {
             self.pass_on(session, event.number, said, unsaved, ctx);
         }
@@ -330,7 +347,7 @@ impl Connection {
     /// Answers a client that resumes what it follows: nothing is brought twice, and nothing is left out.
     pub(super) fn resume_again(&mut self, session: &SessionId, id: &Id, ctx: &mut Context<Self>) {
         let Some(attachment) = self.attachments.get(session) else { return };
-        let opened = attachment.opened(None);
+        let opened = attachment.opened_again(session);
         self.outbox.push(&attachment.commands(session));
         self.answer(id, Ok(opened), ctx);
     }
@@ -357,13 +374,14 @@ impl Connection {
                 tracing::trace!(parent: &self.span, message = %String::from_utf8_lossy(&message), "update");
                 self.outbox.push(&message);
             }
-            Said::Ask { question, params } => {
-                // Unique across daemon lives and askings, so that an old answer never meets a new question.
-                let id = Id::from_text(QuestionId::new().as_str());
-                self.outbox.push(&rpc::request(&id, method::SESSION_REQUEST_PERMISSION, &params));
-                self.asked.insert(id, Asked::Permission(session.clone(), question));
-            }
+            Said::Ask { question, params } => match self.attachments.get_mut(session) {
+                Some(attachment) if !attachment.loading.is_empty() => attachment.unasked.push((question, params)),
+                Some(_) | None => self.ask_permission(session, question, &params),
+            },
             Said::Settled { question } => {
+                if let Some(attachment) = self.attachments.get_mut(session) {
+                    attachment.unasked.retain(|(unasked, _)| *unasked != question);
+                }
                 for (id, _) in
                     self.asked.take_where(|_, asked| matches!(asked, Asked::Permission(_, open) if *open == question))
                 {
@@ -372,6 +390,11 @@ impl Connection {
                 }
             }
             Said::TurnOver { turn, origin, answer } => {
+                // The end of an earlier turn that is only replayed does not concern the tools of the running one.
+                let happened_since = |attachment: &Attachment| number > attachment.head.number;
+                if self.prompts.contains_key(&turn) || self.attachments.get(session).is_some_and(happened_since) {
+                    self.withdraw_help_of(session);
+                }
                 let answer = match (answer, unsaved) {
                     (Ok(_), Some(error)) => Err(opening::unreadable(error.clone())),
                     (answer, _) => answer,
@@ -384,6 +407,21 @@ impl Connection {
                     self.answer(&request, answer, ctx);
                 }
             }
+        }
+    }
+
+    fn ask_permission(&mut self, session: &SessionId, question: QuestionId, params: &Value) {
+        // Unique across daemon lives and askings, so that an old answer never meets a new question.
+        let id = Id::from_text(QuestionId::new().as_str());
+        self.outbox.push(&rpc::request(&id, method::SESSION_REQUEST_PERMISSION, params));
+        self.asked.insert(id, Asked::Permission(session.clone(), question));
+    }
+
+    /// Asks what has waited for the answer to a request that opens the session, once none is left.
+    pub(super) fn ask_unasked(&mut self, session: &SessionId) {
+        let Some(attachment) = self.attachments.get_mut(session).filter(|open| open.loading.is_empty()) else { return };
+        for (question, params) in std::mem::take(&mut attachment.unasked) {
+            self.ask_permission(session, question, &params);
         }
     }
 
@@ -402,7 +440,7 @@ impl Connection {
         if passed.is_empty() {
             return;
         }
-        let opened = attachment.opened(None);
+        let opened = attachment.opened_again(session);
         let pending = attachment.resume.as_ref().map(|resume| json!(resume.pending));
         let is_bridge = self.bridge.is_some();
         if passed.iter().any(|load| !load.resumes) {
@@ -417,6 +455,7 @@ impl Connection {
             }
             self.answer(&load.id, Ok(opened), ctx);
         }
+        self.ask_unasked(session);
     }
 
     /// The session left memory. What waits for it here is answered: with its true end if the cursor brought it, else with
@@ -427,11 +466,11 @@ impl Connection {
         let loads = std::mem::take(&mut attachment.loading).into_iter().map(|load| load.id);
         let closes = std::mem::take(&mut attachment.closing);
         let watches = std::mem::take(&mut attachment.watching);
+        attachment.unasked.clear();
         let asks = std::mem::take(&mut attachment.asks);
         self.drop_asks(asks);
-        let lost: Vec<_> =
-            self.prompts.extract_if(|_, prompt| prompt.session == *session).map(|(_, prompt)| prompt.request).collect();
-        for request in lost.into_iter().chain(loads) {
+        self.leave_prompts(session, &error, ctx);
+        for request in loads {
             self.answer(&request, Err::<Value, _>(error.clone()), ctx);
         }
         for request in closes {

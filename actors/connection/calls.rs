@@ -3,14 +3,12 @@
 
 use std::future::Future;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::time::Duration;
 
 use actix::{ActorFutureExt, Addr, AsyncContext, Context, WrapFuture};
 use domain::briefing::{Command, Workplace};
-use domain::card::{Activity, StatusCard};
-use domain::editor::{Editor, Offers};
+use domain::card::{Activity, SessionCard, StatusCard};
 use domain::history::ListQuery;
-use domain::mcp::Server;
 use domain::{EventKind, Origin, SessionId, TurnId};
 use serde_json::{Value, json};
 use wire::call::{self, Call};
@@ -19,14 +17,12 @@ use wire::to_acp::{self, AgentFacts};
 use wire::{Id, RpcError, Seen};
 
 use super::attachment::Answering;
-use super::helping::ClientEditor;
-use super::places::{check_folder, check_folders, real_folder, same_folder, set_roots};
-use super::{Connection, PendingPrompt, Phase, REMOTE, opening};
+use super::places::{check_folder, check_folders, real_folder, same_folder};
+use super::{Connection, PendingPrompt, Phase, opening};
 use crate::directory::{Describe, Fate, Leave, Overview, Why};
 use crate::house::{Farewell, House};
 use crate::mail::tell;
-use crate::session::{self, Attach, Attached, From, Refused, Return, Session};
-use crate::tail::Tail;
+use crate::session::{self, Attach, Attached, Equip, From, Refused, Return, Session};
 
 /// A session that a client may see now.
 pub(super) struct Opened {
@@ -35,23 +31,22 @@ pub(super) struct Opened {
     pub(super) attached: Attached,
     /// What the person can type to acpd itself.
     pub(super) commands: Vec<Command>,
-    /// The MCP servers that this client wants for it; None leaves it what it has.
-    pub(super) servers: Option<Vec<Server>>,
+    pub(super) servers: Equip,
 }
 
-impl Opened {
-    pub(super) fn with(self, servers: Option<Vec<Server>>) -> Self {
-        Self { servers, ..self }
-    }
-}
+/// How long a new session waits for providers to say which models they have, so that it begins with one that is there.
+const MODELS_WITHIN: Duration = Duration::from_secs(3);
 
 impl Connection {
     pub(super) fn dispatch(&mut self, id: Id, call: Call, ctx: &mut Context<Self>) {
         match call {
             Call::Initialize(initialize) => self.initialize(id, initialize, ctx),
             Call::Hello(hello) => self.hello(id, hello, ctx),
-            Call::DescribeSessions => self
-                .describe(id, ctx, |overview, _| serde_json::to_value(SessionsResult { sessions: overview.sessions })),
+            Call::DescribeSessions => self.describe(id, ctx, |overview, house| {
+                let toolbox = &house.ports().toolbox;
+                let look = |card: SessionCard| SessionCard { background: toolbox.background(&card.id), ..card };
+                serde_json::to_value(SessionsResult { sessions: overview.sessions.into_iter().map(look).collect() })
+            }),
             Call::DescribeConnections => self.describe(id, ctx, |overview, _| {
                 serde_json::to_value(ConnectionsResult { connections: overview.connections })
             }),
@@ -106,15 +101,15 @@ impl Connection {
         }
         let ports = self.house.ports();
         let model = ports.models.find(&ports.models.default_model(&self.whole_environment()));
+        let client = initialize.client.unwrap_or_default();
         let facts = AgentFacts {
             images: model.as_ref().is_some_and(|model| model.info().images),
             audio: model.as_ref().is_some_and(|model| model.info().audio),
             version: ports.settings.version,
-            strict: ports.settings.strict,
+            extras: ports.settings.extras.of(&client),
             key_variables: ports.accounts.variables(),
             terminal_login: initialize.abilities.terminal_login,
         };
-        let client = initialize.client.unwrap_or_default();
         self.phase = Phase::Initialized { client, abilities: initialize.abilities };
         self.publish();
         self.answer(&id, Ok(to_acp::initialized(&facts)), ctx);
@@ -142,9 +137,8 @@ impl Connection {
             self.await_goodbye(ctx);
         }
         self.bridge = hello.bridge;
-        // Over HTTP a client may be on another machine, whose programs and keys are not here.
-        let is_near = !REMOTE.contains(&self.card.borrow().transport.as_str());
-        if is_near && !hello.environment.is_empty() {
+        self.one_shot = hello.one_shot;
+        if !self.transport.is_remote() && !hello.environment.is_empty() {
             self.environment = hello.environment.into();
         }
         self.answer(&id, Ok(result), ctx);
@@ -162,7 +156,7 @@ impl Connection {
             let overview = overview.map_err(|_| opening::no_directory())?;
             show(overview, &house).map_err(|error| opening::unwritable(&error))
         };
-        self.answer_later(id, look, ctx);
+        self.answer_at_length(id, look, ctx);
     }
 
     /// Answers with what the future brings.
@@ -188,7 +182,14 @@ impl Connection {
     }
 
     pub(super) fn attach_as(&self, from: From) -> Attach {
-        Attach { name: self.client_name(), from, environment: self.environment.clone(), returning: None }
+        Attach {
+            name: self.client_name(),
+            connection: self.id.clone(),
+            from,
+            environment: self.environment.clone(),
+            returning: None,
+            one_shot: self.one_shot,
+        }
     }
 
     fn new_session(&mut self, id: Id, new: call::NewSession, ctx: &mut Context<Self>) {
@@ -199,20 +200,23 @@ impl Connection {
         self.makes(&id, &session);
         let by = self.opener(&id);
         let ports = by.house.ports();
-        let settings = &ports.settings;
-        let created = EventKind::Created {
-            cwd: new.cwd.clone(),
-            extra_roots: new.extra_roots.clone(),
-            mode: settings.mode,
-            approval: settings.approval,
-            model: by.house.ports().models.default_model(&self.whole_environment()),
-        };
+        let environment = self.whole_environment();
         let attach = self.attach_as(From::Head);
         let open = async move {
             let real_cwd = check_folder(&by.house, "cwd", &new.cwd).await?;
-            check_folders(&by.house, Some(&new.extra_roots)).await?;
+            check_folders(&by.house, &new.extra_roots).await?;
+            ports.models.settle(&environment, MODELS_WITHIN).await;
+            let settings = &ports.settings;
+            let created = EventKind::Created {
+                cwd: new.cwd.clone(),
+                extra_roots: new.extra_roots.clone(),
+                mode: settings.mode,
+                approval: settings.approval,
+                model: ports.models.default_model(&environment),
+            };
             let addr = opening::create(&by, &session, created, real_cwd);
-            Ok(attach_written(&by.house, session, addr, attach).await?.with(Some(new.servers)))
+            let opened = attach_written(&by.house, session, addr, attach).await?;
+            Ok(opening::equipped_first(&by.house, opened, new.servers).await)
         };
         self.open_then(id, open, ctx, Self::greet);
     }
@@ -226,10 +230,14 @@ impl Connection {
         let by = self.opener(&id);
         let attach = self.attach_as(From::Head);
         let open = async move {
-            check_folders(&by.house, fork.extra_roots.as_deref()).await?;
-            let addr = opening::fork(&by, &fork.session, &session, fork.cwd).await?;
-            set_roots(&addr, fork.extra_roots);
-            Ok(attach_written(&by.house, session, addr, attach).await?.with(Some(fork.servers.unwrap_or_default())))
+            check_folders(&by.house, &fork.extra_roots).await?;
+            let addr = opening::fork(&by, &fork.session, &session, fork.cwd, fork.extra_roots).await?;
+            let servers = match fork.servers {
+                Some(servers) => servers,
+                None => by.house.ports().toolbox.kept_servers(&fork.session).await,
+            };
+            let opened = attach_written(&by.house, session, addr, attach).await?;
+            Ok(opening::equipped_first(&by.house, opened, servers).await)
         };
         self.open_then(id, open, ctx, Self::greet);
     }
@@ -256,20 +264,21 @@ impl Connection {
             attach.returning = Some(Return { bridge: bridge.clone(), connection: self.id.clone() });
         }
         let opened = async move {
-            check_folders(&by.house, open.extra_roots.as_deref()).await?;
+            check_folders(&by.house, &open.extra_roots).await?;
             let (addr, attached) = opening::open_attached(&by, &session, &attach).await?;
             if let Some(cwd) = &open.cwd {
                 same_folder(&by.house, cwd, &attached.cwd).await?;
             }
-            set_roots(&addr, open.extra_roots);
-            Ok(written(&by.house, session, addr, attached).await?.with(open.servers))
+            tell(&addr, session::Roots(open.extra_roots));
+            let opened = written(&by.house, session, addr, attached).await?;
+            Ok(opening::equipped(&by.house, opened, open.servers).await)
         };
         self.open_then(id, opened, ctx, move |this, id, opened, ctx| {
             let (session, addr, next) = (opened.session.clone(), opened.addr.clone(), opened.attached.next);
             match from {
                 From::Start => this.attach(opened, Answering::Load(id), ctx),
                 From::Head if this.follows(&session, &addr) => {
-                    tell(&addr, session::Equip(opened.servers));
+                    tell(&addr, opened.servers);
                     this.resume_again(&session, &id, ctx);
                 }
                 From::Head => {
@@ -321,7 +330,7 @@ impl Connection {
             };
             Ok(to_acp::session_list(&page, activity))
         };
-        self.answer_later(id, look, ctx);
+        self.answer_at_length(id, look, ctx);
     }
 
     fn prompt(&mut self, id: Id, prompt: call::Prompt, ctx: &mut Context<Self>) {
@@ -356,37 +365,20 @@ impl Connection {
                 Ok(Ok(())) => return,
                 Ok(Err(Refused::Busy)) => RpcError::invalid_request(
                     "a prompt is running in this session",
-                    "wait for its answer, or cancel it with session/cancel",
+                    "wait for its answer, or cancel it first",
+                ),
+                Ok(Err(Refused::Restoring)) => RpcError::invalid_request(
+                    "files are being put back in this session",
+                    "wait until that is done, or cancel it",
                 ),
                 Ok(Err(Refused::Superseded)) => RpcError::retry("this bridge goes on by another connection"),
+                Ok(Err(Refused::Unwritten)) => RpcError::retry("the history cannot be written"),
                 Ok(Err(Refused::Leaving)) | Err(_) => RpcError::retry("the session is being put away"),
             };
             if let Some(prompt) = this.prompts.remove(&turn) {
                 this.answer(&prompt.request, Err::<Value, _>(error), ctx);
             }
         }));
-    }
-
-    /// What the tools of this client's prompts may ask of it.
-    fn as_editor(&self, session: &SessionId, tail: &Arc<Tail>, ctx: &Context<Self>) -> Option<Arc<dyn Editor>> {
-        let abilities = self.abilities();
-        let offers = Offers {
-            read_files: abilities.read_files,
-            write_files: abilities.write_files,
-            terminal: abilities.terminal,
-            forms: abilities.elicits_form,
-            pages: abilities.elicits_url,
-        };
-        (offers != Offers::default()).then(|| {
-            Arc::new(ClientEditor {
-                connection: self.id.clone(),
-                session: session.clone(),
-                offers,
-                tail: tail.clone(),
-                reach: ctx.address().recipient().downgrade(),
-                tell: ctx.address().recipient().downgrade(),
-            }) as Arc<dyn Editor>
-        })
     }
 
     fn close_session(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
@@ -427,7 +419,11 @@ impl Connection {
         then: impl FnOnce(&mut Self, Id, SessionId, Result<(), RpcError>, &mut Context<Self>) + 'static,
     ) {
         let request = id.clone();
-        let left = self.house.directory().send(Leave { id: session.clone(), fate, why: Why::Wanted });
+        let why = match fate {
+            Fate::Keep => Why::Closed(self.by()),
+            Fate::Delete => Why::Deleted(self.by()),
+        };
+        let left = self.house.directory().send(Leave { id: session.clone(), fate, why });
         let work = left.into_actor(self).map(move |left, this, ctx| {
             let left = match left {
                 Ok(Ok(())) => Ok(()),
@@ -462,7 +458,7 @@ pub(super) async fn written(
     attached.tail.until_written(attached.head).await.map_err(opening::unreadable)?;
     let place = Workplace { cwd: attached.cwd.clone(), extra_roots: Vec::new(), mode: attached.mode };
     let commands = session::offered(house.ports().briefing.commands(place).await);
-    Ok(Opened { session, addr, attached, commands, servers: None })
+    Ok(Opened { session, addr, attached, commands, servers: Equip::default() })
 }
 
 fn status(overview: Overview, house: &House) -> StatusCard {

@@ -2,10 +2,11 @@
 
 use actix::Context;
 use domain::event::Setting;
+use domain::model::ModelInfo;
 use domain::{Approval, Mode, ModelId, ThoughtLevel};
 use serde_json::{Value, json};
 use wire::call::{self, ConfigureAnswer};
-use wire::to_acp::{self, Menu};
+use wire::to_acp;
 use wire::{Id, RpcError};
 
 use super::{Connection, opening};
@@ -22,14 +23,25 @@ impl Connection {
             return self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
         };
         let mut menu = attachment.translator.menu().clone();
-        let setting = match setting(&configure, &menu) {
+        let ports = self.house.ports();
+        let environment = self.whole_environment();
+        let setting = match setting(&configure, |model| ports.models.offers(model, &environment)) {
             Ok(setting) => setting,
             Err(error) => return self.answer(&id, Err::<Value, _>(error), ctx),
         };
+        let setting_model = match &setting {
+            Setting::Model(model) => Some(model.clone()),
+            Setting::Mode(_) | Setting::Approval(_) | Setting::ThoughtLevel(_) => None,
+        };
         let sent = attachment.addr.send(session::Configure(setting));
+        let models = match &setting_model {
+            Some(model) => self.models_with(model),
+            None => menu.models.clone(),
+        };
         let work = async move {
             let set = sent.await.map_err(|_| RpcError::internal("the session is not there", "load it again"))?;
             set.recorded.written().await.map_err(opening::unreadable)?;
+            menu.models = models;
             (menu.mode, menu.approval, menu.model, menu.thought) = (set.mode, set.approval, set.model, set.thought);
             Ok(match configure.answer {
                 ConfigureAnswer::Empty => json!({}),
@@ -40,7 +52,21 @@ impl Connection {
     }
 }
 
-fn setting(configure: &call::Configure, menu: &Menu) -> Result<Setting, RpcError> {
+impl Connection {
+    /// What this client may choose from, with the model that is chosen.
+    pub(super) fn models_with(&self, chosen: &ModelId) -> Vec<ModelInfo> {
+        let ports = self.house.ports();
+        let mut models = ports.models.list(&self.whole_environment());
+        if !models.iter().any(|info| info.id == *chosen)
+            && let Some(model) = ports.models.find(chosen)
+        {
+            models.push(model.info().clone());
+        }
+        models
+    }
+}
+
+fn setting(configure: &call::Configure, is_offered: impl Fn(&ModelId) -> bool) -> Result<Setting, RpcError> {
     let value = configure.value.as_str();
     let setting = match configure.option.as_str() {
         "mode" => Mode::from_id(value).map(Setting::Mode),
@@ -48,7 +74,7 @@ fn setting(configure: &call::Configure, menu: &Menu) -> Result<Setting, RpcError
         "thought_level" => ThoughtLevel::from_id(value).map(Setting::ThoughtLevel),
         "model" => {
             let model = ModelId::from(value);
-            menu.models.iter().any(|info| info.id == model).then_some(Setting::Model(model))
+            is_offered(&model).then_some(Setting::Model(model))
         }
         other => return Err(RpcError::invalid_params("configId", &format!("unknown option `{other}`"))),
     };

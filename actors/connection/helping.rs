@@ -5,22 +5,25 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Context, Handler, Message, WeakRecipient};
+use actix::{AsyncContext, Context, Handler, Message, WeakRecipient};
 use domain::editor::{
-    Editor, EditorError, Elicitation, Elicited, Offers, TerminalExit, TerminalId, TerminalOrder, TerminalOutput,
+    Editor, EditorError, Elicitation, Elicited, Form, Lines, Offers, TerminalExit, TerminalId, TerminalOrder,
+    TerminalOutput,
 };
 use domain::{ConnectionId, QuestionId, SessionId};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::oneshot;
 use wire::to_client::{self, Answered};
-use wire::{Id, method, rpc};
+use wire::{Id, RpcError, method, rpc};
 
+use super::elicitations::Elicitations;
 use super::{Asked, Connection};
-use crate::mail::report;
+use crate::mail::{reaches, report};
 use crate::tail::Tail;
 
-/// A client that does not answer in this time counts as gone. A command may run for as long as it likes.
+/// How long the client may take for what is quickly done. A write and a new terminal may wait for the person, and a command
+/// may run for as long as it likes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Sends a request to the client; the answer goes back by the channel, which closes if the connection does.
@@ -47,6 +50,20 @@ pub(super) enum TellClient {
     Abandoned,
 }
 
+impl AskClient {
+    /// Whether nobody waits for its answer any more.
+    fn is_abandoned(&self) -> bool {
+        self.answer.as_ref().is_some_and(oneshot::Sender::is_closed)
+    }
+}
+
+/// An answer that a tool waits for. When it is dropped, the request is withdrawn; the fields are dropped in this order, so
+/// that the connection finds that nobody waits.
+struct Awaited {
+    told: oneshot::Receiver<Answered>,
+    _abandon: Abandon,
+}
+
 /// Tells so when it is dropped.
 struct Abandon(WeakRecipient<TellClient>);
 
@@ -57,22 +74,95 @@ impl Drop for Abandon {
 }
 
 impl Connection {
+    /// What the tools of this client's prompts may ask of it.
+    pub(super) fn as_editor(
+        &self,
+        session: &SessionId,
+        tail: &Arc<Tail>,
+        ctx: &Context<Self>,
+    ) -> Option<Arc<dyn Editor>> {
+        let abilities = self.abilities();
+        let offers = Offers {
+            read_files: abilities.read_files,
+            write_files: abilities.write_files,
+            terminal: abilities.terminal,
+            forms: abilities.elicits_form,
+            pages: abilities.elicits_url,
+        };
+        (offers != Offers::default()).then(|| {
+            Arc::new(ClientEditor {
+                connection: self.id.clone(),
+                session: session.clone(),
+                offers,
+                tail: tail.clone(),
+                elicitations: self.elicitations.clone(),
+                reach: ctx.address().recipient().downgrade(),
+                tell: ctx.address().recipient().downgrade(),
+            }) as Arc<dyn Editor>
+        })
+    }
+
     /// What no tool waits for any more is taken back from the client.
     fn withdraw_abandoned(&mut self) {
-        let abandoned = |_: &Id, asked: &Asked| matches!(asked, Asked::Help(tool) if tool.is_closed());
-        for (id, _) in self.asked.take_where(abandoned) {
+        for attachment in self.attachments.values_mut() {
+            attachment.asks.retain(|ask| !ask.is_abandoned());
+        }
+        self.withdraw_help(|asked| matches!(asked, Asked::Help { answer, .. } if answer.is_closed()));
+    }
+
+    /// The turn whose tools wait for this client is over. They are told that nothing more comes, and must not have an effect
+    /// by other means.
+    pub(super) fn withdraw_help_of(&mut self, session: &SessionId) {
+        self.withdraw_help(|asked| matches!(asked, Asked::Help { session: of, .. } if of == session));
+    }
+
+    fn withdraw_help(&mut self, which: impl Fn(&Asked) -> bool) {
+        for (id, asked) in self.asked.take_where(|_, asked| which(asked)) {
             let params = serde_json::json!({ "requestId": id });
             self.outbox.push(&rpc::notification(method::CANCEL_REQUEST, &params));
+            if let Asked::Help { session, method, answer } = asked {
+                // Whoever waited may be gone.
+                let _ = answer.send(Err(RpcError::cancelled("nobody waits for the answer any more")));
+                if method == method::TERMINAL_CREATE {
+                    self.asked.insert(id, Asked::LateTerminal(session));
+                }
+            }
+        }
+    }
+
+    pub(super) fn pass_to_tool(
+        &mut self,
+        session: &SessionId,
+        method: &'static str,
+        tool: oneshot::Sender<Answered>,
+        result: Answered,
+    ) {
+        // The tool may have ended meanwhile.
+        if let Err(result) = tool.send(result)
+            && method == method::TERMINAL_CREATE
+        {
+            self.release_late(session, result);
+        }
+    }
+
+    /// A terminal that was created when nobody waited for it any more.
+    pub(super) fn release_late(&mut self, session: &SessionId, result: Answered) {
+        if let Ok(terminal) = to_client::terminal_id(result) {
+            let params = to_client::terminal(session, &terminal);
+            let (session, method) = (session.clone(), method::TERMINAL_RELEASE);
+            self.ask_client(AskClient { session, after: 0, method, params, answer: None });
         }
     }
 
     fn ask_client(&mut self, ask: AskClient) {
-        let AskClient { method, params, answer, .. } = ask;
-        self.withdraw_abandoned();
+        if ask.is_abandoned() {
+            return;
+        }
+        let AskClient { session, method, params, answer, .. } = ask;
         let id = Id::from_text(QuestionId::new().as_str());
         self.outbox.push(&rpc::request(&id, method, &params));
         if let Some(answer) = answer {
-            self.asked.insert(id, Asked::Help(answer));
+            self.asked.insert(id, Asked::Help { session, method, answer });
         }
     }
 
@@ -117,6 +207,7 @@ pub(super) struct ClientEditor {
     pub(super) session: SessionId,
     pub(super) offers: Offers,
     pub(super) tail: Arc<Tail>,
+    pub(super) elicitations: Arc<Elicitations>,
     pub(super) reach: WeakRecipient<AskClient>,
     pub(super) tell: WeakRecipient<TellClient>,
 }
@@ -131,12 +222,24 @@ impl ClientEditor {
     fn ask(&self, method: &'static str, params: Value) -> BoxFuture<'static, Result<Answered, EditorError>> {
         let (tell, told) = oneshot::channel();
         let sent = self.send(method, params, Some(tell));
+        let mut awaited = Awaited { told, _abandon: Abandon(self.tell.clone()) };
         Box::pin(async move {
             if !sent {
                 return Err(EditorError::Gone);
             }
-            told.await.map_err(|_| EditorError::Gone)
+            (&mut awaited.told).await.map_err(|_| EditorError::Gone)
         })
+    }
+
+    /// Waits until the client answers, the turn ends or the connection does.
+    fn ask_patiently<T: 'static>(
+        &self,
+        method: &'static str,
+        params: Value,
+        read: fn(Answered) -> Result<T, EditorError>,
+    ) -> BoxFuture<'static, Result<T, EditorError>> {
+        let answer = self.ask(method, params);
+        Box::pin(async move { read(answer.await?) })
     }
 
     fn ask_briefly<T: 'static>(
@@ -158,23 +261,27 @@ impl Editor for ClientEditor {
         self.offers
     }
 
+    fn is_connected(&self) -> bool {
+        reaches(&self.reach)
+    }
+
     fn connection(&self) -> ConnectionId {
         self.connection.clone()
     }
 
-    fn read_text(&self, path: PathBuf) -> BoxFuture<'static, Result<String, EditorError>> {
-        let params = to_client::read_text(&self.session, path);
+    fn read_text(&self, path: PathBuf, lines: Option<Lines>) -> BoxFuture<'static, Result<String, EditorError>> {
+        let params = to_client::read_text(&self.session, path, lines);
         self.ask_briefly(method::FS_READ_TEXT_FILE, params, to_client::text)
     }
 
     fn write_text(&self, path: PathBuf, text: String) -> BoxFuture<'static, Result<(), EditorError>> {
         let params = to_client::write_text(&self.session, path, text);
-        self.ask_briefly(method::FS_WRITE_TEXT_FILE, params, to_client::done)
+        self.ask_patiently(method::FS_WRITE_TEXT_FILE, params, to_client::done)
     }
 
     fn open_terminal(&self, order: TerminalOrder) -> BoxFuture<'static, Result<TerminalId, EditorError>> {
         let params = to_client::open_terminal(&self.session, order);
-        self.ask_briefly(method::TERMINAL_CREATE, params, to_client::terminal_id)
+        self.ask_patiently(method::TERMINAL_CREATE, params, to_client::terminal_id)
     }
 
     fn terminal_output(&self, terminal: TerminalId) -> BoxFuture<'static, Result<TerminalOutput, EditorError>> {
@@ -184,8 +291,7 @@ impl Editor for ClientEditor {
 
     fn terminal_exit(&self, terminal: TerminalId) -> BoxFuture<'static, Result<TerminalExit, EditorError>> {
         let params = to_client::terminal(&self.session, &terminal);
-        let answer = self.ask(method::TERMINAL_WAIT_FOR_EXIT, params);
-        Box::pin(async move { to_client::terminal_exit(answer.await?) })
+        self.ask_patiently(method::TERMINAL_WAIT_FOR_EXIT, params, to_client::terminal_exit)
     }
 
     fn kill_terminal(&self, terminal: TerminalId) -> BoxFuture<'static, Result<(), EditorError>> {
@@ -199,20 +305,31 @@ impl Editor for ClientEditor {
     }
 
     fn elicit(&self, elicitation: Elicitation) -> BoxFuture<'static, Result<Elicited, EditorError>> {
-        let Some(params) = to_client::elicit(&self.session, elicitation) else {
-            let why = "it cannot show a form like this".to_owned();
-            return Box::pin(std::future::ready(Err(EditorError::Refused(why))));
+        let refused = |why: &str| Box::pin(std::future::ready(Err(EditorError::Refused(why.to_owned()))));
+        let page = match &elicitation.form {
+            Form::Page { id, .. } => Some(id.clone()),
+            Form::Fields(_) => None,
         };
-        let answer = self.ask(method::ELICITATION_CREATE, params);
-        let abandon = Abandon(self.tell.clone());
+        let Some(params) = to_client::elicit(&self.session, elicitation) else {
+            return refused("it cannot show a form like this");
+        };
+        let Some(open) = self.elicitations.open() else {
+            return refused("too many questions are open there");
+        };
+        if let Some(page) = page {
+            self.elicitations.opens_page(&page);
+        }
+        let answer = self.ask_patiently(method::ELICITATION_CREATE, params, to_client::elicited);
         Box::pin(async move {
-            // Dropped after the answer's future: only then does nobody wait any more.
-            let _abandon = abandon;
-            to_client::elicited(answer.await?)
+            let _open = open;
+            answer.await
         })
     }
 
     fn elicited_elsewhere(&self, id: String) {
+        if !self.elicitations.closes_page(&id) {
+            return;
+        }
         let params = serde_json::json!({ "elicitationId": id });
         report(&self.tell, TellClient::Notice { method: method::ELICITATION_COMPLETE, params });
     }

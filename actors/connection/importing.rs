@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use actix::{ActorFutureExt, Context, WrapFuture};
+use domain::event::Setting;
 use domain::history::Entry;
-use domain::{Event, EventKind, Place, SessionId};
+use domain::{Choice, Decision, Event, EventKind, Place, SessionId};
 use serde_json::{Value, json};
 use wire::call;
 use wire::{Id, RpcError};
@@ -14,6 +15,7 @@ use super::opening::{self, Opener};
 use super::{Connection, steering};
 use crate::directory::{Fate, Leave, Why};
 use crate::mail::tell;
+use crate::ports::Settings;
 use crate::session;
 
 /// An import that is under way. Dropped unfinished, it takes what has come with it.
@@ -38,7 +40,9 @@ impl Importing {
 
     async fn take(mut self, events: Vec<Event>, more: bool) -> Result<Part, RpcError> {
         self.check(&events)?;
-        let events = events.into_iter().map(Arc::new).collect();
+        let ports = self.by.house.ports();
+        let settings = &ports.settings;
+        let events = events.into_iter().map(|event| Arc::new(with_defaults(event, settings))).collect();
         opening::keep(&self.by.house, &self.session, Entry::Prepare { events }).await?;
         if more {
             return Ok(Part::More(self));
@@ -68,10 +72,27 @@ impl Importing {
     }
 }
 
+/// What the exporter allowed counts for nobody else: the mode and approval of new sessions here, and no "always".
+fn with_defaults(mut event: Event, settings: &Settings) -> Event {
+    match &mut event.kind {
+        EventKind::Created { mode, approval, .. } => (*mode, *approval) = (settings.mode, settings.approval),
+        EventKind::Configured { setting: Setting::Mode(mode), .. } => *mode = settings.mode,
+        EventKind::Configured { setting: Setting::Approval(approval), .. } => *approval = settings.approval,
+        EventKind::PermissionAnswered { decision: Decision::Chose(choice), .. } => {
+            *choice = match choice {
+                Choice::AllowOnce | Choice::AllowAlways => Choice::AllowOnce,
+                Choice::RejectOnce | Choice::RejectAlways => Choice::RejectOnce,
+            };
+        }
+        _ => {}
+    }
+    event
+}
+
 impl Drop for Importing {
     fn drop(&mut self) {
         if !self.finished {
-            let (id, fate, why) = (self.session.clone(), Fate::Delete, Why::Wanted);
+            let (id, fate, why) = (self.session.clone(), Fate::Delete, Why::Unwanted);
             tell(&self.by.house.directory(), Leave { id, fate, why });
         }
     }

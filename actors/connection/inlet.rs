@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, stream};
 use tokio::io::{AsyncRead, AsyncReadExt};
+use wire::batch::Batch;
 use wire::frame::{Decoder, FrameError, Framing};
 use wire::rpc::{self, Incoming};
 
@@ -19,13 +20,15 @@ const KEPT: usize = 256 << 10;
 
 pub(super) enum Inflow {
     Message(Incoming),
-    /// The bytes cannot be cut into frames any more.
+    /// Bytes that are no frame. After a fatal error nothing more comes.
     Broken(FrameError),
 }
 
 struct Inlet<R> {
     reader: R,
     decoder: Decoder,
+    /// What is left of a frame that holds several messages.
+    batch: Option<Batch>,
     gate: Gate,
     framing: Arc<OnceLock<Framing>>,
 }
@@ -39,17 +42,42 @@ pub(super) fn inflow<R>(
 where
     R: AsyncRead + Unpin,
 {
-    let inlet = Inlet { reader, decoder: Decoder::new(limit), gate, framing };
+    let inlet = Inlet { reader, decoder: Decoder::new(limit), batch: None, gate, framing };
     stream::unfold(Some(inlet), |inlet| async move {
         let mut inlet = inlet?;
-        match inlet.next_frame().await? {
-            Ok(frame) => Some((Inflow::Message(understand(frame).await), Some(inlet))),
-            Err(error) => Some((Inflow::Broken(error), None)),
+        match inlet.next_message().await? {
+            Ok(message) => Some((Inflow::Message(message), Some(inlet))),
+            Err(error) => {
+                let goes_on = !error.is_fatal();
+                Some((Inflow::Broken(error), goes_on.then_some(inlet)))
+            }
         }
     })
 }
 
 impl<R: AsyncRead + Unpin> Inlet<R> {
+    /// The next message, alone in its frame or one of a batch. None at the end.
+    async fn next_message(&mut self) -> Option<Result<Incoming, FrameError>> {
+        loop {
+            if let Some(batch) = self.batch.take() {
+                // Each entry may be answered, so that a batch is read no faster than frames are.
+                self.gate.room_for_answers().await;
+                let (batch, message) = next_of(batch).await;
+                self.batch = batch;
+                if let Some(message) = message {
+                    return Some(Ok(message));
+                }
+            }
+            match self.next_frame().await? {
+                Err(error) => return Some(Err(error)),
+                Ok(frame) => match understand(frame).await {
+                    Frame::One(message) => return Some(Ok(message)),
+                    Frame::Several(batch) => self.batch = Some(batch),
+                },
+            }
+        }
+    }
+
     /// None at the end of file, or when reading fails, which is the same to us.
     async fn next_frame(&mut self) -> Option<Result<Bytes, FrameError>> {
         loop {
@@ -74,11 +102,32 @@ impl<R: AsyncRead + Unpin> Inlet<R> {
     }
 }
 
-async fn understand(frame: Bytes) -> Incoming {
-    if frame.len() < BIG {
-        return rpc::read(&frame);
-    }
-    tokio::task::spawn_blocking(move || rpc::read(&frame))
-        .await
-        .unwrap_or_else(|_| Incoming::Malformed(wire::RpcError::retry("the message could not be read")))
+enum Frame {
+    One(Incoming),
+    Several(Batch),
+}
+
+async fn understand(frame: Bytes) -> Frame {
+    let size = frame.len();
+    let read = move || Batch::of(&frame).map_or_else(|| Frame::One(rpc::read(&frame)), Frame::Several);
+    off_thread(size, read).await.unwrap_or_else(|| Frame::One(unread()))
+}
+
+/// The next message of a batch, and what is left of it.
+async fn next_of(mut batch: Batch) -> (Option<Batch>, Option<Incoming>) {
+    let size = batch.len();
+    let read = move || {
+        let message = batch.next().map(|message| rpc::read(&message));
+        (Some(batch).filter(|batch| !batch.is_empty()), message)
+    };
+    off_thread(size, read).await.unwrap_or_else(|| (None, Some(unread())))
+}
+
+/// Reads a small message here and a big one on another thread. None if that thread panicked.
+async fn off_thread<T: Send + 'static>(size: usize, read: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    if size < BIG { Some(read()) } else { tokio::task::spawn_blocking(read).await.ok() }
+}
+
+fn unread() -> Incoming {
+    Incoming::Malformed(wire::RpcError::retry("the message could not be read"))
 }

@@ -6,17 +6,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use actix::Addr;
-use domain::card::Activity;
+use domain::card::{Activity, Proposal};
 use domain::history::{Entry, HistoryError, Receipt, Record};
+use domain::mcp::Server;
 use domain::{Event, EventKind, SessionId, SessionState, Trace};
 use tokio::sync::{oneshot, watch};
 use wire::RpcError;
 
+use super::calls::Opened;
 use super::places::{check_folder, own_folder};
 use crate::directory::{Enter, Live, Open, Opening};
 use crate::house::House;
 use crate::mail::{leash, tell};
-use crate::session::{Attach, Attached, Beginning, Leaving, Seed, Session, Surroundings, describe};
+use crate::session::{
+    Attach, Attached, Beginning, Equip, Leaving, Rename, Seed, Session, Surroundings, Tell, describe,
+};
 use crate::spans;
 
 /// How much of a log is read at a time.
@@ -76,8 +80,17 @@ pub(super) async fn open(by: &Opener, id: &SessionId) -> Result<Addr<Session>, R
     match opening.map_err(|_| RpcError::retry("the daemon is stopping"))? {
         Opening::Live(addr) => Ok(addr),
         Opening::Leave(leave) => {
-            let live = spawn(by, revive(&by.house, id).await?);
+            let seed = revive(&by.house, id).await?;
+            // A turn that waits may go on before a client attaches, because `ctl` can answer its question.
+            let kept = match seed.state.is_waiting() {
+                true => Some(by.house.ports().toolbox.kept_servers(id).await),
+                false => None,
+            };
+            let live = spawn(by, seed);
             let addr = live.addr.clone();
+            if let Some(kept) = kept {
+                tell(&addr, Equip { wanted: None, kept });
+            }
             leave.enter(live);
             Ok(addr)
         }
@@ -95,7 +108,7 @@ async fn revive(house: &House, id: &SessionId) -> Result<Seed, RpcError> {
     state.extra_roots = meta.extra_roots;
     state.real_cwd = meta.real_cwd;
     // A clean mark without the events before it is none.
-    let orderly = meta.clean && meta.last == state.head.number && state.turn.is_none();
+    let orderly = meta.clean && meta.last == state.head.number && (state.turn.is_none() || state.is_waiting());
     let beginning = if orderly { Beginning::Continued } else { Beginning::Repaired };
     Ok(Seed { state, beginning })
 }
@@ -106,6 +119,7 @@ pub(super) async fn fork(
     from: &SessionId,
     to: &SessionId,
     cwd: Option<PathBuf>,
+    extra_roots: Vec<PathBuf>,
 ) -> Result<Addr<Session>, RpcError> {
     let mut state = SessionState::new(to.clone());
     each_event(&by.house, from, |event| state.apply(event)).await?;
@@ -118,14 +132,24 @@ pub(super) async fn fork(
     };
     state.real_cwd = Some(real_cwd);
     keep(&by.house, to, Entry::Copy { from: from.clone(), last: state.head.number }).await?;
-    let created = EventKind::Created {
-        cwd,
-        extra_roots: state.extra_roots.clone(),
-        mode: state.mode,
-        approval: state.approval,
-        model: state.model.clone(),
-    };
-    Ok(enter(by, Seed { state, beginning: Beginning::Created(Box::new(created)) }))
+    let created =
+        EventKind::Created { cwd, extra_roots, mode: state.mode, approval: state.approval, model: state.model.clone() };
+    let title = state.title.as_deref().map(fork_title);
+    let addr = enter(by, Seed { state, beginning: Beginning::Created(Box::new(created)) });
+    if let Some(title) = title {
+        tell(&addr, Rename(title));
+    }
+    Ok(addr)
+}
+
+/// Tells a fork from its original, and the fork of a fork from that.
+fn fork_title(title: &str) -> String {
+    let again = title.strip_suffix(')').and_then(|title| title.rsplit_once(" (fork"));
+    let forks = again.and_then(|(original, number)| match number.trim_start() {
+        "" => Some((original, 2)),
+        number => number.parse::<u32>().ok().map(|number| (original, number.saturating_add(1))),
+    });
+    forks.map_or_else(|| format!("{title} (fork)"), |(original, number)| format!("{original} (fork {number})"))
 }
 
 /// A new session with a log from elsewhere, which has been checked and is in the store.
@@ -134,7 +158,31 @@ pub(super) async fn import(by: &Opener, id: &SessionId) -> Result<Addr<Session>,
     each_event(&by.house, id, |event| state.apply(event)).await?;
     // It may come from another machine, where its folder is.
     state.real_cwd = by.house.ports().folders.resolve(state.cwd.clone()).await.ok();
-    Ok(enter(by, Seed { state, beginning: Beginning::Repaired }))
+    Ok(enter(by, Seed { state, beginning: Beginning::Imported }))
+}
+
+/// A session that was opened, with its servers: those that the client names, which are kept for the next time, or those
+/// that were kept.
+pub(super) async fn equipped(house: &House, opened: Opened, wanted: Option<Vec<Server>>) -> Opened {
+    let toolbox = &house.ports().toolbox;
+    let servers = match wanted {
+        None => Equip { wanted: None, kept: toolbox.kept_servers(&opened.session).await },
+        Some(servers) => {
+            if let Some(trouble) = toolbox.keep_servers(&opened.session, servers.clone()).await {
+                tell(&opened.addr, Tell(trouble));
+            }
+            Equip { wanted: Some(servers), kept: Vec::new() }
+        }
+    };
+    Opened { servers, ..opened }
+}
+
+/// The same for a session for which nothing can be kept yet.
+pub(super) async fn equipped_first(house: &House, opened: Opened, servers: Vec<Server>) -> Opened {
+    if servers.is_empty() {
+        return Opened { servers: Equip { wanted: Some(servers), kept: Vec::new() }, ..opened };
+    }
+    equipped(house, opened, Some(servers)).await
 }
 
 /// Has something kept of a session that nobody can find yet, and waits until it is written.
@@ -161,7 +209,7 @@ async fn each_event(house: &House, id: &SessionId, mut take: impl FnMut(&Arc<Eve
 fn spawn(by: &Opener, seed: Seed) -> Live {
     let (lead, leash) = leash();
     let incarnation = INCARNATIONS.fetch_add(1, Ordering::Relaxed);
-    let card = watch::Sender::new(describe(&seed.state, Activity::Idle, Vec::new()));
+    let card = watch::Sender::new(describe(&seed.state, Activity::Idle, Vec::new(), Proposal::LISTED));
     let card_seen = card.subscribe();
     let directory = by.house.directory();
     let around = Surroundings {
@@ -197,4 +245,17 @@ pub(super) fn crashed() -> RpcError {
 
 pub(super) fn unwritable(error: &serde_json::Error) -> RpcError {
     RpcError::internal(error.to_string(), "this is a bug in acpd; its log says more")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forks_title_is_another_than_its_originals() {
+        assert_eq!(fork_title("Mend it"), "Mend it (fork)");
+        assert_eq!(fork_title("Mend it (fork)"), "Mend it (fork 2)");
+        assert_eq!(fork_title("Mend it (fork 9)"), "Mend it (fork 10)");
+        assert_eq!(fork_title("Look at (forks)"), "Look at (forks) (fork)");
+    }
 }

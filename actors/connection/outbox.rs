@@ -3,7 +3,7 @@
 //! Cursors reserve room at the gate before they yield, so a client that does not read costs one bounded queue, however many
 //! cursors wake together. Answers pass the gate always; instead the inlet stops reading requests when they pile up.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -15,6 +15,10 @@ use wire::frame::{self, Framing};
 const FOR_ANSWERS: usize = 1 << 20;
 /// Frames joined into one write.
 const JOINED: usize = 256;
+/// What waits for a client that has fallen behind by this much is kept in blocks. The C library gives a block of this size back to
+/// the system as soon as it is free; of small pieces that lie between those of others, it keeps the memory for ever.
+const BEHIND: usize = 256 << 10;
+const BLOCK: usize = 512 << 10;
 /// How long a client may take to read the rest after its connection has ended.
 const LAST_CALL: Duration = Duration::from_secs(10);
 
@@ -22,6 +26,8 @@ pub(super) struct Outbox {
     frames: mpsc::UnboundedSender<Bytes>,
     queued: Arc<watch::Sender<usize>>,
     framing: Arc<OnceLock<Framing>>,
+    /// What is left of the block that frames are put into.
+    block: Mutex<BytesMut>,
     /// Its drop tells the writer that the connection has ended, even in the middle of a write.
     _open: watch::Sender<()>,
 }
@@ -61,17 +67,35 @@ impl Outbox {
                 broken();
             }
         });
-        Self { frames, queued, framing, _open: open }
+        Self { frames, queued, framing, block: Mutex::default(), _open: open }
     }
 
     pub(super) fn push(&self, message: &[u8]) {
         let framing = self.framing.get().copied().unwrap_or(Framing::Lines);
         let frame = frame::encode(framing, message);
+        let frame = self.pack(frame);
         let weight = frame.len();
         // A failed send means that the client is gone, which the writer has told already.
         if self.frames.send(frame).is_ok() {
             self.queued.send_modify(|queued| *queued += weight);
         }
+    }
+
+    /// The same frame, in a block if the client is behind.
+    fn pack(&self, frame: Bytes) -> Bytes {
+        let mut block = self.block.lock().unwrap_or_else(PoisonError::into_inner);
+        if *self.queued.borrow() < BEHIND {
+            *block = BytesMut::new();
+            return frame;
+        }
+        if frame.len() >= BEHIND {
+            return frame;
+        }
+        if block.capacity() < frame.len() {
+            *block = BytesMut::with_capacity(BLOCK);
+        }
+        block.extend_from_slice(&frame);
+        block.split().freeze()
     }
 
     pub(super) fn gate(&self, limit: usize) -> Gate {
@@ -102,6 +126,11 @@ impl Gate {
                 return Room { queued: self.queued.clone(), size };
             }
         }
+    }
+
+    /// Resolves when a long answer may be made: the client has read enough of those before it.
+    pub(super) async fn room_for_long_answer(&self) {
+        self.below(self.limit).await;
     }
 
     /// Resolves when another request may be read.

@@ -2,21 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use actix::Addr;
 use domain::link::file_uri;
 use wire::RpcError;
 
 use crate::house::House;
-use crate::mail::tell;
-use crate::session::{self, Session};
 
 pub(super) async fn check_folder(house: &House, field: &str, path: &Path) -> Result<PathBuf, RpcError> {
     let resolved = house.ports().folders.resolve(path.to_owned()).await;
     resolved.map_err(|why| RpcError::invalid_params(field, &why))
 }
 
-pub(super) async fn check_folders(house: &House, folders: Option<&[PathBuf]>) -> Result<(), RpcError> {
-    for folder in folders.unwrap_or_default() {
+pub(super) async fn check_folders(house: &House, folders: &[PathBuf]) -> Result<(), RpcError> {
+    for folder in folders {
         check_folder(house, "additionalDirectories", folder).await?;
     }
     Ok(())
@@ -32,13 +29,6 @@ pub(super) async fn own_folder(house: &House, path: &Path) -> Result<PathBuf, Rp
 /// The folder that a client asks about, by its real path as far as there is one.
 pub(super) async fn real_folder(house: &House, path: PathBuf) -> PathBuf {
     house.ports().folders.resolve(path.clone()).await.unwrap_or(path)
-}
-
-/// Folders that a client named beside the working folder, which have been checked.
-pub(super) fn set_roots(addr: &Addr<Session>, roots: Option<Vec<PathBuf>>) {
-    if let Some(roots) = roots {
-        tell(addr, session::Roots(roots));
-    }
 }
 
 /// Paths are compared as they are and then with their symlinks resolved; the session's folder may be gone by now.

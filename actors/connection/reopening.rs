@@ -31,10 +31,10 @@ impl Connection {
         let by = self.opener(&id);
         let session = session.clone();
         let attach = self.attach_as(From::After(attachment.seen));
-        let servers = attachment.servers.clone();
         let reopen = async move {
             let (addr, attached) = opening::open_attached(&by, &session, &attach).await?;
-            Ok(written(&by.house, session, addr, attached).await?.with(servers))
+            let opened = written(&by.house, session, addr, attached).await?;
+            Ok(opening::equipped(&by.house, opened, None).await)
         };
         self.open_then(id, reopen, ctx, |this, id, opened, ctx| {
             if this.half_closed {
@@ -78,7 +78,7 @@ impl Connection {
     /// Cancels what runs, and the prompts that still wait for their session to open again.
     pub(super) fn cancel_turn(&mut self, session: &SessionId, ctx: &mut Context<Self>) {
         if let Some(attachment) = self.attachments.get(session) {
-            tell(&attachment.addr, session::Cancel);
+            tell(&attachment.addr, session::Cancel(self.by()));
         }
         let waiting: Vec<Id> =
             self.reopening.extract_if(.., |(_, of)| of == session).map(|(request, _)| request).collect();

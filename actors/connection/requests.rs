@@ -1,7 +1,7 @@
 //! The requests of a client that wait for an answer. Each is answered once, and until then the client may withdraw it.
 
 use actix::{ActorFuture, AsyncContext, Context, SpawnHandle};
-use domain::{SessionId, StopReason, Trace, Usage};
+use domain::{Extra, ExtraSet, SessionId, StopReason, Trace, Usage};
 use serde_json::Value;
 use wire::{Call, Id, RpcError, to_acp};
 
@@ -73,10 +73,10 @@ impl Kind {
         }
     }
 
-    fn withdrawn(self, strict: bool) -> Result<Value, RpcError> {
+    fn withdrawn(self, extras: ExtraSet) -> Result<Value, RpcError> {
         match self {
             Kind::Prompt => {
-                let usage = (!strict).then(Usage::default);
+                let usage = extras.has(Extra::Usage).then(Usage::default);
                 to_acp::prompt_answer(&StopReason::Cancelled, usage.as_ref())
             }
             Kind::Traceless => Err(RpcError::cancelled("nothing came of it")),
@@ -164,24 +164,25 @@ impl Connection {
             ctx.cancel_future(work);
         }
         if let Some(made) = made {
-            tell(&self.house.directory(), Leave { id: made, fate: Fate::Delete, why: Why::Wanted });
+            tell(&self.house.directory(), Leave { id: made, fate: Fate::Delete, why: Why::Unwanted });
         }
         self.withdraw_waiting(&id, ctx);
         self.withdraw_page(&id);
-        let strict = self.house.ports().settings.strict;
-        self.answer(&id, kind.withdrawn(strict), ctx);
+        let extras = self.extras();
+        self.answer(&id, kind.withdrawn(extras), ctx);
     }
 
     /// Loads and closes wait for what a cursor brings, which others may wait for, too.
     fn withdraw_waiting(&mut self, id: &Id, ctx: &mut Context<Self>) {
-        let unopened = self.attachments.iter_mut().find_map(|(session, attachment)| {
+        let waited = self.attachments.iter_mut().find_map(|(session, attachment)| {
             let loaded = attachment.withdraw(id)?;
-            (loaded && !attachment.is_awaited()).then(|| session.clone())
+            Some((session.clone(), loaded && !attachment.is_awaited()))
         });
-        if let Some(session) = unopened
-            && self.prompts.values().all(|prompt| prompt.session != session)
-        {
+        let Some((session, is_unopened)) = waited else { return };
+        if is_unopened && self.prompts.values().all(|prompt| prompt.session != session) {
             self.detach(&session, ctx);
+        } else {
+            self.ask_unasked(&session);
         }
     }
 }

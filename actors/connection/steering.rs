@@ -26,7 +26,10 @@ impl Connection {
         let fate = match how {
             Steer::Close => Fate::Keep,
             Steer::Delete => Fate::Delete,
-            Steer::Cancel => return self.answer_later(id, async move { cancel(&house, session).await }, ctx),
+            Steer::Cancel => {
+                let by = self.by();
+                return self.answer_later(id, async move { cancel(&house, session, by).await }, ctx);
+            }
             Steer::Answer { question, choice } => {
                 let answer = async move { answer(&house, session, question, Decision::Chose(choice), by).await };
                 return self.answer_later(id, answer, ctx);
@@ -82,7 +85,7 @@ impl Connection {
             match done.map_err(|_| RpcError::retry("the session is not there"))? {
                 Ok(card) => serde_json::to_value(card).map_err(|error| opening::unwritable(&error)),
                 Err(NotUndone::Busy) => {
-                    Err(RpcError::invalid_request("a turn is running", "wait for its end, or cancel it"))
+                    Err(RpcError::invalid_request("a turn or an undo is running", "wait for its end, or cancel it"))
                 }
                 Err(NotUndone::Unreadable(error)) => Err(opening::unreadable(error)),
             }
@@ -136,7 +139,7 @@ impl Connection {
             let events: Vec<&Event> = events.iter().map(|event| &**event).collect();
             Ok(json!({ "events": events, "next": next }))
         };
-        self.answer_later(id, read, ctx);
+        self.answer_at_length(id, read, ctx);
     }
 }
 
@@ -146,8 +149,8 @@ async fn live(house: &House, session: SessionId) -> Result<Addr<Session>, RpcErr
     found.ok_or_else(RpcError::unknown_session)
 }
 
-async fn cancel(house: &House, session: SessionId) -> Result<Value, RpcError> {
-    tell(&live(house, session).await?, session::Cancel);
+async fn cancel(house: &House, session: SessionId, by: session::By) -> Result<Value, RpcError> {
+    tell(&live(house, session).await?, session::Cancel(by));
     Ok(json!({}))
 }
 

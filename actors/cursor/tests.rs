@@ -195,14 +195,15 @@ fn text(message: u8, kilobytes: usize) -> EventKind {
 }
 
 fn play(moves: Vec<Move>) {
-    let (tail, shelf) = (Arc::new(Tail::after(0)), Arc::new(Shelf::default()));
+    let (tail, shelf) = (Arc::new(Tail::after(0, Arc::default())), Arc::new(Shelf::default()));
     let mut stage = Stage { tail, shelf, log: Vec::new(), settled: 0 };
     let mut readers = vec![stage.attach(0)];
     for next in moves {
         match next {
             Move::Say { message, kilobytes } => stage.append(text(message, kilobytes)),
             Move::Call => stage.append(EventKind::ToolStarted { call: "c".into() }),
-            Move::End => stage.append(EventKind::Configured { setting: domain::event::Setting::Mode(Mode::Full) }),
+            Move::End => stage
+                .append(EventKind::Configured { setting: domain::event::Setting::Mode(Mode::Full), automatic: false }),
             Move::Settle { many, synced } => {
                 stage.settle(many, if synced { Settled::Synced } else { Settled::Written });
             }
@@ -241,7 +242,7 @@ proptest! {
 fn the_kinds_that_the_property_uses_differ_in_how_safe_they_must_be() {
     let kinds = [
         text(0, 0),
-        EventKind::Configured { setting: domain::event::Setting::Mode(Mode::Full) },
+        EventKind::Configured { setting: domain::event::Setting::Mode(Mode::Full), automatic: false },
         EventKind::ToolStarted { call: "c".into() },
     ];
     assert_eq!(kinds.map(|kind| kind.durability()), [Durability::Soon, Durability::Written, Durability::Synced]);
@@ -250,7 +251,7 @@ fn the_kinds_that_the_property_uses_differ_in_how_safe_they_must_be() {
 /// Out of memory and back again: the ring keeps only so much of what is settled.
 #[test]
 fn a_reader_that_fell_behind_goes_on_from_the_store_and_comes_back_to_the_ring() {
-    let (tail, shelf) = (Arc::new(Tail::after(0)), Arc::new(Shelf::default()));
+    let (tail, shelf) = (Arc::new(Tail::after(0, Arc::default())), Arc::new(Shelf::default()));
     let mut stage = Stage { tail, shelf, log: Vec::new(), settled: 0 };
     let mut reader = stage.attach(0);
     for message in 0..40 {
@@ -271,7 +272,12 @@ fn cursors_of_one_client_that_wake_together_share_its_room() {
     const LIMIT: usize = 1 << 20;
     let room = Arc::new(watch::Sender::new(0));
     let mut stages: Vec<Stage> = (0..256)
-        .map(|_| Stage { tail: Arc::new(Tail::after(0)), shelf: Arc::default(), log: Vec::new(), settled: 0 })
+        .map(|_| Stage {
+            tail: Arc::new(Tail::after(0, Arc::default())),
+            shelf: Arc::default(),
+            log: Vec::new(),
+            settled: 0,
+        })
         .collect();
     let mut streams: Vec<_> = stages
         .iter()

@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler};
+use domain::event::Setting;
 use domain::permission::decide;
 use domain::tool::{OutcomeKind, Refusal, ToolRequest};
 use domain::{
-    Access, CallId, Choice, Decision, EventKind, MessageId, Mode, Outcome, Question, QuestionId, Site, StopReason,
-    ToolCard, ToolKind, TurnId, Verdict,
+    Access, CallId, EventKind, MessageId, Mode, Outcome, Question, QuestionId, Site, ToolCard, ToolKind, TurnId,
+    Verdict,
 };
 
+use tokio::sync::oneshot;
+
 use super::Session;
-use super::commands::Answer;
 use super::running::{Phase, Running};
 use crate::mail::{Lead, leash, tell};
-use crate::ports::Unattended;
 use crate::spans;
 use crate::tool_executor::{self, Assignment, ExecutorEvent, Run, ToolExecutor};
 use crate::turn::CallEnded;
@@ -25,6 +26,8 @@ pub(super) struct Executor {
     request: ToolRequest,
     /// The turn of the sub-agent whose call it is.
     pub(super) agent: Option<TurnId>,
+    /// The person has allowed what the log shows of it; a plan that would do something else is not covered.
+    allowed: bool,
     _lead: Lead,
 }
 
@@ -57,12 +60,14 @@ impl Session {
         if preset == Some(Mode::ReadOnly) {
             site = Arc::new(Site { mode: Mode::ReadOnly, ..(*site).clone() });
         }
+        let recorded = self.state.calls.get(&call).map(|open| Box::new(open.card.clone()));
         let Some(running) = &mut self.turn else { return };
         let (lead, leash) = leash();
         let addr = ToolExecutor::new(Assignment {
             span: spans::tool(&self.turn_span, &call, &request.tool),
             call: call.clone(),
             request: request.clone(),
+            recorded,
             site,
             toolbox: self.ports.toolbox.clone(),
             tail: self.ledger.tail.clone(),
@@ -71,19 +76,45 @@ impl Session {
             patience: self.ports.settings.cancel_patience,
         })
         .start();
-        running.executors.insert(call, Executor { addr, message, request, agent, _lead: lead });
+        running.executors.insert(call, Executor { addr, message, request, agent, allowed: false, _lead: lead });
+    }
+
+    /// Plans a call that the log holds and that has not run.
+    pub(super) fn plan_again(&mut self, call: CallId, allowed: bool, ctx: &mut Context<Self>) {
+        let Some(message) = self.state.conversation.response_with(&call).cloned() else { return };
+        let Some(request) = self.recorded_request(&call) else { return };
+        self.start_call(call.clone(), message, request, None, ctx);
+        if let Some(executor) = self.turn.as_mut().and_then(|running| running.executors.get_mut(&call)) {
+            executor.allowed = allowed;
+        }
+    }
+
+    pub(super) fn recorded_request(&self, call: &CallId) -> Option<ToolRequest> {
+        let ToolCard { tool, input, .. } = &self.state.calls.get(call)?.card;
+        Some(ToolRequest { tool: tool.clone(), input: input.clone() })
     }
 
     /// A planned call is recorded, and runs, waits for an answer, or is denied.
     fn weigh_call(&mut self, call: CallId, message: MessageId, card: ToolCard, ctx: &mut Context<Self>) {
         let rule = self.ports.toolbox.rule(&card, &self.state.cwd);
-        let verdict = decide(&card, rule, self.state.approval, &self.state.memory);
+        let allowed = self.turn.as_ref().and_then(|running| running.executors.get(&call)).is_some_and(|it| it.allowed);
+        let shown = card.clone().visible();
+        let is_recorded = self.state.calls.get(&call).is_some_and(|open| open.card == shown);
+        let verdict = if allowed && is_recorded && rule != Some(Verdict::Deny) {
+            // It does what was asked about before the daemon restarted, and nothing forbids it since.
+            Verdict::Run
+        } else {
+            decide(&card, rule, self.state.approval, &self.state.memory)
+        };
         let always = match &card.access {
-            Access::Ask { always } => always.clone(),
-            Access::Free => None,
+            // A rule that asks will ask again, whatever is answered.
+            Access::Ask { always } if rule != Some(Verdict::Ask) => always.clone(),
+            Access::Ask { .. } | Access::AskEveryTime | Access::Free => None,
         };
         let agent = self.agent_of(&call);
-        self.record_call(call.clone(), message, card.visible(), agent.as_ref(), ctx);
+        if !is_recorded {
+            self.record_call(call.clone(), message, shown, agent.as_ref(), ctx);
+        }
         match verdict {
             Verdict::Run => self.run_call(call, ctx),
             Verdict::Deny if rule == Some(Verdict::Deny) => {
@@ -100,49 +131,13 @@ impl Session {
         }
     }
 
-    pub(super) fn settle_question(&mut self, answer: Answer, ctx: &mut Context<Self>) {
-        let Answer { question, decision, by } = answer;
-        let Some(open) = self.state.questions.iter().find(|open| open.question.id == question) else { return };
-        let call = open.question.call.clone();
-        self.append(EventKind::PermissionAnswered { question, call: call.clone(), decision, by }, ctx);
-        match decision {
-            Decision::Chose(choice) if choice.allows() => self.run_call(call, ctx),
-            Decision::Chose(_) | Decision::Unanswered => self.deny_call(call, ctx),
-            Decision::Cancelled => self.stop_turn(StopReason::Cancelled, ctx),
-        }
-        self.publish();
-    }
-
-    /// With nobody attached, questions wait, are denied, or are denied after a while, as configured.
-    pub(super) fn mind_questions(&mut self, ctx: &mut Context<Self>) {
-        if !self.clients.is_empty() || self.state.questions.is_empty() {
-            return;
-        }
-        match self.ports.settings.unattended {
-            Unattended::Wait => {}
-            Unattended::Deny => self.deny_questions(self.state.head.number, ctx),
-            Unattended::DenyAfter(patience) => {
-                let asked_until = self.state.head.number;
-                ctx.run_later(patience, move |this, ctx| {
-                    if this.clients.is_empty() {
-                        this.deny_questions(asked_until, ctx);
-                    }
-                });
-            }
-        }
-    }
-
-    fn deny_questions(&mut self, asked_until: u64, ctx: &mut Context<Self>) {
-        let asked: Vec<QuestionId> = self
-            .state
-            .questions
-            .iter()
-            .filter(|open| open.at <= asked_until)
-            .map(|open| open.question.id.clone())
-            .collect();
-        for question in asked {
-            let decision = Decision::Chose(Choice::RejectOnce);
-            self.settle_question(Answer { question, decision, by: "acpd, with nobody attached".to_owned() }, ctx);
+    /// Runs a call that the person has allowed. One from before a restart is planned again first.
+    pub(super) fn allow_call(&mut self, call: CallId, ctx: &mut Context<Self>) {
+        let is_planned = self.turn.as_ref().is_some_and(|running| running.executors.contains_key(&call));
+        if is_planned {
+            self.run_call(call, ctx);
+        } else {
+            self.plan_again(call, true, ctx);
         }
     }
 
@@ -151,6 +146,19 @@ impl Session {
         if let Some(executor) = self.turn.as_ref().and_then(|running| running.executors.get(&call)) {
             tell(&executor.addr, Run { after });
         }
+    }
+
+    /// The mode that a call asked for and the person agreed to. A sub-agent does not decide for the conversation.
+    fn switch_mode(&mut self, call: &CallId, mode: Mode, report: oneshot::Sender<Outcome>, ctx: &mut Context<Self>) {
+        let outcome = if self.agent_of(call).is_some() {
+            Outcome::failed("A sub-agent cannot change the session's mode.")
+        } else {
+            self.append(EventKind::Configured { setting: Setting::Mode(mode), automatic: false }, ctx);
+            self.publish();
+            Outcome::completed(format!("The mode is `{}` now.", mode.id()))
+        };
+        // An executor that is gone does not miss it.
+        let _ = report.send(outcome);
     }
 
     pub(super) fn deny_call(&mut self, call: CallId, ctx: &mut Context<Self>) {
@@ -176,8 +184,15 @@ impl Session {
         self.append(called, ctx);
     }
 
-    fn end_call(&mut self, call: CallId, outcome: Outcome, ctx: &mut Context<Self>) {
+    pub(super) fn end_call(&mut self, call: CallId, mut outcome: Outcome, ctx: &mut Context<Self>) {
         let agent = self.agent_of(&call);
+        if outcome.verdict == OutcomeKind::Cancelled
+            && self.is_suspending()
+            && let Some(open) = self.state.calls.get(&call)
+        {
+            // The daemon leaves; nobody has cancelled it.
+            outcome = open.unfinished(OutcomeKind::Interrupted);
+        }
         self.conclude_call(call, outcome, agent, ctx);
     }
 
@@ -236,7 +251,10 @@ impl Session {
             preview: Vec::new(),
             access: Access::Free,
         };
-        self.record_call(call.clone(), message, card.visible(), agent.as_ref(), ctx);
+        // One that was planned before a restart is in the log as what it was then.
+        if !self.state.calls.contains_key(&call) {
+            self.record_call(call.clone(), message, card.visible(), agent.as_ref(), ctx);
+        }
         self.conclude_call(call, Outcome::failed(refusal.reason), agent, ctx);
     }
 
@@ -275,6 +293,8 @@ impl Handler<ExecutorEvent> for Session {
             tool_executor::What::Delegated(errand, report) if going => self.delegate(call, errand, report, ctx),
             // Nobody answers, which the executor takes for what it is.
             tool_executor::What::Delegated(..) => {}
+            tool_executor::What::ModeAgreed(mode, report) if going => self.switch_mode(&call, mode, report, ctx),
+            tool_executor::What::ModeAgreed(..) => {}
             tool_executor::What::Ended(outcome) => self.end_call(call, outcome, ctx),
             tool_executor::What::Died => self.crashed_call(call, ctx),
         }

@@ -1,24 +1,25 @@
 //! What a session is told, and what it answers.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, MessageResult, WeakAddr, WrapFuture};
+use actix::{AsyncContext, Context, Handler, Message, MessageResult, ResponseFuture, WeakAddr};
 use domain::briefing::Command;
-use domain::card::{PermissionsCard, Remembered, SessionDetails};
+use domain::card::{PermissionsCard, Proposal, Remembered, SessionCard, SessionDetails};
 use domain::editor::Editor;
 use domain::event::Setting;
 use domain::history::HistoryError;
 use domain::state::{Asked, OpenCall};
 use domain::{
-    Approval, CallId, ConnectionId, Content, Decision, Environment, EventKind, MessageId, Mode, ModelId, Origin, Place,
-    QuestionId, StopReason, ThoughtLevel, Trace, TurnId,
+    Approval, CallId, ConnectionId, Content, Environment, EventKind, MessageId, Mode, ModelId, Origin, Place,
+    ThoughtLevel, Trace, TurnId,
 };
+use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
-use super::{Session, stop};
-use crate::directory::{Stays, Why};
-use crate::mail::{report, tell};
+use super::{Client, Session};
+use crate::mail::tell;
 use crate::ports::WhenBusy;
 use crate::tail::Tail;
 
@@ -29,9 +30,12 @@ use crate::tail::Tail;
 pub(crate) struct Attach {
     /// The client's name.
     pub(crate) name: String,
+    pub(crate) connection: ConnectionId,
     pub(crate) from: From,
     pub(crate) environment: Arc<Environment>,
     pub(crate) returning: Option<Return>,
+    /// The session need not stay in memory for it once it has left.
+    pub(crate) one_shot: bool,
 }
 
 /// A bridge that goes on by another connection. What it sent by an earlier one and has not come by now is refused if it
@@ -45,11 +49,6 @@ pub(crate) struct Return {
 /// The session is being put away; it can be opened again in a moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leaving;
-
-/// Folders beside the working folder that a client named; they have been checked.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Roots(pub(crate) Vec<PathBuf>);
 
 /// Where a client's cursor starts.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +71,8 @@ pub(crate) struct Attached {
     pub(crate) head: u64,
     pub(crate) life: u32,
     pub(crate) cwd: PathBuf,
+    /// How many messages it has, of the person and of the model.
+    pub(crate) messages: u64,
     pub(crate) mode: Mode,
     pub(crate) approval: Approval,
     pub(crate) model: ModelId,
@@ -89,6 +90,13 @@ pub(crate) struct Attached {
 pub(crate) struct Presence {
     session: WeakAddr<Session>,
     attach: u64,
+}
+
+impl Presence {
+    /// By which the session knows the client.
+    pub(crate) fn attach(&self) -> u64 {
+        self.attach
+    }
 }
 
 impl Drop for Presence {
@@ -121,21 +129,15 @@ pub(crate) struct Prompt {
 pub(crate) enum Refused {
     /// A turn is running, and as many prompts as may wait are waiting.
     Busy,
+    /// Files are being put back, as `ctl undo` wants.
+    Restoring,
     /// The session is being put away.
     Leaving,
     /// The bridge that sent it goes on by another connection.
     Superseded,
+    /// Too much of the session is not written yet.
+    Unwritten,
 }
-
-/// Ends the running turn, if there is one, and gives up the prompts that wait.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Cancel;
-
-/// Ends this turn, whether it runs or waits in line.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Withdraw(pub(crate) TurnId);
 
 /// Gives the session another title.
 #[derive(Message)]
@@ -164,26 +166,6 @@ impl Recorded {
     }
 }
 
-/// An answer to a permission question. One that is not open any more is ignored.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Answer {
-    pub(crate) question: QuestionId,
-    pub(crate) decision: Decision,
-    /// Who answered, by name.
-    pub(crate) by: String,
-}
-
-/// The same for a question that the sender does not know: the named one, or the only one that is open. Otherwise the
-/// answer is how many are.
-#[derive(Message)]
-#[rtype(result = "Result<Recorded, usize>")]
-pub(crate) struct AnswerOpen {
-    pub(crate) question: Option<QuestionId>,
-    pub(crate) decision: Decision,
-    pub(crate) by: String,
-}
-
 /// Changes a setting.
 #[derive(Message)]
 #[rtype(result = "Configured")]
@@ -208,11 +190,6 @@ pub(crate) struct DescribePermissions;
 #[rtype(result = "SessionDetails")]
 pub(crate) struct DescribeDetails;
 
-/// Ends what runs, records that all is in order, and dies.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct PutAway(pub(crate) Why);
-
 /// Sends what no receipt has covered to the historian again.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -232,35 +209,21 @@ impl Session {
         running.chain(self.waiting.iter().chain(&self.given_up).map(|prompt| prompt.origin.clone())).collect()
     }
 
-    fn recorded(&self) -> Recorded {
+    pub(super) fn recorded(&self) -> Recorded {
         Recorded { tail: self.ledger.tail.clone(), number: self.state.head.number }
     }
 
-    fn permissions(&self) -> PermissionsCard {
+    /// The rules of the project may have to be read first.
+    fn permissions(&self) -> BoxFuture<'static, PermissionsCard> {
         let remembered = self.state.memory.rules().iter().map(|(grant, allow)| Remembered {
             allow: *allow,
             what: grant.label(),
             grant: grant.clone(),
         });
-        PermissionsCard {
-            mode: self.state.mode,
-            approval: self.state.approval,
-            remembered: remembered.collect(),
-            rules: self.ports.toolbox.rules(&self.state.cwd),
-        }
-    }
-
-    /// Goes on with leaving once nothing runs any more.
-    pub(super) fn put_away(&mut self, ctx: &mut Context<Self>) {
-        let written = self.submit_clean(ctx);
-        ctx.spawn(written.into_actor(self).map(|written, this, ctx| {
-            if !matches!(written, Ok(Ok(_))) {
-                tracing::warn!(parent: &this.span, "put away without a word on the disk; it is repaired when it opens");
-            }
-            this.ledger.tail.end();
-            tracing::info!(parent: &this.span, "put away");
-            stop(ctx);
-        }));
+        let remembered = remembered.collect();
+        let (mode, approval) = (self.state.mode, self.state.approval);
+        let rules = self.ports.toolbox.rules(&self.state.cwd);
+        Box::pin(async move { PermissionsCard { mode, approval, remembered, rules: rules.await } })
     }
 }
 
@@ -271,18 +234,23 @@ impl Handler<Attach> for Session {
         if self.leaving {
             return Err(Leaving);
         }
-        let Attach { name, from, environment, returning } = attach;
-        if let Some(Return { bridge, connection }) = returning {
-            self.bridges.insert(bridge, connection);
+        // What could not be written when nobody waited for it may be writable now.
+        self.submit(ctx);
+        let Attach { name, connection, from, environment, returning, one_shot } = attach;
+        if let Some(Return { bridge, connection: current }) = returning {
+            self.bridges.insert(bridge, current);
         }
+        self.attend(ctx);
         self.attaches += 1;
-        self.clients.insert(self.attaches, name);
+        self.clients.insert(self.attaches, Client { name, connection, unable: BTreeMap::new(), one_shot });
+        self.leaves_at_once = false;
         // A client without one, such as `ctl`, leaves it to the next.
         if !environment.is_empty() {
             self.environment.get_or_insert(environment);
         }
         self.publish();
         self.consider_leaving(ctx);
+        self.await_models(ctx);
         let head = self.state.head.number;
         let next = match from {
             From::Start => 1,
@@ -296,6 +264,7 @@ impl Handler<Attach> for Session {
             head,
             life: self.state.head.life,
             cwd: self.state.cwd.clone(),
+            messages: self.state.messages,
             mode: self.state.mode,
             approval: self.state.approval,
             model: self.state.model.clone(),
@@ -309,20 +278,14 @@ impl Handler<Attach> for Session {
     }
 }
 
-impl Handler<Roots> for Session {
-    type Result = ();
-
-    fn handle(&mut self, Roots(roots): Roots, _: &mut Context<Self>) {
-        self.roots_wanted = Some(roots);
-    }
-}
-
 impl Handler<Detach> for Session {
     type Result = ();
 
     fn handle(&mut self, Detach(attach): Detach, ctx: &mut Context<Self>) {
-        self.clients.remove(&attach);
+        let left = self.clients.remove(&attach);
+        self.leaves_at_once = left.is_some_and(|client| client.one_shot);
         self.publish();
+        self.reject_unanswerable(ctx);
         if self.clients.is_empty() {
             self.announce_waiting();
         }
@@ -341,33 +304,18 @@ impl Handler<Prompt> for Session {
         if self.is_superseded(&prompt.origin) {
             return Err(Refused::Superseded);
         }
+        // After a failed write this tries again. Until that succeeds, more prompts must not fill the memory.
+        self.submit(ctx);
+        if self.ledger.tail.is_full() {
+            return Err(Refused::Unwritten);
+        }
         match self.ports.settings.when_busy {
             _ if self.turn.is_none() => self.start_turn(prompt, ctx),
             WhenBusy::Queue if self.waiting.len() < WAITING => self.waiting.push_back(prompt),
+            WhenBusy::Queue | WhenBusy::Refuse if self.state.turn.is_none() => return Err(Refused::Restoring),
             WhenBusy::Queue | WhenBusy::Refuse => return Err(Refused::Busy),
         }
         Ok(())
-    }
-}
-
-impl Handler<Cancel> for Session {
-    type Result = ();
-
-    fn handle(&mut self, Cancel: Cancel, ctx: &mut Context<Self>) {
-        self.given_up.extend(self.waiting.drain(..));
-        self.stop_turn(StopReason::Cancelled, ctx);
-    }
-}
-
-impl Handler<Withdraw> for Session {
-    type Result = ();
-
-    fn handle(&mut self, Withdraw(turn): Withdraw, ctx: &mut Context<Self>) {
-        if let Some(at) = self.waiting.iter().position(|prompt| prompt.turn == turn) {
-            self.given_up.extend(self.waiting.remove(at));
-        } else if self.state.turn.as_ref().is_some_and(|open| open.id == turn) {
-            self.stop_turn(StopReason::Cancelled, ctx);
-        }
     }
 }
 
@@ -380,32 +328,6 @@ impl Handler<Rename> for Session {
         self.publish();
         self.consider_leaving(ctx);
         MessageResult(self.recorded())
-    }
-}
-
-impl Handler<Answer> for Session {
-    type Result = ();
-
-    fn handle(&mut self, answer: Answer, ctx: &mut Context<Self>) {
-        self.settle_question(answer, ctx);
-    }
-}
-
-impl Handler<AnswerOpen> for Session {
-    type Result = Result<Recorded, usize>;
-
-    fn handle(&mut self, answer: AnswerOpen, ctx: &mut Context<Self>) -> Self::Result {
-        let AnswerOpen { question, decision, by } = answer;
-        let open: Vec<QuestionId> = self
-            .state
-            .questions
-            .iter()
-            .map(|open| open.question.id.clone())
-            .filter(|id| question.as_ref().is_none_or(|wanted| wanted == id))
-            .collect();
-        let [question] = open.as_slice() else { return Err(open.len()) };
-        self.settle_question(Answer { question: question.clone(), decision, by }, ctx);
-        Ok(self.recorded())
     }
 }
 
@@ -430,7 +352,7 @@ impl Handler<Configure> for Session {
 
     fn handle(&mut self, Configure(setting): Configure, ctx: &mut Context<Self>) -> Self::Result {
         let is_of_the_model = matches!(setting, Setting::Model(_) | Setting::ThoughtLevel(_));
-        self.append(EventKind::Configured { setting }, ctx);
+        self.append(EventKind::Configured { setting, automatic: false }, ctx);
         if is_of_the_model {
             self.switch_turn();
         }
@@ -446,46 +368,28 @@ impl Handler<Configure> for Session {
 }
 
 impl Handler<DescribePermissions> for Session {
-    type Result = MessageResult<DescribePermissions>;
+    type Result = ResponseFuture<PermissionsCard>;
 
     fn handle(&mut self, DescribePermissions: DescribePermissions, _: &mut Context<Self>) -> Self::Result {
-        MessageResult(self.permissions())
+        self.permissions()
     }
 }
 
 impl Handler<DescribeDetails> for Session {
-    type Result = MessageResult<DescribeDetails>;
+    type Result = ResponseFuture<SessionDetails>;
 
     fn handle(&mut self, DescribeDetails: DescribeDetails, _: &mut Context<Self>) -> Self::Result {
-        let roots = std::iter::once(&self.state.cwd).chain(&self.state.extra_roots);
-        MessageResult(SessionDetails {
-            card: super::describe(&self.state, self.activity(), self.client_names()),
-            events: self.state.head.number,
-            roots: roots.cloned().collect(),
-            permissions: self.permissions(),
-            window_used: self.state.window_used,
-            environment: self.environment().iter().map(|(name, _)| name.to_owned()).collect(),
-            own_environment: self.environment.is_some(),
+        let extra_roots = self.roots_wanted.as_ref().unwrap_or(&self.state.extra_roots);
+        let roots = std::iter::once(&self.state.cwd).chain(extra_roots).cloned().collect();
+        let card = super::describe(&self.state, self.activity(), self.client_names(), Proposal::DETAILED);
+        let card = SessionCard { background: self.ports.toolbox.background(&self.state.id), ..card };
+        let (events, window_used) = (self.state.head.number, self.state.window_used);
+        let environment = self.environment().iter().map(|(name, _)| name.to_owned()).collect();
+        let own_environment = self.environment.is_some();
+        let permissions = self.permissions();
+        Box::pin(async move {
+            let permissions = permissions.await;
+            SessionDetails { card, events, roots, permissions, window_used, environment, own_environment }
         })
-    }
-}
-
-impl Handler<PutAway> for Session {
-    type Result = ();
-
-    fn handle(&mut self, PutAway(why): PutAway, ctx: &mut Context<Self>) {
-        if why == Why::Idle && self.is_used() && !self.leaving {
-            report(&self.stays, Stays(self.id().clone()));
-            return;
-        }
-        if std::mem::replace(&mut self.leaving, true) {
-            return;
-        }
-        if self.turn.is_some() {
-            self.given_up.extend(self.waiting.drain(..));
-            self.stop_turn(StopReason::Cancelled, ctx);
-        } else {
-            self.put_away(ctx);
-        }
     }
 }

@@ -2,7 +2,7 @@
 //! stand for a text, and what MCP servers have. Until then the turn can be cancelled like any other.
 
 use actix::{ActorFutureExt, AsyncContext, Context, SpawnHandle, WrapFuture};
-use domain::briefing::{Command, Workplace};
+use domain::briefing::{Command, Expansion, Workplace};
 use domain::mcp::Prepared;
 use domain::{Content, EventKind, MessageId, StopReason, TurnId};
 
@@ -31,8 +31,12 @@ impl Session {
     /// Has the model answer a prompt, once what it names has been read: a command of the project, and what servers have.
     pub(super) fn read_prompt(&mut self, asked: Asked, ctx: &mut Context<Self>) {
         let call = slash::call(&asked.content);
-        let command = call.map(|call| self.ports.briefing.expand(self.workplace(), call));
-        let prepare = self.ports.toolbox.prepare(self.id(), &asked.content);
+        let command = call.map(|call| {
+            let briefing = &self.ports.briefing;
+            (call.name.clone(), briefing.expand(self.workplace(), call), briefing.commands(self.workplace()))
+        });
+        let served = self.ports.toolbox.commands(self.id());
+        let prepare = self.ports.toolbox.prepare(self.id(), &self.state.cwd, &asked.content);
         if command.is_none() && prepare.is_none() {
             return self.ask_model(asked, Prepared::default(), ctx);
         }
@@ -42,13 +46,13 @@ impl Session {
                 Some(prepare) => prepare.await,
                 None => Prepared::default(),
             };
-            match command {
-                Some(command) => match command.await {
-                    // The project's own word counts before a server's.
-                    Some(text) => Prepared { stands_for: Some(text), refusal: None, ..prepared },
-                    None => prepared,
-                },
-                None => prepared,
+            let Some((name, command, commands)) = command else { return prepared };
+            match command.await {
+                // The project's own word counts before a server's.
+                Some(Expansion::Text(text)) => Prepared { stands_for: Some(text), refusal: None, ..prepared },
+                Some(Expansion::Withheld(why)) => Prepared { refusal: Some(why), ..prepared },
+                None if prepared.stands_for.is_some() || prepared.refusal.is_some() => prepared,
+                None => Prepared { refusal: unknown_command(&name, commands.await, served), ..prepared },
             }
         };
         let work = ctx.spawn(read.into_actor(self).map(|prepared, this, ctx| {
@@ -103,7 +107,10 @@ impl Session {
     }
 
     /// Records the message and has the model answer it.
-    fn ask_model(&mut self, asked: Asked, prepared: Prepared, ctx: &mut Context<Self>) {
+    fn ask_model(&mut self, mut asked: Asked, mut prepared: Prepared, ctx: &mut Context<Self>) {
+        if let Some(prompt) = prepared.prompt.take() {
+            asked.content = prompt;
+        }
         let turn = asked.turn.clone();
         let after = self.record_message(asked, false, prepared, ctx);
         self.begin_turn(turn, Purpose::Answer, after, ctx);
@@ -118,7 +125,9 @@ impl Session {
     ) -> u64 {
         let Asked { turn, message, content } = asked;
         let Prepared { stands_for, context, .. } = prepared;
-        self.append(EventKind::UserMessage { turn, message, content, aside, stands_for, context }, ctx)
+        let number = self.append(EventKind::UserMessage { turn, message, content, aside, stands_for, context }, ctx);
+        self.entitle(ctx);
+        number
     }
 
     /// Says which commands there are, those of the project included.
@@ -142,6 +151,21 @@ pub(crate) fn offered(custom: Vec<Command>) -> Vec<Command> {
     });
     let is_ours = |command: &Command| slash::COMMANDS.iter().any(|(name, ..)| *name == command.name);
     ours.chain(custom.into_iter().filter(|command| !is_ours(command))).collect()
+}
+
+/// What is said of a command that nobody knows. None where the text is rather about a path, which is for the model.
+fn unknown_command(name: &str, mut custom: Vec<Command>, served: Vec<Command>) -> Option<String> {
+    if slash::is_path(name) {
+        return None;
+    }
+    custom.extend(served);
+    let known = offered(custom);
+    let near = slash::near(name, known.iter().map(|command| command.name.as_str()));
+    let near = match near.as_slice() {
+        [] => String::new(),
+        names => format!(" Did you mean {}?", names.join(" or ")),
+    };
+    Some(format!("There is no command `/{name}`.{near} `/help` lists all of them; nothing was sent to the model."))
 }
 
 fn help(commands: &[Command]) -> String {

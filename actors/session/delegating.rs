@@ -18,7 +18,7 @@ use super::Session;
 use super::running::Spent;
 use crate::mail::{Lead, leash, tell};
 use crate::tool_executor;
-use crate::turn::{CallEnded, Compacted, Purpose, Switch, Task, Turn, What};
+use crate::turn::{CallEnded, Compacted, GoOn, Purpose, Switch, Task, Turn, What};
 
 /// How many of its steps are shown.
 const STEPS: usize = 20;
@@ -95,6 +95,7 @@ impl Session {
             window_used: 0,
             after: self.ledger.sync_point,
             max_requests: self.ports.settings.agent_requests.min(self.ports.settings.max_requests),
+            unfinished: None,
             tail: self.ledger.tail.clone(),
             parent: ctx.address().recipient().downgrade(),
             span: self.turn_span.clone(),
@@ -122,6 +123,7 @@ impl Session {
 
     /// What a sub-agent's turn does. Only its calls and their cost are recorded.
     pub(super) fn hear_agent(&mut self, turn: TurnId, what: What, ctx: &mut Context<Self>) {
+        let after = self.ledger.sync_point;
         let Some(sub) = self.agent(&turn) else { return };
         match what {
             What::Said { message, text } => {
@@ -134,6 +136,23 @@ impl Session {
             }
             What::Thought { message, text } => sub.hear(EventKind::AgentThought { message, text }),
             What::Sealed { message, seal } => sub.hear(EventKind::ResponseSealed { message, seal }),
+            What::Requested { message, calls } => sub.hear(EventKind::CallsRequested { message, calls }),
+            What::Abandoned { message } => {
+                sub.said.clear();
+                sub.hear(EventKind::Abandoned { message });
+            }
+            What::Nudged { text } => {
+                sub.hear(EventKind::UserMessage {
+                    turn: turn.clone(),
+                    message: MessageId::new(),
+                    content: vec![Content::text(text)],
+                    aside: false,
+                    stands_for: None,
+                    context: Vec::new(),
+                });
+                let (at, conversation) = (after, sub.conversation.clone());
+                tell(&sub.turn, GoOn { at, conversation });
+            }
             // A retry and the like; the person sees that the call goes on.
             What::Noticed { .. } => {}
             What::Called { call, message, request } if request.tool == AGENT => {

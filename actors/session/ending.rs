@@ -68,7 +68,11 @@ impl Session {
 
     /// The model hears the reason as if the person had said it.
     fn send_back(&mut self, turn: TurnId, why: String, ctx: &mut Context<Self>) {
-        let text = format!("A hook did not let the turn end: {why}");
+        self.nudge(turn, format!("A hook did not let the turn end: {why}"), ctx);
+    }
+
+    /// The turn goes on with this text as if the person had said it; people see it as a notice.
+    pub(super) fn nudge(&mut self, turn: TurnId, text: String, ctx: &mut Context<Self>) {
         self.append(EventKind::Noticed { message: MessageId::new(), text: text.clone(), passing: true }, ctx);
         let content = vec![Content::text(text)];
         let at = self.append(

@@ -15,10 +15,15 @@ use super::running::{Phase, Running};
 use crate::mail::tell;
 use crate::turn::Reequip;
 
-/// A client wants these servers for the session, from the next turn on; None leaves it what it has.
-#[derive(Message)]
+/// The servers that a client wants for the session, from the next turn on.
+#[derive(Message, Default)]
 #[rtype(result = "()")]
-pub(crate) struct Equip(pub(crate) Option<Vec<Server>>);
+pub(crate) struct Equip {
+    /// None leaves the session what it has.
+    pub(crate) wanted: Option<Vec<Server>>,
+    /// What was kept for the session, for one that has come back from the log and has nothing yet.
+    pub(crate) kept: Vec<Server>,
+}
 
 /// What the session's servers are.
 pub(super) struct Equipment {
@@ -26,6 +31,9 @@ pub(super) struct Equipment {
     now: Option<Wanted>,
     /// From the next turn on.
     next: Option<Vec<Server>>,
+    /// What was kept for a session that has come back from the log. It counts with the first turn, or as soon as there is
+    /// an environment: a client that only looks at a session starts no programs.
+    kept: Option<Vec<Server>>,
     /// The commands that its servers add.
     commands: watch::Sender<Vec<Command>>,
     /// Numbers the streams of news: one that was replaced may still have its say.
@@ -41,7 +49,7 @@ struct Wanted {
 
 impl Default for Equipment {
     fn default() -> Self {
-        Self { now: None, next: None, commands: watch::Sender::new(Vec::new()), stream: 0 }
+        Self { now: None, next: None, kept: None, commands: watch::Sender::new(Vec::new()), stream: 0 }
     }
 }
 
@@ -61,7 +69,8 @@ impl Session {
     /// Has the toolbox connect what is wanted, unless that is what there is.
     pub(super) fn equip(&mut self, ctx: &mut Context<Self>) {
         let before = self.equipment.now.as_ref().map(|wanted| wanted.servers.clone());
-        let Some(servers) = self.equipment.next.take().or(before) else { return };
+        let kept = self.equipment.kept.take();
+        let Some(servers) = self.equipment.next.take().or(before).or(kept) else { return };
         let extra_roots = self.roots_wanted.clone().unwrap_or_else(|| self.state.extra_roots.clone());
         let wanted = Wanted { servers, extra_roots, environment: self.environment.clone() };
         if self.equipment.now.as_ref() == Some(&wanted) {
@@ -132,13 +141,14 @@ const LOG: usize = 5;
 impl Handler<Equip> for Session {
     type Result = ();
 
-    fn handle(&mut self, Equip(servers): Equip, ctx: &mut Context<Self>) {
-        if servers.is_some() {
-            self.equipment.next = servers;
-        } else if self.equipment.now.is_none() && self.environment.is_some() {
-            self.equipment.next.get_or_insert_default();
+    fn handle(&mut self, Equip { wanted, kept }: Equip, ctx: &mut Context<Self>) {
+        if wanted.is_some() {
+            self.equipment.next = wanted;
+        } else if self.equipment.now.is_none() {
+            self.equipment.kept = Some(kept);
         }
-        if self.turn.is_none() {
+        let may = self.turn.is_none() || self.is_dormant();
+        if may && (self.equipment.next.is_some() || self.environment.is_some()) {
             self.equip(ctx);
         }
     }
@@ -152,6 +162,11 @@ impl StreamHandler<Heard> for Session {
         match supply {
             Supply::ToolsChanged => self.reequip_turn(),
             Supply::CommandsChanged => self.publish_commands(),
+            Supply::Lost(text) => {
+                // The next turn tries again.
+                self.equipment.next = self.equipment.now.take().map(|wanted| wanted.servers);
+                self.append(EventKind::Noticed { message: MessageId::new(), text, passing: true }, ctx);
+            }
             Supply::Told(text) => {
                 self.append(EventKind::Noticed { message: MessageId::new(), text, passing: true }, ctx);
             }

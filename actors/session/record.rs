@@ -1,6 +1,7 @@
 //! How a session's events get into its log: numbered, folded into the state, shown on the tail, and sent to the historian.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use actix::{AsyncContext, Context, Handler, Message, WeakRecipient};
@@ -33,7 +34,8 @@ pub(super) struct Ledger {
     unsent: Vec<Arc<Event>>,
     unsent_bytes: usize,
     gathering: bool,
-    losses: u32,
+    /// Records in a row that got lost.
+    losses: Arc<AtomicU32>,
 }
 
 /// A record did not reach the disk.
@@ -43,15 +45,27 @@ pub(super) struct RecordFailed(HistoryError);
 
 impl Ledger {
     pub(super) fn new(tail: Arc<Tail>, historian: Reach<Historian>, life: u32) -> Self {
-        Self { tail, historian, life, sync_point: 0, unsent: Vec::new(), unsent_bytes: 0, gathering: false, losses: 0 }
+        Self {
+            tail,
+            historian,
+            life,
+            sync_point: 0,
+            unsent: Vec::new(),
+            unsent_bytes: 0,
+            gathering: false,
+            losses: Arc::default(),
+        }
     }
 
     fn send(&mut self, meta: SessionMeta, failed: WeakRecipient<RecordFailed>, told: Option<Told>) {
         let events = std::mem::take(&mut self.unsent);
         self.unsent_bytes = 0;
         let span = events.first().map(|event| event.number).zip(events.last().map(|event| event.number));
-        let tail = self.tail.clone();
+        let (tail, losses) = (self.tail.clone(), self.losses.clone());
         let receipt = Receipt::new(move |result| {
+            if result.is_ok() {
+                losses.store(0, Ordering::Relaxed);
+            }
             match (&result, span) {
                 (Ok(settled), Some((first, last))) => tail.settle(first, last, *settled),
                 (Ok(_), None) => {}
@@ -140,8 +154,7 @@ impl Handler<RecordFailed> for Session {
     type Result = ();
 
     fn handle(&mut self, RecordFailed(error): RecordFailed, ctx: &mut Context<Self>) {
-        if error == HistoryError::Lost && self.ledger.losses < LOSSES {
-            self.ledger.losses += 1;
+        if error == HistoryError::Lost && self.ledger.losses.fetch_add(1, Ordering::Relaxed) < LOSSES {
             // A new historian sends `Resubmit`; a lost record with a living one is simply sent again.
             if self.ledger.historian.get().connected() {
                 self.resubmit(ctx);
@@ -149,8 +162,12 @@ impl Handler<RecordFailed> for Session {
             return;
         }
         tracing::error!(parent: &self.span, %error, "events could not be written");
-        self.ledger.losses = 0;
+        self.ledger.losses.store(0, Ordering::Relaxed);
         self.ledger.tail.fail(error.clone());
+        if self.is_dormant() {
+            // Nothing is at work, and the question is in the log already.
+            return;
+        }
         self.stop_turn(
             StopReason::Failed(TurnFailure {
                 kind: FailureKind::History,

@@ -21,7 +21,7 @@ use super::delegating::SubAgent;
 use super::ending::HooksAtEnd;
 use super::{Session, slash};
 use crate::mail::{Lead, leash, tell};
-use crate::turn::{self, Compacted, Purpose, Switch, Task, Turn, TurnEvent};
+use crate::turn::{self, Compacted, Purpose, Switch, Task, Turn, TurnEvent, Unfinished};
 use crate::{spans, tool_executor};
 
 const TITLE_CHARS: usize = 60;
@@ -34,6 +34,8 @@ pub(super) struct Running {
     /// By their own turns.
     pub(super) agents: HashMap<TurnId, SubAgent>,
     pub(super) hooks: HooksAtEnd,
+    /// Whether a model that nobody chose was replaced, because its provider does not know it.
+    pub(super) fell_back: bool,
 }
 
 pub(super) enum Phase {
@@ -47,6 +49,10 @@ pub(super) enum Phase {
     Restoring(watch::Sender<Option<StopReason>>),
     /// A command to us is at work, which is short and ends by itself.
     Obeying,
+    /// Back from the log: nothing is at work until a question is answered.
+    Waiting,
+    /// The daemon leaves. The questions stay open in the log, and what still runs is ending.
+    Suspending,
     /// The turn is gone; its executors are ending. Then it ends for this reason.
     Stopping(StopReason),
 }
@@ -67,6 +73,7 @@ impl Running {
             executors: HashMap::new(),
             agents: HashMap::new(),
             hooks: HooksAtEnd::default(),
+            fell_back: false,
         }
     }
 }
@@ -75,9 +82,7 @@ impl Session {
     pub(super) fn start_turn(&mut self, prompt: Prompt, ctx: &mut Context<Self>) {
         let Prompt { turn, origin, content, message, editor, trace } = prompt;
         self.editor = editor;
-        if let Some(roots) = self.roots_wanted.take() {
-            self.state.extra_roots = roots;
-        }
+        self.adopt_roots();
         self.equip(ctx);
         let started = self.append(EventKind::TurnStarted { turn: turn.clone(), origin }, ctx);
         self.turn_span = spans::turn(&self.span, started, trace.as_ref());
@@ -93,6 +98,20 @@ impl Session {
 
     /// Has the model work on what the log holds now.
     pub(super) fn begin_turn(&mut self, turn: TurnId, purpose: Purpose, after: u64, ctx: &mut Context<Self>) {
+        self.run_turn(turn, purpose, None, after, ctx);
+    }
+
+    /// The same for a turn that may come back from the log, and then works on its unfinished response first.
+    pub(super) fn run_turn(
+        &mut self,
+        turn: TurnId,
+        purpose: Purpose,
+        unfinished: Option<Unfinished>,
+        after: u64,
+        ctx: &mut Context<Self>,
+    ) {
+        self.correct_model(ctx);
+        self.remark_on_model(ctx);
         let Some(model) = self.ports.models.find(&self.state.model) else {
             let failure = TurnFailure {
                 kind: FailureKind::Model,
@@ -114,6 +133,7 @@ impl Session {
             window_used: self.state.window_used,
             after,
             max_requests: self.ports.settings.max_requests,
+            unfinished,
             tail: self.ledger.tail.clone(),
             parent: ctx.address().recipient().downgrade(),
             span: self.turn_span.clone(),
@@ -154,6 +174,11 @@ impl Session {
             stop.send_replace(Some(reason));
             return;
         }
+        let was_suspending = matches!(running.phase, Phase::Suspending);
+        if was_suspending && reason != StopReason::Cancelled {
+            // The turn goes on in the next daemon, unless a person cancels it.
+            return;
+        }
         if matches!(running.phase, Phase::Stopping(_) | Phase::Obeying) {
             return;
         }
@@ -171,7 +196,7 @@ impl Session {
         for (question, call) in open {
             let by = "acpd".to_owned();
             // When the daemon stops, nobody has said no; the record says that nobody answered.
-            let decision = if self.leaving { Decision::Unanswered } else { Decision::Cancelled };
+            let decision = if self.leaving && !was_suspending { Decision::Unanswered } else { Decision::Cancelled };
             self.append(EventKind::PermissionAnswered { question, call, decision, by }, ctx);
         }
         self.end_if_stopped(ctx);
@@ -185,6 +210,7 @@ impl Session {
             self.tell_hooks(&reason, ctx);
             self.end_turn(reason, ctx);
         }
+        self.leave_if_suspended(ctx);
     }
 
     pub(super) fn end_turn(&mut self, reason: StopReason, ctx: &mut Context<Self>) {
@@ -193,11 +219,6 @@ impl Session {
             StopReason::Cancelled => OutcomeKind::Cancelled,
             _ => OutcomeKind::Interrupted,
         };
-        if self.state.title.is_none()
-            && let Some(title) = self.first_words()
-        {
-            self.append(EventKind::Titled { title }, ctx);
-        }
         self.announce_end(&reason);
         for mut kind in self.state.closing(verdict, reason) {
             if let EventKind::TurnEnded { usage, .. } = &mut kind {
@@ -207,6 +228,11 @@ impl Session {
         }
         tracing::debug!(parent: &self.turn_span, "ended");
         self.turn_span = tracing::Span::none();
+        self.take_next(ctx);
+    }
+
+    /// Nothing is at work any more: prompts that were given up are recorded, and what waits comes next.
+    pub(super) fn take_next(&mut self, ctx: &mut Context<Self>) {
         self.publish();
         self.record_given_up(ctx);
         match self.waiting.pop_front() {
@@ -230,6 +256,15 @@ impl Session {
             for kind in self.state.closing(OutcomeKind::Cancelled, StopReason::Cancelled) {
                 self.append(kind, ctx);
             }
+        }
+    }
+
+    /// Names the session after its first prompt, unless it has a title.
+    pub(super) fn entitle(&mut self, ctx: &mut Context<Self>) {
+        if self.state.title.is_none()
+            && let Some(title) = self.first_words()
+        {
+            self.append(EventKind::Titled { title }, ctx);
         }
     }
 
@@ -314,6 +349,13 @@ impl Handler<TurnEvent> for Session {
             turn::What::Sealed { message, seal } => {
                 self.append(EventKind::ResponseSealed { message, seal }, ctx);
             }
+            turn::What::Requested { message, calls } => {
+                self.append(EventKind::CallsRequested { message, calls }, ctx);
+            }
+            turn::What::Abandoned { message } => {
+                self.append(EventKind::Abandoned { message }, ctx);
+            }
+            turn::What::Nudged { text } => self.nudge(turn, text, ctx),
             turn::What::Noticed { text } => {
                 self.append(EventKind::Noticed { message: MessageId::new(), text, passing: true }, ctx);
             }
@@ -331,6 +373,7 @@ impl Handler<TurnEvent> for Session {
                 let spent = Spent { usage, price, estimated };
                 self.pay(spent, usage.total(), window, ctx);
             }
+            turn::What::Ended { reason } if self.fall_back(&reason, ctx) => {}
             turn::What::Ended { reason } => self.consider_ending(turn, reason, ctx),
             turn::What::Died => {
                 tracing::error!(parent: &self.span, %turn, "a turn crashed");

@@ -60,6 +60,64 @@ pub(super) fn call(content: &[Content]) -> Option<CommandCall> {
     could_be.then(|| CommandCall { name: name.to_owned(), arguments: arguments.trim().to_owned() })
 }
 
+/// The folders at the root of a file system. A word behind a slash that is one of them is a path and no command.
+const ROOT_FOLDERS: [&str; 23] = [
+    "bin",
+    "boot",
+    "dev",
+    "etc",
+    "home",
+    "lib",
+    "lib64",
+    "media",
+    "mnt",
+    "nix",
+    "opt",
+    "private",
+    "proc",
+    "root",
+    "run",
+    "sbin",
+    "srv",
+    "sys",
+    "tmp",
+    "usr",
+    "var",
+    "Users",
+    "Applications",
+];
+
+/// Whether the name of an unknown command is rather that of a file or folder.
+pub(super) fn is_path(name: &str) -> bool {
+    name.contains('.') || ROOT_FOLDERS.contains(&name)
+}
+
+/// Names that differ from what was typed by little, or go on from it, as they are typed; three at most.
+pub(super) fn near<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let far = 1 + typed.chars().count() / 4;
+    let mut near: Vec<(usize, &str)> = names
+        .map(|name| (if name.starts_with(typed) { 0 } else { distance(typed, name) }, name))
+        .filter(|(distance, _)| *distance <= far)
+        .collect();
+    near.sort_unstable();
+    near.into_iter().take(3).map(|(_, name)| format!("`/{name}`")).collect()
+}
+
+/// How many letters must be put in, taken out or changed to make one word of the other.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (above, letter) in one.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], above + 1);
+        for (at, theirs) in other.iter().enumerate() {
+            let changed = diagonal + usize::from(*theirs != letter);
+            diagonal = row[at + 1];
+            row[at + 1] = changed.min(row[at] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()]
+}
+
 impl Session {
     /// Carries a command out in the turn that has just been opened for it.
     pub(super) fn obey(&mut self, slash: Slash, turn: TurnId, after: u64, ctx: &mut Context<Self>) {
@@ -79,7 +137,7 @@ impl Session {
             Slash::Model(None) => self.models(),
             Slash::Model(Some(id)) => {
                 let model = ModelId::from(id.as_str());
-                if self.ports.models.list(&self.environment()).iter().any(|info| info.id == model) {
+                if self.ports.models.offers(&model, &self.environment()) {
                     self.set(Setting::Model(model), format!("The model is now {id}."), ctx)
                 } else {
                     format!("There is no model `{id}`. {}", self.models())
@@ -97,7 +155,7 @@ impl Session {
     }
 
     fn set(&mut self, setting: Setting, said: String, ctx: &mut Context<Self>) -> String {
-        self.append(EventKind::Configured { setting }, ctx);
+        self.append(EventKind::Configured { setting, automatic: false }, ctx);
         said
     }
 
@@ -151,6 +209,18 @@ mod tests {
         for text in ["/", "/ x", "/etc/passwd", "/a`b", "review"] {
             assert_eq!(called(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_name_that_is_nearly_one_is_recognised() {
+        let names = || COMMANDS.iter().map(|(name, ..)| *name);
+        assert_eq!(near("hlep", names()), ["`/help`"]);
+        assert_eq!(near("hel", names()), ["`/help`"]);
+        assert_eq!(near("modle", names()), ["`/mode`", "`/model`"]);
+        assert_eq!(near("bogus", names()), Vec::<String>::new());
+        assert_eq!(near("m", names()), ["`/mcp`", "`/mode`", "`/model`"]);
+        assert_eq!((distance("kitten", "sitting"), distance("", "ab"), distance("a", "a")), (3, 2, 0));
+        assert!(is_path("tmp") && is_path("notes.txt") && !is_path("bogus"));
     }
 
     #[test]

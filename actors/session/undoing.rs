@@ -22,7 +22,7 @@ pub(crate) struct Undo(pub(crate) Way);
 
 #[derive(Debug)]
 pub(crate) enum NotUndone {
-    /// A turn is running.
+    /// A turn is running, or files are being put back already.
     Busy,
     /// What the files were cannot be read.
     Unreadable(HistoryError),
@@ -167,22 +167,36 @@ fn words(way: Way, files: &[Restored]) -> String {
 impl Handler<Undo> for Session {
     type Result = ResponseActFuture<Self, Result<UndoCard, NotUndone>>;
 
-    fn handle(&mut self, Undo(way): Undo, _: &mut Context<Self>) -> Self::Result {
-        if self.turn.is_some() {
+    fn handle(&mut self, Undo(way): Undo, ctx: &mut Context<Self>) -> Self::Result {
+        if self.turn.is_some() || self.leaving {
             return Box::pin(actix::fut::ready(Err(NotUndone::Busy)));
         }
         // Nobody's prompt, so nobody's editor.
         let site = Site { editor: None, ..(*self.site(TurnId::new())).clone() };
         let (stop, stopped) = watch::channel(None);
-        let Some((checkpoint, work)) = self.restoring(way, Arc::new(site), stopped) else {
+        let Some((checkpoint, work)) = self.restoring(way, Arc::new(site), stopped.clone()) else {
+            self.consider_leaving(ctx);
             return Box::pin(actix::fut::ready(Ok(UndoCard::default())));
         };
+        // In the place of a turn, so that no prompt, no other undo and no eviction comes between.
+        self.turn = Some(Running::new(TurnId::new(), Phase::Restoring(stop)));
+        self.publish();
         Box::pin(work.into_actor(self).map(move |restored, this, ctx| {
-            // Held until here: nobody stops it.
-            drop(stop);
-            let files = restored.map_err(NotUndone::Unreadable)?;
-            this.record_restored(checkpoint, way, &files, ctx);
-            Ok(UndoCard { files })
+            let is_cut_short = stopped.borrow().is_some();
+            let result = match restored {
+                Ok(files) if is_cut_short => {
+                    this.record_cut_short(checkpoint, way, &files, ctx);
+                    Ok(UndoCard { files })
+                }
+                Ok(files) => {
+                    this.record_restored(checkpoint, way, &files, ctx);
+                    Ok(UndoCard { files })
+                }
+                Err(error) => Err(NotUndone::Unreadable(error)),
+            };
+            this.turn = None;
+            this.take_next(ctx);
+            result
         }))
     }
 }

@@ -1,13 +1,38 @@
 //! The calls of a response: which are handed over together, which one after another, and which the turn carries out itself.
 
 use actix::{Context, Handler, Message};
+use domain::conversation::Conversation;
+use domain::plan::read_plan;
 use domain::tool::{ToolRequest, ToolSpec, UPDATE_PLAN};
-use domain::{CallId, PlanEntry};
-use serde::Deserialize;
+use domain::{CallId, MessageId};
 
 use super::{Turn, What};
 
+/// A tool call has its outcome, which is in the conversation and safe once event number `at` is.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct CallEnded {
+    pub(crate) call: CallId,
+    pub(crate) failed: bool,
+    pub(crate) at: u64,
+    pub(crate) conversation: Conversation,
+}
+
+/// A response that was made before the daemon restarted, and whose calls have not all ended.
+pub(crate) struct Unfinished {
+    pub(crate) message: MessageId,
+    /// Calls that wait for the person, or are planned again.
+    pub(crate) open: Vec<(CallId, ToolRequest)>,
+    /// Calls that have to wait for those.
+    pub(crate) queued: Vec<(CallId, ToolRequest)>,
+}
+
 impl Turn {
+    /// Goes on with the calls of an earlier response; the model is asked when all of them have ended.
+    pub(super) fn take_up(&mut self, Unfinished { message, open, queued }: Unfinished) {
+        (self.message, self.running, self.waiting) = (message, open, queued.into());
+    }
+
     /// Hands over the next call, and with it those that follow as long as all of them only read.
     pub(super) fn hand_over(&mut self, ctx: &mut Context<Self>) {
         while let Some((call, request)) = self.waiting.pop_front() {
@@ -22,7 +47,10 @@ impl Turn {
             }
         }
         if self.running.is_empty() {
-            self.go_on(ctx);
+            match self.endings.owed.take() {
+                Some(text) => self.say(What::Nudged { text }),
+                None => self.go_on(ctx),
+            }
         }
     }
 
@@ -35,22 +63,14 @@ impl Turn {
         if let Some(reason) = self.failing.why_not(&request) {
             return self.say(What::Barred { call, message, request, reason });
         }
-        match planned(&request) {
-            Some(entries) => self.say(What::Planned { call, message, entries }),
+        // A plan has no effect but on what people see, so that the turn itself carries it out.
+        let plan = (request.tool == UPDATE_PLAN).then(|| read_plan(&request.input));
+        match plan {
+            Some(Ok(entries)) => self.say(What::Planned { call, message, entries }),
+            Some(Err(reason)) => self.say(What::Barred { call, message, request, reason }),
             None => self.say(What::Called { call, message, request }),
         }
     }
-}
-
-/// `update_plan` is carried out by the turn, since it has no effect but on what people see. An input that is no plan goes
-/// to the toolbox, which refuses it with a reason that the model can act on.
-fn planned(request: &ToolRequest) -> Option<Vec<PlanEntry>> {
-    #[derive(Deserialize)]
-    struct Plan {
-        entries: Vec<PlanEntry>,
-    }
-    let is_plan = request.tool == UPDATE_PLAN;
-    is_plan.then(|| Plan::deserialize(&request.input).ok()).flatten().map(|plan| plan.entries)
 }
 
 /// What the session's servers offer has changed; it counts from the next request on.
@@ -63,5 +83,23 @@ impl Handler<Reequip> for Turn {
 
     fn handle(&mut self, Reequip(tools): Reequip, _: &mut Context<Self>) {
         self.task.tools = tools;
+    }
+}
+
+impl Handler<CallEnded> for Turn {
+    type Result = ();
+
+    fn handle(&mut self, ended: CallEnded, ctx: &mut Context<Self>) {
+        let CallEnded { call, failed, at, conversation } = ended;
+        if let Some(at) = self.running.iter().position(|(running, _)| *running == call) {
+            let (_, request) = self.running.remove(at);
+            let reads = self.only_reads(&request.tool);
+            self.failing.note(request, failed, reads);
+        }
+        self.task.after = self.task.after.max(at);
+        self.task.conversation = conversation;
+        if self.running.is_empty() {
+            self.hand_over(ctx);
+        }
     }
 }

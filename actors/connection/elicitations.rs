@@ -1,0 +1,86 @@
+//! What MCP servers ask of the person at one client, bounded where it enters the connection: a server writes as fast as it
+//! likes, and each of its questions is a message to an actor and a line in the client's outbox.
+//!
+//! Shared by a Connection and the editors that it lends to its prompts. Locked for a moment only.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Questions that may be open at one client.
+const OPEN: usize = 16;
+
+/// Pages whose end a client has not been told yet. Of more than these the oldest are forgotten.
+const PAGES: usize = 64;
+
+#[derive(Default)]
+pub(super) struct Elicitations {
+    open: AtomicUsize,
+    pages: Mutex<VecDeque<String>>,
+}
+
+/// A question that is open at the client, until this is dropped.
+pub(super) struct Open(Arc<Elicitations>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Elicitations {
+    /// Another question; None if there are too many.
+    pub(super) fn open(self: &Arc<Self>) -> Option<Open> {
+        let more = |open| (open < OPEN).then_some(open + 1);
+        self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Open(self.clone()))
+    }
+
+    /// The client is asked to open a page.
+    pub(super) fn opens_page(&self, id: &str) {
+        let mut pages = self.pages();
+        pages.retain(|known| known != id);
+        if pages.len() == PAGES {
+            pages.pop_front();
+        }
+        pages.push_back(id.to_owned());
+    }
+
+    /// Whether the client should hear that what was to be done on a page is done: once for each page that it was asked to
+    /// open, and never of others.
+    pub(super) fn closes_page(&self, id: &str) -> bool {
+        let mut pages = self.pages();
+        let found = pages.iter().position(|known| known == id);
+        found.and_then(|at| pages.remove(at)).is_some()
+    }
+
+    fn pages(&self) -> std::sync::MutexGuard<'_, VecDeque<String>> {
+        // The list is whole after every step, so that a panic elsewhere does not spoil it.
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_page_is_told_once_and_only_if_the_client_was_asked_to_open_it() {
+        let asked = Elicitations::default();
+        assert!(!asked.closes_page("a"));
+        asked.opens_page("a");
+        asked.opens_page("a");
+        assert!(asked.closes_page("a"));
+        assert!(!(0..1_000_000).any(|_| asked.closes_page("a")));
+        (0..1000).for_each(|page| asked.opens_page(&page.to_string()));
+        assert_eq!((0..1000).filter(|page| asked.closes_page(&page.to_string())).count(), PAGES);
+    }
+
+    #[test]
+    fn only_so_many_questions_are_open_at_a_time() {
+        let asked = Arc::new(Elicitations::default());
+        let mut open: Vec<Open> = (0..100).filter_map(|_| asked.open()).collect();
+        assert_eq!(open.len(), OPEN);
+        open.pop();
+        assert!(asked.open().is_some());
+    }
+}

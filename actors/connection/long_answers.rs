@@ -1,0 +1,40 @@
+//! Answers that may be long, such as exports and lists: bounded for each client and in all, before anything is read for them.
+
+use std::future::Future;
+
+use actix::{ActorFutureExt, Context, WrapFuture};
+use serde_json::Value;
+use wire::{Id, RpcError};
+
+use super::Connection;
+
+/// Long answers to one client that may be made at a time. The others wait.
+pub(super) const LONG_ANSWERS: usize = 2;
+
+impl Connection {
+    /// Answers a request that only looks and may bring much with what the future brings: it waits its turn and for room in the outbox before
+    /// anything is read, so that a client that asks and does not listen costs no more than its outbox. What was read is
+    /// let go of as soon as it is queued.
+    pub(super) fn answer_at_length(
+        &mut self,
+        id: Id,
+        work: impl Future<Output = Result<Value, RpcError>> + 'static,
+        ctx: &mut Context<Self>,
+    ) {
+        let request = id.clone();
+        let (own, all) = (self.long_answers.clone(), self.house.long_answers());
+        let gate = self.outbox.gate(self.house.ports().settings.outbox_limit);
+        let work = async move {
+            // Neither is ever closed.
+            let own = own.acquire_owned().await.ok();
+            gate.room_for_long_answer().await;
+            let all = all.acquire_owned().await.ok();
+            (work.await, own, all)
+        };
+        let work = work.into_actor(self).map(move |(result, own, all), this, ctx| {
+            this.answer(&id, result, ctx);
+            drop((own, all));
+        });
+        self.work_on(&request, work, ctx);
+    }
+}
