@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::Environment;
-use domain::account::{Accounts, Login};
+use domain::account::{Accounts, KeyVariable, Login};
 use futures_util::future::BoxFuture;
-use models::{DeviceFlow, Providers, Rehearsal};
+use models::{DeviceFlow, Rehearsal};
 
 use crate::config::{Config, GithubLogin};
 use crate::paths::Places;
 
-pub use models::{KeySurvey, Survey};
+pub use models::{KeySurvey, Offered, Providers, Survey, Table};
 
 /// Under this name the token of a login is stored, which is the name of the provider that uses it.
 const GITHUB: &str = "github";
@@ -33,12 +33,13 @@ impl Keys {
 }
 
 impl Accounts for Keys {
-    fn variables(&self) -> Vec<String> {
-        self.providers.key_variables()
+    fn variables(&self) -> Vec<KeyVariable> {
+        self.providers.described_keys()
     }
 
-    fn is_authenticated(&self, environment: &Environment) -> bool {
-        self.providers.is_authenticated(environment)
+    fn is_authenticated(&self, environment: &Environment) -> BoxFuture<'static, bool> {
+        let (providers, environment) = (self.providers.clone(), environment.clone());
+        Box::pin(async move { providers.is_authenticated(&environment).await })
     }
 
     fn begin_login(&self) -> BoxFuture<'static, Result<Login, String>> {
@@ -71,9 +72,13 @@ pub async fn survey(
     environment: &Environment,
     deadline: Duration,
 ) -> anyhow::Result<Vec<Survey>> {
+    Ok(providers(places, config)?.survey(environment, deadline).await)
+}
+
+/// The providers of this configuration, for a command that asks them itself.
+pub fn providers(places: &Places, config: &Config) -> anyhow::Result<Providers> {
     let stored = models::Accounts::new(places.keys());
-    let providers = Providers::new(&config.models, Some(&stored), vec![Arc::new(Rehearsal::new())])?;
-    Ok(providers.survey(environment, deadline).await)
+    Ok(Providers::new(&config.models, Some(&stored), vec![Arc::new(Rehearsal::new())])?)
 }
 
 /// Writes to the disk where that holds up nobody.

@@ -15,6 +15,7 @@ use tools::{Notes, Registry};
 use crate::accounts::Keys;
 use crate::config::Config;
 use crate::folders::LocalFolders;
+use crate::outbound::Outbound;
 use crate::paths::Places;
 use crate::{http, launch};
 
@@ -42,6 +43,7 @@ pub fn assemble(places: &Places, config: &Config) -> anyhow::Result<Assembled> {
         history: store.clone(),
         folders: Arc::new(LocalFolders),
         briefing: parts.notes.clone(),
+        backlog: Arc::default(),
         accounts: parts.keys.clone(),
         settings: settings(places, config, &base),
     };
@@ -67,9 +69,10 @@ impl Parts {
     fn new(places: &Places, config: &Config, base: Arc<BaseEnvironment>) -> anyhow::Result<Self> {
         let (providers, keys) = providers(places, config)?;
         providers.warm(&base.get());
+        let toolbox = Arc::new(Registry::new(tool_settings(places, config, &providers)));
         Ok(Self {
-            toolbox: Arc::new(Registry::new(tool_settings(places, config, &providers))),
-            notes: Arc::new(Swap::new(notes(places, config))),
+            notes: Arc::new(Swap::new(notes(places, config, &toolbox))),
+            toolbox,
             providers: Arc::new(Swap::from(providers)),
             keys: Arc::new(Swap::new(keys)),
             base,
@@ -79,9 +82,10 @@ impl Parts {
     /// All or nothing. Gives what sessions and connections that are opened from now on go by.
     pub fn renew(&self, places: &Places, config: &Config) -> anyhow::Result<Settings> {
         let (providers, keys) = providers(places, config)?;
+        Outbound::of(&config.network, &launch::environment().collect(), &self.base.get()).install();
         providers.warm(&self.base.get());
         self.toolbox.reload(tool_settings(places, config, &providers));
-        self.notes.replace(notes(places, config));
+        self.notes.replace(notes(places, config, &self.toolbox));
         self.providers.replace(providers);
         self.keys.replace(keys);
         Ok(settings(places, config, &self.base))
@@ -99,20 +103,37 @@ fn providers(places: &Places, config: &Config) -> anyhow::Result<(Arc<Providers>
 
 fn tool_settings(places: &Places, config: &Config, providers: &Providers) -> tools::Settings {
     let mut settings = tools::Settings::new(runner());
+    settings.program = Some(launch::own_program().unwrap_or_else(|_| runner()));
     settings.owner = launch::owner(places);
     settings.hidden_variables.extend(providers.key_variables());
     config.tools.apply(&mut settings);
     config.sandbox.apply(&mut settings);
     config.web.apply(&mut settings);
+    settings.off_limits = off_limits(places, config);
     settings.permissions = config.permissions.clone();
     settings.hooks = config.hooks.clone();
     settings.notify = config.notify.clone();
     settings.mcp = config.mcp.clone();
+    settings.kept_servers = Some(places.kept_servers());
     settings
 }
 
-fn notes(places: &Places, config: &Config) -> Notes {
-    Notes { names: config.session.notes.clone(), own: Some(places.config.with_file_name("AGENTS.md")) }
+/// The files and folders that tools keep away from: what is acpd's own, and wherever its keys are.
+fn off_limits(places: &Places, config: &Config) -> Vec<PathBuf> {
+    let keys = config.models.providers.values().filter_map(|provider| provider.key.file.clone());
+    let mut own = places.own();
+    own.extend(keys.chain(config.http.token_file.clone()).chain(config.http.tls_key.clone()));
+    own.retain(|path| path.is_absolute());
+    own
+}
+
+fn notes(places: &Places, config: &Config, toolbox: &Arc<Registry>) -> Notes {
+    Notes {
+        names: config.session.notes.clone(),
+        own: Some(places.config.with_file_name("AGENTS.md")),
+        off_limits: off_limits(places, config),
+        rules: Some(toolbox.clone()),
+    }
 }
 
 fn settings(places: &Places, config: &Config, base: &Arc<BaseEnvironment>) -> Settings {
@@ -121,11 +142,12 @@ fn settings(places: &Places, config: &Config, base: &Arc<BaseEnvironment>) -> Se
         approval: config.session.approval,
         when_busy: config.session.when_busy,
         unattended: config.session.unattended,
+        idle_after: config.session.idle_after,
         max_requests: config.session.max_requests,
         agent_requests: config.tools.agent_requests,
         frame_limit: config.limits.frame,
         outbox_limit: config.limits.outbox,
-        strict: config.protocol.strict,
+        extras: config.protocol.policy(),
         version: env!("CARGO_PKG_VERSION"),
         home: Some(launch::home(places)),
         base: base.clone(),

@@ -20,19 +20,22 @@ mod memory;
 mod recovery;
 
 use std::io::{self, Read};
+use std::path::Component;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use bytes::{Bytes, BytesMut};
+use wire::batch::Batch;
 use wire::frame::{Decoder, Framing, encode};
-use wire::rpc::{self, Id, RpcError};
+use wire::relative::made_absolute;
+use wire::rpc::{self, Id, RpcError, answered, owed_answer};
 
 use self::desk::Desk;
 use self::line::{Line, Way};
 use self::link::{Inbox, Link};
-use self::memory::{Return, Verdict, answered, owed_answer};
+use self::memory::{Return, Verdict};
 use self::recovery::Pace;
 use crate::paths::Places;
 
@@ -49,7 +52,8 @@ const KEPT_BUFFER: usize = 256 << 10;
 
 /// Copies until stdin ends. An error is the operator's: the editor has been told by then what concerns it.
 pub fn run(places: &Places) -> anyhow::Result<()> {
-    let bridge = Arc::new(Bridge { line: Line::default(), desk: Desk::new()?, places: places.clone(), name: name() });
+    let name = name();
+    let bridge = Arc::new(Bridge { line: Line::new(&name), desk: Desk::new()?, places: places.clone(), name });
     let copier = bridge.clone();
     let copy = move || copier.copy_to_editor();
     thread::Builder::new().name("to editor".to_owned()).spawn(copy).context("cannot start a thread")?;
@@ -84,11 +88,13 @@ impl Bridge {
             while let Some(frame) = if read > 0 { decoder.next() } else { decoder.finish() } {
                 self.desk.speak(decoder.framing());
                 match frame {
-                    Ok(frame) => self.pass_on(&frame),
+                    Ok(frame) => self.pass_on_all(frame),
                     Err(error) => {
-                        let error = RpcError::invalid_request(error.to_string(), error.advice());
-                        self.desk.say(rpc::failure(&Id::null(), &error));
-                        bail!("the editor's messages cannot be told apart any more: {}", error.message);
+                        let said = RpcError::invalid_request(error.to_string(), error.advice());
+                        self.desk.say(rpc::failure(&Id::null(), &said));
+                        if error.is_fatal() {
+                            bail!("the editor's messages cannot be told apart any more: {error}");
+                        }
                     }
                 }
             }
@@ -97,6 +103,22 @@ impl Bridge {
             }
             drop_big_buffer(decoder.buffer());
         }
+    }
+
+    /// One frame of the editor: a message, or several in a batch.
+    fn pass_on_all(&self, frame: Bytes) {
+        let Some(batch) = Batch::of(&frame) else { return self.pass_on_from_here(frame) };
+        for message in batch {
+            // The daemon would take a list for a batch of its own and answer its entries, whose ids nobody noted here. It
+            // gets something else that is no message, and refuses that in its turn.
+            let is_list = message.trim_ascii_start().starts_with(b"[");
+            self.pass_on_from_here(if is_list { Bytes::from_static(b"0") } else { message });
+        }
+    }
+
+    /// The daemon does not know in which folder the editor started us, which is what relative paths are about.
+    fn pass_on_from_here(&self, message: Bytes) {
+        self.pass_on(&made_absolute(&message, absolute).unwrap_or(message));
     }
 
     /// One message of the editor: to the daemon, or answered here if there is none.
@@ -188,6 +210,15 @@ impl Bridge {
             self.desk.say(rpc::failure(&id, error));
         }
     }
+}
+
+/// A path from the folder of this process. None if that has no name that JSON can hold.
+fn absolute(path: &str) -> Option<String> {
+    let path = std::path::absolute(path).ok()?;
+    // Only the file system knows where `..` leads from a symbolic link.
+    let leads_up = path.components().any(|part| part == Component::ParentDir);
+    let path = if leads_up { path.canonicalize().unwrap_or(path) } else { path };
+    path.into_os_string().into_string().ok()
 }
 
 fn drop_big_buffer(buffer: &mut BytesMut) {

@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use domain::Mode;
 
-pub use everyday::{Config, ConfigAction, Doctor, Editor, Install, Setup, Uninstall};
+pub use everyday::{Config, ConfigAction, Doctor, Editor, Install, Models, ModelsAction, Setup, Uninstall};
 
 use crate::commands::completions;
 use crate::commands::ctl::gc;
@@ -26,8 +26,24 @@ pub struct Cli {
     #[arg(long, global = true, value_name = "PATH")]
     pub socket: Option<PathBuf>,
 
+    /// The rest of the environment comes over an inherited socket.
+    #[arg(long, hide = true)]
+    pub environment_follows: bool,
+
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// Whether the program stays for as long as somebody works with it.
+    pub fn stays(&self) -> bool {
+        match &self.command {
+            Command::Acp(args) => !args.login,
+            Command::Ask(_) => true,
+            Command::Ctl(args) => matches!(args.action, Action::Top(_) | Action::Tail { .. }),
+            _ => false,
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -40,6 +56,7 @@ pub enum Command {
     Logout(Logout),
     Setup(Setup),
     Doctor(Doctor),
+    Models(Models),
     Config(Config),
     Install(Install),
     Uninstall(Uninstall),
@@ -102,11 +119,16 @@ pub struct Login {
     pub unchecked: bool,
 }
 
-/// Forget stored keys.
+/// Forget the stored key of a provider, or all of them.
 #[derive(Debug, Args)]
 pub struct Logout {
-    /// The provider; left out, all of them.
+    /// The provider, such as `anthropic`. Left out, acpd asks whether to forget all of them.
+    #[arg(conflicts_with = "all")]
     pub provider: Option<String>,
+
+    /// Forget the keys of all providers.
+    #[arg(long)]
+    pub all: bool,
 }
 
 /// Ask the agent something in the current folder.
@@ -114,7 +136,7 @@ pub struct Logout {
 /// The answer goes to stdout; what the agent does on the way is shown on stderr. Without a text the prompt is read from
 /// stdin, and on a terminal it is a conversation. With a text, what comes on stdin goes along as context.
 ///
-/// When it leaves, the session stays in the daemon: `--continue` goes on with it, and so can an editor.
+/// When it leaves, the session stays in the history: `--continue` goes on with it, and so can an editor.
 #[derive(Debug, Args)]
 #[command(after_help = ASK_EXIT_CODES)]
 pub struct Ask {
@@ -203,9 +225,9 @@ pub enum Action {
         #[command(flatten)]
         which: Which,
     },
-    /// Allow what a session asks permission for.
+    /// Allow what a session asks permission for. Prints all that was allowed.
     Allow(Answer),
-    /// Reject what a session asks permission for. The agent hears so and goes on.
+    /// Reject what a session asks permission for. The agent hears so and goes on. Prints what was rejected.
     Deny(Answer),
     /// Cancel what a session does now.
     Cancel {
@@ -256,7 +278,8 @@ pub enum Action {
     Export(Export),
     /// Make a new session of what `export` wrote, and print its id.
     ///
-    /// It travels in parts, so that a file may be of any size; the session is there when all of it is.
+    /// It travels in parts, so that a file may be of any size; the session is there when all of it is. Its mode and approval
+    /// are those of this machine's configuration, and nothing is allowed for good: what the exporter allowed stays there.
     Import {
         /// The file, or `-` for stdin.
         file: PathBuf,
@@ -265,15 +288,20 @@ pub enum Action {
     Reload,
     /// Replace the running daemon by the installed program, in place.
     ///
-    /// No new turns begin; those that run may finish within half a minute and are stopped and recorded then. Editors stay
-    /// connected: their bridges go on with the new daemon where they were.
+    /// No new turns begin; those that run may finish within half a minute and are stopped and recorded then. Those that wait
+    /// for the answer to a permission question are asked again afterwards. Editors stay connected: their bridges go on with
+    /// the new daemon where they were.
     Restart {
         /// Stop running turns at once.
         #[arg(long)]
         now: bool,
     },
-    /// End the daemon in good order: running turns are cancelled and recorded.
-    Stop,
+    /// End the daemon in good order: running turns are cancelled and recorded, open permission questions are kept.
+    Stop {
+        /// Kill a daemon that does not answer or does not end. What is not yet written is lost.
+        #[arg(long)]
+        force: bool,
+    },
 }
 
 /// A session, by its id.
@@ -347,8 +375,10 @@ pub struct Man {
 
 #[derive(Debug, Args)]
 pub struct Answer {
-    #[command(flatten)]
-    pub which: Which,
+    /// The session's id, or as much of its start or end as no other session has. Can be left out if only one question is
+    /// open.
+    #[arg(add = ids())]
+    pub id: Option<String>,
 
     /// The question's id, where several are open; `ctl sessions` shows it.
     pub question: Option<String>,
@@ -356,6 +386,10 @@ pub struct Answer {
     /// Answer the same from now on, for all that the question says it covers.
     #[arg(long)]
     pub always: bool,
+
+    /// Allow it although it is too long to be shown as a whole.
+    #[arg(long)]
+    pub unseen: bool,
 }
 
 /// Write a session's history: one event a line as JSON, or as a text for people.

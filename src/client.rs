@@ -5,11 +5,13 @@
 //! is its owner's business.
 
 mod events;
+pub mod patience;
 mod remote;
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
@@ -17,9 +19,14 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use wire::frame::{Decoder, Framing, encode};
+use wire::method;
 use wire::rpc::{self, Id, Incoming, RpcError};
 
+use self::patience::{Silent, patience};
 use self::remote::Remote;
+
+/// How often a daemon that takes long over an answer is asked whether it is there, before that is given up.
+const LONGEST: usize = 40;
 
 pub struct Client {
     reader: Box<dyn AsyncRead + Unpin>,
@@ -28,6 +35,12 @@ pub struct Client {
     /// What arrived while an answer was waited for, in order.
     early: VecDeque<Message>,
     sent: u64,
+    /// How many messages have come.
+    received: u64,
+    /// Who listens on the other side, if the system tells.
+    listener: Option<u32>,
+    /// How long an answer may take.
+    patience: Duration,
     /// Goes last, when the pipe to it is closed.
     _remote: Option<Remote>,
 }
@@ -49,14 +62,25 @@ pub struct Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.method, self.error.message)?;
+        f.write_str(&self.error.message)?;
+        f.write_str(&self.hints())
+    }
+}
+
+impl Refused {
+    /// What the error says beside its message, a line each.
+    pub fn hints(&self) -> String {
+        let line = |(key, value): (&String, &Value)| {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            match key.as_str() {
+                "advice" => format!("\n  hint: {text}"),
+                key => format!("\n  {key}: {text}"),
+            }
+        };
         match &self.error.data {
-            Some(Value::Object(data)) => data.iter().try_for_each(|(key, value)| match value {
-                Value::String(text) => write!(f, "\n  {key}: {text}"),
-                other => write!(f, "\n  {key}: {other}"),
-            }),
-            Some(other) => write!(f, "\n  {other}"),
-            None => Ok(()),
+            Some(Value::Object(data)) => data.iter().map(line).collect(),
+            Some(other) => format!("\n  {other}"),
+            None => String::new(),
         }
     }
 }
@@ -76,8 +100,9 @@ impl Client {
     /// Must be called inside a tokio runtime.
     pub fn over(stream: UnixStream) -> anyhow::Result<Self> {
         stream.set_nonblocking(true)?;
+        let listener = patience::listener(&stream);
         let (reader, writer) = tokio::net::UnixStream::from_std(stream)?.into_split();
-        Ok(Self::new(Box::new(reader), Box::new(writer), None))
+        Ok(Self { listener, ..Self::new(Box::new(reader), Box::new(writer), None) })
     }
 
     /// Over HTTP, to a daemon that has this token.
@@ -89,21 +114,52 @@ impl Client {
 
     fn new(reader: Box<dyn AsyncRead + Unpin>, writer: Box<dyn AsyncWrite + Unpin>, remote: Option<Remote>) -> Self {
         let decoder = Decoder::new(usize::MAX);
-        Self { reader, writer, decoder, early: VecDeque::new(), sent: 0, _remote: remote }
+        Self {
+            reader,
+            writer,
+            decoder,
+            early: VecDeque::new(),
+            sent: 0,
+            received: 0,
+            listener: None,
+            patience: patience(patience::USUAL),
+            _remote: remote,
+        }
     }
 
     /// Sends a request and waits for its answer; anything else that arrives meanwhile is kept for `next`.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` if the agent says no, `Silent` if it says nothing in time.
     pub async fn call<R: serde::de::DeserializeOwned>(
         &mut self,
         method: &str,
         params: impl Serialize,
     ) -> anyhow::Result<R> {
         let request = self.send(method, params).await?;
+        let mut asked_again = false;
+        for _ in 0..LONGEST {
+            let heard = self.received;
+            // A long log takes its time to be read. Whether anybody is there is told by another question.
+            match tokio::time::timeout(self.patience / 2, self.answer_to(method, &request)).await {
+                Ok(answer) => return answer,
+                Err(_) if asked_again && self.received == heard => return Err(self.silent().into()),
+                Err(_) => {
+                    self.send(method::STATUS, serde_json::json!({})).await?;
+                    asked_again = true;
+                }
+            }
+        }
+        Err(anyhow!("the daemon answers, but not to this; see its log with `acpd ctl logs`"))
+    }
+
+    async fn answer_to<R: serde::de::DeserializeOwned>(&mut self, method: &str, request: &Id) -> anyhow::Result<R> {
         loop {
-            let message = self.receive().await?.with_context(|| format!("{method}: the daemon hung up"))?;
+            let message = self.receive().await?.context("the daemon hung up")?;
             match message {
                 // A daemon that will not talk to us at all says so with the id `null`.
-                Message::Reply { id, result } if id == request || id == Id::null() => {
+                Message::Reply { id, result } if id == *request || id == Id::null() => {
                     return decode(method, result);
                 }
                 other => self.early.push_back(other),
@@ -111,7 +167,17 @@ impl Client {
         }
     }
 
-    /// Sends a request without waiting.
+    /// What is said of a daemon that did not answer in time.
+    pub fn silent(&self) -> Silent {
+        Silent { pid: self.listener, waited: self.patience }
+    }
+
+    /// How long an answer may take.
+    pub fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// Sends a request without waiting for its answer.
     pub async fn send(&mut self, method: &str, params: impl Serialize) -> anyhow::Result<Id> {
         self.sent += 1;
         let id = Id::from_text(&self.sent.to_string());
@@ -142,6 +208,7 @@ impl Client {
     async fn receive(&mut self) -> anyhow::Result<Option<Message>> {
         loop {
             if let Some(frame) = self.decoder.next() {
+                self.received += 1;
                 return read(&frame?).map(Some);
             }
             let buffer = self.decoder.buffer();
@@ -153,7 +220,12 @@ impl Client {
 
     /// A connection that is already closed may still hold the reason why, so that is left to the reader to report.
     async fn write(&mut self, message: &[u8]) -> anyhow::Result<()> {
-        match self.writer.write_all(&encode(Framing::Lines, message)).await {
+        let bytes = encode(Framing::Lines, message);
+        // A daemon that does not read holds up whoever writes more than the system keeps for it.
+        let Ok(written) = tokio::time::timeout(self.patience, self.writer.write_all(&bytes)).await else {
+            return Err(self.silent().into());
+        };
+        match written {
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
             written => written.context("cannot write to the daemon"),
         }

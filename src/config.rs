@@ -6,8 +6,10 @@
 #[cfg(test)]
 mod documented;
 mod layers;
+mod network;
 mod overview;
 mod place;
+mod protocol;
 mod tools;
 
 use std::path::{Path, PathBuf};
@@ -25,7 +27,9 @@ use serde::{Deserialize, Deserializer, de};
 use crate::http;
 
 pub use layers::Layers;
+pub use network::Network;
 pub use overview::Shown;
+pub use protocol::Protocol;
 pub use tools::{Sandbox, Tools, Web};
 
 pub const DEFAULTS: &str = include_str!("defaults.toml");
@@ -45,6 +49,7 @@ pub struct Config {
     pub notify: Notify,
     #[serde(default)]
     pub mcp: McpSettings,
+    pub network: Network,
     pub tools: Tools,
     pub sandbox: Sandbox,
     pub web: Web,
@@ -69,12 +74,8 @@ pub struct Session {
     pub when_busy: WhenBusy,
     #[serde(deserialize_with = "unattended")]
     pub unattended: Unattended,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Protocol {
-    pub strict: bool,
+    #[serde(deserialize_with = "time")]
+    pub idle_after: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -166,6 +167,10 @@ fn duration(text: &str) -> Option<Duration> {
     number.parse::<u64>().ok()?.checked_mul(unit).map(Duration::from_secs)
 }
 
+fn time<'de, D: Deserializer<'de>>(value: D) -> Result<Duration, D::Error> {
+    one_of(value, duration, ["a time such as 90s, 30m or 2h"])
+}
+
 /// `wait`, `deny`, or a time.
 fn unattended<'de, D: Deserializer<'de>>(value: D) -> Result<Unattended, D::Error> {
     let known = |given: &str| match given {
@@ -238,7 +243,7 @@ impl Config {
                 return Some((key, format!("must be at least {least}, is {value}")));
             }
         }
-        if let Some(wrong) = self.sandbox.wrong() {
+        if let Some(wrong) = self.sandbox.wrong().or_else(|| self.network.wrong()) {
             return Some(wrong);
         }
         if let Some(folder) = self.mcp.trusted_projects.iter().find(|folder| !folder.is_absolute()) {
@@ -289,9 +294,10 @@ mod tests {
                 mode: Mode::Full,
                 approval: Approval::Ask,
                 max_requests: 100,
-                notes: vec!["AGENTS.md".to_owned()],
+                notes: ::tools::NOTE_NAMES.map(str::to_owned).to_vec(),
                 when_busy: WhenBusy::Refuse,
-                unattended: Unattended::Wait
+                unattended: Unattended::Wait,
+                idle_after: Duration::from_secs(600),
             }
         );
         assert_eq!(config.limits, Limits { frame: 64 << 20, outbox: 8 << 20 });
@@ -308,9 +314,10 @@ mod tests {
                 mode: Mode::Safe,
                 approval: Approval::AcceptEdits,
                 max_requests: 5,
-                notes: vec!["AGENTS.md".to_owned()],
+                notes: ::tools::NOTE_NAMES.map(str::to_owned).to_vec(),
                 when_busy: WhenBusy::Refuse,
-                unattended: Unattended::Wait
+                unattended: Unattended::Wait,
+                idle_after: Duration::from_secs(600),
             }
         );
     }
@@ -332,6 +339,7 @@ mod tests {
             ("[log]\nfilter = \"a=b=c\"\n", &[], &[]),
             ("[permissions]\nallow = [\"bash(ls\"]\n", &[], &[]),
             ("[permissions]\nalow = []\n", &[], &[]),
+            ("[permissions]\ndeny = [\n  \"bash(rm)\",\n  \"bsh(ls)\",\n]\n", &[], &[]),
             (
                 "[[permissions.project]]\nfolder = \"/a\"\n[[permissions.project]]\nfolder = \"/b\"\ndeny = [\"\"]\n",
                 &[],
@@ -342,13 +350,14 @@ mod tests {
         expect![[r#"
             DIR/config.toml:3: session.mdoe: unknown key; did you mean `mode`?
             DIR/config.toml:2: session.mode: unknown value `fulll`, expected full, read-only, safe, sandbox
-            DIR/config.toml:3: limits.frame: expected an integer, found string "much"
+            DIR/config.toml:3: limits.frame: expected a whole number, found a string
             DIR/config.toml:2: limits.frame: must be at least 4096, is 1
-            DIR/config.toml:1: limits.frame: expected an unsigned 64 bit or less integer, found 64-bit integer `-1`
+            DIR/config.toml:1: limits.frame: expected a whole number that is not negative, found a number
             DIR/config.toml:1: sesion: unknown key; did you mean `session`?
             DIR/config.toml:2: log.filter: error parsing level filter: expected one of "off", "error", "warn", "info", "debug", "trace", or a number 0-5
             DIR/config.toml:2: permissions.allow[0]: the rule `bash(ls` must look like `tool` or `tool(pattern)`
             DIR/config.toml:2: permissions.alow: unknown key; did you mean `allow`?
+            DIR/config.toml:4: permissions.deny[1]: the rule `bsh(ls)` can never match: there is no tool `bsh`; did you mean `bash`?
             DIR/config.toml:5: permissions.project[1].deny[0]: the rule `` must look like `tool` or `tool(pattern)`
             DIR/config.toml:1: unclosed table, expected `]`"#]].assert_eq(&said);
     }
@@ -372,6 +381,69 @@ mod tests {
     }
 
     #[test]
+    fn complaints_are_in_the_words_of_the_file() {
+        let said = complaints(&[
+            ("[models.providers.p]\nkind = \"gopher\"\n", &[], &[]),
+            ("[models.providers.p]\nbase_url = \"http://x\"\n", &[], &[]),
+            ("[[hooks.before_tool]]\ntool = \"bash\"\n", &[], &[]),
+            ("[notify]\nwhen = \"sometimes\"\n", &[], &[]),
+            ("[models.providers.p]\nkind = \"openai\"\n[[models.providers.p.models]]\nthinking = \"deep\"\n", &[], &[]),
+            ("[models]\nproviders = \"p\"\n", &[], &[]),
+            ("session = 5\n", &[], &[]),
+            ("[session]\nnotes = \"AGENTS.md\"\n", &[], &[]),
+            ("[protocol]\nstrict = \"perhaps\"\n", &[], &[]),
+        ]);
+        expect![[r#"
+            DIR/config.toml:2: models.providers.p.kind: unknown value `gopher`, expected one of anthropic, openai, openai_responses, gemini, ollama
+            DIR/config.toml:1: models.providers.p.kind: is missing
+            DIR/config.toml:1: hooks.before_tool[0].command: is missing
+            DIR/config.toml:2: notify.when: unknown value `sometimes`, expected unattended or always
+            DIR/config.toml:4: models.providers.p.models[0].thinking: unknown value `deep`, expected budget or adaptive
+            DIR/config.toml:2: models.providers: expected a table, found a string
+            DIR/config.toml:1: session: expected a table, found a number
+            DIR/config.toml:2: session.notes: expected a list, found a string
+            DIR/config.toml:2: protocol.strict: expected true or false, found a string"#]]
+        .assert_eq(&said);
+    }
+
+    #[test]
+    fn no_complaint_quotes_what_may_be_a_key() {
+        const KEY: &str = "sk-ant-0123456789abcdef";
+        let provider = |line: &str| format!("[models.providers.p]\nkind = \"openai\"\n{line}\n");
+        let texts = [
+            provider(&format!("key = \"{KEY}\"")),
+            provider(&format!("key = [\"{KEY}\"]")),
+            provider(&format!("key = {KEY}")),
+            provider(&format!("key = \"{KEY}")),
+            provider(&format!("key = {{ env = \"{KEY}\" }}")),
+            provider(&format!("key = {{ file = \"{KEY}\" }}")),
+            provider(&format!("key = {{ credential = \"{KEY}\" }}")),
+            provider(&format!("key = {{ \"{KEY}\" = true }}")),
+            provider(&format!("api_key = \"{KEY}\"")),
+            provider(&format!("headers = \"{KEY}\"")),
+            provider(&format!("headers = [\"Authorization: {KEY}\"]")),
+            format!("[models.providers.p]\nkind = \"{KEY}\"\n"),
+            format!("[models.providers]\np = \"{KEY}\"\n"),
+            format!("[mcp.servers.s]\nurl = \"http://x\"\nheaders = \"{KEY}\"\n"),
+            format!("[mcp.servers.s]\ncommand = \"x\"\nenv = \"TOKEN={KEY}\"\n"),
+            format!("[mcp.servers.s]\nurl = \"http://x\"\ntransport = \"{KEY}\"\n"),
+            format!("[session]\nmode = \"{KEY}\"\n"),
+            format!("{KEY}\n"),
+            format!("[\"{KEY}\"]\n"),
+        ];
+        let mut said: Vec<String> = texts.iter().map(|text| load_text(text, &[], &[]).expect_err(text)).collect();
+        said.push(load_text("", &[("ACPD__MODELS__PROVIDERS__P__KEY", KEY)], &[]).unwrap_err());
+        for flag in [format!("models.providers.p.key={KEY}"), KEY.to_owned(), format!("={KEY}")] {
+            said.push(load_text("", &[], &[&flag]).unwrap_err());
+        }
+        for complaint in &said {
+            assert!(!complaint.contains("0123456789"), "{complaint}");
+        }
+        // The first says where a key belongs.
+        assert!(said[0].contains("the key itself does not belong here: `acpd login` keeps it"), "{}", said[0]);
+    }
+
+    #[test]
     fn a_broken_variable_or_flag_is_named() {
         let said = complaints(&[
             ("", &[("ACPD__SESSION__MDOE", "x")], &[]),
@@ -381,7 +453,7 @@ mod tests {
         ]);
         expect![[r#"
             ACPD__SESSION__MDOE: session.mdoe: unknown key; did you mean `mode`?
-            ACPD__LIMITS__FRAME: limits.frame: expected an integer, found string "x"
+            ACPD__LIMITS__FRAME: limits.frame: expected a whole number, found a string
             --set: session.mode: unknown value `x`, expected full, read-only, safe, sandbox
             --set session.mode: not of the form KEY=VALUE"#]]
         .assert_eq(&said);

@@ -3,12 +3,13 @@
 //! Started by `serve`. Owns the locks, the listener and the actix system with its arbiters; who may come in is decided
 //! in `daemon::gate`, and what is said inside is the actors' business.
 
+mod entrance;
 mod gate;
 mod handover;
 mod idle;
+mod leaving;
+mod watch;
 
-use std::convert::Infallible;
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,26 +19,27 @@ use std::time::{Duration, Instant};
 use acpd_actors::{Farewell, House, Ports, Rehearse};
 use actix::{Arbiter, System};
 use anyhow::{Context, bail};
-use domain::BaseEnvironment;
+use domain::{BaseEnvironment, Environment};
 use futures_util::StreamExt;
-use history::Store;
-use interprocess::local_socket::traits::tokio::Listener as _;
 use rustix::io::Errno;
 use rustix::process::Pid;
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook_tokio::Signals;
+use tokio::sync::oneshot;
 
 use crate::assemble::{Assembled, assemble, runner};
-use crate::config::Loaded;
+use crate::config::{self, Config, Loaded};
 use crate::http::Http;
-use crate::launch::{beside, owner};
-use crate::lock::{Attempt, Lock};
+use crate::launch::{self, beside, owner};
+use crate::lock::{Attempt, Holder, Lock};
 use crate::metrics::{Metered, Metrics};
+use crate::outbound::Outbound;
 use crate::paths::{Places, private_folder};
-use crate::socket::{self, Claim, Listener};
+use crate::socket;
 use crate::{login_shell, reload};
 
+use self::entrance::{Displaced, Entrance, Locks};
 use self::gate::Gate;
 
 pub use handover::Handover;
@@ -48,11 +50,11 @@ const RESTART_PATIENCE: Duration = Duration::from_secs(30);
 /// How long bridges may take to hear that the daemon leaves.
 const GOODBYE_DEADLINE: Duration = Duration::from_millis(500);
 
-/// How long sessions may take to be put away.
-const DRAIN_DEADLINE: Duration = Duration::from_secs(10);
-
 /// How long a predecessor that no longer listens may take to leave.
 const PREDECESSOR_DEADLINE: Duration = Duration::from_secs(12);
+
+/// The same where a service manager has taken the socket over from a daemon that may have turns to finish.
+const DISPLACED_DEADLINE: Duration = Duration::from_secs(45);
 
 /// Between two looks at a lock.
 const STEP: Duration = Duration::from_millis(10);
@@ -88,10 +90,11 @@ pub fn run(
     let is_activated = inherited.as_ref().is_some_and(|inherited| !inherited.ours);
     // Whoever comes over HTTP does not have it started again.
     let patience = idle::patience(config.daemon.exit_when_idle, is_activated && config.http.listen.is_none());
-    let _locks = take_locks(places, inherited.is_some())?;
+    let locks = take_locks(places, inherited.as_ref())?;
     let system = System::new();
-    let (store, parting) = system.block_on(async {
-        let (listener, claim) = listen(&places.socket, inherited)?;
+    let (store, parting, locks) = system.block_on(async {
+        let mut entrance = Entrance::open(places, inherited, locks)?;
+        let routes = outbound(&config);
         let Assembled { mut ports, store, base, parts } = assemble(places, &config)?;
         let metrics = config.http.listen.is_some().then(|| metered(&mut ports));
         let arbiters: Vec<Arbiter> = (0..cores()).map(|_| Arbiter::new()).collect();
@@ -101,33 +104,36 @@ pub fn run(
         house.on_restart(rehearse);
         let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot listen for signals")?;
         ready()?;
-        actix::spawn(ask_login_shell(places.clone(), base));
+        actix::spawn(ask_login_shell(places.clone(), base, config.network.clone(), routes));
         tracing::info!(socket = %places.socket.display(), version = env!("CARGO_PKG_VERSION"), "ready");
         tell_manager(&[NotifyState::Ready]);
         let gate = Gate::new(house.clone(), owner(places));
-        let parting = match serve(&listener, &gate, &house, patience, &mut signals).await {
+        let (parting, locks) = match serve(&mut entrance, &gate, &house, patience, &mut signals).await {
             Farewell::Stop => {
                 tracing::info!("stopping");
                 tell_manager(&[NotifyState::Stopping]);
                 // From here on a new daemon may be started; it waits for our locks.
-                drop(listener);
-                if let Some(claim) = claim {
-                    claim.release();
-                }
+                let locks = entrance.close();
                 house.say_goodbye(GOODBYE_DEADLINE).await;
-                Parting::Stopped
+                (Parting::Stopped, locks)
             }
             Farewell::Restart { .. } => {
                 tracing::info!("restarting");
                 tell_manager_of_reload();
                 // Who connects from here on waits for our successor.
-                Parting::Restart(Handover::of(&listener, claim.is_some())?)
+                let handover = Handover::of(entrance.listener(), entrance.is_ours())?;
+                (Parting::Restart(handover), entrance.into_locks())
             }
         };
-        leave(&house, http, &mut signals, arbiters).await;
-        anyhow::Ok((store, parting))
+        leaving::drain(&house, http, &mut signals).await;
+        leaving::end_threads(arbiters);
+        anyhow::Ok((store, parting, locks))
     })?;
-    close(&store);
+    leaving::close(&store);
+    // The process ends or is replaced now. Dropping the runtime would wait for threads that may never end, and the locks
+    // must not be free before the last of those has.
+    std::mem::forget(system);
+    std::mem::forget(locks);
     Ok(parting)
 }
 
@@ -138,55 +144,83 @@ fn metered(ports: &mut Ports) -> Arc<Metrics> {
     metrics
 }
 
-/// The login shell's variables, over the daemon's own, become what sessions rest on.
-async fn ask_login_shell(places: Places, base: Arc<BaseEnvironment>) {
-    match login_shell::environment(&places, runner()).await {
-        Some(answered) => base.replace(answered.over(&base.get())),
-        None => tracing::warn!("the login shell did not say its environment; tools do without it"),
+/// Installs the proxy and certificates that are known at the start. Clients for other machines wait for the login shell if
+/// it may know of others: until the sender is dropped.
+fn outbound(config: &Config) -> Option<oneshot::Sender<()>> {
+    let known = Outbound::of(&config.network, &launch::environment().collect(), &Environment::default());
+    let is_complete = known.is_complete();
+    known.install();
+    if is_complete {
+        return None;
     }
+    let (known, told) = oneshot::channel();
+    network::wait_for(async move { drop(told.await) });
+    Some(known)
 }
 
-/// One daemon a socket, and one a state folder.
-fn take_locks(places: &Places, inherited: bool) -> anyhow::Result<[Lock; 2]> {
-    let deadline = Instant::now() + PREDECESSOR_DEADLINE;
+/// The login shell's variables, over the daemon's own, become what sessions rest on, and decide about the proxy where nothing
+/// else does. Dropping `routes` says that this is done.
+async fn ask_login_shell(
+    places: Places,
+    base: Arc<BaseEnvironment>,
+    settings: config::Network,
+    routes: Option<oneshot::Sender<()>>,
+) {
+    match login_shell::environment(&places, runner()).await {
+        Some(answered) => {
+            base.replace(answered.over(&base.get()));
+            if routes.is_some() {
+                Outbound::of(&settings, &launch::environment().collect(), &base.get()).install();
+            }
+        }
+        None => tracing::warn!("the login shell did not report its environment; tools do without it"),
+    }
+    drop(routes);
+}
+
+/// One daemon per socket, and one per state folder.
+fn take_locks(places: &Places, inherited: Option<&Inherited>) -> anyhow::Result<Locks> {
+    let is_activated = inherited.is_some_and(|inherited| !inherited.ours);
+    let patience = if is_activated { DISPLACED_DEADLINE } else { PREDECESSOR_DEADLINE };
+    let deadline = Instant::now() + patience;
     let socket = &places.socket;
     // An inherited socket answers before anybody serves it, so only one of our own tells that a daemon is there. One that
     // was killed while it started a command leaves lock and socket to that child for a moment, and serves nobody.
-    let is_served = |holder| !inherited && is_there(holder) && socket::connect(socket).is_ok();
-    let serving = wait_for(&beside(socket, "lock"), deadline, is_served)
+    let is_served = |at: &Path| (inherited.is_none() || at != socket) && socket::connect(at).is_ok();
+    let serves_here = |holder: Option<&Holder>| is_there(holder) && is_served(socket);
+    let serving = wait_for(&beside(socket, "lock"), deadline, serves_here)
         .with_context(|| format!("a daemon already serves {}", socket.display()))?;
-    let keeping = wait_for(&places.state.join("daemon.lock"), deadline, |_| false)
+    let serves_elsewhere = |holder: Option<&Holder>| {
+        is_there(holder) && holder.and_then(|holder| holder.socket.as_deref()).is_some_and(is_served)
+    };
+    let keeping = wait_for(&places.daemon_lock(), deadline, serves_elsewhere)
         .with_context(|| format!("a daemon already uses {}", places.state.display()))?;
-    Ok([serving, keeping])
+    Ok(Locks { serving, keeping })
 }
 
 /// Whether the process runs that has noted itself as the holder of a lock. One that has not yet is about to.
-fn is_there(holder: Option<u32>) -> bool {
-    let pid = holder.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+fn is_there(holder: Option<&Holder>) -> bool {
+    let pid = holder.and_then(|holder| i32::try_from(holder.pid).ok()).and_then(Pid::from_raw);
     pid.is_none_or(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))
 }
 
 /// Waits for a predecessor to leave, unless `hopeless` says that it will not.
-fn wait_for(path: &Path, deadline: Instant, hopeless: impl Fn(Option<u32>) -> bool) -> anyhow::Result<Lock> {
+fn wait_for(path: &Path, deadline: Instant, hopeless: impl Fn(Option<&Holder>) -> bool) -> anyhow::Result<Lock> {
     loop {
-        match Lock::attempt(path)? {
-            Attempt::Taken(lock) => return Ok(lock),
-            Attempt::Held(holder) if Instant::now() < deadline && !hopeless(holder) => thread::sleep(STEP),
-            Attempt::Held(Some(pid)) => bail!("process {pid} holds {}", path.display()),
-            Attempt::Held(None) => bail!("another process holds {}", path.display()),
+        if let Attempt::Taken(lock) = Lock::attempt(path)? {
+            return Ok(lock);
         }
-    }
-}
-
-/// The claim is on a socket of our own making; an inherited one is its maker's to remove.
-fn listen(path: &Path, inherited: Option<Inherited>) -> anyhow::Result<(Listener, Option<Claim>)> {
-    match inherited {
-        Some(Inherited { listener, ours }) => {
-            let listener = Listener::try_from(OwnedFd::from(listener)).context("cannot use the inherited socket")?;
-            let claim = ours.then(|| Claim::on(path)).transpose()?;
-            Ok((listener, claim))
+        let holder = Lock::holder(path);
+        if Instant::now() < deadline && !hopeless(holder.as_ref()) {
+            thread::sleep(STEP);
+            continue;
         }
-        None => socket::bind(path).map(|(listener, claim)| (listener, Some(claim))),
+        match holder {
+            Some(holder) => {
+                bail!("{holder} holds {}; end it with `acpd ctl stop` or `kill {}`", path.display(), holder.pid)
+            }
+            None => bail!("another process holds {}", path.display()),
+        }
     }
 }
 
@@ -196,49 +230,41 @@ fn cores() -> usize {
 
 /// Lets clients in until it is time to leave.
 async fn serve(
-    listener: &Listener,
+    entrance: &mut Entrance,
     gate: &Gate,
     house: &House,
     patience: Option<Duration>,
     signals: &mut Signals,
 ) -> Farewell {
     let watchdog = actix::spawn(feed_watchdog());
-    let farewell = tokio::select! {
-        never = accept(listener, gate) => match never {},
-        farewell = house.farewell(RESTART_PATIENCE) => {
-            tracing::info!(?farewell, "a client asked the daemon to leave");
-            farewell
-        }
-        () = idle::over(house, patience) => {
-            tracing::info!("nobody has been here for a while");
-            Farewell::Stop
-        }
-        signal = stop_signal(signals, house) => {
-            tracing::info!(signal, "heard a signal");
-            Farewell::Stop
+    let mut displaced = None;
+    let farewell = loop {
+        tokio::select! {
+            done = entrance.serve(gate), if displaced.is_none() => {
+                tracing::warn!("another process listens on the socket of this daemon; it leaves when its turns have ended");
+                displaced = Some(done);
+                house.leave_when_calm();
+            }
+            farewell = house.farewell(RESTART_PATIENCE) => break match displaced {
+                // Whoever listens there now serves from here on.
+                Some(Displaced) => Farewell::Stop,
+                None => {
+                    tracing::info!(?farewell, "a client asked the daemon to leave");
+                    farewell
+                }
+            },
+            () = idle::over(house, patience) => {
+                tracing::info!("nobody has been here for a while");
+                break Farewell::Stop;
+            }
+            signal = stop_signal(signals, house) => {
+                tracing::info!(signal, "heard a signal");
+                break Farewell::Stop;
+            }
         }
     };
     watchdog.abort();
     farewell
-}
-
-async fn accept(listener: &Listener, gate: &Gate) -> Infallible {
-    let mut failing = false;
-    loop {
-        match listener.accept().await {
-            Ok(stream) => {
-                failing = false;
-                gate.admit(stream).await;
-            }
-            Err(error) => {
-                // With no descriptors left this fails until somebody leaves; one line in the log is enough.
-                if !std::mem::replace(&mut failing, true) {
-                    tracing::warn!(%error, "cannot accept connections for now");
-                }
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
 }
 
 /// Resolves at a signal to stop; at a hang-up the configuration is read again.
@@ -256,42 +282,6 @@ async fn stop_signal(signals: &mut Signals, house: &House) -> i32 {
     }
     // The stream does not end while its owner lives.
     std::future::pending().await
-}
-
-/// Resolves at a signal to stop. A hang-up no longer counts: the service manager was told that we leave.
-async fn second_signal(signals: &mut Signals) {
-    while let Some(signal) = signals.next().await {
-        if signal != SIGHUP {
-            return;
-        }
-    }
-    std::future::pending().await
-}
-
-/// Puts everything away. A second signal cuts it short: what is then left is repaired when it is opened again.
-async fn leave(house: &House, http: Option<Http>, signals: &mut Signals, arbiters: Vec<Arbiter>) {
-    let put_away = async {
-        house.drain(DRAIN_DEADLINE).await;
-        // Clients over HTTP hear the last words, too.
-        if let Some(http) = http {
-            http.close().await;
-        }
-    };
-    tokio::select! {
-        () = put_away => {}
-        () = second_signal(signals) => tracing::warn!("heard a second signal; leaving at once"),
-    }
-    for arbiter in arbiters {
-        arbiter.stop();
-        if arbiter.join().is_err() {
-            tracing::error!("an arbiter ended in a panic");
-        }
-    }
-}
-
-fn close(store: &Arc<Store>) {
-    store.close();
-    tracing::info!("stopped");
 }
 
 async fn feed_watchdog() {

@@ -5,17 +5,29 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use domain::Folders;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
+/// How long a folder may take to answer; on a network that is gone it never does.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 pub struct LocalFolders;
 
 impl Folders for LocalFolders {
     fn resolve(&self, path: PathBuf) -> BoxFuture<'static, Result<PathBuf, String>> {
+        let late = format!("{} did not answer within {} s", path.display(), PATIENCE.as_secs());
         let looked = tokio::task::spawn_blocking(move || look(&path));
-        looked.map(|found| found.unwrap_or_else(|_| Err("looking at the folder failed".to_owned()))).boxed()
+        let looked = tokio::time::timeout(PATIENCE, looked);
+        looked
+            .map(|found| match found {
+                Ok(Ok(found)) => found,
+                Ok(Err(_)) => Err("looking at the folder failed".to_owned()),
+                Err(_) => Err(late),
+            })
+            .boxed()
     }
 }
 

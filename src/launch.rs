@@ -1,10 +1,11 @@
 //! Reaching the daemon, and starting one if none answers: one only, however many programs try at once.
 //!
 //! Called by the bridge and by `ask`; `ctl` only looks and never starts anything. The steps are: probe, take the start
-//! lock, probe again, start, wait until the daemon says `ready`. The daemon is started detached: in a session of its own
+//! lock, probe again, start, wait until the daemon says `ready`. A daemon that uses our state folder and listens elsewhere,
+//! because it was started with another XDG_RUNTIME_DIR or without one, is found by its lock file. The daemon is started detached: in a session of its own
 //! and as nobody's child, so that an editor that ends its children's whole tree does not end the daemon with it.
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,8 @@ use anyhow::{Context, anyhow, bail};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use wire::ext::HelloParams;
 
-use crate::lock::{Attempt, Lock};
+use crate::environment;
+use crate::lock::{Attempt, Holder, Lock};
 use crate::log_file;
 use crate::login_shell;
 use crate::paths::{self, Places, private_folder};
@@ -25,8 +27,12 @@ use crate::socket;
 /// The word with which a daemon in the background says that it listens.
 pub const READY: &str = "ready\n";
 
-/// How long a daemon may take to listen. It does so before its store is open, so this is for a machine under load.
-const START_DEADLINE: Duration = Duration::from_secs(10);
+/// How long a daemon may take to listen. It does so before its store is open, so this is for a machine under load, and for a
+/// predecessor that is still leaving.
+const START_DEADLINE: Duration = Duration::from_secs(15);
+
+/// How long a daemon that holds its lock and does not listen may take to listen again, or to leave.
+const RETURN_DEADLINE: Duration = Duration::from_secs(12);
 
 /// For the C library: threads share a few heaps, and what is free goes back to the system soon. Without this, a daemon keeps
 /// twice the memory after a busy hour.
@@ -34,7 +40,7 @@ const ALLOCATOR: [(&str, &str); 3] =
     [("MALLOC_ARENA_MAX", "2"), ("MALLOC_TRIM_THRESHOLD_", "262144"), ("MALLOC_MMAP_THRESHOLD_", "262144")];
 
 /// How long to wait while others start it.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 const STEP: Duration = Duration::from_millis(5);
 
@@ -42,11 +48,11 @@ const STEP: Duration = Duration::from_millis(5);
 pub fn reach(places: &Places) -> anyhow::Result<UnixStream> {
     let patience = Instant::now() + PATIENCE;
     loop {
-        if let Some(stream) = probe(&places.socket)? {
+        if let Some(stream) = probe(&follow(places).socket)? {
             return Ok(stream);
         }
-        private_folder(places.socket_folder())?;
-        match Lock::attempt(&beside(&places.socket, "start"))? {
+        private_folder(&places.state)?;
+        match Lock::attempt(&places.start_lock())? {
             Attempt::Taken(_lock) => return start_unless_there(places),
             Attempt::Held(_) if Instant::now() < patience => thread::sleep(STEP),
             Attempt::Held(holder) => {
@@ -57,9 +63,21 @@ pub fn reach(places: &Places) -> anyhow::Result<UnixStream> {
     }
 }
 
-/// The process id of the daemon that runs, if one does. Nobody is connected to, so that systemd does not start one for it.
+/// The places with the socket of the daemon that uses our state folder, if one does and nobody named another socket.
+pub fn follow(places: &Places) -> Places {
+    let noted = if places.is_named { None } else { Lock::holder(&places.daemon_lock()) };
+    let socket = noted.and_then(|holder| holder.socket).unwrap_or_else(|| places.socket.clone());
+    Places { socket, ..places.clone() }
+}
+
+/// The daemon that runs, if one does. Nobody is connected to, so that systemd does not start one for it.
+pub fn holder(places: &Places) -> Option<Holder> {
+    Lock::holder(&beside(&places.socket, "lock")).or_else(|| Lock::holder(&places.daemon_lock()))
+}
+
+/// Its process id.
 pub fn running(places: &Places) -> Option<u32> {
-    Lock::held_by(&beside(&places.socket, "lock"))
+    holder(places).map(|holder| holder.pid)
 }
 
 /// How a program introduces itself to the daemon.
@@ -69,6 +87,7 @@ pub fn introduction(places: &Places, bridge: Option<String>) -> HelloParams {
         bridge,
         environment: environment().collect(),
         home: Some(home(places)),
+        one_shot: false,
     }
 }
 
@@ -85,8 +104,9 @@ pub fn owner(places: &Places) -> String {
 /// The variables of this process. Those that are not Unicode cannot travel as JSON, and those about inherited sockets are
 /// of no use to others; which of the rest a tool gets to see is decided where tools are started.
 pub fn environment() -> impl Iterator<Item = (String, String)> {
-    let variables =
-        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let variables = environment::variables()
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     variables.filter(|(name, _)| !name.starts_with("LISTEN_"))
 }
 
@@ -115,12 +135,32 @@ fn probe(path: &Path) -> anyhow::Result<Option<UnixStream>> {
 
 /// The caller holds the start lock.
 fn start_unless_there(places: &Places) -> anyhow::Result<UnixStream> {
-    if let Some(stream) = probe(&places.socket)? {
+    if let Some(stream) = await_return(places)? {
         return Ok(stream);
     }
-    private_folder(&places.state)?;
+    private_folder(places.socket_folder())?;
     start(places).with_context(|| format!("the daemon did not start; its log is {}", places.daemon_log().display()))?;
     socket::connect(&places.socket).context("the daemon started but does not answer")
+}
+
+/// A connection to a daemon that holds the lock of our state folder. It may be leaving, or about to bind a socket again that
+/// was deleted; another one could not start before that. None if there is none, or none any more.
+fn await_return(places: &Places) -> anyhow::Result<Option<UnixStream>> {
+    let deadline = Instant::now() + RETURN_DEADLINE;
+    loop {
+        if let Some(stream) = probe(&follow(places).socket)? {
+            return Ok(Some(stream));
+        }
+        match Lock::holder(&places.daemon_lock()) {
+            None => return Ok(None),
+            Some(_) if Instant::now() < deadline => thread::sleep(STEP),
+            Some(holder) => bail!(
+                "the daemon does not listen: {holder} holds {}; end it with `kill {}` and try again",
+                places.daemon_lock().display(),
+                holder.pid
+            ),
+        }
+    }
 }
 
 fn start(places: &Places) -> anyhow::Result<()> {
@@ -130,9 +170,7 @@ fn start(places: &Places) -> anyhow::Result<()> {
         .arg(&places.socket)
         .args(["serve", "--detach"])
         .env_clear()
-        .envs(std::env::vars_os().filter(|(name, _)| is_for_everybody(name)))
-        .env("PATH", login_shell::PATH)
-        .envs(ALLOCATOR)
+        .envs(shared_environment())
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -158,19 +196,22 @@ pub fn own_program() -> anyhow::Result<PathBuf> {
     Ok(replaced.filter(|path| path.exists()).unwrap_or(path))
 }
 
-/// Whether a daemon that we start gets this variable. It serves other editors, too, so that it must not know what is this
-/// one's alone: keys, and what its terminal or its project has set. Each editor's own comes with its hello.
-fn is_for_everybody(name: &OsStr) -> bool {
-    const NAMES: [&str; 5] = ["TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "RUST_BACKTRACE", "CREDENTIALS_DIRECTORY"];
-    let Some(name) = name.to_str() else { return false };
-    is_of_the_user(name)
-        || NAMES.contains(&name)
-        || name.starts_with("ACPD_")
-        || name.to_ascii_lowercase().ends_with("_proxy")
+/// What a daemon that a program of ours starts has as its environment. It serves every editor of the user, so it gets
+/// nothing that is one editor's alone: no keys, nothing that a terminal or a project has set, no settings (`ACPD__*`), no
+/// proxy and no certificates. Settings come from the configuration, and each editor's own environment with its hello.
+pub fn shared_environment() -> impl Iterator<Item = (OsString, OsString)> {
+    let shared = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_shared));
+    let ours = ALLOCATOR.into_iter().chain([("PATH", login_shell::PATH)]);
+    shared.chain(ours.map(|(name, value)| (name.into(), value.into())))
+}
+
+fn is_shared(name: &str) -> bool {
+    const NAMES: [&str; 2] = ["TMPDIR", "RUST_BACKTRACE"];
+    is_of_the_user(name) || NAMES.contains(&name)
 }
 
 /// Whether a variable is the same for all programs of a user, so that any session may have it from the daemon.
-fn is_of_the_user(name: &str) -> bool {
+pub fn is_of_the_user(name: &str) -> bool {
     const NAMES: [&str; 8] = ["HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "DBUS_SESSION_BUS_ADDRESS"];
     NAMES.contains(&name) || name.starts_with("LC_") || name.starts_with(paths::XDG)
 }

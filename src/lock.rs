@@ -1,12 +1,16 @@
-//! Lock files: at most one daemon a socket and a state folder, and at most one bridge that starts it.
+//! Lock files: at most one daemon per socket and per state folder, and at most one program that starts it.
 //!
 //! A lock lasts as long as its holder, however that ends, since the kernel keeps it with the open file. The file itself
-//! is never removed: a lock on a removed file would exclude nobody.
+//! is never removed: a lock on a removed file would exclude nobody. It names its holder and, for a daemon, the socket on
+//! which it listens, so that every client finds the daemon that runs.
 
+use std::ffi::OsStr;
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use rustix::fs::FlockOperation;
@@ -14,7 +18,7 @@ use rustix::io::Errno;
 
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
 }
 
 /// What came of trying.
@@ -25,6 +29,24 @@ pub enum Attempt {
     Held(Option<u32>),
 }
 
+/// Who holds a lock, in its own words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    pub pid: u32,
+    /// Where it listens, if it is a daemon.
+    pub socket: Option<PathBuf>,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {}", self.pid)?;
+        match &self.socket {
+            Some(socket) => write!(f, " (its socket is {})", socket.display()),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Lock {
     /// Takes the lock if it is free, and notes who has it.
     pub fn attempt(path: &Path) -> anyhow::Result<Attempt> {
@@ -33,30 +55,61 @@ impl Lock {
         let mut file = options.with_context(doing)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {
-                // The note is for people; a disk too full to take it is no reason not to go on.
-                let _ = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
-                Ok(Attempt::Taken(Self { _file: file }))
+                let mut lock = Self { file };
+                lock.write(None);
+                Ok(Attempt::Taken(lock))
             }
-            Err(Errno::WOULDBLOCK) => Ok(Attempt::Held(holder(&mut file))),
+            Err(Errno::WOULDBLOCK) => Ok(Attempt::Held(read(&mut file).map(|holder| holder.pid))),
             Err(error) => Err(error).with_context(doing),
         }
     }
 
+    /// Notes the socket on which the holder listens.
+    pub fn note(&mut self, socket: &Path) {
+        self.write(Some(socket));
+    }
+
     /// Who holds the lock, if anybody does. A holder that has not noted itself yet is not seen.
-    pub fn held_by(path: &Path) -> Option<u32> {
+    pub fn holder(path: &Path) -> Option<Holder> {
         let mut file = File::open(path).ok()?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
-            Err(Errno::WOULDBLOCK) => holder(&mut file),
+            Err(Errno::WOULDBLOCK) => read(&mut file),
             Ok(()) | Err(_) => None,
         }
     }
+
+    /// The process id of the holder.
+    pub fn held_by(path: &Path) -> Option<u32> {
+        Self::holder(path).map(|holder| holder.pid)
+    }
+
+    /// Whether the file at this path is still the one that is locked.
+    pub fn is_at(&self, path: &Path) -> bool {
+        let named = std::fs::metadata(path).map(|found| (found.dev(), found.ino()));
+        let own = self.file.metadata().map(|found| (found.dev(), found.ino()));
+        matches!((named, own), (Ok(named), Ok(own)) if named == own)
+    }
+
+    /// A disk too full to take the note is no reason not to go on. The process id comes first and whole, whatever happens.
+    fn write(&mut self, socket: Option<&Path>) {
+        let mut text = format!("{}\n", std::process::id()).into_bytes();
+        if let Some(socket) = socket {
+            text.extend_from_slice(socket.as_os_str().as_bytes());
+            text.push(b'\n');
+        }
+        let _ = self.file.rewind().and_then(|()| self.file.write_all(&text));
+        let _ = self.file.set_len(text.len() as u64);
+    }
 }
 
-fn holder(file: &mut File) -> Option<u32> {
-    let mut text = String::new();
+fn read(file: &mut File) -> Option<Holder> {
+    let mut text = Vec::new();
     file.rewind().ok()?;
-    file.read_to_string(&mut text).ok()?;
-    text.trim().parse().ok()
+    file.read_to_end(&mut text).ok()?;
+    let mut lines = text.split(|byte| *byte == b'\n');
+    let pid = std::str::from_utf8(lines.next()?).ok()?.trim().parse().ok()?;
+    let socket = lines.next().filter(|line| !line.is_empty()).map(|line| PathBuf::from(OsStr::from_bytes(line)));
+    Some(Holder { pid, socket })
 }
 
 #[cfg(test)]
@@ -67,12 +120,26 @@ mod tests {
     fn a_lock_has_one_holder_and_names_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.lock");
-        let Attempt::Taken(first) = Lock::attempt(&path).unwrap() else { panic!("a fresh lock was held") };
+        let Attempt::Taken(mut first) = Lock::attempt(&path).unwrap() else { panic!("a fresh lock was held") };
         let Attempt::Held(holder) = Lock::attempt(&path).unwrap() else { panic!("a lock was taken twice") };
         assert_eq!(holder, Some(std::process::id()));
-        assert_eq!(Lock::held_by(&path), Some(std::process::id()));
+        assert_eq!(Lock::holder(&path), Some(Holder { pid: std::process::id(), socket: None }));
+        first.note(Path::new("/run/a long name/acpd.sock"));
+        first.note(Path::new("/run/acpd.sock"));
+        assert_eq!(Lock::holder(&path).unwrap().socket, Some("/run/acpd.sock".into()));
         drop(first);
         assert_eq!(Lock::held_by(&path), None);
-        assert!(matches!(Lock::attempt(&path).unwrap(), Attempt::Taken(_)));
+    }
+
+    #[test]
+    fn a_lock_whose_file_was_removed_is_known_to_be_elsewhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.lock");
+        let Attempt::Taken(first) = Lock::attempt(&path).unwrap() else { panic!("a fresh lock was held") };
+        assert!(first.is_at(&path));
+        std::fs::remove_file(&path).unwrap();
+        assert!(!first.is_at(&path));
+        let Attempt::Taken(_second) = Lock::attempt(&path).unwrap() else { panic!("a new file was locked") };
+        assert!(!first.is_at(&path));
     }
 }

@@ -1,14 +1,21 @@
 //! Parse, dispatch, exit code.
 
+use std::io::{self, IsTerminal};
 use std::panic;
 use std::process::ExitCode;
 
 use acpd::cli::{Cli, Command, Login};
 use acpd::commands::ctl::NoDaemon;
+use acpd::commands::serve::CannotServe;
 use acpd::commands::which::NoSession;
 use acpd::commands::{self, Ending};
 use acpd::paths::Places;
+use acpd::{environment, launch};
 use clap::Parser;
+use domain::visible;
+
+/// EX_CONFIG of sysexits.h. The systemd unit does not start the service again by itself after it: the next client does.
+const CANNOT_SERVE: u8 = 78;
 
 fn main() -> ExitCode {
     // First of all, because it runs with every command of the agent: no parser, no runtime, no log.
@@ -18,7 +25,15 @@ fn main() -> ExitCode {
     }
     leave_quietly_when_unread();
     commands::completions::answer_shell();
-    exit_code(dispatch(Cli::parse()))
+    let cli = Cli::parse();
+    if cli.environment_follows {
+        if let Err(error) = environment::take_over() {
+            return exit_code(Err(error));
+        }
+    } else if cli.stays() {
+        environment::conceal();
+    }
+    exit_code(dispatch(cli))
 }
 
 /// `acpd ctl logs | head` is no defect of ours: printing panics when nobody reads any more, and there is nothing to say.
@@ -34,6 +49,11 @@ fn leave_quietly_when_unread() {
 
 fn dispatch(cli: Cli) -> anyhow::Result<Ending> {
     let places = Places::find(cli.socket.as_deref())?;
+    // These look at a daemon that runs, wherever it listens. The bridge and `ask` find it whenever they connect.
+    let places = match cli.command {
+        Command::Ctl(_) | Command::Doctor(_) | Command::Install(_) | Command::Uninstall(_) => launch::follow(&places),
+        _ => places,
+    };
     match cli.command {
         Command::Serve(args) => commands::serve::run(&places, &args),
         Command::Acp(args) if args.login => commands::login::run(&places, &Login::default()),
@@ -44,6 +64,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<Ending> {
         Command::Logout(args) => commands::login::forget(&places, &args),
         Command::Setup(args) => commands::setup::run(&places, &args),
         Command::Doctor(args) => commands::doctor::run(&places, &args),
+        Command::Models(args) => commands::models::run(&places, &args),
         Command::Config(args) => commands::config::run(&places, &args),
         Command::Install(args) => commands::install::run(&places, &args),
         Command::Uninstall(args) => commands::install::uninstall(&places, &args),
@@ -60,11 +81,15 @@ fn exit_code(result: anyhow::Result<Ending>) -> ExitCode {
         Ok(Ending::Early) => ExitCode::from(5),
         Ok(Ending::Cancelled) => ExitCode::from(130),
         Err(error) => {
-            eprintln!("acpd: {error:#}");
+            let text = format!("acpd: {error:#}");
+            // It may quote a server or a file.
+            eprintln!("{}", if io::stderr().is_terminal() { visible::text(&text) } else { text.as_str().into() });
             if error.is::<NoDaemon>() {
                 ExitCode::from(3)
             } else if error.is::<NoSession>() {
                 ExitCode::from(4)
+            } else if error.is::<CannotServe>() {
+                ExitCode::from(CANNOT_SERVE)
             } else {
                 ExitCode::FAILURE
             }

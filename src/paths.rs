@@ -14,6 +14,8 @@ use std::{env, fs};
 
 use anyhow::{Context, bail, ensure};
 
+use crate::launch;
+
 /// How the names of the variables begin that say where a user's folders are.
 pub const XDG: &str = "XDG_";
 
@@ -27,8 +29,12 @@ pub struct Places {
     /// History, logs and locks.
     pub state: PathBuf,
     pub config: PathBuf,
+    /// The configuration file that a daemon was told to use instead.
+    pub named_config: Option<PathBuf>,
     /// Whose history it is.
     pub home: PathBuf,
+    /// Whether somebody named the socket, by `--socket` or `ACPD_SOCKET`. Then no other will do.
+    pub is_named: bool,
 }
 
 impl Places {
@@ -51,9 +57,35 @@ impl Places {
         self.state.join("keys")
     }
 
+    /// Where the MCP servers that clients passed for sessions are kept, with their keys.
+    pub fn kept_servers(&self) -> PathBuf {
+        self.keys().join("mcp")
+    }
+
     /// Where the token for HTTP is, unless the configuration says otherwise.
     pub fn http_token(&self) -> PathBuf {
         self.state.join("http.token")
+    }
+
+    /// Where a daemon listens whose usual place is gone, as the runtime folder is after logging out.
+    pub fn refuge(&self) -> PathBuf {
+        self.state.join("acpd.sock")
+    }
+
+    /// The runtime folder that the environment names, if the socket is not in it: it is missing or somebody else's.
+    pub fn unused_runtime_folder(&self) -> Option<PathBuf> {
+        let named = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from)?;
+        (!self.is_named && !self.socket.starts_with(&named)).then_some(named)
+    }
+
+    /// Held by the daemon that uses the state folder. Says where it listens.
+    pub fn daemon_lock(&self) -> PathBuf {
+        self.state.join("daemon.lock")
+    }
+
+    /// Held by the program that is starting a daemon.
+    pub fn start_lock(&self) -> PathBuf {
+        self.state.join("start.lock")
     }
 
     pub fn history(&self) -> PathBuf {
@@ -69,6 +101,21 @@ impl Places {
     /// Whether the socket is where systemd would put it for this user: in the usual runtime folder.
     pub fn has_usual_socket(&self) -> bool {
         self.socket == usual_runtime(rustix::process::getuid().as_raw()).join(SOCKET)
+    }
+
+    /// What is acpd's own on the disk, and so none of an agent's business: state, configuration, socket and locks. A folder
+    /// where somebody else has put one of these is not ours as a whole.
+    pub fn own(&self) -> Vec<PathBuf> {
+        let around = |file: &Path| {
+            let folder = file.parent().filter(|folder| folder.file_name().is_some_and(|name| name == "acpd"));
+            folder.unwrap_or(file).to_owned()
+        };
+        let mut own = vec![self.state.clone(), around(&self.config), around(&self.socket)];
+        own.extend(["lock", "start"].map(|what| launch::beside(&self.socket, what)));
+        own.extend(self.named_config.clone());
+        own.sort();
+        own.dedup();
+        own
     }
 
     /// The folder that holds the socket and its locks.
@@ -92,12 +139,13 @@ impl Rules<'_> {
         let home = self.home()?;
         let state = self.absolute("XDG_STATE_HOME").unwrap_or_else(|| home.join(".local/state")).join("acpd");
         let config = self.absolute("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
+        let is_named = socket.is_some() || (self.variable)("ACPD_SOCKET").is_some_and(|named| !named.is_empty());
         let socket = match socket {
             Some(named) => std::path::absolute(named).context("cannot resolve the path given with --socket")?,
             None => self.socket(&home)?,
         };
         ensure!(socket.file_name().is_some(), "{} cannot be a socket: it names no file", socket.display());
-        Ok(Places { socket, state, config: config.join("acpd/config.toml"), home })
+        Ok(Places { socket, state, config: config.join("acpd/config.toml"), named_config: None, home, is_named })
     }
 
     fn home(&self) -> anyhow::Result<PathBuf> {
@@ -182,6 +230,10 @@ fn account_in(database: &[u8], uid: u32) -> Option<Account> {
 /// refused rather than changed.
 pub fn private_folder(folder: &Path) -> anyhow::Result<()> {
     let doing = || format!("cannot use the folder {}", folder.display());
+    // The folder itself, or one above it.
+    if let Some(file) = folder.ancestors().find(|path| path.exists()).filter(|path| !path.is_dir()) {
+        bail!("{} is in the way: there should be a folder of acpd; move it elsewhere", file.display());
+    }
     DirBuilder::new().recursive(true).mode(0o700).create(folder).with_context(doing)?;
     let found = fs::metadata(folder).with_context(doing)?;
     let uid = rustix::process::getuid().as_raw();
@@ -252,7 +304,9 @@ mod tests {
             socket: "/home/seven/.local/state/acpd/acpd.sock".into(),
             state: "/home/seven/.local/state/acpd".into(),
             config: "/home/seven/.config/acpd/config.toml".into(),
+            named_config: None,
             home: "/home/seven".into(),
+            is_named: false,
         };
         assert_eq!(world.places(None).unwrap(), expected);
     }
@@ -287,6 +341,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_our_own_is_a_folder_where_that_is_ours_and_a_file_elsewhere() {
+        let mut places = rich().places(None).unwrap();
+        places.named_config = Some("/w/acpd.toml".into());
+        let own: Vec<String> = places.own().iter().map(|path| path.display().to_string()).collect();
+        let expected = [
+            "/h/.config/acpd",
+            "/h/.local/state/acpd",
+            "/s/x.sock",
+            "/s/x.sock.lock",
+            "/s/x.sock.start",
+            "/w/acpd.toml",
+        ];
+        assert_eq!(own, expected);
+        places.socket = "/r/acpd/acpd.sock".into();
+        assert!(places.own().contains(&PathBuf::from("/r/acpd")));
+    }
+
+    #[test]
     fn nobody_without_a_home_gets_far() {
         let world = World { variables: vec![], ours: vec![], account: None };
         assert!(world.places(None).unwrap_err().to_string().starts_with("cannot find the home folder"));
@@ -313,5 +385,8 @@ mod tests {
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
         assert!(private_folder(&open).unwrap_err().to_string().contains("chmod 700"));
+        let file = scratch.path().join("file");
+        fs::write(&file, "precious").unwrap();
+        assert!(private_folder(&file).unwrap_err().to_string().contains("is in the way: there should be a folder"));
     }
 }

@@ -9,17 +9,21 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use interprocess::local_socket::traits::Stream as _;
 use interprocess::local_socket::{GenericFilePath, ListenerOptions, Name, ToFsName};
 use interprocess::os::unix::local_socket::ListenerOptionsExt;
 use interprocess::os::unix::uds_local_socket;
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::sockopt::Timeout;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use crate::client::patience::patience;
 
 pub type Listener = uds_local_socket::tokio::Listener;
 
@@ -31,16 +35,44 @@ const LONGEST: usize = 107;
 const LEFT_OPEN: Duration = Duration::from_millis(500);
 const STEP: Duration = Duration::from_millis(10);
 
+/// How long a listener may take to have room for one more.
+const CONNECT: Duration = Duration::from_secs(10);
+
 /// Connects to whoever listens at `path`.
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
+    connect_within(path, patience(CONNECT))
+}
+
+fn connect_within(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let address = Address::of(path)?;
-    let stream = uds_local_socket::Stream::connect(address.name()?)?;
-    Ok(OwnedFd::from(stream).into())
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // A listener that never accepts has a queue that is full at some time, and then this would wait for ever.
+    net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+    net::connect(&socket, &SocketAddrUnix::new(address.name.as_os_str())?).map_err(|error| match error {
+        Errno::WOULDBLOCK => io::Error::new(io::ErrorKind::TimedOut, "who listens there accepts nobody"),
+        error => error.into(),
+    })?;
+    net::sockopt::set_socket_timeout(&socket, Timeout::Send, None)?;
+    Ok(socket.into())
 }
 
 /// Whether an error of `connect` means that nobody listens, so that a daemon may be started.
 pub fn nobody_listens(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+}
+
+/// Whether the kernel knows of a listener that was bound to this path. Connects to nobody.
+pub fn has_listener(path: &Path) -> bool {
+    const ACCEPTS: u32 = 0x1_0000;
+    let name = [b" ", path.as_os_str().as_bytes()].concat();
+    let table = fs::read("/proc/net/unix").unwrap_or_default();
+    table.split(|byte| *byte == b'\n').any(|line| {
+        let mut fields = line.splitn(8, |byte| *byte == b' ').filter(|field| !field.is_empty());
+        let flags = fields.nth(3).and_then(|flags| std::str::from_utf8(flags).ok());
+        let accepts =
+            flags.and_then(|flags| u32::from_str_radix(flags, 16).ok()).is_some_and(|flags| flags & ACCEPTS != 0);
+        accepts && line.ends_with(&name)
+    })
 }
 
 /// Binds the socket with mode 0600. The caller holds the daemon's lock, so that nobody else binds at the same time; a
@@ -76,7 +108,13 @@ fn clear(path: &Path) -> anyhow::Result<()> {
     }
 }
 
+/// A listener that was bound by another program, or by this one before a restart. Must be called inside a tokio runtime.
+pub fn adopt(listener: UnixListener) -> anyhow::Result<Listener> {
+    Listener::try_from(OwnedFd::from(listener)).context("cannot use the inherited socket")
+}
+
 /// The socket's file as we bound it. Releasing it removes the file, unless another has taken the name since.
+#[derive(Clone)]
 pub struct Claim {
     path: PathBuf,
     file: Identity,
@@ -89,6 +127,16 @@ impl Claim {
     pub fn on(path: &Path) -> anyhow::Result<Self> {
         let file = identity(path).with_context(|| format!("the socket {} vanished", path.display()))?;
         Ok(Self { path: path.to_owned(), file })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the file is still there. As long as the listener is open, no other file gets its inode; the time is not
+    /// compared, because anybody may touch a file.
+    pub fn is_ours(&self) -> bool {
+        identity(&self.path).is_ok_and(|(device, inode, ..)| (device, inode) == (self.file.0, self.file.1))
     }
 
     pub fn release(self) {
@@ -150,6 +198,26 @@ mod tests {
         let Err(refused) = bind(&path) else { panic!("a live socket was displaced") };
         assert!(refused.to_string().starts_with("somebody else listens on"));
         connect(&path).unwrap();
+        assert!(has_listener(&path));
+        assert!(!has_listener(&folder.path().join("y.sock")));
+    }
+
+    #[test]
+    fn a_listener_whose_queue_is_full_holds_up_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.sock");
+        let socket = net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+        net::bind(&socket, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        net::listen(&socket, 0).unwrap();
+        let patience = Duration::from_millis(10);
+        let mut waiting = Vec::new();
+        let refused = loop {
+            match connect_within(&path, patience) {
+                Ok(stream) => waiting.push(stream),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(refused.to_string(), "who listens there accepts nobody");
     }
 
     #[tokio::test]
@@ -159,6 +227,21 @@ mod tests {
         fs::write(&path, "precious").unwrap();
         assert!(bind(&path).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"precious");
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_was_touched_is_still_ours_and_one_in_its_place_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.sock");
+        let (_first, claim) = bind(&path).unwrap();
+        let now = rustix::fs::Timespec { tv_sec: 7, tv_nsec: 7 };
+        let times = rustix::fs::Timestamps { last_access: now, last_modification: now };
+        rustix::fs::utimensat(rustix::fs::CWD, &path, &times, rustix::fs::AtFlags::empty()).unwrap();
+        assert!(claim.is_ours());
+        fs::remove_file(&path).unwrap();
+        assert!(!claim.is_ours());
+        let (_second, _claim) = bind(&path).unwrap();
+        assert!(!claim.is_ours());
     }
 
     #[tokio::test]

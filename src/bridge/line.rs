@@ -7,12 +7,11 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
-use wire::rpc::{Id, RpcError};
+use wire::rpc::{Id, RpcError, owed_answer};
 
 use super::link::Link;
-use super::memory::{Aftermath, Memory, Return, Verdict, owed_answer};
+use super::memory::{Aftermath, Memory, Return, Verdict};
 
-#[derive(Default)]
 pub(super) struct Line {
     state: Mutex<State>,
     changed: Condvar,
@@ -85,6 +84,12 @@ pub(super) enum Way {
 }
 
 impl Line {
+    /// `name` is that of the bridge.
+    pub(super) fn new(name: &str) -> Self {
+        let state = State { memory: Memory::new(name), ..State::default() };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
     pub(super) fn hear_editor(&self, frame: &Bytes) -> Way {
         let mut state = self.state();
         loop {

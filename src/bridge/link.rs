@@ -16,6 +16,7 @@ use wire::rpc::{self, Id, Incoming, RpcError};
 
 use super::{READ_SIZE, drop_big_buffer};
 use crate::launch;
+use crate::lock::Holder;
 use crate::paths::Places;
 
 /// How long a daemon that listens may take to answer the hello.
@@ -49,7 +50,7 @@ impl Link {
         let (stream, decoder) = (link.stream.clone(), Decoder::new(usize::MAX));
         let mut inbox = Inbox { stream, decoder, piece: vec![0; READ_SIZE], early: Vec::new() };
         link.send(&hello(places, bridge));
-        link.frame_limit = inbox.hear_hello()?;
+        link.frame_limit = inbox.hear_hello().map_err(|error| error.about(launch::holder(places)))?;
         Ok((link, inbox))
     }
 
@@ -120,6 +121,14 @@ pub(super) enum NoDaemon {
 }
 
 impl NoDaemon {
+    /// Names the daemon that keeps us waiting, so that somebody can look at it or end it.
+    fn about(self, holder: Option<Holder>) -> Self {
+        match (self, holder) {
+            (NoDaemon::Passing(reason), Some(holder)) => NoDaemon::Passing(format!("{reason}: {holder}")),
+            (other, _) => other,
+        }
+    }
+
     pub(super) fn is_passing(&self) -> bool {
         matches!(self, NoDaemon::Passing(_))
     }

@@ -3,23 +3,26 @@
 //! asked of it. Pure: it reads messages by a glance and says what to do with them.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fmt::Display;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 use wire::glance::glance;
 use wire::method;
-use wire::rpc::{self, Id, Incoming, RpcError};
+use wire::rpc::{self, Id, Incoming, RpcError, owed_answer};
 
 use super::recovery::{not_back, not_recorded};
 
 /// Begins the ids of our own requests, which no editor sees.
-const OURS: &str = "acpd-bridge/";
+const OURS: &str = "acpd-bridge";
 
 /// A prompt up to this size is kept until it is answered, so that it can be sent again.
 const KEPT_PROMPT: usize = 1 << 20;
 
 #[derive(Default)]
 pub(super) struct Memory {
+    /// Part of the ids of our own requests, so that they are no editor's.
+    name: String,
     /// The editor's `initialize`, once sent.
     initialize: Option<Bytes>,
     /// Requests of the editor without an answer, oldest first. An id that is used twice is owed two answers.
@@ -122,6 +125,15 @@ pub(super) struct Return {
 }
 
 impl Memory {
+    /// `name` is one that no editor would use in an id.
+    pub(super) fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), ..Self::default() }
+    }
+
+    fn our_id(&self, what: impl Display) -> Id {
+        Id::from_text(&format!("{OURS}/{}/{what}", self.name))
+    }
+
     /// A message of the editor.
     pub(super) fn hear_editor(&mut self, frame: &Bytes) -> Verdict {
         let seen = glance(frame);
@@ -137,12 +149,9 @@ impl Memory {
         let Some(seen) = seen else {
             return self.open(id, What::Effective, frame);
         };
-        if seen.is_reply {
-            let answered = seen.id.and_then(|id| Id::from_raw(id).ok());
-            let is_stale = answered.as_ref().is_some_and(|id| self.stale.remove(id));
-            if let Some(id) = answered {
-                self.asked.remove(&id);
-            }
+        if let Some(answered) = rpc::answered(frame) {
+            let is_stale = self.stale.remove(&answered);
+            self.asked.remove(&answered);
             return if is_stale { Verdict::Drop } else { Verdict::Pass };
         }
         let session = seen.session.as_deref().unwrap_or_default().to_owned();
@@ -246,11 +255,11 @@ impl Memory {
 
     /// What a new daemon is told first: who we are, where we were, and what is still to be answered.
     pub(super) fn introduction(&mut self) -> Vec<Vec<u8>> {
-        let Some(initialize) = &self.initialize else { return Vec::new() };
-        let initialized = !self.open.iter().any(|open| open.frame == *initialize);
+        // One that is still open is among the requests that are sent again.
+        let is_open = |initialize: &&Bytes| self.open.iter().any(|open| open.frame == **initialize);
         let mut messages = Vec::new();
-        if initialized {
-            let id = Id::from_text(&format!("{OURS}initialize"));
+        if let Some(initialize) = self.initialize.as_ref().filter(|initialize| !is_open(initialize)) {
+            let id = self.our_id("initialize");
             messages.push(rpc::request(&id, method::INITIALIZE, &params(initialize)));
         }
         // Prompts wait until their session is back: it may know them.
@@ -273,7 +282,7 @@ impl Memory {
     fn resume(&mut self, session: &str) -> Vec<u8> {
         self.requests += 1;
         self.resuming.insert(self.requests, session.to_owned());
-        let id = Id::from_text(&format!("{OURS}{}", self.requests));
+        let id = self.our_id(self.requests);
         let known = self.sessions.get(session);
         let mut resume = known.map_or_else(|| json!({}), |known| known.opened.clone());
         resume["sessionId"] = json!(session);
@@ -285,7 +294,7 @@ impl Memory {
     pub(super) fn our_answer(&mut self, frame: &Bytes) -> Option<Return> {
         let seen = glance(frame).filter(|seen| seen.is_reply)?;
         let id: String = serde_json::from_str(seen.id?.get()).ok()?;
-        let number = id.strip_prefix(OURS)?;
+        let number = id.strip_prefix(OURS)?.strip_prefix('/')?.strip_prefix(&self.name)?.strip_prefix('/')?;
         let mut back = Return { lost: Vec::new(), why: not_recorded(), send: Vec::new() };
         let Some(session) = number.parse().ok().and_then(|number: u64| self.resuming.remove(&number)) else {
             return Some(back);
@@ -368,24 +377,6 @@ impl Memory {
     }
 }
 
-/// The id under which the daemon will answer this message, if it will: a request under its own, and what is no message,
-/// or has an id that is none, under `null`.
-pub(super) fn owed_answer(frame: &[u8]) -> Option<Id> {
-    let Some(seen) = glance(frame) else { return Some(Id::null()) };
-    match (seen.method, seen.id) {
-        (Some(_), Some(id)) => Some(Id::from_raw(id).unwrap_or_else(|_| Id::null())),
-        (Some(_), None) => None,
-        (None, _) if seen.is_reply => None,
-        (None, _) => Some(Id::null()),
-    }
-}
-
-/// The id of the request that this message answers, if it answers one.
-pub(super) fn answered(frame: &[u8]) -> Option<Id> {
-    let seen = glance(frame).filter(|seen| seen.is_reply)?;
-    Id::from_raw(seen.id?).ok()
-}
-
 fn succeeded(reply: &[u8]) -> bool {
     matches!(rpc::read(reply), Incoming::Reply { result: Ok(_), .. })
 }
@@ -398,5 +389,7 @@ fn params(request: &[u8]) -> Value {
     }
 }
 
+#[cfg(test)]
+mod anything;
 #[cfg(test)]
 mod tests;

@@ -42,6 +42,35 @@ pub struct Doctor {
     pub json: bool,
 }
 
+/// List the models that sessions can use, or say hello to them.
+///
+/// Asks the providers that are configured, that have a key here, or that answer on this machine; no daemon is needed. What
+/// is not said by a provider or the configuration is from the table of models that comes with acpd.
+#[derive(Debug, Args)]
+pub struct Models {
+    #[command(subcommand)]
+    pub action: ModelsAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ModelsAction {
+    /// List models with their window, senses and price.
+    List {
+        /// Only those whose id or name has this in it.
+        filter: Option<String>,
+
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say hello to a model, or to one of each provider, and print how long it took and what it cost. The exit code is 1 if
+    /// one does not answer.
+    Test {
+        /// The model, as `acpd models list` names it.
+        model: Option<String>,
+    },
+}
+
 /// Print an editor's settings for acpd, or write them.
 #[derive(Debug, Args)]
 pub struct Setup {

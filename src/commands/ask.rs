@@ -1,7 +1,8 @@
 //! `acpd ask`: a client at the terminal. One prompt, or a conversation, in the current folder.
 //!
 //! It speaks the same protocol as any editor. The answer goes to stdout and everything else to stderr, so that a pipe
-//! gets the answer alone. When it leaves, the session stays in the daemon. `opening` finds the session, `turn` runs a
+//! gets the answer alone. When it leaves, the session stays in the history, and after a conversation for a while in the
+//! daemon's memory. `opening` finds the session, `turn` runs a
 //! prompt, and here is who asks.
 
 mod door;
@@ -16,6 +17,7 @@ mod view;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook_tokio::Signals;
 use wire::method;
@@ -46,7 +48,8 @@ pub fn run(places: &Places, args: &Ask) -> anyhow::Result<Ending> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ending = runtime.block_on(async {
         let door = Door::wanted(places, args)?;
-        let mut client = opening::connect(&door).await?;
+        let once = matches!(source, Source::Once(_));
+        let mut client = opening::connect(&door, once).await?;
         let mut opened = opening::open(&mut client, &Session::wanted(args)).await?;
         opening::configure(&mut client, &mut opened, args).await?;
         let mut conversation = Conversation {
@@ -58,6 +61,8 @@ pub fn run(places: &Places, args: &Ask) -> anyhow::Result<Ending> {
             kept: VecDeque::new(),
             gone: false,
             insisted: false,
+            held: None,
+            message: Value::Null,
         };
         match source {
             Source::Once(prompt) => conversation.turn(prompt).await,
@@ -82,6 +87,10 @@ struct Conversation {
     gone: bool,
     /// Ctrl-C came twice in a turn: whoever is there wants to leave.
     insisted: bool,
+    /// The first piece of a message. It waits for a moment: it may be the text of the error that ends the turn.
+    held: Option<Value>,
+    /// The message that is being written.
+    message: Value,
 }
 
 impl Conversation {
@@ -188,7 +197,7 @@ impl Conversation {
 
     /// The daemon was restarted or ended. The session is in its history.
     async fn reconnect(&mut self, door: &Door<'_>) -> anyhow::Result<()> {
-        self.client = opening::connect(door).await?;
+        self.client = opening::connect(door, false).await?;
         opening::open(&mut self.client, &Session::Named(self.session.clone())).await?;
         self.gone = false;
         self.view.remark("connected again")

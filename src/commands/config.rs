@@ -4,12 +4,15 @@
 
 use std::path::Path;
 
+use domain::Environment;
+
 use crate::cli::{Config as Args, ConfigAction};
 use crate::commands::Ending;
 use crate::commands::paint::{Paint, Style, harmless};
 use crate::config::{self, Layers, Shown};
+use crate::outbound::Outbound;
 use crate::paths::Places;
-use crate::{assemble, launch};
+use crate::{assemble, launch, login_shell};
 
 pub fn run(places: &Places, args: &Args) -> anyhow::Result<Ending> {
     match &args.action {
@@ -23,8 +26,9 @@ pub fn run(places: &Places, args: &Args) -> anyhow::Result<Ending> {
 
 fn show(places: &Places, changed: bool, json: bool) -> anyhow::Result<()> {
     let layers = Layers::read(&places.config, launch::environment(), &[])?;
-    layers.check()?;
+    let config = layers.check()?;
     let mut overview = layers.overview();
+    outbound(places, &config)?.describe(&mut overview);
     overview.retain(|shown| !changed || shown.source != "default");
     if json {
         println!("{}", serde_json::to_string_pretty(&overview)?);
@@ -34,10 +38,38 @@ fn show(places: &Places, changed: bool, json: bool) -> anyhow::Result<()> {
         println!("nothing is changed; `acpd config defaults` prints all keys");
     }
     print!("{}", render(&overview, places, Paint::stdout()));
+    let local = variables_of_serve(launch::environment().map(|(name, _)| name));
+    if !local.is_empty() {
+        eprintln!(
+            "\nnote: {} in this environment: for `acpd serve` started from here, and not for a daemon that an editor, \
+             `acpd ask` or systemd starts",
+            local.join(", ")
+        );
+    }
     eprintln!(
         "\nnote: what a project's .acpd/config.toml adds is per session and not shown here; see `acpd ctl permissions ID`"
     );
     Ok(())
+}
+
+/// The proxy and certificates of a daemon that an editor starts. The login shell is asked only if it may matter.
+fn outbound(places: &Places, config: &config::Config) -> anyhow::Result<Outbound> {
+    let nothing = Environment::default();
+    let known = Outbound::of(&config.network, &nothing, &nothing);
+    if known.is_complete() {
+        return Ok(known);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let shell = runtime.block_on(login_shell::environment(places, assemble::runner())).unwrap_or_default();
+    Ok(Outbound::of(&config.network, &nothing, &shell))
+}
+
+/// Which of these variables count for a daemon that is started with them by hand.
+fn variables_of_serve(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut names: Vec<String> =
+        names.filter(|name| name.starts_with("ACPD__") || network::is_network_variable(name)).collect();
+    names.sort();
+    names
 }
 
 /// One line a key; what differs from the defaults says where it comes from.

@@ -41,7 +41,7 @@ use wire::method;
 
 use crate::cli::{Action, Ctl};
 use crate::client::Client;
-use crate::commands::paint::Style;
+use crate::commands::paint::{Style, json_line};
 use crate::commands::{Ending, which};
 use crate::paths::Places;
 use crate::socket;
@@ -55,6 +55,11 @@ async fn act(places: &Places, args: &Ctl) -> anyhow::Result<Ending> {
     // The only one that makes sense without a daemon.
     if let Action::Logs(logs) = &args.action {
         return logs::run(places, logs, args.json).await;
+    }
+    // Works on a daemon that does not answer, too.
+    if let Action::Stop { force } = args.action {
+        stop::run(places, args.json, force).await?;
+        return Ok(Ending::Done);
     }
     let mut visit = Visit::begin(places, args.json)?;
     match &args.action {
@@ -80,7 +85,7 @@ async fn act(places: &Places, args: &Ctl) -> anyhow::Result<Ending> {
         Action::Import { file } => import::run(&mut visit, file).await?,
         Action::Reload => reload::run(&mut visit).await?,
         Action::Restart { now } => restart::run(visit, places, *now).await?,
-        Action::Stop => stop::run(visit, places).await?,
+        Action::Stop { force } => stop::run(places, visit.json, *force).await?,
     }
     Ok(Ending::Done)
 }
@@ -124,8 +129,17 @@ impl Visit {
     }
 
     fn show(&self, found: &impl Serialize, text: impl FnOnce() -> String) {
-        let text = if self.json { serde_json::to_string_pretty(found).unwrap_or_default() } else { text() };
-        println!("{}", text.trim_end());
+        print(self.json, found, text);
+    }
+}
+
+/// What was found as JSON for scripts, or in words.
+fn print(json: bool, found: &impl Serialize, text: impl FnOnce() -> String) {
+    if json {
+        let text = serde_json::to_string_pretty(found).unwrap_or_default();
+        println!("{}", json_line(&text));
+    } else {
+        println!("{}", text().trim_end());
     }
 }
 

@@ -9,13 +9,17 @@ mod daemon;
 mod editors;
 mod finding;
 mod machine;
+mod network;
 mod providers;
 mod servers;
+mod state;
 
 use std::future::Future;
 use std::time::Duration;
 
 use anyhow::bail;
+use domain::Environment;
+use futures_util::FutureExt;
 use serde_json::json;
 
 use self::finding::{Finding, State};
@@ -23,6 +27,7 @@ use crate::cli::Doctor;
 use crate::commands::Ending;
 use crate::commands::paint::Paint;
 use crate::config::{Config, Layers, Shown};
+use crate::outbound::Outbound;
 use crate::paths::Places;
 use crate::{http, launch};
 
@@ -52,17 +57,47 @@ async fn examine(places: &Places) -> Vec<Finding> {
     let path = std::env::var("PATH").ok();
     let (configuration, config) = configuration(places);
     let (config, overview) = config.map_or((None, Vec::new()), |(config, overview)| (Some(config), overview));
-    let providers = async {
-        match &config {
-            Some(config) => providers::check(places, config).await,
-            None => Vec::new(),
-        }
+    let state = within(
+        "state",
+        aside({
+            let places = places.clone();
+            move || vec![state::check(&places)]
+        }),
+    )
+    .await;
+    let is_writable = !state.iter().any(Finding::is_failure);
+    let obstacle = [(config.is_none(), "config"), (!is_writable, "state")].into_iter().find(|(is, _)| *is);
+    let obstacle = obstacle.map(|(_, check)| check);
+    let shell = async { machine::ask_login_shell(places).await }.shared();
+    let network = async {
+        let Some(config) = &config else { return Vec::new() };
+        let answered = shell.clone().await.environment.unwrap_or_default();
+        let here = launch::environment().collect();
+        ::network::install(Outbound::of(&config.network, &Environment::default(), &answered).network);
+        vec![network::check(&config.network, &here, &answered)]
     };
-    let (daemon, providers, shell, systemd, landlock, editors) = tokio::join!(
-        within("daemon", daemon::check(places)),
+    let network = within("network", network).shared();
+    let providers = async {
+        let Some(config) = &config else { return Vec::new() };
+        // Keys are in the state folder; without it each provider would complain about the same.
+        if !is_writable && !places.state.is_dir() {
+            return vec![Finding::warn("models", "stored keys cannot be looked at", "see `state` above")];
+        }
+        network.clone().await;
+        providers::check(places, config).await
+    };
+    let daemon = async {
+        let systemd = machine::Systemd::look(places).await;
+        let known = daemon::Known { obstacle, is_activated: systemd.is_listening(), is_writable };
+        let mut findings = daemon::check(places, &known).await;
+        findings.push(systemd.finding(obstacle));
+        findings
+    };
+    let (daemon, network, providers, shell, landlock, editors) = tokio::join!(
+        within("daemon", daemon),
+        network.clone(),
         within("models", providers),
-        within("shell", async { vec![machine::login_shell(places).await] }),
-        within("systemd", async { vec![machine::systemd(places).await] }),
+        within("shell", async { vec![machine::login_shell(&shell.clone().await)] }),
         within("landlock", aside(|| vec![machine::landlock()])),
         within(
             "editors",
@@ -72,8 +107,9 @@ async fn examine(places: &Places) -> Vec<Finding> {
             })
         ),
     );
+    let (systemd, daemon): (Vec<_>, Vec<_>) = daemon.into_iter().partition(|finding| finding.check == "systemd");
     let mut findings = vec![machine::program(path.as_deref()), configuration];
-    findings.extend([daemon, providers].into_iter().flatten());
+    findings.extend([state, daemon, network, providers].into_iter().flatten());
     findings.extend(servers::check(&overview, path.as_deref()));
     findings.extend([landlock, shell, systemd, editors].into_iter().flatten());
     findings
@@ -93,7 +129,7 @@ fn configuration(places: &Places) -> (Finding, Option<(Config, Vec<Shown>)>) {
             (Finding::ok("config", format!("{path}{missing}")), Some(found))
         }
         Err(error) => {
-            let advice = "mend it; no daemon starts before. All keys: acpd config defaults";
+            let advice = "correct it: no daemon starts with it, and one that runs keeps the old one. All keys: acpd config defaults";
             (Finding::fail("config", format!("{error:#}"), advice), None)
         }
     }

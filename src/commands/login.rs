@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context, bail, ensure};
+use domain::Environment;
 use models::{Accounts, Providers, Rehearsal, Secret};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -17,11 +18,13 @@ use signal_hook::low_level;
 use crate::cli::{Login, Logout};
 use crate::commands::Ending;
 use crate::config;
+use crate::outbound::Outbound;
 use crate::paths::{Places, private_folder};
 
 pub fn run(places: &Places, args: &Login) -> anyhow::Result<Ending> {
     let config = config::load(&places.config, crate::launch::environment(), &[])?;
     let accounts = accounts(places)?;
+    Outbound::of(&config.network, &crate::launch::environment().collect(), &Environment::default()).install();
     let providers = Providers::new(&config.models, Some(&accounts), vec![Arc::new(Rehearsal::new())])?;
     let names = providers.names();
     let provider = match &args.provider {
@@ -43,16 +46,29 @@ pub fn run(places: &Places, args: &Login) -> anyhow::Result<Ending> {
 
 pub fn forget(places: &Places, args: &Logout) -> anyhow::Result<Ending> {
     let accounts = accounts(places)?;
+    let known = accounts.names();
+    let list = known.join(", ");
     let names = match &args.provider {
-        Some(named) => vec![named.clone()],
-        None => accounts.names(),
+        Some(named) if known.contains(named) => vec![named.clone()],
+        Some(named) if known.is_empty() => bail!("no key is stored for `{named}`, nor for any other provider"),
+        Some(named) => bail!("no key is stored for `{named}`; there are keys for {list}"),
+        None if known.is_empty() => {
+            println!("no key is stored");
+            return Ok(Ending::Done);
+        }
+        None if args.all => known,
+        None if !io::stdin().is_terminal() => bail!("name a provider ({list}), or forget all of them with --all"),
+        None => match ask(&format!("Forget the stored keys of {list}? [y/N] ")) {
+            Ok(answer) if ["y", "yes"].contains(&answer.to_lowercase().as_str()) => known,
+            Ok(_) | Err(_) => {
+                println!("nothing was forgotten");
+                return Ok(Ending::Cancelled);
+            }
+        },
     };
-    if names.is_empty() {
-        println!("no key is stored");
-    }
     for name in names {
-        let was_there = accounts.forget(&name)?;
-        println!("{name}: {}", if was_there { "forgotten" } else { "no key is stored" });
+        accounts.forget(&name)?;
+        println!("{name}: forgotten");
     }
     Ok(Ending::Done)
 }

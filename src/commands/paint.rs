@@ -1,7 +1,10 @@
 //! Colours, where somebody looks: on a terminal, and not with NO_COLOR or on a terminal that has none.
 
+use std::borrow::Cow;
 use std::env;
 use std::io::{self, IsTerminal};
+
+use domain::visible;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
@@ -60,10 +63,14 @@ impl Paint {
     }
 }
 
-/// Without characters that a terminal would obey, line ends and tabs aside.
+/// Text from elsewhere with nothing that a terminal would obey or a person could not see; line ends and tabs stay.
 pub(super) fn harmless(text: &str) -> String {
-    let obeyed = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
-    text.chars().map(|character| if obeyed(character) { '\u{fffd}' } else { character }).collect()
+    visible::text(text).into_owned()
+}
+
+/// A line of JSON for stdout. At a terminal what cannot be seen is written as JSON can, so that the value is the same.
+pub(super) fn json_line(text: &str) -> Cow<'_, str> {
+    if io::stdout().is_terminal() { visible::json(text) } else { Cow::Borrowed(text) }
 }
 
 /// The columns of the terminal that stdout is, if it is one.
@@ -82,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_terminal_is_told_nothing_behind_the_users_back() {
-        assert_eq!(harmless("a\u{1b}[2Jb\r\n\tc"), "a\u{fffd}[2Jb\u{fffd}\n\tc");
+        assert_eq!(harmless("a\u{1b}[2Jb\r\n\tc\u{202e}"), "a\\u{1b}[2Jb\\u{d}\n\tc\\u{202e}");
     }
 
     #[test]

@@ -53,7 +53,8 @@ pub(super) fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
     let written = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
-        fs::rename(&temporary, path)
+        fs::rename(&temporary, path)?;
+        fs::File::open(folder)?.sync_all()
     });
     if written.is_err() {
         let _ = fs::remove_file(&temporary);

@@ -1,9 +1,9 @@
 //! What `ask` and `ctl tail` show: the answer on stdout, and on stderr, shortly, what the agent does on the way.
 //!
-//! A terminal gets Markdown as it is meant, and no control characters of the agent's. A pipe gets the text as it is.
+//! A terminal gets Markdown as it is meant, and what cannot be seen is written out. A pipe gets the text as it is.
 #![allow(clippy::print_stdout, reason = "the answer is printed")]
 
-mod diff;
+pub(super) mod diff;
 mod markdown;
 mod wrap;
 
@@ -14,6 +14,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use self::markdown::Markdown;
+use super::consent::Consent;
 use super::paint::{Paint, Style, harmless, terminal_width};
 
 /// Lines of a diff, or of a failure, at most.
@@ -21,6 +22,9 @@ const SHOWN_LINES: usize = 16;
 
 /// Lines of a command's output: the last ones, where it says how it went.
 const OUTPUT_LINES: usize = 6;
+
+/// Lines of a question that are shown at once. Nobody reads more without a pause.
+const QUESTION_LINES: usize = 400;
 
 pub(super) struct Screen {
     stdout_is_terminal: bool,
@@ -155,14 +159,30 @@ impl Screen {
         Ok(())
     }
 
-    /// What the agent wants to be allowed to do.
-    pub(super) fn question(&mut self, params: &Value) -> io::Result<()> {
+    /// What the agent wants to be allowed to do: all of it, or its first lines. Returns how many lines are left.
+    pub(super) fn question(&mut self, params: &Value, consent: &Consent) -> io::Result<usize> {
+        self.line(Style::Yellow, &format!("? Allow: {}", consent.title()))?;
         let call = &params["toolCall"];
-        let title = call["title"].as_str().unwrap_or("a tool");
-        self.line(Style::Yellow, &format!("? Allow: {title}"))?;
-        let diffs = self.diffs(call);
-        self.raw(&diffs)?;
-        self.previewed.insert(text(&call["toolCallId"]).to_owned(), diffs);
+        self.previewed.insert(text(&call["toolCallId"]).to_owned(), self.diffs(call));
+        self.question_from(consent, 0)
+    }
+
+    /// The lines of a question from this one on. Returns how many are left.
+    pub(super) fn question_from(&mut self, consent: &Consent, from: usize) -> io::Result<usize> {
+        let lines = consent.lines(self.paint);
+        let rest = lines.get(from..).unwrap_or_default();
+        let shown = &rest[..rest.len().min(QUESTION_LINES)];
+        self.raw(&shown.iter().map(|line| format!("{line}\n")).collect::<String>())?;
+        Ok(rest.len() - shown.len())
+    }
+
+    /// Shows the word that is held back because more of it may come. It goes on where it was.
+    pub(super) fn pause(&mut self) -> io::Result<()> {
+        if let (Place::Answer, Some(markdown)) = (self.at, &mut self.markdown) {
+            let mut stdout = io::stdout().lock();
+            stdout.write_all(markdown.pause().as_bytes())?;
+            stdout.flush()?;
+        }
         Ok(())
     }
 
@@ -205,11 +225,10 @@ impl Screen {
         let mut shown = String::new();
         let content = call["content"].as_array().into_iter().flatten();
         for diff in content.filter(|content| content["type"] == "diff") {
-            let (old, new) = (self.safe(text(&diff["oldText"])), self.safe(text(&diff["newText"])));
             let path = format!("  {}", self.safe(&from_here(text(&diff["path"]))));
             shown.push_str(&self.paint.dress(Style::Bold, &path));
             shown.push('\n');
-            let lines = diff::render(&old, &new, SHOWN_LINES, self.paint);
+            let lines = diff::render(text(&diff["oldText"]), text(&diff["newText"]), SHOWN_LINES, self.paint);
             if !lines.is_empty() {
                 shown.push_str(&lines);
                 shown.push('\n');

@@ -3,15 +3,23 @@
 //! Detached, it runs twice: the first leaves the caller's session, starts the second and ends, so that the daemon is
 //! nobody's child; the second is the daemon, and says on stdout that it is ready or why it is not.
 
+use std::cell::Cell;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use acpd_actors::Rehearse;
 use anyhow::Context;
 use listenfd::ListenFd;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use serde_json::json;
+use wire::frame::{Framing, encode};
+use wire::rpc::{self, Id, RpcError};
 
 use crate::cli::Serve;
 use crate::commands::Ending;
@@ -23,15 +31,40 @@ use crate::{assemble, daemon, launch, logging};
 /// How long the installed program may take to say whether it could start.
 const REHEARSAL_DEADLINE: Duration = Duration::from_secs(20);
 
+/// How long a daemon that cannot start answers those who connect.
+const TURN_AWAY: Duration = Duration::from_secs(3);
+
 /// The exit code of a program that does not know an argument, such as one from before there were rehearsals.
 const WRONG_USAGE: i32 = 2;
+
+/// A daemon for which a service manager holds the socket could not start, and those who waited have been told.
+#[derive(Debug)]
+pub struct CannotServe;
+
+impl fmt::Display for CannotServe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the daemon cannot start")
+    }
+}
 
 pub fn run(places: &Places, args: &Serve) -> anyhow::Result<Ending> {
     if args.detach {
         detach(places, args)?;
         return Ok(Ending::Done);
     }
-    let served = serve(places, args);
+    // Before any thread starts, since this clears the variables that describe the sockets.
+    let inherited = ListenFd::from_env().take_unix_listener(0).context("cannot use the inherited socket")?;
+    // A second descriptor for the case that nobody serves the first.
+    let waiting = match &inherited {
+        Some(listener) if !args.claim && !args.rehearse => listener.try_clone().ok(),
+        Some(_) | None => None,
+    };
+    let is_ready = Cell::new(false);
+    let mut served = serve(places, args, inherited, &is_ready);
+    if let (Err(error), Some(listener), false) = (&served, waiting, is_ready.get()) {
+        turn_away(&listener, &format!("{error:#}"));
+        served = served.context(CannotServe);
+    }
     if args.background
         && let Err(error) = &served
     {
@@ -41,19 +74,46 @@ pub fn run(places: &Places, args: &Serve) -> anyhow::Result<Ending> {
     served.map(|()| Ending::Done)
 }
 
-fn serve(places: &Places, args: &Serve) -> anyhow::Result<()> {
+fn serve(places: &Places, args: &Serve, inherited: Option<UnixListener>, is_ready: &Cell<bool>) -> anyhow::Result<()> {
+    let named_config = args.config.as_deref().and_then(|file| std::path::absolute(file).ok());
+    let places = &Places { named_config, ..places.clone() };
     if args.rehearse {
         return assemble::check(places, &load(places, args)?.config);
     }
-    // Before any thread starts, since this clears the variables that describe the sockets.
-    let inherited = ListenFd::from_env().take_unix_listener(0).context("cannot use the inherited socket")?;
     let loaded = load(places, args)?;
     logging::start(&loaded.config.log.filter, &places.daemon_log())?;
     let inherited = inherited.map(|listener| Inherited { listener, ours: args.claim });
-    let ready = || if args.background { say_ready() } else { Ok(()) };
+    let ready = || {
+        is_ready.set(true);
+        if args.background { say_ready() } else { Ok(()) }
+    };
     match daemon::run(places, loaded, inherited, rehearsal(places, args), ready)? {
         Parting::Stopped => Ok(()),
         Parting::Restart(handover) => Err(handover.become_successor(|program| command(program, places, args))),
+    }
+}
+
+/// Answers those who connect to the socket of a service manager with the reason why there is no daemon; otherwise they
+/// would wait for one. It stays for a moment, so that a client that tries again does not have the manager start us so often
+/// that it gives up.
+fn turn_away(listener: &UnixListener, reason: &str) {
+    let hint = "mend this; `acpd doctor` checks again. The log: journalctl --user --unit acpd.service";
+    let error = RpcError::internal("The acpd daemon cannot start", json!({ "reason": reason, "hint": hint }));
+    let line = encode(Framing::Lines, &rpc::failure(&Id::null(), &error));
+    let deadline = Instant::now() + TURN_AWAY;
+    if listener.set_nonblocking(true).is_err() {
+        return;
+    }
+    while let Some(left) = deadline.checked_duration_since(Instant::now()) {
+        let patience = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        match rustix::event::poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&patience)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return,
+        }
+        while let Ok((mut client, _)) = listener.accept() {
+            // The line fits the buffer of a fresh connection. A client that has left does not miss it.
+            let _ = client.set_nonblocking(true).and_then(|()| client.write_all(&line));
+        }
     }
 }
 
@@ -124,6 +184,8 @@ fn say_ready() -> anyhow::Result<()> {
 fn detach(places: &Places, args: &Serve) -> anyhow::Result<()> {
     rustix::process::setsid().context("cannot leave the session of the terminal")?;
     let mut daemon = command(&launch::own_program()?, places, args);
+    // A bridge of an older version may have passed on more than is everybody's.
+    daemon.env_clear().envs(launch::shared_environment());
     daemon.arg("--background").stdin(Stdio::null()).spawn().context("cannot run acpd itself")?;
     Ok(())
 }

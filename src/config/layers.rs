@@ -11,8 +11,9 @@ use std::{fs, io};
 use anyhow::{Context, ensure};
 use config::builder::DefaultState;
 use config::{ConfigBuilder, ConfigError, FileFormat};
+use domain::{complaint, redact};
 
-use super::{Config, DEFAULTS, place};
+use super::{Config, DEFAULTS, overview, place};
 
 const PREFIX: &str = "ACPD";
 const SEPARATOR: &str = "__";
@@ -73,7 +74,7 @@ impl Layers {
         let says = |layer: &&Layer| fault.key.as_deref().is_some_and(|key| place::holds(&layer.text, key));
         match self.0.iter().rev().find(says).or(self.0.last()) {
             Some(layer) => layer.blame(fault),
-            None => anyhow::anyhow!("{}", fault.why),
+            None => anyhow::anyhow!("{}", redact::secrets(&fault.why)),
         }
     }
 
@@ -103,8 +104,9 @@ pub(super) fn variable_of(key: &str) -> String {
 fn split_flags(flags: &[String]) -> anyhow::Result<BTreeMap<String, String>> {
     let mut pairs = BTreeMap::new();
     for flag in flags {
-        let (key, value) = flag.split_once('=').with_context(|| format!("--set {flag}: not of the form KEY=VALUE"))?;
-        ensure!(!key.trim().is_empty(), "--set {flag}: not of the form KEY=VALUE");
+        let wrong = || format!("--set {}: not of the form KEY=VALUE", redact::secrets(flag));
+        let (key, value) = flag.split_once('=').with_context(wrong)?;
+        ensure!(!key.trim().is_empty(), wrong());
         pairs.insert(key.trim().to_owned(), value.trim().to_owned());
     }
     Ok(pairs)
@@ -142,9 +144,16 @@ fn checked(layers: &[&Layer]) -> Result<Config, Fault> {
 
 fn fault(error: &ConfigError) -> Fault {
     match error {
-        ConfigError::Type { unexpected, expected, key, .. } => {
-            Fault { key: key.clone().map(with_dots), why: format!("expected {expected}, found {unexpected}") }
-        }
+        // What was found is named by its kind and never quoted: it may be a key in the wrong place.
+        ConfigError::Type { unexpected, expected, key, .. } => Fault {
+            key: key.clone().map(with_dots),
+            why: format!(
+                "expected {}, found {}",
+                complaint::expected(expected),
+                complaint::found(&unexpected.to_string())
+            ),
+        },
+        ConfigError::NotFound(key) => Fault { key: Some(with_dots(key.clone())), why: "is missing".to_owned() },
         ConfigError::At { error, key, .. } => {
             let inner = fault(error);
             let key = [key.clone(), inner.key].into_iter().flatten().collect::<Vec<_>>().join(".");
@@ -154,7 +163,7 @@ fn fault(error: &ConfigError) -> Fault {
         ConfigError::Message(text) => {
             match text.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`')) {
                 Some((field, expected)) => Fault { key: Some(field.to_owned()), why: unknown(field, expected) },
-                None => Fault { key: None, why: text.clone() },
+                None => Fault { key: None, why: complaint::plain(text) },
             }
         }
         ConfigError::FileParse { cause, .. } => Fault { key: None, why: cause.to_string() },
@@ -193,15 +202,15 @@ impl Layer {
             }
             (origin, _) => origin.place(None, ""),
         };
-        Err(anyhow::anyhow!("{place}: {}", error.message()))
+        Err(anyhow::anyhow!("{place}: {}", redact::secrets(error.message())))
     }
 
     fn blame(&self, fault: &Fault) -> anyhow::Error {
         let mut place = self.origin.place(fault.key.as_deref(), &self.text);
         if let Some(key) = &fault.key {
-            let _ = write!(place, ": {key}");
+            let _ = write!(place, ": {}", redact::secrets(key));
         }
-        anyhow::anyhow!("{place}: {}", fault.why.trim_end())
+        anyhow::anyhow!("{place}: {}", overview::without_secrets(fault.why.trim_end(), &self.text))
     }
 }
 
@@ -213,7 +222,7 @@ impl Origin {
                 None => path.display().to_string(),
             },
             (Self::File(path), None) => path.display().to_string(),
-            (Self::Environment, Some(key)) => variable_of(key),
+            (Self::Environment, Some(key)) => redact::secrets(&variable_of(key)).into_owned(),
             (Self::Environment, None) => "the environment".to_owned(),
             (Self::Flags, _) => "--set".to_owned(),
             (Self::Defaults, _) => "the defaults".to_owned(),

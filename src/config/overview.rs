@@ -1,16 +1,15 @@
 //! Every key that holds, with its value and the layer that it comes from. What may be secret is hidden.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use domain::redact::{self, HIDDEN};
 use serde::Serialize;
 use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 
 use super::layers::{Layers, Origin, variable_of};
 use super::place;
-
-/// What stands for a value that is not shown.
-const HIDDEN: &str = "(hidden)";
 
 /// Tables whose members are anybody's secrets, and keys that are secrets by their name.
 const SECRET_TABLES: [&str; 2] = ["headers", "env"];
@@ -68,6 +67,31 @@ impl Layers {
     }
 }
 
+/// A complaint about a text of TOML without any value of it that is a secret by its place or by its looks.
+pub(super) fn without_secrets(complaint: &str, text: &str) -> String {
+    let mut leaves = Vec::new();
+    if let Ok(root) = DeTable::parse(text) {
+        gather(root.get_ref(), "", &mut leaves);
+    }
+    let mut shown = complaint.to_owned();
+    for (key, value) in leaves {
+        let (above, name) = key.rsplit_once('.').unwrap_or(("", &key));
+        if let Value::String(value) = &value
+            && !value.is_empty()
+            && (name == "key" || is_secret(above, name))
+        {
+            shown = shown.replace(&format!("`{value}`"), HIDDEN).replace(&format!("{value:?}"), HIDDEN);
+        }
+    }
+    redact::secrets(&shown).into_owned()
+}
+
+/// Whether a value is a secret by its place.
+fn is_secret(above: &str, name: &str) -> bool {
+    let table = above.rsplit('.').next().unwrap_or_default();
+    SECRET_TABLES.contains(&table) || SECRET_NAMES.contains(&name)
+}
+
 fn gather(table: &DeTable<'_>, above: &str, leaves: &mut Vec<(String, Value)>) {
     for (name, value) in table {
         let name = name.get_ref();
@@ -89,13 +113,25 @@ fn visible(above: &str, name: &str, value: Value) -> Value {
         }
         Value::Array(members) => members.into_iter().map(|member| visible(above, name, member)).collect(),
         value if value == "" => value,
-        _ if SECRET_TABLES.contains(&table) || SECRET_NAMES.contains(&name) => HIDDEN.into(),
+        _ if is_secret(above, name) => HIDDEN.into(),
+        Value::String(address) if table == "network" && name == "proxy" => network::without_password(&address).into(),
         // The arguments of a command that prints a key may be secret; which command it is, is not.
         Value::String(command) if table == "key" && name == "command" => {
             let program = command.split_whitespace().next().unwrap_or_default();
             if program.len() < command.len() { format!("{program} {HIDDEN}").into() } else { command.into() }
         }
+        Value::String(text) => redact::secrets(&without_login(&text)).into(),
         other => other,
+    }
+}
+
+/// An address without the name and password that it may hold.
+fn without_login(text: &str) -> Cow<'_, str> {
+    let Some((scheme, rest)) = text.split_once("://") else { return Cow::Borrowed(text) };
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    match host.rsplit_once('@') {
+        Some((login, _)) => Cow::Owned(format!("{scheme}://{HIDDEN}{}", &rest[login.len()..])),
+        None => Cow::Borrowed(text),
     }
 }
 
@@ -130,6 +166,8 @@ mod tests {
         let text = "[session]\nmode = \"safe\"\napproval = \"never\"\n\
                     [models.providers.p]\nkind = \"openai\"\nheaders = { X = \"hush\" }\n\
                     key = { command = \"pass show hush\", env = \"P_KEY\" }\n\
+                    base_url = \"https://me:hush@x.example/v1\"\n\
+                    [mcp.servers.s]\ncommand = \"s\"\nargs = [\"--token\", \"sk-hush-12345\"]\n\
                     [[permissions.project]]\nfolder = \"/a\"\ndeny = [\"bash\"]\n";
         fs::write(&file, text).unwrap();
         let environment = [("ACPD__SESSION__APPROVAL".to_owned(), "accept-edits".to_owned())];
@@ -141,12 +179,15 @@ mod tests {
         let text = lines.collect::<String>().replace(&folder.path().display().to_string(), "DIR");
         expect![[r#"
             log.filter = "warn,acpd=debug"  --set
+            mcp.servers.s.args = ["--token","(hidden)"]  DIR/config.toml:11
+            mcp.servers.s.command = "s"  DIR/config.toml:10
+            models.providers.p.base_url = "https://(hidden)@x.example/v1"  DIR/config.toml:8
             models.providers.p.headers.X = "(hidden)"  DIR/config.toml:6
             models.providers.p.key.command = "pass (hidden)"  DIR/config.toml:7
             models.providers.p.key.env = "P_KEY"  DIR/config.toml:7
             models.providers.p.kind = "openai"  DIR/config.toml:5
             permissions.deny = ["bash(rm)"]  --set
-            permissions.project = [{"deny":["bash"],"folder":"/a"}]  DIR/config.toml:8
+            permissions.project = [{"deny":["bash"],"folder":"/a"}]  DIR/config.toml:12
             session.approval = "accept-edits"  ACPD__SESSION__APPROVAL
             session.mode = "safe"  DIR/config.toml:2
         "#]]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
-use tools::{Private, WebSettings};
+use tools::{FileWrites, Private, WebSettings};
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,6 +22,7 @@ pub struct Tools {
 #[serde(deny_unknown_fields)]
 pub struct Sandbox {
     pub reads: Vec<PathBuf>,
+    pub file_writes: FileWrites,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -59,6 +60,7 @@ impl Tools {
 impl Sandbox {
     pub fn apply(&self, settings: &mut tools::Settings) {
         let everything = self.reads.iter().any(|path| path == Path::new("/"));
+        settings.sandbox_file_writes = self.file_writes;
         settings.sandbox_reads = (!everything).then(|| self.reads.clone());
     }
 
@@ -116,7 +118,7 @@ mod tests {
         let given = settings(
             "[tools]\nbash_timeout_seconds = 9\nbash_timeout_max_seconds = 5\nprocess_limit = 99\noutput_limit = 2000\n\
              hidden_variables = [\"A\"]\nkept_variables = [\"B\"]\n\
-             [sandbox]\nreads = [\"/usr\"]\n\
+             [sandbox]\nreads = [\"/usr\"]\nfile_writes = \"ask\"\n\
              [web]\nallow_private = [\"10.0.0.0/8\", \"wiki.internal\"]\ncertificates = [\"/ca.pem\"]\nread_limit = 3000\n\
              output_limit = 4000\ntimeout_seconds = 7\n",
         );
@@ -128,6 +130,7 @@ mod tests {
         expected.hidden_variables = vec!["A".to_owned()];
         expected.kept_variables = vec!["B".to_owned()];
         expected.sandbox_reads = Some(vec!["/usr".into()]);
+        expected.sandbox_file_writes = FileWrites::Ask;
         let private = ["10.0.0.0/8", "wiki.internal"].map(|text| Private::try_from(text.to_owned()).unwrap());
         expected.web = WebSettings {
             allow_private: private.to_vec(),

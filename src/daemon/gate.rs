@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acpd_actors::{House, Peer};
+use acpd_actors::{House, Peer, Transport};
 use interprocess::local_socket::traits::StreamCommon;
 use interprocess::os::unix::uds_local_socket::tokio::Stream;
 use rustix::io::Errno;
@@ -44,7 +44,7 @@ impl Gate {
         match checked {
             Ok(pid) => {
                 let (reader, writer) = stream.into_split();
-                self.house.connect(reader, writer, Peer { transport: "socket", pid: Some(pid) });
+                self.house.connect(reader, writer, Peer { transport: Transport::Socket, pid: Some(pid) });
             }
             Err(reason) => drop(actix::spawn(refuse(stream, reason))),
         }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use acpd_actors::{House, Peer};
+use acpd_actors::{House, Peer, Transport};
 
 use super::client::Client;
 use super::pipe::{Outlet, inlet};
@@ -27,11 +27,11 @@ pub(super) enum Key {
 }
 
 impl Key {
-    fn transport(&self) -> &'static str {
+    fn transport(&self) -> Transport {
         match self {
-            Self::Sse(_) => "sse",
-            Self::Http(_) => "http",
-            Self::WebSocket(_) => "websocket",
+            Self::Sse(_) => Transport::Sse,
+            Self::Http(_) => Transport::Http,
+            Self::WebSocket(_) => Transport::WebSocket,
         }
     }
 }
@@ -106,7 +106,7 @@ impl Clients {
                 _ = ended.wait_for(|ended| *ended) => break,
                 back = tokio::time::timeout(self.detach_after, streams.wait_for(|streams| *streams > 0)) => {
                     if back.is_err() {
-                        tracing::info!(transport = key.transport(), "detached a client that had no stream for a while");
+                        tracing::info!(transport = key.transport().name(), "detached a client that had no stream for a while");
                         break;
                     }
                 }

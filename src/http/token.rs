@@ -74,7 +74,8 @@ fn make(file: &Path) -> anyhow::Result<String> {
         let mut open = File::options().write(true).create_new(true).mode(0o600).open(&draft)?;
         writeln!(open, "{token}")?;
         open.sync_all()?;
-        fs::rename(&draft, file)
+        fs::rename(&draft, file)?;
+        file.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
     };
     let written = write().inspect_err(|_| drop(fs::remove_file(&draft)));
     written.with_context(|| format!("cannot write the HTTP token {}", file.display()))?;

@@ -75,7 +75,7 @@ fn a_prompt_waits_if_the_daemon_will_answer_it_and_is_given_up_if_not() {
     memory.hear_editor(&request(4, "session/prompt", json!({ "sessionId": "s" })));
     assert!(memory.cut().unknown.is_empty());
     introduction(&mut memory);
-    let back = memory.our_answer(&answer("acpd-bridge/1", json!({ "pending": ["3"] }))).unwrap();
+    let back = memory.our_answer(&answer("acpd-bridge//1", json!({ "pending": ["3"] }))).unwrap();
     assert_eq!((raw(&back.lost), back.send), (vec!["4"], vec![]));
     assert!(!memory.is_resuming());
     assert_eq!(memory.hear_daemon(&answer(3, json!({ "stopReason": "end_turn" }))), Verdict::Pass);
@@ -91,11 +91,11 @@ fn a_prompt_that_the_daemon_did_not_take_is_sent_again_once_where_that_is_final(
     memory.hear_editor(&request(4, "session/prompt", json!({ "sessionId": "s" })));
     memory.cut();
     introduction(&mut memory);
-    let back = memory.our_answer(&answer("acpd-bridge/1", json!({ "pending": ["4"], "final": true }))).unwrap();
+    let back = memory.our_answer(&answer("acpd-bridge//1", json!({ "pending": ["4"], "final": true }))).unwrap();
     assert_eq!((raw(&back.lost), back.send), (vec![], vec![prompt]));
     memory.cut();
     introduction(&mut memory);
-    let back = memory.our_answer(&answer("acpd-bridge/2", json!({ "pending": ["4"], "final": true }))).unwrap();
+    let back = memory.our_answer(&answer("acpd-bridge//2", json!({ "pending": ["4"], "final": true }))).unwrap();
     assert_eq!((raw(&back.lost), back.send), (vec!["3"], vec![]));
 }
 
@@ -105,7 +105,7 @@ fn a_prompt_that_is_too_long_to_be_kept_is_refused() {
     memory.hear_editor(&request(3, "session/prompt", json!({ "sessionId": "s", "x": "x".repeat(KEPT_PROMPT) })));
     memory.cut();
     introduction(&mut memory);
-    let back = memory.our_answer(&answer("acpd-bridge/1", json!({ "pending": [], "final": true }))).unwrap();
+    let back = memory.our_answer(&answer("acpd-bridge//1", json!({ "pending": [], "final": true }))).unwrap();
     assert_eq!((raw(&back.lost), back.send), (vec!["3"], vec![]));
 }
 
@@ -121,12 +121,12 @@ fn what_is_said_about_a_session_that_is_late_waits_for_it_and_the_rest_goes_on()
     assert_eq!(memory.hear_editor(&prompt), Verdict::Hold);
     assert_eq!(memory.hear_editor(&cancel), Verdict::Hold);
     assert_eq!(memory.hear_editor(&request(6, "session/list", json!({}))), Verdict::Pass);
-    let back = memory.our_answer(&answer("acpd-bridge/1", json!({ "pending": ["3"], "final": true }))).unwrap();
+    let back = memory.our_answer(&answer("acpd-bridge//1", json!({ "pending": ["3"], "final": true }))).unwrap();
     assert_eq!((raw(&back.lost), back.send), (vec![], vec![prompt, cancel]));
     // It was cancelled, so that it must not run after all if this connection dies, too.
     memory.cut();
     introduction(&mut memory);
-    let back = memory.our_answer(&answer("acpd-bridge/2", json!({ "pending": [], "final": true }))).unwrap();
+    let back = memory.our_answer(&answer("acpd-bridge//2", json!({ "pending": [], "final": true }))).unwrap();
     assert_eq!((raw(&back.lost), back.send), (vec!["5"], vec![]));
 }
 
@@ -137,13 +137,13 @@ fn a_prompt_that_waited_and_was_sent_for_the_first_time_is_sent_again_once() {
     introduction(&mut memory);
     let prompt = request(5, "session/prompt", json!({ "sessionId": "s" }));
     assert_eq!(memory.hear_editor(&prompt), Verdict::Hold);
-    for resume in ["acpd-bridge/1", "acpd-bridge/2"] {
+    for resume in ["acpd-bridge//1", "acpd-bridge//2"] {
         let back = memory.our_answer(&answer(resume, json!({ "pending": [], "final": true }))).unwrap();
         assert_eq!((raw(&back.lost), back.send), (vec![], vec![prompt.clone()]));
         memory.cut();
         introduction(&mut memory);
     }
-    let back = memory.our_answer(&answer("acpd-bridge/3", json!({ "pending": [], "final": true }))).unwrap();
+    let back = memory.our_answer(&answer("acpd-bridge//3", json!({ "pending": [], "final": true }))).unwrap();
     assert_eq!((raw(&back.lost), back.send), (vec!["5"], vec![]));
 }
 
@@ -153,14 +153,14 @@ fn a_session_that_cannot_be_opened_for_now_is_tried_again_with_the_next_message_
     memory.hear_editor(&request(3, "session/prompt", json!({ "sessionId": "s" })));
     memory.cut();
     introduction(&mut memory);
-    let failed = frame(json!({ "id": "acpd-bridge/1", "error": { "code": -32603, "message": "no space" } }));
+    let failed = frame(json!({ "id": "acpd-bridge//1", "error": { "code": -32603, "message": "no space" } }));
     let back = memory.our_answer(&failed).unwrap();
     assert_eq!((raw(&back.lost), &back.why.data.unwrap()["reason"]), (vec!["3"], &json!("no space")));
     let prompt = request(4, "session/prompt", json!({ "sessionId": "s" }));
     let Verdict::Wake(resume) = memory.hear_editor(&prompt) else { panic!("it is brought back first") };
     assert_eq!(serde_json::from_slice::<Value>(&resume).unwrap()["params"]["after"], json!([1, 7]));
     assert!(!memory.is_quiet());
-    let back = memory.our_answer(&answer("acpd-bridge/2", json!({ "pending": [], "final": true }))).unwrap();
+    let back = memory.our_answer(&answer("acpd-bridge//2", json!({ "pending": [], "final": true }))).unwrap();
     assert_eq!((raw(&back.lost), back.send), (vec![], vec![prompt]));
 }
 
@@ -223,7 +223,7 @@ fn a_session_that_does_not_come_back_is_forgotten_and_its_prompts_given_up() {
     memory.hear_editor(&request(3, "session/prompt", json!({ "sessionId": "s" })));
     memory.cut();
     introduction(&mut memory);
-    let refused = frame(json!({ "id": "acpd-bridge/1", "error": { "code": -32602, "message": "gone" } }));
+    let refused = frame(json!({ "id": "acpd-bridge//1", "error": { "code": -32602, "message": "gone" } }));
     assert_eq!(raw(&memory.our_answer(&refused).unwrap().lost), ["3"]);
     memory.cut();
     assert_eq!(introduction(&mut memory).len(), 1);
@@ -255,7 +255,12 @@ fn an_answer_is_owed_to_requests_and_to_what_is_no_message() {
     assert_eq!(owed(r#"{"id":{},"method":"m"}"#).as_deref(), Some("null"));
     assert_eq!(owed(r#"{"method":"m"}"#), None);
     assert_eq!(owed(r#"{"id":1,"result":{}}"#), None);
-    assert_eq!(owed(r#"{"id":1}"#).as_deref(), Some("null"));
+    assert_eq!(owed(r#"{"id":1}"#).as_deref(), Some("1"));
+    assert_eq!(owed(r#"{"id":1,"method":5}"#).as_deref(), Some("1"));
+    assert_eq!(owed(r#"{"id":1,"method":null}"#).as_deref(), Some("1"));
+    assert_eq!(owed(r#"{"id":1,"method":"\ud800"}"#).as_deref(), Some("1"));
+    assert_eq!(owed(r#"{"id":1,"error":null}"#).as_deref(), Some("1"));
+    assert_eq!(owed(r#"{"id":[1],"result":1}"#).as_deref(), Some("null"));
     assert_eq!(owed("[]").as_deref(), Some("null"));
     assert_eq!(owed(r#"{"id":1,"met"#).as_deref(), Some("null"));
 }

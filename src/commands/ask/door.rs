@@ -5,6 +5,7 @@ use std::fs;
 use anyhow::Context;
 
 use crate::cli::Ask;
+use crate::environment;
 use crate::paths::Places;
 
 pub(super) struct Door<'a> {
@@ -27,7 +28,9 @@ impl<'a> Door<'a> {
 
 /// From the file that was named, or the environment, or where a daemon of ours keeps it.
 fn token(places: &Places, args: &Ask) -> anyhow::Result<String> {
-    let given = std::env::var("ACPD_TOKEN").ok().filter(|token| args.token_file.is_none() && !token.is_empty());
+    let given = environment::variable("ACPD_TOKEN")
+        .and_then(|token| token.into_string().ok())
+        .filter(|token| args.token_file.is_none() && !token.is_empty());
     let file = args.token_file.clone().unwrap_or_else(|| places.http_token());
     let token = given.map_or_else(|| fs::read_to_string(&file), Ok);
     let token =

@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde_json::{Value, json};
+use wire::ext::HelloParams;
 use wire::method;
 
 use super::door::Door;
 use crate::cli::Ask;
+use crate::client::patience::Silent;
 use crate::client::{Client, Refused};
 use crate::commands::which;
 use crate::launch;
@@ -48,9 +50,9 @@ pub(super) struct Opened {
     pub(super) continued: Option<String>,
 }
 
-/// Reaches the daemon and initializes. One over HTTP gets no introduction: its sessions have nothing of our environment.
-pub(super) async fn connect(door: &Door<'_>) -> anyhow::Result<Client> {
-    let Some(http) = &door.http else { return introduce(door.places).await };
+/// Reaches the daemon and initializes; `once` says that it is for one prompt. A daemon over HTTP gets no introduction: its sessions have nothing of our environment.
+pub(super) async fn connect(door: &Door<'_>, once: bool) -> anyhow::Result<Client> {
+    let Some(http) = &door.http else { return introduce(door.places, once).await };
     let mut client = Client::over_http(http.address, &http.token).await?;
     initialize(&mut client).await?;
     Ok(client)
@@ -58,16 +60,19 @@ pub(super) async fn connect(door: &Door<'_>) -> anyhow::Result<Client> {
 
 /// Reaches the daemon on its socket, which is started if need be, and says who we are. One that is just leaving hangs up
 /// without an answer; another is reached in a moment.
-async fn introduce(places: &Places) -> anyhow::Result<Client> {
+async fn introduce(places: &Places, once: bool) -> anyhow::Result<Client> {
     let patience = Instant::now() + PATIENCE;
     loop {
         let mut client = Client::over(launch::reach(places)?)?;
-        match client.call::<Value>(method::HELLO, launch::introduction(places, None)).await {
+        let hello = HelloParams { one_shot: once, ..launch::introduction(places, None) };
+        match client.call::<Value>(method::HELLO, hello).await {
             Ok(_) => {
                 initialize(&mut client).await?;
                 return Ok(client);
             }
-            Err(error) if error.is::<Refused>() || Instant::now() > patience => return Err(error),
+            Err(error) if error.is::<Refused>() || error.is::<Silent>() || Instant::now() > patience => {
+                return Err(error);
+            }
             Err(_) => tokio::time::sleep(STEP).await,
         }
     }

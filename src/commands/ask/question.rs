@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 use wire::rpc::Id;
 
+use crate::commands::consent::Consent;
+
 /// The kinds of options in the order in which they are shown, each with its key, its name and what is said when it is
 /// chosen.
 const KEYS: [(&str, char, &str, &str); 4] = [
@@ -14,6 +16,7 @@ const KEYS: [(&str, char, &str, &str); 4] = [
 
 pub(super) struct Question {
     id: Id,
+    pub(super) consent: Consent,
     options: Vec<Choice>,
     /// As the agent sent it.
     pub(super) params: Value,
@@ -28,8 +31,14 @@ struct Choice {
 
 /// What a key means.
 pub(super) enum Meaning<'a> {
-    Chosen { option: &'a str, said: &'static str },
+    Chosen {
+        option: &'a str,
+        said: &'static str,
+        allows: bool,
+    },
     Explain,
+    /// Show the lines that are left.
+    More,
     Nothing,
 }
 
@@ -42,7 +51,7 @@ impl Question {
             id: text(&option["optionId"]),
             name: text(&option["name"]),
         };
-        Self { id, options: options.map(read).collect(), params }
+        Self { id, options: options.map(read).collect(), consent: Consent::read(&params), params }
     }
 
     pub(super) fn id(&self) -> &Id {
@@ -53,14 +62,15 @@ impl Question {
         serde_json::from_str::<Value>(self.id.raw()).is_ok_and(|mine| mine == *id)
     }
 
-    /// The keys that may be pressed, such as `[y]es  [n]o  [?]`.
-    pub(super) fn keys(&self) -> String {
+    /// The keys that may be pressed, such as `[y]es  [n]o  [?]`. `left` is how many lines were not shown yet.
+    pub(super) fn keys(&self, left: usize) -> String {
         let offered = KEYS.iter().filter(|(kind, ..)| self.option(kind).is_some());
         let each = offered.map(|(_, key, name, _)| match name.strip_prefix(*key) {
             Some(rest) => format!("[{key}]{rest}"),
             None => format!("[{key}] {name}"),
         });
-        each.chain(["[?]".to_owned()]).collect::<Vec<_>>().join("  ")
+        let more = (left > 0).then(|| format!("[v]iew {left} more lines"));
+        more.into_iter().chain(each).chain(["[?]".to_owned()]).collect::<Vec<_>>().join("  ")
     }
 
     /// A line for each key, in the agent's words.
@@ -70,12 +80,14 @@ impl Question {
     }
 
     pub(super) fn meaning(&self, key: char) -> Meaning<'_> {
-        if key == '?' {
-            return Meaning::Explain;
+        match key {
+            '?' => return Meaning::Explain,
+            'v' => return Meaning::More,
+            _ => {}
         }
         let known = KEYS.iter().find(|(_, known, ..)| *known == key);
-        match known.and_then(|(kind, .., said)| Some((self.id_of(kind)?, *said))) {
-            Some((option, said)) => Meaning::Chosen { option, said },
+        match known.and_then(|(kind, .., said)| Some((self.id_of(kind)?, *said, kind.starts_with("allow")))) {
+            Some((option, said, allows)) => Meaning::Chosen { option, said, allows },
             None => Meaning::Nothing,
         }
     }
@@ -118,8 +130,9 @@ mod tests {
     #[test]
     fn only_what_is_offered_can_be_chosen() {
         let asked = question(&[("no", "reject_once"), ("yes", "allow_once")]);
-        assert_eq!(asked.keys(), "[y]es  [n]o  [?]");
-        assert!(matches!(asked.meaning('y'), Meaning::Chosen { option: "yes", said: "allowed" }));
+        assert_eq!(asked.keys(0), "[y]es  [n]o  [?]");
+        assert_eq!(asked.keys(7), "[v]iew 7 more lines  [y]es  [n]o  [?]");
+        assert!(matches!(asked.meaning('y'), Meaning::Chosen { option: "yes", said: "allowed", allows: true }));
         assert!(matches!(asked.meaning('a'), Meaning::Nothing));
         assert!(matches!(asked.meaning('Y'), Meaning::Nothing));
         assert!(matches!(asked.meaning('?'), Meaning::Explain));
@@ -131,7 +144,7 @@ mod tests {
     fn every_option_has_a_key_and_an_explanation() {
         let asked =
             question(&[("1", "allow_once"), ("2", "allow_always"), ("3", "reject_once"), ("4", "reject_always")]);
-        assert_eq!(asked.keys(), "[y]es  [a]lways  [n]o  [d] never  [?]");
+        assert_eq!(asked.keys(0), "[y]es  [a]lways  [n]o  [d] never  [?]");
         assert_eq!(
             asked.explanation(),
             ["  y  1!", "  a  2!", "  n  3!", "  d  4!", "  Ctrl-C  cancel the whole turn"]

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::time::Duration;
 
 use anyhow::Context;
 use futures_util::StreamExt;
@@ -16,6 +17,10 @@ use super::question::{self, Meaning, Question};
 use super::view::View;
 use crate::client::{Message, decode};
 use crate::commands::Ending;
+use crate::commands::paint::Paint;
+
+/// After so long without a message, a word that is held back is shown.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The daemon went away in a turn.
 #[derive(Debug)]
@@ -34,6 +39,11 @@ impl std::error::Error for HungUp {}
 struct Asking {
     open: VecDeque<Question>,
     keys: Option<Keys>,
+    /// Lines of the first question that were shown, and those that were not.
+    shown: usize,
+    left: usize,
+    /// Whether it was said that allowing now would be blind. The same key again means it.
+    warned: bool,
 }
 
 impl Conversation {
@@ -42,10 +52,22 @@ impl Conversation {
         let request = self.client.send(method::SESSION_PROMPT, params).await?;
         let mut asking = Asking::default();
         let mut asked_to_stop = false;
+        let mut fresh = false;
         loop {
             tokio::select! {
+                () = tokio::time::sleep(PAUSE), if fresh => {
+                    fresh = false;
+                    self.show_held()?;
+                    self.view.pause()?;
+                }
                 message = self.client.next() => {
-                    match message.context(HungUp)?.ok_or(HungUp)? {
+                    fresh = true;
+                    let message = message.context(HungUp)?.ok_or(HungUp)?;
+                    if self.held.as_ref().is_some_and(|held| is_said_again(held, &message)) {
+                        self.held = None;
+                    }
+                    self.show_held()?;
+                    match message {
                         Message::Reply { id, result } if id == request => {
                             drop(asking);
                             let ended = decode(method::SESSION_PROMPT, result);
@@ -102,7 +124,7 @@ impl Conversation {
             asking.open.push_back(question);
             return if asking.open.len() == 1 { self.ask(asking) } else { Ok(()) };
         }
-        self.view.question(&question.params)?;
+        self.view.question(&question.params, &question.consent)?;
         self.view.trouble("  rejected, since there is no terminal to ask at; --allow allows everything")?;
         self.settle(&question, question.rejecting()).await
     }
@@ -111,9 +133,12 @@ impl Conversation {
     fn ask(&mut self, asking: &mut Asking) -> anyhow::Result<()> {
         asking.keys = None;
         if let Some(question) = asking.open.front() {
-            self.view.question(&question.params)?;
+            asking.left = self.view.question(&question.params, &question.consent)?;
+            asking.shown = question.consent.lines(Paint::Off).len() - asking.left;
+            asking.warned = false;
+            // Only now, so that what was typed before all of it was there answers nothing.
             asking.keys = Some(Keys::begin().context("cannot ask at the terminal")?);
-            self.view.keys(&question.keys())?;
+            self.view.keys(&question.keys(asking.left))?;
         }
         Ok(())
     }
@@ -121,7 +146,11 @@ impl Conversation {
     fn heed(&mut self, method: &str, params: &Value, asking: &mut Asking) -> anyhow::Result<()> {
         match method {
             method::SESSION_UPDATE if params["sessionId"] == self.session.as_str() => {
-                self.view.update(params)?;
+                if matches!(self.view, View::People(_)) && begins_a_message(params, &mut self.message) {
+                    self.held = Some(params.clone());
+                } else {
+                    self.view.update(params)?;
+                }
             }
             method::CANCEL_REQUEST => {
                 let is_first = asking.open.front().is_some_and(|question| question.is(&params["requestId"]));
@@ -136,12 +165,31 @@ impl Conversation {
         Ok(())
     }
 
+    fn show_held(&mut self) -> anyhow::Result<()> {
+        match self.held.take() {
+            Some(params) => self.view.update(&params),
+            None => Ok(()),
+        }
+    }
+
     /// A key while a question is open; None if the terminal is gone, which allows nothing.
     async fn hear(&mut self, key: Option<char>, asking: &mut Asking) -> anyhow::Result<()> {
         let Some(question) = asking.open.front() else { return Ok(()) };
         let option = match key.map(|key| question.meaning(key)) {
             None => question.rejecting(),
-            Some(Meaning::Chosen { option, said }) => {
+            Some(Meaning::Chosen { allows: true, .. }) if asking.left > 0 && !asking.warned => {
+                asking.warned = true;
+                self.view
+                    .trouble("not all of it was shown; v shows the rest, and the same key again allows it unseen")?;
+                return self.view.keys(&question.keys(asking.left));
+            }
+            Some(Meaning::More) if asking.left > 0 => {
+                let left = self.view.question_from(&question.consent, asking.shown)?;
+                asking.shown += asking.left - left;
+                asking.left = left;
+                return self.view.keys(&question.keys(left));
+            }
+            Some(Meaning::Chosen { option, said, .. }) => {
                 self.view.decided(said)?;
                 Some(option)
             }
@@ -149,9 +197,9 @@ impl Conversation {
                 for line in question.explanation() {
                     self.view.remark(&line)?;
                 }
-                return self.view.keys(&question.keys());
+                return self.view.keys(&question.keys(asking.left));
             }
-            Some(Meaning::Nothing) => return Ok(()),
+            Some(Meaning::More | Meaning::Nothing) => return Ok(()),
         };
         self.client.answer(question.id(), Ok(question::outcome(option))).await?;
         asking.open.pop_front();
@@ -160,6 +208,24 @@ impl Conversation {
 
     async fn settle(&mut self, question: &Question, option: Option<&str>) -> anyhow::Result<()> {
         self.client.answer(question.id(), Ok(question::outcome(option))).await
+    }
+}
+
+/// Whether this is the first piece of a message; the id of the message is noted.
+fn begins_a_message(params: &Value, message: &mut Value) -> bool {
+    let update = &params["update"];
+    if update["sessionUpdate"] != "agent_message_chunk" || update["messageId"] == *message {
+        return false;
+    }
+    *message = update["messageId"].clone();
+    true
+}
+
+/// Whether the turn's error says what the message said. A failure is told to editors that show no errors, too.
+fn is_said_again(held: &Value, message: &Message) -> bool {
+    match message {
+        Message::Reply { result: Err(error), .. } => held["update"]["content"]["text"] == error.message.as_str(),
+        Message::Reply { .. } | Message::Request { .. } | Message::Notice { .. } => false,
     }
 }
 

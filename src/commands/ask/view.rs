@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use wire::method;
 
 use crate::client::Refused;
+use crate::commands::consent::Consent;
+use crate::commands::paint::json_line;
 use crate::commands::screen::Screen;
 
 pub(super) enum View {
@@ -16,15 +18,34 @@ impl View {
     pub(super) fn update(&mut self, params: &Value) -> anyhow::Result<()> {
         match self {
             Self::People(screen) => screen.update(&params["update"])?,
-            Self::Scripts => println!("{}", json!({ "method": method::SESSION_UPDATE, "params": params })),
+            Self::Scripts => print_line(&json!({ "method": method::SESSION_UPDATE, "params": params })),
         }
         Ok(())
     }
 
-    pub(super) fn question(&mut self, params: &Value) -> anyhow::Result<()> {
+    /// Shows a question. Returns how many of its lines are left.
+    pub(super) fn question(&mut self, params: &Value, consent: &Consent) -> anyhow::Result<usize> {
         match self {
-            Self::People(screen) => screen.question(params)?,
-            Self::Scripts => println!("{}", json!({ "method": method::SESSION_REQUEST_PERMISSION, "params": params })),
+            Self::People(screen) => Ok(screen.question(params, consent)?),
+            Self::Scripts => {
+                print_line(&json!({ "method": method::SESSION_REQUEST_PERMISSION, "params": params }));
+                Ok(0)
+            }
+        }
+    }
+
+    /// Goes on with the lines of a question.
+    pub(super) fn question_from(&mut self, consent: &Consent, from: usize) -> anyhow::Result<usize> {
+        match self {
+            Self::People(screen) => Ok(screen.question_from(consent, from)?),
+            Self::Scripts => Ok(0),
+        }
+    }
+
+    /// Nothing came for a moment: what is held back is shown.
+    pub(super) fn pause(&mut self) -> anyhow::Result<()> {
+        if let Self::People(screen) = self {
+            screen.pause()?;
         }
         Ok(())
     }
@@ -35,7 +56,7 @@ impl View {
             (Self::People(screen), _) => screen.end()?,
             (Self::Scripts, Ok(ended)) => {
                 let line = json!({ "sessionId": session, "stopReason": ended["stopReason"], "usage": ended["usage"] });
-                println!("{line}");
+                print_line(&line);
             }
             (Self::Scripts, Err(error)) => {
                 let error = match error.downcast_ref::<Refused>() {
@@ -44,7 +65,7 @@ impl View {
                     }
                     None => json!({ "message": format!("{error:#}") }),
                 };
-                println!("{}", json!({ "sessionId": session, "error": error }));
+                print_line(&json!({ "sessionId": session, "error": error }));
             }
         }
         Ok(())
@@ -85,4 +106,8 @@ impl View {
         }
         Ok(())
     }
+}
+
+fn print_line(line: &Value) {
+    println!("{}", json_line(&line.to_string()));
 }

@@ -1,21 +1,22 @@
-//! `ctl allow` and `ctl deny`: answers a permission question that a session waits with.
+//! `ctl allow` and `ctl deny`: answers a permission question that a session waits with, and prints what it is about first.
+
+#![allow(clippy::print_stdout, reason = "what is answered is printed")]
 
 use anyhow::{Context, bail};
-use domain::Choice;
-use domain::card::OpenQuestion;
-use serde_json::json;
+use domain::card::{OpenQuestion, SessionDetails};
+use domain::{Choice, SessionId};
+use serde_json::{Value, json};
 use wire::method;
 
-use super::{Visit, table};
+use super::Visit;
+use super::table::{self, Sheet};
 use crate::cli::Answer;
+use crate::commands::consent::Consent;
 use crate::commands::which;
 
 /// `choices` are the answer for once and the one for good.
 pub(super) async fn run(visit: &mut Visit, args: &Answer, choices: [Choice; 2]) -> anyhow::Result<()> {
-    let session = visit.find(&args.which.id).await?;
-    let open = which::in_memory(&mut visit.client).await?.into_iter().find(|card| card.id.as_str() == session);
-    let questions = open.map(|card| card.questions).unwrap_or_default();
-    let asked = choose(&questions, args.question.as_deref())?;
+    let (session, asked) = find(visit, args).await?;
     let [once, always] = choices;
     let choice = if args.always {
         asked.always.as_ref().context("this question can be answered for once only; leave --always out")?;
@@ -23,22 +24,61 @@ pub(super) async fn run(visit: &mut Visit, args: &Answer, choices: [Choice; 2]) 
     } else {
         once
     };
+    let consent = Consent::of(&asked);
+    if choice.allows() && consent.cut() > 0 && !args.unseen {
+        bail!(
+            "it is too long to be shown whole, {} bytes are missing; `acpd ctl export {session}` has all of it, and \
+             --unseen allows it all the same",
+            consent.cut()
+        );
+    }
+    let sheet = Sheet::stdout();
+    if !visit.json {
+        println!("{}", consent.title());
+        let rest = format!("acpd ctl export {session}");
+        consent.lines(sheet.paint).into_iter().chain(consent.missing(&rest)).for_each(|line| println!("{line}"));
+    }
     let answer = json!({ "sessionId": session, "questionId": asked.id, "optionId": choice.id() });
+    let _: Value = visit.client.call(method::ANSWER, &answer).await?;
+    let told = json!({ "sessionId": session, "optionId": choice.id(), "question": asked });
     let done = if choice.allows() { "allowed" } else { "denied" };
-    let done = format!("{done}: {}; session", table::plain(&asked.title));
-    visit.steer(method::ANSWER, answer, &done).await
+    visit.show(&told, || format!("{done}: {}; session {session}", consent.title()));
+    Ok(())
 }
 
-fn choose<'a>(questions: &'a [OpenQuestion], given: Option<&str>) -> anyhow::Result<&'a OpenQuestion> {
-    let fits = |asked: &&OpenQuestion| given.is_none_or(|given| which::fits(asked.id.as_str(), given));
+/// The question that is meant, with all that it is about.
+async fn find(visit: &mut Visit, args: &Answer) -> anyhow::Result<(SessionId, OpenQuestion)> {
+    visit.introduce().await?;
+    let session = match &args.id {
+        Some(id) => Some(visit.find(id).await?),
+        None => None,
+    };
+    let sessions = which::in_memory(&mut visit.client).await?.into_iter();
+    let wanted = sessions.filter(|card| session.as_deref().is_none_or(|wanted| card.id.as_str() == wanted));
+    let open = wanted.flat_map(|card| card.questions.into_iter().map(move |asked| (card.id.clone(), asked)));
+    let (session, asked) = choose(open.collect(), args.question.as_deref(), session.is_some())?;
+    // The list has a lower limit than the details of one session.
+    let details: SessionDetails = visit.client.call(method::SESSION, json!({ "sessionId": session })).await?;
+    let whole = details.card.questions.into_iter().find(|whole| whole.id == asked.id);
+    Ok((session, whole.context("the question was answered meanwhile")?))
+}
+
+type Open = (SessionId, OpenQuestion);
+
+/// `named` is whether the questions are those of one session that was named.
+fn choose(questions: Vec<Open>, given: Option<&str>, named: bool) -> anyhow::Result<Open> {
+    let fits = |(_, asked): &&Open| given.is_none_or(|given| which::fits(asked.id.as_str(), given));
     let mut found = questions.iter().filter(fits);
     match (found.next(), found.next(), given) {
-        (Some(asked), None, _) => Ok(asked),
-        (None, _, None) => bail!("the session asks nothing"),
+        (Some(asked), None, _) => Ok(asked.clone()),
+        (None, _, None) if named => bail!("the session asks nothing"),
+        (None, _, None) => bail!("no session asks anything"),
         (None, _, Some(given)) => bail!("the session has no open question `{given}`"),
         (Some(_), Some(_), _) => {
-            let list = questions.iter().map(|asked| format!("\n  {}  {}", asked.id, table::plain(&asked.title)));
-            bail!("several questions are open; name one{}", list.collect::<String>())
+            let list = questions
+                .iter()
+                .map(|(session, asked)| format!("\n  {session} {}  {}", asked.id, table::plain(&asked.title)));
+            bail!("several questions are open; name one by its session and its id{}", list.collect::<String>())
         }
     }
 }
@@ -47,16 +87,27 @@ fn choose<'a>(questions: &'a [OpenQuestion], given: Option<&str>) -> anyhow::Res
 mod tests {
     use super::*;
 
-    fn asked(id: &str) -> OpenQuestion {
-        OpenQuestion { id: id.into(), call: "call".into(), title: format!("do {id}"), always: None }
+    fn asked(session: &str, id: &str) -> Open {
+        let question = OpenQuestion {
+            id: id.into(),
+            call: "call".into(),
+            title: format!("do {id}"),
+            always: None,
+            proposal: None,
+        };
+        (session.into(), question)
     }
 
     #[test]
     fn one_question_needs_no_name_and_several_do() {
-        let two = [asked("a-1"), asked("b-2")];
-        assert_eq!(choose(&two[..1], None).unwrap().id.as_str(), "a-1");
-        assert_eq!(choose(&two, Some("2")).unwrap().id.as_str(), "b-2");
-        assert!(choose(&two, None).unwrap_err().to_string().ends_with("name one\n  a-1  do a-1\n  b-2  do b-2"));
-        assert!(choose(&two, Some("c")).is_err() && choose(&[], None).is_err());
+        let two = [asked("s", "a-1"), asked("t", "b-2")];
+        let chosen = |questions: &[Open], given| choose(questions.to_vec(), given, false).map(|(_, asked)| asked.id);
+        assert_eq!(chosen(&two[..1], None).unwrap().as_str(), "a-1");
+        assert_eq!(chosen(&two, Some("2")).unwrap().as_str(), "b-2");
+        let several = chosen(&two, None).unwrap_err().to_string();
+        assert!(several.ends_with("by its session and its id\n  s a-1  do a-1\n  t b-2  do b-2"), "{several}");
+        assert!(chosen(&two, Some("c")).is_err());
+        assert_eq!(chosen(&[], None).unwrap_err().to_string(), "no session asks anything");
+        assert_eq!(choose(Vec::new(), None, true).unwrap_err().to_string(), "the session asks nothing");
     }
 }

@@ -3,10 +3,10 @@
 //! Lines are passed on as the daemon wrote them, so that nothing of a newer daemon's events is lost on the way.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 
 use anyhow::Context;
-use domain::Event;
+use domain::{Event, visible};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -26,7 +26,7 @@ pub(super) async fn run(visit: &mut Visit, args: &Export) -> anyhow::Result<()> 
     let session = visit.find(&args.which.id).await?;
     // The file is made when there is something to put into it.
     let mut page = read(visit, &session, 1).await?;
-    let mut output: Box<dyn Write> = match &args.output {
+    let output: Box<dyn Write> = match &args.output {
         None => Box::new(BufWriter::new(io::stdout().lock())),
         Some(path) => {
             let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
@@ -34,13 +34,14 @@ pub(super) async fn run(visit: &mut Visit, args: &Export) -> anyhow::Result<()> 
         }
     };
     let mut markdown = args.markdown.then(Markdown::default);
+    let mut output = Output { output, terminal: args.output.is_none() && io::stdout().is_terminal() };
     loop {
         for event in &page.events {
             match &mut markdown {
-                None => writeln!(output, "{}", event.get())?,
+                None => output.json(event.get())?,
                 // An event of a newer daemon that we do not know is left out of what people read.
                 Some(markdown) => match serde_json::from_str::<Event>(event.get()) {
-                    Ok(event) => output.write_all(markdown.add(&event).as_bytes())?,
+                    Ok(event) => output.text(&markdown.add(&event))?,
                     Err(_) => continue,
                 },
             }
@@ -51,9 +52,27 @@ pub(super) async fn run(visit: &mut Visit, args: &Export) -> anyhow::Result<()> 
         }
     }
     if let Some(markdown) = markdown {
-        output.write_all(markdown.end().as_bytes())?;
+        output.text(&markdown.end())?;
     }
-    output.flush().context("cannot write all of it")
+    output.output.flush().context("cannot write all of it")
+}
+
+/// Where the log goes. A terminal gets what cannot be seen written out; a file or a pipe gets every byte as it is.
+struct Output {
+    output: Box<dyn Write>,
+    terminal: bool,
+}
+
+impl Output {
+    fn text(&mut self, text: &str) -> io::Result<()> {
+        let text = if self.terminal { visible::text(text) } else { text.into() };
+        self.output.write_all(text.as_bytes())
+    }
+
+    fn json(&mut self, line: &str) -> io::Result<()> {
+        let line = if self.terminal { visible::json(line) } else { line.into() };
+        writeln!(self.output, "{line}")
+    }
 }
 
 async fn read(visit: &mut Visit, session: &str, from: u64) -> anyhow::Result<Page> {

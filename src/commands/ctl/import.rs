@@ -35,6 +35,7 @@ pub(super) async fn run(visit: &mut Visit, file: &Path) -> anyhow::Result<()> {
         let mut made: Value = visit.client.call(method::IMPORT, params).await?;
         if !more {
             visit.show(&made, || made["sessionId"].as_str().unwrap_or_default().to_owned());
+            eprintln!("note: its mode and approval are those of new sessions here, and nothing is allowed for good");
             return Ok(());
         }
         into = made["into"].take();

@@ -97,6 +97,8 @@ fn told(kind: &EventKind) -> Option<String> {
         | EventKind::AgentText { .. }
         | EventKind::AgentThought { .. }
         | EventKind::ResponseSealed { .. }
+        | EventKind::CallsRequested { .. }
+        | EventKind::Abandoned { .. }
         | EventKind::ToolCalled { .. }
         | EventKind::PermissionAsked { .. }
         | EventKind::ToolStarted { .. }
@@ -153,7 +155,10 @@ fn called(card: &ToolCard, outcome: &Outcome) -> String {
     let shown = if outcome.content.is_empty() { &card.preview } else { &outcome.content };
     let diffs = shown.iter().filter_map(|content| match content {
         ToolContent::Diff { path, old, new } => Some((path, old.as_deref().unwrap_or_default(), new)),
-        ToolContent::Text { .. } | ToolContent::Image { .. } | ToolContent::Terminal { .. } => None,
+        ToolContent::Text { .. }
+        | ToolContent::Image { .. }
+        | ToolContent::Block { .. }
+        | ToolContent::Terminal { .. } => None,
     });
     for (path, old, new) in diffs {
         text.push_str(&format!("\n\n{}\n\n{}", path.display(), fenced("diff", &changes(old, new))));

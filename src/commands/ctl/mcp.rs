@@ -82,7 +82,7 @@ mod tests {
                 prompts  /docs:explain
               db  stdio, from the project
                 failed: it ended with exit status 1; next try in 4 s
-                log      no such  [31mdatabase"#]]
+                log      no such \u{1b}[31mdatabase"#]]
         .assert_eq(&shown);
     }
 }

@@ -10,10 +10,14 @@ use wire::method;
 
 use super::{Visit, status};
 use crate::client::Message;
+use crate::client::patience::patience;
 use crate::paths::Places;
 
 /// How long the new daemon may take to answer once the old one has let go of us.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long the old daemon may take to let go of us. Running turns have half a minute.
+const LETTING_GO: Duration = Duration::from_secs(90);
 
 const STEP: Duration = Duration::from_millis(10);
 
@@ -21,10 +25,18 @@ pub(super) async fn run(mut visit: Visit, places: &Places, now: bool) -> anyhow:
     let before = status::look(&mut visit).await?;
     visit.client.send(method::RESTART, RestartParams { now }).await?;
     // The daemon hangs up when it goes, at the latest when its deadline for running turns has passed.
-    while let Some(message) = visit.client.next().await.unwrap_or(None) {
-        if let Message::Reply { result: Err(error), .. } = message {
-            bail!("a daemon of version {} did not restart: {}", before.version, error.message);
+    let refused = async {
+        while let Some(message) = visit.client.next().await.unwrap_or(None) {
+            if let Message::Reply { result: Err(error), .. } = message {
+                return Some(error.message);
+            }
         }
+        None
+    };
+    match tokio::time::timeout(patience(LETTING_GO), refused).await {
+        Ok(None) => {}
+        Ok(Some(why)) => bail!("a daemon of version {} did not restart: {why}", before.version),
+        Err(_) => bail!("the daemon (process {}) does not let go; `acpd ctl stop --force` kills it", before.pid),
     }
     let after = returned(places, visit.json, &before).await?;
     let told = json!({ "before": before, "after": after });

@@ -11,6 +11,7 @@ use super::table::{self, Sheet};
 use super::tally::Tally;
 use super::when::age;
 use super::{Visit, permissions, state_style};
+use crate::commands::consent::Consent;
 use crate::commands::paint::Style;
 
 /// Of the lines of a page, what stands before each.
@@ -71,6 +72,9 @@ fn render(details: &SessionDetails, did: &Tally, sheet: Sheet) -> String {
     if let Some(cost) = &card.cost {
         page.line("cost", &format!("{:.4} {}", cost.amount, cost.currency));
     }
+    for (label, command) in std::iter::once("background").chain(std::iter::repeat("")).zip(&card.background) {
+        page.line(label, command);
+    }
     page.wrapped("tools", &or(&did.tools(), "none used"));
     page.line("permissions", &did.permissions());
     for rule in permissions::rules(&details.permissions) {
@@ -81,6 +85,11 @@ fn render(details: &SessionDetails, did: &Tally, sheet: Sheet) -> String {
     page.wrapped("", &details.environment.join(" "));
     for question in &card.questions {
         page.line("asks", &format!("{} ({})", question.title, question.id));
+        let consent = Consent::of(question);
+        let rest = format!("acpd ctl export {}", sheet.id(card.id.as_str()));
+        for line in consent.lines(sheet.paint).into_iter().chain(consent.missing(&rest)) {
+            page.text.push_str(&format!("{line}\n"));
+        }
     }
     if !card.questions.is_empty() {
         page.line("", &format!("answer with `acpd ctl allow {}` or `deny`", sheet.id(card.id.as_str())));

@@ -5,7 +5,7 @@ use std::path::Path;
 use domain::card::SessionCard;
 use serde_json::{Value, json};
 
-use super::table::{Column, Sheet, Table};
+use super::table::{self, Column, Sheet, Table};
 use super::when::{self, age};
 use super::{Visit, state_style};
 use crate::commands::which;
@@ -52,6 +52,10 @@ fn render_live(sessions: &[SessionCard], home: &Path, sheet: Sheet) -> String {
         ]);
     }
     let mut text = table.render(sheet);
+    for session in sessions.iter().filter(|session| !session.background.is_empty()) {
+        let (id, commands) = (sheet.id(session.id.as_str()), table::plain(&session.background.join(", ")));
+        text.push_str(&format!("\n\n{id} keeps running in the background: {commands}"));
+    }
     if let Some(questions) = questions(sessions, sheet) {
         text.push_str("\n\n");
         text.push_str(&questions);
@@ -80,7 +84,9 @@ fn questions(sessions: &[SessionCard], sheet: Sheet) -> Option<String> {
         let always = asked.always.clone().unwrap_or_default();
         table.row([session.id.to_string(), asked.id.to_string(), asked.title.clone(), always]);
     }
-    let how = format!("Answer with `acpd ctl allow {}` or `deny`.", sheet.id(first.id.as_str()));
+    let id = sheet.id(first.id.as_str());
+    let how =
+        format!("`acpd ctl session {id}` shows all that it would do; answer with `acpd ctl allow {id}` or `deny`.");
     Some(format!("{}\n{how}", table.render(sheet)))
 }
 

@@ -1,14 +1,19 @@
 //! `ctl stop`: asks the daemon to end, and waits until it has: its lock is free then, or another daemon has it, because an
-//! editor asked for something meanwhile.
+//! editor asked for something meanwhile. One that does not answer or does not end is killed, if that is wanted.
 
+use std::fmt;
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use wire::method;
 
-use super::{Visit, status};
+use super::{NoDaemon, Visit, status};
 use crate::client::Message;
+use crate::client::patience::{Silent, patience};
 use crate::launch::beside;
 use crate::lock::{Attempt, Lock};
 use crate::paths::Places;
@@ -16,27 +21,100 @@ use crate::paths::Places;
 /// How long the daemon may take to put everything away. It has its own, shorter deadline.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-pub(super) async fn run(mut visit: Visit, places: &Places) -> anyhow::Result<()> {
+/// How long the kernel may take to end a process that was killed.
+const KILL_DEADLINE: Duration = Duration::from_secs(10);
+
+const STEP: Duration = Duration::from_millis(5);
+
+/// The daemon was asked to end and goes on.
+#[derive(Debug)]
+struct StillRuns {
+    holder: Option<u32>,
+    waited: Duration,
+}
+
+impl fmt::Display for StillRuns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let holder = self.holder.map(|pid| format!(" (process {pid})")).unwrap_or_default();
+        write!(f, "the daemon{holder} still runs after {} seconds", self.waited.as_secs_f64())
+    }
+}
+
+impl std::error::Error for StillRuns {}
+
+pub(super) async fn run(places: &Places, json: bool, force: bool) -> anyhow::Result<()> {
+    let lock = beside(&places.socket, "lock");
+    match ask(places, json, &lock).await {
+        Err(error) if force && is_hopeless(&error, &lock) => {
+            let pid = kill(&lock).await.with_context(|| format!("{error:#}"))?;
+            let killed = json!({ "stopped": true, "killed": pid });
+            super::print(json, &killed, || format!("killed the daemon (process {pid})"));
+            Ok(())
+        }
+        Err(error) if is_hopeless(&error, &lock) => match Lock::held_by(&lock) {
+            Some(pid) => bail!("{error:#}\n`acpd ctl stop --force` kills process {pid}"),
+            None => Err(error),
+        },
+        done => done,
+    }
+}
+
+/// Whether there is a daemon that only force will end.
+fn is_hopeless(error: &anyhow::Error, lock: &Path) -> bool {
+    let no_socket = error.is::<NoDaemon>() && Lock::held_by(lock).is_some();
+    no_socket || error.is::<Silent>() || error.is::<StillRuns>()
+}
+
+async fn ask(places: &Places, json: bool, lock: &Path) -> anyhow::Result<()> {
+    let mut visit = Visit::begin(places, json)?;
     let stopping = status::look(&mut visit).await?.pid;
+    let deadline = patience(DEADLINE);
     // A daemon that ends at once may not get round to the answer.
     visit.client.send(method::STOP, json!({})).await?;
-    while let Some(message) = visit.client.next().await.unwrap_or(None) {
-        if let Message::Reply { result: Err(error), .. } = message {
-            bail!("the daemon did not stop: {}", error.message);
-        }
+    if let Ok(Some(why)) = tokio::time::timeout(deadline, hang_up(&mut visit)).await {
+        bail!("the daemon did not stop: {why}");
     }
-    let deadline = Instant::now() + DEADLINE;
-    let lock = beside(&places.socket, "lock");
-    while let Attempt::Held(holder) = Lock::attempt(&lock)? {
+    let give_up = Instant::now() + deadline;
+    while let Attempt::Held(holder) = Lock::attempt(lock)? {
         if holder.is_some_and(|pid| pid != stopping) {
             break;
         }
-        if Instant::now() > deadline {
-            let holder = holder.map_or_else(|| "the daemon".to_owned(), |pid| format!("the daemon (process {pid})"));
-            bail!("{holder} still runs after {} seconds", DEADLINE.as_secs());
+        if Instant::now() > give_up {
+            return Err(StillRuns { holder, waited: deadline }.into());
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        tokio::time::sleep(STEP).await;
     }
     visit.show(&json!({ "stopped": true }), || "stopped".to_owned());
     Ok(())
+}
+
+/// Waits until the daemon hangs up, and gives why it did not if it says so.
+async fn hang_up(visit: &mut Visit) -> Option<String> {
+    while let Some(message) = visit.client.next().await.unwrap_or(None) {
+        if let Message::Reply { result: Err(error), .. } = message {
+            return Some(error.message);
+        }
+    }
+    None
+}
+
+/// Kills the process that holds the daemon's lock, if it is one of ours, and waits until the lock is free.
+async fn kill(lock: &Path) -> anyhow::Result<u32> {
+    let pid = Lock::held_by(lock).context("nobody holds the daemon's lock, so nobody is killed")?;
+    let program = fs::read_link(format!("/proc/{pid}/exe")).with_context(|| format!("cannot look at process {pid}"))?;
+    let name = program.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    // The kernel marks the path of a program that was replaced since it started.
+    if name.trim_end_matches(" (deleted)") != "acpd" {
+        bail!("process {pid} holds the daemon's lock and is not acpd but {}; it is left alone", program.display());
+    }
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw).context("the lock names no process")?;
+    kill_process(process, Signal::KILL).with_context(|| format!("cannot kill process {pid}"))?;
+    let deadline = Instant::now() + KILL_DEADLINE;
+    while Lock::held_by(lock) == Some(pid) {
+        if Instant::now() > deadline {
+            bail!("process {pid} was killed and still holds the daemon's lock");
+        }
+        tokio::time::sleep(STEP).await;
+    }
+    Ok(pid)
 }

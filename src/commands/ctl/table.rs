@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use domain::visible;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::commands::paint::{Paint, Style, terminal_width};
@@ -176,9 +177,9 @@ fn fill(characters: impl Iterator<Item = char>, width: usize) -> String {
     characters.take_while(fits).collect()
 }
 
-/// Text from elsewhere without anything that a terminal would obey.
+/// Text from elsewhere on one line, with nothing that a terminal would obey or a person could not see.
 pub(super) fn plain(text: &str) -> String {
-    text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
+    visible::line(text).into_owned()
 }
 
 #[cfg(test)]
@@ -199,7 +200,7 @@ mod tests {
     fn everything_is_shown_where_there_is_room() {
         expect![[r#"
             ID                        STATE    TITLE
-            0193-abcdef-0123456789ab  idle     A title with  [31mtricks
+            0193-abcdef-0123456789ab  idle     A title\nwith \u{1b}[31mtricks
             7                         running  日本語のとても長いタイトルです"#]]
         .assert_eq(&table().render(Sheet { width: None, paint: Paint::Off }));
     }
@@ -209,7 +210,7 @@ mod tests {
         let narrow = table().render(Sheet { width: Some(34), paint: Paint::Off });
         expect![[r#"
             ID            STATE    TITLE
-            0123456789ab  idle     A title wi…
+            0123456789ab  idle     A title\nw…
             7             running  日本語のと…"#]]
         .assert_eq(&narrow);
         assert!(narrow.lines().all(|line| line.width() <= 34));

@@ -2,27 +2,38 @@
 //! when the session does.
 #![allow(clippy::print_stdout, reason = "with --json every update is printed")]
 
+use std::time::Duration;
+
 use anyhow::{Context, bail};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook_tokio::Signals;
+use tokio::time::Instant;
 use wire::method;
 
 use super::Visit;
 use crate::client::Message;
 use crate::commands::Ending;
+use crate::commands::consent::Consent;
+use crate::commands::paint::json_line;
 use crate::commands::screen::Screen;
+
+/// After so long without a message, a word that is held back is shown.
+const PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) async fn run(mut visit: Visit, id: &str) -> anyhow::Result<Ending> {
     let session = visit.find(id).await?;
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let load = visit.client.send(method::SESSION_LOAD, json!({ "sessionId": session })).await?;
     let mut end = None;
-    let mut view = View { screen: Screen::new(), json: visit.json, session };
+    // The log may be long, and what follows takes as long as it takes; but the first word comes soon.
+    let mut silence = Some(Instant::now() + visit.client.patience());
+    let mut view = View { screen: Screen::new(), json: visit.json, session, fresh: false };
     loop {
         tokio::select! {
-            message = visit.client.next() => match message?.context("the daemon hung up")? {
+            () = until(silence) => return Err(visit.client.silent().into()),
+            message = visit.client.next() => match heard(&mut silence, message?)? {
                 Message::Reply { id, result: Err(error) } if id == load => bail!("{}", error.message),
                 Message::Reply { id, .. } if id == load => {
                     let params = json!({ "sessionId": view.session });
@@ -39,6 +50,7 @@ pub(super) async fn run(mut visit: Visit, id: &str) -> anyhow::Result<Ending> {
                     view.show(&method, &params)?;
                 }
             },
+            () = tokio::time::sleep(PAUSE), if view.fresh => view.pause()?,
             _ = signals.next() => {
                 view.screen.interrupted()?;
                 return Ok(Ending::Done);
@@ -47,16 +59,38 @@ pub(super) async fn run(mut visit: Visit, id: &str) -> anyhow::Result<Ending> {
     }
 }
 
+/// A message was heard, whatever it is.
+fn heard(silence: &mut Option<Instant>, message: Option<Message>) -> anyhow::Result<Message> {
+    *silence = None;
+    message.context("the daemon hung up")
+}
+
+/// Waits for ever without a deadline.
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
 struct View {
     screen: Screen,
     json: bool,
     session: String,
+    /// Something came since the last pause.
+    fresh: bool,
 }
 
 impl View {
+    /// Nothing came for a moment: what is held back is shown.
+    fn pause(&mut self) -> anyhow::Result<()> {
+        self.fresh = false;
+        Ok(self.screen.pause()?)
+    }
+
     fn end(&mut self, told: &Value) -> anyhow::Result<()> {
         if self.json {
-            println!("{}", json!({ "method": method::WAIT, "params": told }));
+            println!("{}", json_line(&json!({ "method": method::WAIT, "params": told }).to_string()));
             return Ok(());
         }
         self.screen.end()?;
@@ -66,13 +100,18 @@ impl View {
 
     fn show(&mut self, method: &str, params: &Value) -> anyhow::Result<()> {
         if self.json {
-            println!("{}", json!({ "method": method, "params": params }));
+            println!("{}", json_line(&json!({ "method": method, "params": params }).to_string()));
             return Ok(());
         }
+        self.fresh = true;
         match method {
             method::SESSION_UPDATE => self.screen.update(&params["update"])?,
             method::SESSION_REQUEST_PERMISSION => {
-                self.screen.question(params)?;
+                let left = self.screen.question(params, &Consent::read(params))?;
+                if left > 0 {
+                    let text = format!("  … cut, {left} more lines: see `acpd ctl session {}`", self.session);
+                    self.screen.trouble(&text)?;
+                }
                 self.screen.remark(&format!("  answer with `acpd ctl allow {}` or `deny`", self.session))?;
             }
             method::CANCEL_REQUEST => self.screen.remark("  the question is settled")?,

@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, reason = "with --json each look is a line")]
 
 mod picture;
+mod reading;
 mod view;
 
 use std::io::{self, IsTerminal};
@@ -13,7 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use domain::Choice;
+use domain::card::SessionDetails;
+use domain::{Choice, SessionId};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -23,9 +25,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wire::method;
 
 use self::picture::{Picture, Shown};
+use self::reading::Reading;
 use super::{Visit, status, tail};
 use crate::cli::Top;
-use crate::commands::paint::Paint;
+use crate::commands::paint::{Paint, json_line};
 use crate::commands::{Ending, which};
 use crate::paths::Places;
 
@@ -66,6 +69,7 @@ pub(super) async fn run(visit: Visit, places: &Places, args: &Top) -> anyhow::Re
                     return Ok(Ending::Done);
                 }
                 Wish::Answer(choice) => top.answer(choice).await,
+                Wish::Read => top.read().await,
                 Wish::Cancel => top.cancel().await,
                 Wish::Open => {
                     if let Some(session) = top.shown.selected().map(|card| card.id.to_string()) {
@@ -114,12 +118,25 @@ fn terminal_is_gone(patience: Duration) -> anyhow::Result<bool> {
     Ok(source[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL))
 }
 
+/// Why a question that has the screen cannot be allowed yet.
+fn unread(reading: &Reading) -> String {
+    match reading.cut {
+        0 => format!("{} more rows below: read on with space or the arrows, then allow", reading.left().max(1)),
+        cut => format!(
+            "{cut} bytes are missing; see `acpd ctl export {}`, then `acpd ctl allow --unseen`",
+            reading.session
+        ),
+    }
+}
+
 /// What a key, or the clock, asks for.
 enum Wish {
     Look,
     Draw,
     Leave,
     Answer(Choice),
+    /// Show a question on the whole screen.
+    Read,
     Cancel,
     Open,
 }
@@ -185,11 +202,27 @@ impl Screen<'_> {
 
     fn wish(&mut self, key: KeyEvent) -> Wish {
         self.shown.said = None;
+        if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
+            return Wish::Leave;
+        }
+        if let Some(reading) = &mut self.shown.reading {
+            match key.code {
+                KeyCode::Char('a') => return Wish::Answer(Choice::AllowOnce),
+                KeyCode::Char('d') => return Wish::Answer(Choice::RejectOnce),
+                KeyCode::Down | KeyCode::Char('j') => reading.move_by(1),
+                KeyCode::Up | KeyCode::Char('k') => reading.move_by(-1),
+                KeyCode::PageDown | KeyCode::Char(' ') => reading.page(1),
+                KeyCode::PageUp => reading.page(-1),
+                KeyCode::Char('q') | KeyCode::Esc => self.shown.reading = None,
+                _ => {}
+            }
+            return Wish::Draw;
+        }
         match key.code {
-            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return Wish::Leave,
             KeyCode::Char('q') | KeyCode::Esc => return Wish::Leave,
             KeyCode::Char('a') => return Wish::Answer(Choice::AllowOnce),
             KeyCode::Char('d') => return Wish::Answer(Choice::RejectOnce),
+            KeyCode::Char('v') => return Wish::Read,
             KeyCode::Char('c') => return Wish::Cancel,
             KeyCode::Char('o') | KeyCode::Enter => return Wish::Open,
             KeyCode::Char('r') => return Wish::Look,
@@ -202,16 +235,59 @@ impl Screen<'_> {
         Wish::Draw
     }
 
-    /// Answers the question that is shown, and no other: it may have been settled meanwhile, and the next one come up.
+    /// Answers the question that is shown, and no other: it may have been settled meanwhile, and the next one come up. One
+    /// that was not shown as a whole is shown first.
     async fn answer(&mut self, choice: Choice) {
+        let (session, question, title) = match (&self.shown.reading, self.shown.selected()) {
+            (Some(reading), _) => {
+                if choice.allows() && !reading.is_read() {
+                    self.shown.said = Some(unread(reading));
+                    return;
+                }
+                (reading.session.clone(), reading.question.clone(), reading.title.clone())
+            }
+            (None, Some(card)) => {
+                let Some(question) = card.questions.first() else {
+                    self.shown.said = Some("this session asks nothing".to_owned());
+                    return;
+                };
+                if choice.allows() && self.shown.whole.as_ref() != Some(&question.id) {
+                    return self.read().await;
+                }
+                (card.id.clone(), question.id.clone(), question.title.clone())
+            }
+            (None, None) => return,
+        };
+        self.shown.reading = None;
+        let done = format!("{}: {title}", if choice.allows() { "allowed" } else { "denied" });
+        let params = json!({ "sessionId": session, "questionId": question, "optionId": choice.id() });
+        self.steer(method::ANSWER, params, done).await;
+    }
+
+    /// Shows the question of the selected session on the whole screen.
+    async fn read(&mut self) {
         let Some(card) = self.shown.selected() else { return };
-        let Some(question) = card.questions.first() else {
+        let Some(wanted) = card.questions.first().map(|question| question.id.clone()) else {
             self.shown.said = Some("this session asks nothing".to_owned());
             return;
         };
-        let done = format!("{}: {}", if choice.allows() { "allowed" } else { "denied" }, question.title);
-        let params = json!({ "sessionId": card.id, "questionId": question.id, "optionId": choice.id() });
-        self.steer(method::ANSWER, params, done).await;
+        match self.details(&card.id.clone()).await {
+            Ok(SessionDetails { card, .. }) => {
+                let question = card.questions.iter().find(|question| question.id == wanted);
+                self.shown.reading = question.map(|question| Reading::of(&card, question));
+            }
+            Err(error) => self.shown.said = Some(format!("{error:#}").replace('\n', " ")),
+        }
+    }
+
+    /// The list has a lower limit for a question than the details of one session.
+    async fn details(&mut self, session: &SessionId) -> anyhow::Result<SessionDetails> {
+        let visit = self.visit()?;
+        let call = async {
+            visit.introduce().await?;
+            visit.client.call(method::SESSION, json!({ "sessionId": session })).await
+        };
+        tokio::time::timeout(PATIENCE, call).await.context("the daemon does not answer")?
     }
 
     async fn cancel(&mut self) {
@@ -259,7 +335,7 @@ impl Screen<'_> {
     /// A line for each look, until a signal.
     async fn print(&mut self, every: Duration) -> anyhow::Result<Ending> {
         while !self.stop.load(Ordering::Relaxed) {
-            println!("{}", serde_json::to_string(&self.picture().await?)?);
+            println!("{}", json_line(&serde_json::to_string(&self.picture().await?)?));
             let next = Instant::now() + every;
             while !self.stop.load(Ordering::Relaxed) && Instant::now() < next {
                 tokio::time::sleep(STEP.min(every)).await;

@@ -12,32 +12,38 @@ use serde_json::json;
 use wire::ext::HelloResult;
 use wire::method;
 
-use super::finding::Finding;
+use super::finding::{Finding, human};
+use super::state;
 use crate::client::Client;
+use crate::lock::Holder;
 use crate::paths::Places;
 use crate::{launch, socket};
 
 /// Left for the checks around the question itself.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-pub(super) async fn check(places: &Places) -> Vec<Finding> {
-    let mut findings = vec![check_socket(places)];
-    let status = match launch::running(places) {
-        Some(pid) => match tokio::time::timeout(PATIENCE, ask(places)).await {
-            Ok(Ok(status)) => Some(status),
-            Ok(Err(error)) => {
-                let says = format!("process {pid} does not talk to us: {error:#}");
-                findings.push(Finding::fail("daemon", says, "see its log: acpd ctl logs"));
-                None
-            }
-            Err(_) => {
-                let says = format!("process {pid} does not answer within {} seconds", PATIENCE.as_secs());
-                findings.push(Finding::fail("daemon", says, "see its log with `acpd ctl logs`; end it with `kill`"));
+/// What is known of the installation before the daemon is looked at.
+pub(super) struct Known {
+    /// The check that keeps a daemon from starting, if one does.
+    pub(super) obstacle: Option<&'static str>,
+    /// Whether systemd listens in the daemon's place.
+    pub(super) is_activated: bool,
+    pub(super) is_writable: bool,
+}
+
+pub(super) async fn check(places: &Places, known: &Known) -> Vec<Finding> {
+    let holder = launch::holder(places);
+    let mut findings = vec![check_socket(places, holder.as_ref(), known)];
+    let status = match &holder {
+        Some(holder) => match look(places, holder).await {
+            Ok(status) => Some(status),
+            Err(finding) => {
+                findings.push(finding);
                 None
             }
         },
         None => {
-            findings.push(Finding::ok("daemon", "none runs; the first editor or `acpd ask` starts one"));
+            findings.push(none_runs(known));
             None
         }
     };
@@ -47,8 +53,52 @@ pub(super) async fn check(places: &Places) -> Vec<Finding> {
     let store = places.history();
     // Counting a big store takes a moment, and the disk may be slow.
     let size = tokio::task::spawn_blocking(move || size(&store)).await.unwrap_or(None);
-    findings.push(check_store(places, status.as_ref(), size));
+    findings.push(check_store(places, status.as_ref(), size, known));
     findings
+}
+
+fn none_runs(known: &Known) -> Finding {
+    match known.obstacle {
+        Some(check) => {
+            let says = format!("none runs, and none can start: see `{check}`");
+            Finding::fail("daemon", says, "mend that first; the next editor or `acpd ask` starts a daemon then")
+        }
+        None if known.is_activated => Finding::ok("daemon", "none runs; systemd starts one when a client connects"),
+        None => Finding::ok("daemon", "none runs; the first editor or `acpd ask` starts one"),
+    }
+}
+
+/// Asks the daemon how it is; the finding says why it does not answer.
+async fn look(places: &Places, holder: &Holder) -> Result<StatusCard, Finding> {
+    let pid = holder.pid;
+    let end = format!("end it with `kill {pid}`; the next client starts another");
+    if is_stopped(pid) {
+        let says = format!("{holder} is suspended, and answers nobody");
+        return Err(Finding::fail("daemon", says, format!("let it go on with `kill -CONT {pid}`, or {end}")));
+    }
+    if !holder.socket.as_deref().unwrap_or(&places.socket).exists() {
+        let says = format!("{holder} runs, but its socket was deleted, so that nobody reaches it");
+        let advice = format!("it makes the socket again within a minute; one of an older version does not: {end}");
+        return Err(Finding::fail("daemon", says, advice));
+    }
+    match tokio::time::timeout(PATIENCE, ask(places)).await {
+        Ok(Ok(status)) => Ok(status),
+        Ok(Err(error)) => {
+            let says = format!("{holder} does not talk to us: {error:#}");
+            Err(Finding::fail("daemon", says, format!("see its log with `acpd ctl logs`, or {end}")))
+        }
+        Err(_) => {
+            let says = format!("{holder} does not answer within {} seconds", PATIENCE.as_secs());
+            Err(Finding::fail("daemon", says, format!("see its log with `acpd ctl logs`, or {end}")))
+        }
+    }
+}
+
+/// Whether somebody has suspended the process, as with Ctrl-Z.
+fn is_stopped(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+    matches!(state, Some('T' | 't'))
 }
 
 async fn ask(places: &Places) -> anyhow::Result<StatusCard> {
@@ -72,11 +122,15 @@ fn describe(status: &StatusCard) -> Finding {
     }
 }
 
-fn check_socket(places: &Places) -> Finding {
+fn check_socket(places: &Places, holder: Option<&Holder>, known: &Known) -> Finding {
     let path = places.socket.display();
     let folder = places.socket_folder();
     match fs::metadata(folder) {
-        Err(_) => return Finding::ok("socket", format!("{path} (not there yet)")),
+        Err(_) => return not_there(places),
+        Ok(found) if !found.is_dir() => {
+            let says = format!("{} is a file, where a folder for the socket is needed", folder.display());
+            return Finding::fail("socket", says, format!("move it away: mv {0} {0}.old", folder.display()));
+        }
         Ok(found) if found.uid() != rustix::process::getuid().as_raw() => {
             let says = format!("{} belongs to another user", folder.display());
             return Finding::fail("socket", says, "name another place with ACPD_SOCKET or --socket");
@@ -88,33 +142,72 @@ fn check_socket(places: &Places) -> Finding {
         Ok(_) => {}
     }
     match fs::symlink_metadata(&places.socket) {
-        Err(_) => Finding::ok("socket", format!("{path} (not there yet)")),
+        Err(_) => not_there(places),
         Ok(found) if !found.file_type().is_socket() => {
-            Finding::fail("socket", format!("{path} is not a socket"), "move it out of the way")
+            Finding::fail("socket", format!("{path} is not a socket"), format!("move it away: mv {path} {path}.old"))
         }
         Ok(found) if found.mode() & 0o077 != 0 => {
             Finding::fail("socket", format!("{path} is open to other users"), format!("chmod 600 {path}"))
         }
-        Ok(_) => Finding::ok("socket", path.to_string()),
+        Ok(_) if holder.is_some() => Finding::ok("socket", path.to_string()),
+        Ok(_) => unserved(&places.socket, known),
     }
 }
 
-fn check_store(places: &Places, status: Option<&StatusCard>, size: Option<u64>) -> Finding {
-    let path = places.history();
-    let path = path.display();
-    let Some(size) = size else { return Finding::ok("store", format!("{path} (not there yet)")) };
+/// A socket without a daemon. Whether somebody listens is asked of the kernel, since connecting would start a daemon.
+fn unserved(socket: &Path, known: &Known) -> Finding {
+    let path = socket.display();
+    match socket::has_listener(socket) {
+        true if known.is_activated => Finding::ok("socket", format!("{path}, held by systemd")),
+        true => {
+            let says = format!("a process that is no acpd daemon listens on {path}, and clients would wait for it");
+            Finding::fail("socket", says, format!("find it with `ss -xlp src {path}` and end it"))
+        }
+        false if known.is_activated => {
+            let says = format!("{path} is not the socket on which systemd listens");
+            Finding::fail("socket", says, "systemctl --user restart acpd.socket")
+        }
+        false => Finding::ok("socket", format!("{path} (left by a daemon that has ended; the next one replaces it)")),
+    }
+}
+
+fn not_there(places: &Places) -> Finding {
+    let path = places.socket.display();
+    match places.unused_runtime_folder() {
+        Some(folder) => {
+            let says = format!("{path} (not there yet), because XDG_RUNTIME_DIR is {}, which", folder.display());
+            let why = if folder.is_dir() { "is not yours" } else { "does not exist" };
+            Finding::warn("socket", format!("{says} {why}"), "works as it is; a new login makes the folder again")
+        }
+        None => Finding::ok("socket", format!("{path} (not there yet)")),
+    }
+}
+
+fn check_store(places: &Places, status: Option<&StatusCard>, size: Option<u64>, known: &Known) -> Finding {
+    let folder = places.history();
+    let path = folder.display();
+    let Some(size) = size else {
+        return match known.is_writable {
+            true => Finding::ok("store", format!("{path} (not there yet)")),
+            false => Finding::fail("store", format!("{path} cannot be made"), "see `state` above"),
+        };
+    };
     let size = human(size);
     match status.map(|status| &status.store) {
+        Some(StoreStatus::Failing { reason }) => {
+            let says = format!("{path}, {size}: the last write failed: {reason}");
+            Finding::fail("store", says, state::advice_for_store(reason, &places.state))
+        }
+        _ if !known.is_writable => {
+            let says = format!("{path}, {size}, can be read but not written: prompts fail");
+            Finding::fail("store", says, "see `state` above")
+        }
         None => Finding::ok("store", format!("{path}, {size} (only a running daemon can open it)")),
         Some(StoreStatus::Opening) => Finding::ok("store", format!("{path}, {size}, is being opened")),
         Some(StoreStatus::Open { moved_aside: None }) => Finding::ok("store", format!("{path}, {size}, open")),
         Some(StoreStatus::Open { moved_aside: Some(old) }) => {
             let says = format!("{path}, {size}, open; one that could not be read is at {}", old.display());
             Finding::warn("store", says, "what was readable was taken over; keep it until you miss nothing")
-        }
-        Some(StoreStatus::Failing { reason }) => {
-            let says = format!("{path}, {size}: the last write failed: {reason}");
-            Finding::fail("store", says, "make room on the disk; what waits is written then")
         }
     }
 }
@@ -128,12 +221,4 @@ fn size(folder: &Path) -> Option<u64> {
         Err(_) => 0,
     });
     Some(sizes.sum())
-}
-
-fn human(bytes: u64) -> String {
-    match bytes {
-        0..1_000_000 => format!("{} KB", bytes.div_ceil(1000)),
-        1_000_000..1_000_000_000 => format!("{} MB", bytes / 1_000_000),
-        _ => format!("{:.1} GB", bytes as f64 / 1e9),
-    }
 }

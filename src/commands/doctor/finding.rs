@@ -57,6 +57,14 @@ impl Finding {
     }
 }
 
+pub(super) fn human(bytes: u64) -> String {
+    match bytes {
+        0..1_000_000 => format!("{} KB", bytes.div_ceil(1000)),
+        1_000_000..1_000_000_000 => format!("{} MB", bytes / 1_000_000),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
+    }
+}
+
 /// Breaks at spaces; what has none stays whole, so that a path can be copied.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();

@@ -1,8 +1,10 @@
 //! What this machine and this login offer: the kernel's sandbox, the login shell, systemd, and the program itself.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use domain::Environment;
 use tools::run::Landlock;
 
 use super::finding::Finding;
@@ -55,16 +57,28 @@ pub(super) fn landlock() -> Finding {
     }
 }
 
-pub(super) async fn login_shell(places: &Places) -> Finding {
-    let shell = Account::own().map_or_else(|| "none".to_owned(), |account| account.shell.display().to_string());
+/// What the login shell said, and how long it took.
+#[derive(Clone)]
+pub(super) struct ShellAnswer {
+    pub(super) environment: Option<Arc<Environment>>,
+    took: Duration,
+}
+
+pub(super) async fn ask_login_shell(places: &Places) -> ShellAnswer {
     let began = Instant::now();
-    match login_shell::environment(places, runner()).await {
+    let environment = login_shell::environment(places, runner()).await.map(Arc::new);
+    ShellAnswer { environment, took: began.elapsed() }
+}
+
+pub(super) fn login_shell(answer: &ShellAnswer) -> Finding {
+    let shell = Account::own().map_or_else(|| "none".to_owned(), |account| account.shell.display().to_string());
+    match &answer.environment {
         Some(variables) => {
-            let (count, took) = (variables.iter().count(), began.elapsed().as_secs_f32());
-            Finding::ok("shell", format!("{shell} said {count} variables in {took:.1} s"))
+            let (count, took) = (variables.iter().count(), answer.took.as_secs_f32());
+            Finding::ok("shell", format!("{shell} reported {count} variables in {took:.1} s"))
         }
         None => {
-            let says = format!("{shell} did not say its environment (asked with -ilc)");
+            let says = format!("{shell} did not report its environment (asked with -ilc)");
             let advice =
                 "tools then lack what your start-up files set; look for what waits for input or ends the shell";
             Finding::warn("shell", says, advice)
@@ -72,28 +86,66 @@ pub(super) async fn login_shell(places: &Places) -> Finding {
     }
 }
 
-pub(super) async fn systemd(places: &Places) -> Finding {
-    if let Some(why) = systemctl::absence().await {
-        return Finding::ok("systemd", format!("not for users here ({why}); `acpd acp` starts the daemon itself"));
+/// How systemd stands to the daemon.
+pub(super) enum Systemd {
+    /// There is none for users here, for this reason.
+    Absent(String),
+    NotInstalled,
+    Installed {
+        socket: String,
+        enabled: String,
+        service: String,
+        command: String,
+    },
+}
+
+impl Systemd {
+    pub(super) async fn look(places: &Places) -> Self {
+        if let Some(why) = systemctl::absence().await {
+            return Self::Absent(why);
+        }
+        if !places.of_configuration("systemd/user/acpd.socket").exists() {
+            return Self::NotInstalled;
+        }
+        Self::Installed {
+            socket: systemctl::property("acpd.socket", "ActiveState").await,
+            enabled: systemctl::property("acpd.socket", "UnitFileState").await,
+            service: systemctl::property("acpd.service", "ActiveState").await,
+            command: systemctl::property("acpd.service", "ExecStart").await,
+        }
     }
-    let socket = places.of_configuration("systemd/user/acpd.socket");
-    if !socket.exists() {
-        let says = "acpd is not installed; `acpd acp` starts the daemon itself";
-        return Finding::ok("systemd", format!("{says} (`acpd install` would let systemd do it)"));
+
+    /// Whether it listens in the daemon's place.
+    pub(super) fn is_listening(&self) -> bool {
+        matches!(self, Self::Installed { socket, .. } if socket == "active")
     }
-    let active = systemctl::property("acpd.socket", "ActiveState").await;
-    let enabled = systemctl::property("acpd.socket", "UnitFileState").await;
-    let service = systemctl::property("acpd.service", "ActiveState").await;
-    let command = systemctl::property("acpd.service", "ExecStart").await;
-    let says = format!("acpd.socket is {enabled} and {active}, acpd.service is {service}");
-    let program = launch::own_program().map(|program| program.display().to_string()).unwrap_or_default();
-    if active != "active" {
-        Finding::warn("systemd", says, "systemctl --user enable --now acpd.socket")
-    } else if service == "failed" {
-        Finding::fail("systemd", says, "see why: journalctl --user -u acpd.service")
-    } else if !command.contains(&format!("path={program} ")) {
-        Finding::warn("systemd", format!("{says}, but runs another program than this"), "acpd install")
-    } else {
-        Finding::ok("systemd", says)
+
+    /// `obstacle` is the check that keeps a daemon from starting, whoever starts it.
+    pub(super) fn finding(&self, obstacle: Option<&str>) -> Finding {
+        let (socket, enabled, service, command) = match self {
+            Self::Absent(why) => {
+                let says = format!("not for users here ({why}); `acpd acp` starts the daemon itself");
+                return Finding::ok("systemd", says);
+            }
+            Self::NotInstalled => {
+                let says = "acpd is not installed; `acpd acp` starts the daemon itself";
+                return Finding::ok("systemd", format!("{says} (`acpd install` would let systemd do it)"));
+            }
+            Self::Installed { socket, enabled, service, command } => (socket, enabled, service, command),
+        };
+        let says = format!("acpd.socket is {enabled} and {socket}, acpd.service is {service}");
+        let program = launch::own_program().map(|program| program.display().to_string()).unwrap_or_default();
+        let again = "systemctl --user reset-failed acpd.socket acpd.service; systemctl --user start acpd.socket";
+        if let Some(check) = obstacle.filter(|_| socket != "active" || service == "failed") {
+            Finding::warn("systemd", says, format!("no daemon can start: mend `{check}` first, then: {again}"))
+        } else if service == "failed" || socket == "failed" {
+            Finding::fail("systemd", says, format!("see why: journalctl --user -u acpd.service; then: {again}"))
+        } else if socket != "active" {
+            Finding::warn("systemd", says, "systemctl --user enable --now acpd.socket")
+        } else if !command.contains(&format!("path={program} ")) {
+            Finding::warn("systemd", format!("{says}, but runs another program than this"), "acpd install")
+        } else {
+            Finding::ok("systemd", says)
+        }
     }
 }

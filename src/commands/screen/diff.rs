@@ -1,5 +1,6 @@
 //! The difference between two texts in a few lines: what changed, with a line around it and its number.
 
+use domain::visible;
 use similar::{ChangeTag, TextDiff};
 
 use crate::commands::paint::{Paint, Style};
@@ -7,7 +8,7 @@ use crate::commands::paint::{Paint, Style};
 /// Unchanged lines around each change.
 const AROUND: usize = 1;
 
-pub(super) fn render(old: &str, new: &str, most: usize, paint: Paint) -> String {
+pub(in crate::commands) fn render(old: &str, new: &str, most: usize, paint: Paint) -> String {
     let diff = TextDiff::from_lines(old, new);
     let mut lines = Vec::new();
     for (group, at) in diff.grouped_ops(AROUND).iter().zip(0..) {
@@ -21,7 +22,8 @@ pub(super) fn render(old: &str, new: &str, most: usize, paint: Paint) -> String 
                 ChangeTag::Delete => Style::Red,
                 ChangeTag::Insert => Style::Green,
             };
-            let text = change.value().trim_end();
+            // What cannot be seen is written out, a carriage return at the end of a line included.
+            let text = visible::text(change.value().trim_end_matches('\n'));
             lines.push(paint.dress(style, &format!("  {number:>4} {}{text}", change.tag())));
         }
     }
@@ -59,6 +61,7 @@ mod tests {
         .assert_eq(&shown);
         let long: String = (0..20).map(|line| format!("{line}\n")).collect();
         assert!(render("", &long, 12, Paint::Off).ends_with("    12 +11\n       … 8 more lines"));
+        assert_eq!(render("a\n", "a\u{202e} \r\n", 9, Paint::Off), "     1 -a\n     1 +a\\u{202e} \\u{d}");
         assert_eq!(render("a\n", "b\n", 9, Paint::On), "\u{1b}[31m     1 -a\u{1b}[0m\n\u{1b}[32m     1 +b\u{1b}[0m");
     }
 }

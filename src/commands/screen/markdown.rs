@@ -55,6 +55,15 @@ impl Markdown {
         out
     }
 
+    /// The word that is held back, though more of it may come. What may become a mark is held on.
+    pub(super) fn pause(&mut self) -> String {
+        let mut out = String::new();
+        if self.place == Place::Inline {
+            self.wrap.flush(&mut out);
+        }
+        out
+    }
+
     /// What is still held back, and the terminal's own style again.
     pub(super) fn finish(&mut self) -> String {
         let mut out = String::new();

@@ -2,8 +2,11 @@
 
 use std::fs;
 
+use domain::QuestionId;
 use domain::card::{SessionCard, StatusCard};
 use serde::Serialize;
+
+use super::reading::Reading;
 
 /// One look at the daemon.
 #[derive(Serialize)]
@@ -37,6 +40,10 @@ pub(super) struct Shown {
     pub(super) trouble: Option<String>,
     /// What the last key did.
     pub(super) said: Option<String>,
+    /// The question of the selected session, if the screen shows all of it.
+    pub(super) whole: Option<QuestionId>,
+    /// A question that has the whole screen.
+    pub(super) reading: Option<Reading>,
 }
 
 impl Shown {
@@ -47,6 +54,14 @@ impl Shown {
         self.row = place.unwrap_or(self.row).min(picture.sessions.len().saturating_sub(1));
         self.picture = Some(picture);
         self.trouble = None;
+        let open = |reading: &Reading| {
+            let card = self.sessions().iter().find(|card| card.id == reading.session);
+            card.is_some_and(|card| card.questions.iter().any(|question| question.id == reading.question))
+        };
+        if self.reading.as_ref().is_some_and(|reading| !open(reading)) {
+            self.reading = None;
+            self.said = Some("the question was answered elsewhere or withdrawn".to_owned());
+        }
     }
 
     pub(super) fn sessions(&self) -> &[SessionCard] {

@@ -5,30 +5,41 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Borders, Paragraph, Row, Table, TableState, Wrap};
+use ratatui::widgets::{Block, Borders, Paragraph, Row, Table, TableState};
 
 use super::super::table::{cut_end, plain};
 use super::super::when::{age, span};
 use super::picture::{Picture, Shown};
+use super::reading::folded;
+use crate::commands::consent::Consent;
 use crate::commands::paint::Paint;
 
-/// Rows of the part about the selected session.
+/// Rows of the part about the selected session, at least.
 const DETAILS: u16 = 7;
 
 /// Below this height there is only room for the list.
 const LOW: u16 = 16;
 
-const KEYS: &str = " ↑↓ move  ⏎ open  a allow  d deny  c cancel  r refresh  q quit";
+const KEYS: &str = " ↑↓ move  ⏎ open  v view  a allow  d deny  c cancel  r refresh  q quit";
+const READING_KEYS: &str = " ↑↓ space scroll  a allow  d deny  q back";
 
 pub(super) fn draw(frame: &mut Frame<'_>, shown: &mut Shown, paint: Paint) {
     let look = Look { paint };
-    let details = if frame.area().height >= LOW { DETAILS } else { 0 };
+    shown.whole = None;
+    if shown.reading.is_some() {
+        return look.read(frame, shown);
+    }
+    let (height, width) = (frame.area().height, frame.area().width);
+    let about = look.about(shown, width);
+    let wanted = u16::try_from(about.len() + 1).unwrap_or(u16::MAX);
+    // A question may take half of the screen.
+    let details = if height >= LOW { wanted.clamp(DETAILS, (height / 2).max(DETAILS)) } else { 0 };
     let parts = [Constraint::Length(1), Constraint::Min(2), Constraint::Length(details), Constraint::Length(1)];
     let [head, list, below, foot] = Layout::vertical(parts).areas(frame.area());
     frame.render_widget(look.head(shown), head);
     look.list(frame, shown, list);
     if details > 0 {
-        look.details(frame, shown, below);
+        look.details(frame, shown, about, below);
     }
     frame.render_widget(look.foot(shown), foot);
 }
@@ -96,11 +107,12 @@ impl Look {
         ])
     }
 
-    fn details(&self, frame: &mut Frame<'_>, shown: &Shown, area: Rect) {
-        let Some(card) = shown.selected() else { return };
+    /// The rows about the selected session, each no wider than the screen.
+    fn about(&self, shown: &Shown, width: u16) -> Vec<Line<'static>> {
+        let Some(card) = shown.selected() else { return Vec::new() };
         let cost = card.cost.as_ref().map(|cost| format!("  {:.2} {}", cost.amount, cost.currency)).unwrap_or_default();
         let mut lines = vec![
-            Line::from(format!(" {}", card.cwd.display())),
+            Line::from(format!(" {}", plain(&card.cwd.display().to_string()))),
             Line::from(format!(
                 " {}, {}, approval {}  {} messages  {} in, {} out{cost}",
                 card.model,
@@ -119,21 +131,62 @@ impl Look {
             };
             let text = format!(" asks: {}{more}", plain(&question.title));
             lines.push(Line::styled(text, self.state(Activity::Waiting)));
+            let width = usize::from(width).max(1);
+            let consent = Consent::of(question);
+            let rows =
+                consent.lines(Paint::Off).into_iter().chain(consent.missing(&format!("acpd ctl session {}", card.id)));
+            lines.extend(rows.flat_map(|line| folded(&line, width)).map(Line::from));
         }
+        lines
+    }
+
+    /// Notes whether a question was shown as a whole: only then one key allows it.
+    fn details(&self, frame: &mut Frame<'_>, shown: &mut Shown, mut lines: Vec<Line<'static>>, area: Rect) {
+        let room = usize::from(area.height.saturating_sub(1));
+        let fits = lines.len() <= room;
+        if !fits {
+            let missing = lines.len() + 1 - room;
+            lines.truncate(room.saturating_sub(1));
+            let text = format!(" … {missing} more rows: press v to read all of it");
+            lines.push(Line::styled(text, self.state(Activity::Waiting)));
+        }
+        let Some(card) = shown.selected() else { return };
+        let whole = card.questions.first().filter(|question| fits && Consent::of(question).is_whole());
+        let whole = whole.map(|question| question.id.clone());
         let title = plain(card.title.as_deref().unwrap_or("(no title yet)"));
         let title = cut_end(&title, usize::from(area.width).saturating_sub(4));
         let block = Block::new().borders(Borders::TOP).title(format!(" {title} "));
-        frame.render_widget(Paragraph::new(lines).block(block).wrap(Wrap { trim: false }), area);
+        frame.render_widget(Paragraph::new(lines).block(block), area);
+        shown.whole = whole;
+    }
+
+    /// A question on the whole screen.
+    fn read(&self, frame: &mut Frame<'_>, shown: &mut Shown) {
+        let parts = [Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)];
+        let [head, text, foot] = Layout::vertical(parts).areas(frame.area());
+        let Some(reading) = &mut shown.reading else { return };
+        let rows = reading.rows(text.width, text.height);
+        let title = format!(" asks: {}", reading.title);
+        let left = reading.left();
+        frame.render_widget(Paragraph::new(title).style(Style::new().add_modifier(Modifier::REVERSED)), head);
+        frame.render_widget(Paragraph::new(rows.into_iter().map(Line::from).collect::<Vec<_>>()), text);
+        let keys = if left > 0 { format!("{READING_KEYS}  ({left} more rows)") } else { READING_KEYS.to_owned() };
+        frame.render_widget(self.said(shown, keys), foot);
     }
 
     fn foot(&self, shown: &Shown) -> Paragraph<'static> {
+        self.said(shown, KEYS.to_owned())
+    }
+
+    /// What went wrong, what the last key did, or the keys.
+    fn said(&self, shown: &Shown, keys: String) -> Paragraph<'static> {
         if let Some(trouble) = &shown.trouble {
             let text = format!(" {}; looking again", plain(trouble));
             return Paragraph::new(text).style(self.colour(Color::Red).add_modifier(Modifier::BOLD));
         }
         match &shown.said {
             Some(said) => Paragraph::new(format!(" {}", plain(said))).style(Style::new().add_modifier(Modifier::BOLD)),
-            None => Paragraph::new(KEYS).style(Style::new().add_modifier(Modifier::DIM)),
+            None => Paragraph::new(keys).style(Style::new().add_modifier(Modifier::DIM)),
         }
     }
 }
@@ -201,7 +254,8 @@ mod tests {
     #[test]
     fn the_usual_terminal_has_room_for_all_of_it() {
         let mut asking = card("0123456789ab", "waiting", "Mend the parser\u{1b}[2J and test it, whatever that takes");
-        asking["questions"] = json!([{ "id": "q", "call": "c", "title": "Run `cargo test`" }]);
+        asking["questions"] = json!([{ "id": "q", "call": "c", "title": "Run `cargo test`", "proposal": { "tool": "bash",
+            "kind": "execute", "preview": [{ "type": "text", "text": "cargo test\nrm -rf /" }] } }]);
         let mut running = card("ba9876543210", "running", "Say what is here");
         running["doing"] = json!(["Read src/main.rs"]);
         let mut shown = Shown::default();
@@ -209,7 +263,7 @@ mod tests {
         expect![[r#"
              acpd 0.1.0  up 0s  23 MB  2 sessions, 1 running, 1 waiting  3 clients
             ID            STATE    TURN  TOKENS  CLIENTS     TOOLS         TITLE
-            0123456789ab  waiting        13k     Zed                       Mend the parser [
+            0123456789ab  waiting        13k     Zed                       Mend the parser\u
             ba9876543210  running        13k     Zed         Read src/mai  Say what is here
 
 
@@ -223,14 +277,14 @@ mod tests {
 
 
 
-             Mend the parser [2J and test it, whatever that takes ──────────────────────────
+             Mend the parser\u{1b}[2J and test it, whatever that takes ─────────────────────
              /home/me/project
              rehearsal, full, approval ask  4 messages  12k in, 678 out
              asks: Run `cargo test`
+              │ cargo test
+              │ rm -rf /
 
-
-
-             ↑↓ move  ⏎ open  a allow  d deny  c cancel  r refresh  q quit"#]]
+             ↑↓ move  ⏎ open  v view  a allow  d deny  c cancel  r refresh  q quit"#]]
         .assert_eq(&drawn(&mut shown, 80, 24));
     }
 

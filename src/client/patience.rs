@@ -1,0 +1,70 @@
+//! How long a daemon may take to answer, and what is said of one that does not: who it is, and what state it is in.
+
+use std::fmt;
+use std::fs;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+/// Sets another time in seconds, for tests and for machines that are very slow.
+const VARIABLE: &str = "ACPD_PATIENCE";
+
+/// How long an answer may take where nothing else is said.
+pub const USUAL: Duration = Duration::from_secs(30);
+
+/// `usual`, or what the environment says instead.
+pub fn patience(usual: Duration) -> Duration {
+    let given = std::env::var(VARIABLE).ok().and_then(|text| text.trim().parse::<f64>().ok());
+    given.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(usual)
+}
+
+/// The process that listens on the other side of a socket, as far as the system tells.
+pub(super) fn listener(socket: impl AsFd) -> Option<u32> {
+    let who = rustix::net::sockopt::socket_peercred(socket).ok()?;
+    who.pid.as_raw_nonzero().get().try_into().ok()
+}
+
+/// Nobody answered in time.
+#[derive(Debug)]
+pub struct Silent {
+    pub pid: Option<u32>,
+    pub waited: Duration,
+}
+
+impl fmt::Display for Silent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.waited.as_secs_f64();
+        match self.pid {
+            Some(pid) => write!(f, "{} does not answer within {seconds} seconds", Process(pid))?,
+            None => write!(f, "the daemon does not answer within {seconds} seconds")?,
+        }
+        match self.pid.and_then(state) {
+            Some('T' | 't') => {
+                let pid = self.pid.unwrap_or_default();
+                write!(f, ": it is stopped, and `kill -CONT {pid}` lets it go on")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Silent {}
+
+/// A process by its name and number.
+struct Process(u32);
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(pid) = self;
+        match fs::read_to_string(format!("/proc/{pid}/comm")) {
+            Ok(name) if name.trim() == "acpd" => write!(f, "the daemon (process {pid})"),
+            Ok(name) => write!(f, "who listens on the socket ({}, process {pid})", name.trim()),
+            Err(_) => write!(f, "who listens on the socket (process {pid})"),
+        }
+    }
+}
+
+/// The letter by which the kernel names the state of a process.
+fn state(pid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
+}

@@ -1,0 +1,122 @@
+//! The state folder: whether it is there, ours, and can be written to.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::fs::{Access, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::finding::{Finding, State, human};
+use crate::paths::Places;
+
+/// A disk with less room than this is about to be full.
+const LITTLE: u64 = 100_000_000;
+
+pub(super) fn check(places: &Places) -> Finding {
+    let folder = &places.state;
+    let path = folder.display();
+    let Some(nearest) = folder.ancestors().find(|ancestor| fs::symlink_metadata(ancestor).is_ok()) else {
+        return Finding::fail("state", format!("{path} cannot be found"), "name another folder with XDG_STATE_HOME");
+    };
+    let at = nearest.display();
+    match fs::metadata(nearest) {
+        Err(error) => return Finding::fail("state", format!("cannot look at {at}: {error}"), "move it away"),
+        Ok(found) if !found.is_dir() => {
+            let says = format!("{at} is a file, where a folder is needed for the history, keys and logs");
+            return Finding::fail("state", says, format!("move it away: mv {at} {at}.old"));
+        }
+        Ok(found) if nearest == folder && found.uid() != rustix::process::getuid().as_raw() => {
+            let says = format!("{path} belongs to another user");
+            return Finding::fail("state", says, "name another folder with XDG_STATE_HOME");
+        }
+        Ok(_) => {}
+    }
+    if let Err(error) = write(nearest) {
+        let says = match Errno::from_io_error(&error) {
+            Some(Errno::ROFS) => format!("{at} is on a disk that is mounted read-only"),
+            Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => format!("the disk of {at} is full"),
+            _ => format!("{at} cannot be written to: {error}"),
+        };
+        return Finding::fail("state", says, advice(&error, nearest));
+    }
+    let room = rustix::fs::statvfs(nearest).map_or(u64::MAX, |found| found.f_bavail.saturating_mul(found.f_frsize));
+    if room < LITTLE {
+        let says = format!("{path}; only {} are left on its disk", human(room));
+        return Finding::warn("state", says, "make room: prompts fail when the disk is full");
+    }
+    let missing = if nearest == folder { "" } else { " (not there yet; it is made at the first start)" };
+    Finding::ok("state", format!("{path}{missing}"))
+}
+
+impl Finding {
+    pub(super) fn is_failure(&self) -> bool {
+        self.state == State::Fail
+    }
+}
+
+fn advice(error: &io::Error, folder: &Path) -> String {
+    let folder = folder.display();
+    match Errno::from_io_error(error) {
+        Some(Errno::ROFS) => "mount it for writing, or name another folder with XDG_STATE_HOME".to_owned(),
+        Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => {
+            "make room on the disk; nothing that was acknowledged is lost".to_owned()
+        }
+        Some(Errno::ACCESS | Errno::PERM) => format!("chmod u+rwx {folder}"),
+        _ => "name another folder with XDG_STATE_HOME".to_owned(),
+    }
+}
+
+/// Writes into a file that has no name and so never shows.
+fn write(folder: &Path) -> io::Result<()> {
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
+        Ok(file) => {
+            rustix::io::write(&file, &[0; 4096])?;
+            Ok(())
+        }
+        // Not every file system has such files.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+            rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK)?;
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What to do about a store that reports this reason.
+pub(super) fn advice_for_store(reason: &str, folder: &Path) -> String {
+    let has = |words: &[&str]| words.iter().any(|word| reason.to_lowercase().contains(word));
+    if has(&["no space", "quota", "file too large"]) {
+        "make room on the disk; what waits is written then".to_owned()
+    } else if has(&["read-only"]) {
+        "mount the disk for writing; what waits is written then".to_owned()
+    } else if has(&["permission denied", "not permitted"]) {
+        format!("chmod -R u+rwX {}", folder.display())
+    } else {
+        "see its log: acpd ctl logs".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_advice_fits_the_reason() {
+        let advice = |reason| advice_for_store(reason, Path::new("/s"));
+        assert!(advice("No space left on device (os error 28)").starts_with("make room"));
+        assert!(advice("Read-only file system (os error 30)").starts_with("mount"));
+        assert_eq!(advice("Permission denied (os error 13)"), "chmod -R u+rwX /s");
+        assert_eq!(advice("a page is broken"), "see its log: acpd ctl logs");
+    }
+
+    #[test]
+    fn a_folder_that_can_be_written_to_is_seen_and_left_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path()).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert!(write(&folder.path().join("nowhere")).is_err());
+    }
+}

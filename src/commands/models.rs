@@ -1,0 +1,216 @@
+//! `acpd models`: which models there are, what is known of them, and whether they answer.
+//!
+//! Asks the providers itself, as a session started from here would; no daemon is needed. Prints no key.
+
+#![allow(clippy::print_stdout, reason = "the list and the results are printed")]
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use domain::conversation::Message;
+use domain::model::{Catalogue, Delta, Model, ModelRequest, Price};
+use domain::{Content, Environment, MessageId, ModelId, ThoughtLevel, Usage};
+use futures_util::StreamExt;
+use serde_json::json;
+
+use crate::accounts::{self, Offered, Providers, Table};
+use crate::cli::{Models, ModelsAction};
+use crate::commands::Ending;
+use crate::config::Layers;
+use crate::launch;
+use crate::paths::Places;
+
+/// How long the providers may take to say which models they have.
+const LISTED_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long a model may take to say hello.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
+
+pub fn run(places: &Places, args: &Models) -> anyhow::Result<Ending> {
+    let config = Layers::read(&places.config, launch::environment(), &[])?.check()?;
+    let providers = accounts::providers(places, &config)?;
+    let environment: Environment = launch::environment().collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ending = runtime.block_on(async {
+        let offered = providers.offered(&environment, LISTED_WITHIN).await;
+        match &args.action {
+            ModelsAction::List { filter, json } => list(&providers, &environment, &offered, filter.as_deref(), *json),
+            ModelsAction::Test { model } => test(&providers, &environment, &offered, model.as_deref()).await,
+        }
+    });
+    // A provider that hangs is left behind.
+    runtime.shutdown_background();
+    ending
+}
+
+fn list(
+    providers: &Providers,
+    environment: &Environment,
+    offered: &[Offered],
+    filter: Option<&str>,
+    json: bool,
+) -> anyhow::Result<Ending> {
+    let fits = |offered: &&Offered| {
+        let (id, name) = (offered.info.id.as_str().to_lowercase(), offered.info.name.to_lowercase());
+        filter.is_none_or(|filter| id.contains(&filter.to_lowercase()) || name.contains(&filter.to_lowercase()))
+    };
+    let shown: Vec<&Offered> = offered.iter().filter(fits).collect();
+    let default = providers.default_model(environment);
+    if json {
+        let models: Vec<_> = shown.iter().map(|offered| as_json(offered, &default)).collect();
+        println!("{}", serde_json::to_string_pretty(&json!({ "table": table(), "models": models }))?);
+        return Ok(Ending::Done);
+    }
+    for offered in &shown {
+        println!("{}", line(offered, &default));
+    }
+    for remark in providers.remarks(&default, environment) {
+        eprintln!("{remark}");
+    }
+    if shown.is_empty() {
+        bail!("no model matches; `acpd login` adds a provider, and `acpd doctor` shows which providers answer");
+    }
+    Ok(Ending::Done)
+}
+
+fn table() -> serde_json::Value {
+    let table = Table::get();
+    let sources: serde_json::Map<String, serde_json::Value> =
+        table.sources().map(|(maker, source)| (maker.to_owned(), json!(source))).collect();
+    json!({ "version": table.version, "date": table.date, "sources": sources })
+}
+
+fn as_json(offered: &Offered, default: &ModelId) -> serde_json::Value {
+    let Offered { info, output, guessed } = offered;
+    let price = info.price.as_ref().map(|price| {
+        json!({ "currency": price.currency, "input": price.input, "output": price.output,
+            "cached_read": price.cached_read, "cached_write": price.cached_write })
+    });
+    json!({ "id": info.id, "name": info.name, "window": info.window, "output": output, "images": info.images,
+        "audio": info.audio, "thinks": info.thinks, "price": price, "guessed": guessed, "default": info.id == *default })
+}
+
+fn line(offered: &Offered, default: &ModelId) -> String {
+    let Offered { info, guessed, .. } = offered;
+    let mut facts = vec![format!("{} tokens", thousands(info.window))];
+    facts.extend(info.images.then(|| "images".to_owned()));
+    facts.extend(info.thinks.then(|| "thinks".to_owned()));
+    facts.extend(info.price.as_ref().map(priced));
+    facts.extend(guessed.then(|| "guessed from an unknown name".to_owned()));
+    facts.extend((info.id == *default).then(|| "the default".to_owned()));
+    format!("{:<40} {}", info.id.as_str(), facts.join(", "))
+}
+
+fn priced(price: &Price) -> String {
+    format!("{} in, {} out {} per million", price.input, price.output, price.currency)
+}
+
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).unwrap_or_default()).collect();
+    groups.join(",")
+}
+
+/// Says hello to one model, or to one of each provider.
+async fn test(
+    providers: &Providers,
+    environment: &Environment,
+    offered: &[Offered],
+    wanted: Option<&str>,
+) -> anyhow::Result<Ending> {
+    let chosen: Vec<ModelId> = match wanted {
+        Some(id) => vec![ModelId::from(id)],
+        None => providers.favourites(environment),
+    };
+    if chosen.is_empty() {
+        bail!("no provider can be used; `acpd doctor` says why ({} models are known)", offered.len());
+    }
+    let mut failed = 0;
+    for id in chosen {
+        let model = providers.find(&id).with_context(|| format!("there is no model `{id}`"))?;
+        let result = tokio::time::timeout(ANSWERED_WITHIN, hello(&*model, environment)).await;
+        match result.unwrap_or_else(|_| Err(format!("no answer within {} s", ANSWERED_WITHIN.as_secs()))) {
+            Ok(hello) => println!("ok    {id}: {}", hello.describe(model.info().price.as_ref())),
+            Err(why) => {
+                failed += 1;
+                println!("fail  {id}: {why}");
+            }
+        }
+    }
+    match failed {
+        0 => Ok(Ending::Done),
+        1 => bail!("one model did not answer"),
+        _ => bail!("{failed} models did not answer"),
+    }
+}
+
+/// How a model said hello.
+struct Hello {
+    text: String,
+    first: Duration,
+    all: Duration,
+    usage: Usage,
+}
+
+impl Hello {
+    fn describe(&self, price: Option<&Price>) -> String {
+        let said: String = self.text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(60).collect();
+        let (first, all) = (self.first.as_secs_f64(), self.all.as_secs_f64());
+        let Usage { input, output, .. } = self.usage;
+        let cost = match price {
+            Some(price) => format!("{:.6} {}", price.of(&self.usage), price.currency),
+            None => "price not known".to_owned(),
+        };
+        format!("\"{said}\" after {first:.1} s, {all:.1} s in all, {input} tokens in, {output} out, {cost}")
+    }
+}
+
+async fn hello(model: &dyn Model, environment: &Environment) -> Result<Hello, String> {
+    let content = vec![Content::text("Say hello in one word.")];
+    let request = ModelRequest {
+        system: String::new(),
+        messages: vec![Message::User { id: MessageId::new(), content }.into()],
+        tools: Vec::new(),
+        thought: ThoughtLevel::Off,
+        environment: environment.clone().into(),
+    };
+    let begun = Instant::now();
+    let (mut text, mut first, mut usage) = (String::new(), None, Usage::default());
+    let mut answer = model.respond(request);
+    while let Some(delta) = answer.next().await {
+        match delta.map_err(|error| describe_error(&error))? {
+            Delta::Text(more) => {
+                first.get_or_insert_with(|| begun.elapsed());
+                text.push_str(&more);
+            }
+            Delta::Usage(more) => usage += more,
+            Delta::Abandoned => text.clear(),
+            Delta::Notice(notice) => eprintln!("{notice}"),
+            Delta::Thought(_) | Delta::Seal(_) | Delta::Call { .. } | Delta::CutCall { .. } | Delta::Stopped(_) => {}
+        }
+    }
+    if text.trim().is_empty() {
+        return Err("it answered without a word".to_owned());
+    }
+    let all = begun.elapsed();
+    Ok(Hello { text, first: first.unwrap_or(all), all, usage })
+}
+
+fn describe_error(error: &domain::model::ModelError) -> String {
+    match error.data["detail"].as_str() {
+        Some(detail) => format!("{}: {detail}", error.message),
+        None => error.message.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_in_groups() {
+        assert_eq!(thousands(1_048_576), "1,048,576");
+        assert_eq!(thousands(512), "512");
+    }
+}

@@ -1,0 +1,65 @@
+//! `[protocol]`: what clients are sent beyond the stable protocol.
+
+use domain::{Extra, ExtraSet, ExtrasPolicy, Spared};
+use serde::{Deserialize, Deserializer, de};
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Protocol {
+    pub strict: bool,
+    pub extras: ProtocolExtras,
+    #[serde(default)]
+    pub clients: Vec<ClientRule>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProtocolExtras {
+    pub models: bool,
+    pub usage: bool,
+    pub user_message_id: bool,
+    pub usage_update: bool,
+    pub fork: bool,
+}
+
+/// Clients that are not sent everything.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientRule {
+    pub name: String,
+    pub from: Option<String>,
+    pub below: Option<String>,
+    #[serde(deserialize_with = "extras")]
+    pub without: Vec<Extra>,
+}
+
+impl Protocol {
+    pub fn policy(&self) -> ExtrasPolicy {
+        let ProtocolExtras { models, usage, user_message_id, usage_update, fork } = &self.extras;
+        let keys = [
+            (Extra::Models, models),
+            (Extra::Usage, usage),
+            (Extra::UserMessageId, user_message_id),
+            (Extra::UsageUpdate, usage_update),
+            (Extra::Fork, fork),
+        ];
+        let left_out = keys.into_iter().filter(|(_, is_sent)| self.strict || !**is_sent);
+        let spared = self.clients.iter().map(|rule| Spared {
+            name: rule.name.clone(),
+            from: rule.from.clone(),
+            below: rule.below.clone(),
+            without: rule.without.clone(),
+        });
+        ExtrasPolicy {
+            offered: left_out.fold(ExtraSet::ALL, |offered, (extra, _)| offered.without(extra)),
+            spared: spared.collect(),
+        }
+    }
+}
+
+fn extras<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<Extra>, D::Error> {
+    let names = Vec::<String>::deserialize(value)?;
+    let known = Extra::ALL.map(Extra::name).join(", ");
+    let unknown = |name: &str| de::Error::custom(format!("unknown value `{name}`, expected {known}"));
+    names.iter().map(|name| Extra::from_name(name).ok_or_else(|| unknown(name))).collect()
+}

@@ -1,0 +1,206 @@
+//! The daemon's socket while it serves: lets clients in, and notices when the file by which they find it is gone.
+//!
+//! Logging out removes the runtime folder, and so does a tidy-up that goes too far; the daemon would then run on where
+//! nobody can reach it. Here the socket is bound again: at its place or, as long as that cannot be, in the state folder.
+//! The lock file in the state folder says where. A socket that another process listens on is never displaced: that one,
+//! such as systemd after `systemctl --user enable --now acpd.socket`, is to serve from now on, and this daemon leaves.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use interprocess::local_socket::traits::tokio::Listener as _;
+
+use super::gate::Gate;
+use super::watch::Watch;
+use super::{ACCEPT_PAUSE, Inherited};
+use crate::launch::beside;
+use crate::lock::{Attempt, Lock};
+use crate::paths::{Places, private_folder};
+use crate::socket::{self, Claim, Listener};
+
+/// How long to wait before the next try to bind a socket that is lost.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Between two looks where nothing else tells of a change.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// Another process listens where this daemon did.
+pub(super) struct Displaced;
+
+pub(super) struct Entrance {
+    listener: Listener,
+    /// The file of the listener. None if it was gone before it could be looked at.
+    file: Option<Claim>,
+    /// Whether the file is ours to remove; else a service manager made it.
+    is_ours: bool,
+    /// Where clients look for us.
+    place: PathBuf,
+    /// Where we listen as long as that place cannot be used.
+    refuge: PathBuf,
+    /// Whether that has been said in the log.
+    is_lost: bool,
+    watch: Watch,
+    locks: Locks,
+}
+
+/// What keeps other daemons away, for as long as the process lives.
+pub(super) struct Locks {
+    /// Beside the socket.
+    pub(super) serving: Lock,
+    /// In the state folder.
+    pub(super) keeping: Lock,
+}
+
+/// How the file of our socket is.
+enum State {
+    Ours,
+    /// Not there, or a socket that nobody listens on.
+    Gone,
+    /// A socket on which somebody else listens.
+    Taken,
+}
+
+impl Entrance {
+    pub(super) fn open(places: &Places, inherited: Option<Inherited>, locks: Locks) -> anyhow::Result<Self> {
+        let place = places.socket.clone();
+        let (listener, file, is_ours) = match inherited {
+            Some(Inherited { listener, ours }) => (socket::adopt(listener)?, Claim::on(&place).ok(), ours),
+            None => {
+                let (listener, claim) = socket::bind(&place)?;
+                (listener, Some(claim), true)
+            }
+        };
+        let watch = Watch::on(places.socket_folder(), LOOK);
+        let refuge = places.refuge();
+        let mut entrance = Self { listener, file, is_ours, place, refuge, is_lost: false, watch, locks };
+        let place = entrance.place.clone();
+        entrance.note(&place);
+        Ok(entrance)
+    }
+
+    pub(super) fn listener(&self) -> &Listener {
+        &self.listener
+    }
+
+    pub(super) fn is_ours(&self) -> bool {
+        self.is_ours
+    }
+
+    /// Lets clients in for as long as they can find us.
+    pub(super) async fn serve(&mut self, gate: &Gate) -> Displaced {
+        let mut failing = false;
+        loop {
+            tokio::select! {
+                accepted = self.listener.accept() => match accepted {
+                    Ok(stream) => {
+                        failing = false;
+                        gate.admit(stream).await;
+                    }
+                    Err(error) => {
+                        // With no descriptors left this fails until somebody leaves; one line in the log is enough.
+                        if !std::mem::replace(&mut failing, true) {
+                            tracing::warn!(%error, "cannot accept connections for now");
+                        }
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+                () = self.watch.changed() => match self.look().await {
+                    State::Ours => {}
+                    State::Gone => self.bind_again().await,
+                    State::Taken => return Displaced,
+                },
+            }
+        }
+    }
+
+    /// Nobody can connect any more. The locks stay, until the process ends.
+    pub(super) fn close(self) -> Locks {
+        drop(self.listener);
+        if let Some(file) = self.file.filter(|_| self.is_ours) {
+            file.release();
+        }
+        self.locks
+    }
+
+    pub(super) fn into_locks(self) -> Locks {
+        self.locks
+    }
+
+    /// Looks off this thread: a folder may be on a disk that does not answer.
+    async fn look(&self) -> State {
+        let (file, place) = (self.file.clone(), self.place.clone());
+        let look = move || {
+            let is_there = file.as_ref().is_some_and(|file| file.path() == place && file.is_ours());
+            if is_there {
+                State::Ours
+            } else if socket::connect(&place).is_ok() {
+                State::Taken
+            } else {
+                State::Gone
+            }
+        };
+        tokio::task::spawn_blocking(look).await.unwrap_or(State::Ours)
+    }
+
+    /// At the usual place, or else in the state folder until the usual place is there again.
+    async fn bind_again(&mut self) {
+        match bind(self.place.clone()).await {
+            Ok((listener, claim)) => {
+                tracing::warn!(socket = %self.place.display(), "the socket was gone and is bound again");
+                let place = self.place.clone();
+                self.replace(listener, claim);
+                self.note(&place);
+                self.is_lost = false;
+                self.watch = Watch::on(place.parent().unwrap_or(Path::new("/")), LOOK);
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.is_lost, true) {
+                    tracing::warn!("the socket is gone and cannot be bound again yet: {error:#}");
+                }
+                let is_in_refuge = self.file.as_ref().is_some_and(|file| file.path() == self.refuge && file.is_ours());
+                if !is_in_refuge && self.refuge != self.place {
+                    self.flee().await;
+                }
+                self.watch.look_again_in(RETRY);
+            }
+        }
+    }
+
+    async fn flee(&mut self) {
+        match bind(self.refuge.clone()).await {
+            Ok((listener, claim)) => {
+                tracing::warn!(socket = %self.refuge.display(), "listening in the state folder until then");
+                let refuge = self.refuge.clone();
+                self.replace(listener, claim);
+                self.note(&refuge);
+            }
+            Err(error) => tracing::debug!("cannot listen in the state folder either: {error:#}"),
+        }
+    }
+
+    fn replace(&mut self, listener: Listener, claim: Claim) {
+        self.listener = listener;
+        if let Some(before) = self.file.replace(claim).filter(|_| self.is_ours) {
+            before.release();
+        }
+        self.is_ours = true;
+    }
+
+    /// Says in the lock files where we listen. The one beside the socket may have gone with it.
+    fn note(&mut self, socket: &Path) {
+        let path = beside(socket, "lock");
+        if !self.locks.serving.is_at(&path)
+            && let Ok(Attempt::Taken(lock)) = Lock::attempt(&path)
+        {
+            self.locks.serving = lock;
+        }
+        self.locks.serving.note(socket);
+        self.locks.keeping.note(socket);
+    }
+}
+
+async fn bind(path: PathBuf) -> anyhow::Result<(Listener, Claim)> {
+    let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
+    tokio::task::spawn_blocking(move || private_folder(&folder)).await??;
+    socket::bind(&path)
+}

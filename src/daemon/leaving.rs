@@ -1,0 +1,136 @@
+//! The end of the daemon: sessions are put away, the store is closed, and the process ends, whatever hangs meanwhile.
+//!
+//! A thread that waits for a disk or a network folder that does not answer cannot be ended. It is left behind after a
+//! deadline: the process ends all the same, and the store is closed before.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use acpd_actors::House;
+use actix::Arbiter;
+use futures_util::StreamExt;
+use history::Store;
+use signal_hook::consts::SIGHUP;
+use signal_hook_tokio::Signals;
+
+use crate::http::Http;
+
+/// How long sessions may take to be put away.
+const DRAIN_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How long clients over HTTP may take to hear the last words, beyond that.
+const HTTP_DEADLINE: Duration = Duration::from_secs(3);
+
+/// How long the threads of the actors may take to end, once they have nothing to do any more.
+const THREADS_DEADLINE: Duration = Duration::from_secs(2);
+
+/// How long the store may take to write what it has.
+const STORE_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Puts every session away. A second signal cuts it short: what is then left is repaired when it is opened again.
+pub(super) async fn drain(house: &House, http: Option<Http>, signals: &mut Signals) {
+    let put_away = async {
+        house.drain(DRAIN_DEADLINE).await;
+        // Clients over HTTP hear the last words, too.
+        if let Some(http) = http
+            && tokio::time::timeout(HTTP_DEADLINE, http.close()).await.is_err()
+        {
+            tracing::warn!("some clients over HTTP did not hear the last words in time");
+        }
+    };
+    tokio::select! {
+        () = put_away => {}
+        () = second_signal(signals) => tracing::warn!("heard a second signal; leaving at once"),
+    }
+}
+
+/// Resolves at a signal to stop. A hang-up no longer counts: the service manager was told that we leave.
+async fn second_signal(signals: &mut Signals) {
+    while let Some(signal) = signals.next().await {
+        if signal != SIGHUP {
+            return;
+        }
+    }
+    std::future::pending().await
+}
+
+/// Ends the threads of the actors, as far as they can be ended.
+pub(super) fn end_threads(arbiters: Vec<Arbiter>) {
+    let ends = arbiters.into_iter().map(|arbiter| {
+        arbiter.stop();
+        move || {
+            if arbiter.join().is_err() {
+                tracing::error!("an arbiter ended in a panic");
+            }
+        }
+    });
+    let left = run_all(ends, THREADS_DEADLINE);
+    if left > 0 {
+        tracing::warn!(left, "threads that wait for something that does not answer are left behind");
+    }
+}
+
+/// Writes what there is to write. False if that took too long.
+pub(super) fn close(store: &Arc<Store>) -> bool {
+    let store = store.clone();
+    let is_closed = run_all([move || store.close()], STORE_DEADLINE) == 0;
+    if is_closed {
+        tracing::info!("stopped");
+    } else {
+        tracing::error!("the store could not be closed in time; it is repaired when it is opened again");
+    }
+    is_closed
+}
+
+/// Runs each on a thread of its own, and says how many have not ended by the deadline.
+fn run_all<F: FnOnce() + Send + 'static>(works: impl IntoIterator<Item = F>, deadline: Duration) -> usize {
+    let (sender, receiver) = mpsc::channel();
+    let mut left = 0;
+    for work in works {
+        let sender = sender.clone();
+        let run = move || {
+            work();
+            // Nobody listens any more after the deadline.
+            let _ = sender.send(());
+        };
+        if thread::Builder::new().name("leaving".to_owned()).spawn(run).is_ok() {
+            left += 1;
+        }
+    }
+    let deadline = Instant::now() + deadline;
+    while left > 0 && receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok() {
+        left -= 1;
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[actix::test]
+    async fn an_arbiter_with_a_thread_that_hangs_is_left_behind() {
+        let (_held, never) = mpsc::channel::<()>();
+        let arbiter = Arbiter::new();
+        let (begun, hangs) = mpsc::channel();
+        arbiter.spawn(async move {
+            tokio::task::spawn_blocking(move || {
+                let _ = begun.send(());
+                let _ = never.recv();
+            });
+        });
+        hangs.recv().unwrap();
+        // Ends, although the thread does not.
+        end_threads(vec![arbiter, Arbiter::new()]);
+    }
+
+    #[test]
+    fn what_does_not_end_is_counted() {
+        let (_held, never) = mpsc::channel::<()>();
+        let never = std::sync::Mutex::new(never);
+        let hang: Box<dyn FnOnce() + Send> = Box::new(move || drop(never.lock().map(|never| never.recv())));
+        assert_eq!(run_all([hang, Box::new(|| {})], Duration::from_millis(300)), 1);
+    }
+}

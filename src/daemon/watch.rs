@@ -1,0 +1,86 @@
+//! Tells when something in a folder may have changed: at once by inotify, and now and then in any case, since a folder that
+//! is mounted or made anew tells nobody.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use tokio::net::unix::pipe;
+use tokio::time::Instant;
+
+/// Whoever changes the folder may not be done: one that replaces a file removes it first.
+const SETTLE: Duration = Duration::from_millis(100);
+
+pub(super) struct Watch {
+    /// None if the kernel gives out no more watches; then there is the time alone.
+    inotify: Option<pipe::Receiver>,
+    pause: Duration,
+    /// When to look next in any case.
+    due: Instant,
+}
+
+impl Watch {
+    /// Must be called inside a tokio runtime.
+    pub(super) fn on(folder: &Path, pause: Duration) -> Self {
+        Self { inotify: events(folder).ok(), pause, due: Instant::now() + pause }
+    }
+
+    pub(super) fn look_again_in(&mut self, pause: Duration) {
+        self.due = Instant::now() + pause;
+    }
+
+    /// Resolves when it is time to look. Nothing is lost if this is dropped while it waits.
+    pub(super) async fn changed(&mut self) {
+        if let Some(inotify) = &self.inotify {
+            tokio::select! {
+                _ = inotify.readable() => self.due = self.due.min(Instant::now() + SETTLE),
+                () = tokio::time::sleep_until(self.due) => {}
+            }
+        }
+        tokio::time::sleep_until(self.due).await;
+        self.due = Instant::now() + self.pause;
+        self.drain();
+    }
+
+    /// What exactly happened is not of interest: whoever asks looks at the file itself.
+    fn drain(&self) {
+        let Some(inotify) = &self.inotify else { return };
+        let mut events = [0; 4096];
+        while matches!(inotify.try_read(&mut events), Ok(length) if length > 0) {}
+    }
+}
+
+/// The kernel's events are read like the bytes of a pipe.
+fn events(folder: &Path) -> std::io::Result<pipe::Receiver> {
+    let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+    let what = WatchFlags::CREATE
+        | WatchFlags::DELETE
+        | WatchFlags::MOVED_FROM
+        | WatchFlags::MOVED_TO
+        | WatchFlags::DELETE_SELF
+        | WatchFlags::MOVE_SELF
+        | WatchFlags::ONLYDIR;
+    inotify::add_watch(&inotify, folder, what)?;
+    pipe::Receiver::from_owned_fd_unchecked(inotify)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_change_is_told_and_silence_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut watch = Watch::on(folder.path(), Duration::from_secs(600));
+        assert!(watch.changed().now_or_never().is_none());
+        fs::write(folder.path().join("x"), "").unwrap();
+        watch.changed().await;
+        assert!(watch.changed().now_or_never().is_none());
+        fs::remove_dir_all(folder.path()).unwrap();
+        watch.changed().await;
+    }
+}

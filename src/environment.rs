@@ -1,0 +1,153 @@
+//! The environment that this program was started with, and how a program that stays gets it out of sight.
+//!
+//! The kernel shows the environment of a process to every other process of the same user for as long as it runs: `ps
+//! auxeww` in a command of the agent would print the keys of the editor. So a program that stays for longer replaces itself by
+//! itself with what is harmless, and takes the rest along in a file without a name, which it reads and closes at once.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut, Read, Seek, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::net::UnixDatagram;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use anyhow::Context;
+use listenfd::ListenFd;
+use rustix::fs::MemfdFlags;
+use rustix::io::FdFlags;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+};
+
+use crate::launch;
+
+/// The flag that says that the environment follows. Hidden from people.
+pub const FLAG: &str = "--environment-follows";
+
+/// What this program was started with, if that is not what the kernel shows.
+static TAKEN: OnceLock<Vec<(OsString, OsString)>> = OnceLock::new();
+
+/// All variables, whether the kernel shows them or not.
+pub fn variables() -> Vec<(OsString, OsString)> {
+    TAKEN.get().cloned().unwrap_or_else(|| std::env::vars_os().collect())
+}
+
+/// One of them.
+pub fn variable(name: &str) -> Option<OsString> {
+    variables().into_iter().find(|(known, _)| known == name).map(|(_, value)| value)
+}
+
+/// Starts this program over without the variables that others should not see. Returns if there are none, or if that fails:
+/// the program works in either case.
+pub fn conceal() {
+    let variables: Vec<_> = std::env::vars_os().collect();
+    if TAKEN.get().is_none() && variables.iter().any(|(name, value)| !is_harmless(name, value)) {
+        let _ = start_over(&variables);
+    }
+}
+
+/// Takes over what `conceal` has sent. Called once, at the start of a program that was started with the flag.
+pub fn take_over() -> anyhow::Result<()> {
+    let socket = ListenFd::from_env().take_unix_datagram(0)?.context("no environment follows")?;
+    let mut text = Vec::new();
+    receive(&socket).and_then(|mut file| {
+        file.rewind()?;
+        file.read_to_end(&mut text)
+    })?;
+    let lines = text.split(|byte| *byte == 0).filter(|line| !line.is_empty());
+    let pairs = lines.filter_map(|line| {
+        let middle = line.iter().position(|byte| *byte == b'=')?;
+        let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+        Some((text(&line[..middle]), text(&line[middle + 1..])))
+    });
+    let _ = TAKEN.set(pairs.collect());
+    Ok(())
+}
+
+/// Returns only if that fails.
+fn start_over(variables: &[(OsString, OsString)]) -> io::Result<()> {
+    let mut file = File::from(rustix::fs::memfd_create("environment", MemfdFlags::CLOEXEC)?);
+    for (name, value) in variables {
+        file.write_all(&[name.as_bytes(), b"=", value.as_bytes(), b"\0"].concat())?;
+    }
+    let (ours, theirs) = UnixDatagram::pair()?;
+    send(&ours, &file)?;
+    rustix::io::fcntl_setfd(&theirs, FdFlags::empty())?;
+    let mut arguments = std::env::args_os();
+    let mut command = Command::new(std::env::current_exe()?);
+    if let Some(name) = arguments.next() {
+        command.arg0(name);
+    }
+    let harmless = variables.iter().filter(|(name, value)| is_harmless(name, value)).cloned();
+    command.arg(FLAG).args(arguments).env_clear().envs(harmless);
+    // The way in which service managers pass sockets.
+    command.env("LISTEN_FDS", "1").env("LISTEN_FDS_FIRST_FD", theirs.as_raw_fd().to_string());
+    command.env("LISTEN_PID", std::process::id().to_string());
+    Err(command.exec())
+}
+
+fn send(socket: &UnixDatagram, file: &File) -> io::Result<()> {
+    let descriptors = [file.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+    rustix::net::sendmsg(socket, &[IoSlice::new(b"e")], &mut ancillary, SendFlags::empty())?;
+    Ok(())
+}
+
+fn receive(socket: &UnixDatagram) -> io::Result<File> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    rustix::net::recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, flags)?;
+    let mut descriptors = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    descriptors.next().map(File::from).ok_or_else(|| io::Error::other("the environment did not come"))
+}
+
+/// What a program of ours needs of its own environment, and anybody may see: where things are, how the terminal is, the mark
+/// of the agent's commands, and a proxy if there is no password in it.
+fn is_harmless(name: &OsStr, value: &OsStr) -> bool {
+    const NAMES: [&str; 11] = [
+        "PATH",
+        "TMPDIR",
+        "TERM",
+        "COLORTERM",
+        "COLUMNS",
+        "LINES",
+        "NO_COLOR",
+        "RUST_BACKTRACE",
+        "ACPD_SOCKET",
+        "ACPD_PATIENCE",
+        tools::MARK_VARIABLE,
+    ];
+    let Some(name) = name.to_str() else { return false };
+    let has_password = value.as_bytes().contains(&b'@');
+    launch::is_of_the_user(name) || NAMES.contains(&name) || (network::is_network_variable(name) && !has_password)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_concealed_and_what_finds_the_daemon_is_not() {
+        let is_shown = |name: &str, value: &str| is_harmless(name.as_ref(), value.as_ref());
+        for name in ["HOME", "ACPD_SOCKET", "ACPD_TOOL", "PATH", "LC_ALL", "TERM"] {
+            assert!(is_shown(name, "x"), "{name}");
+        }
+        assert!(is_shown(&format!("{}RUNTIME_DIR", crate::paths::XDG), "x"));
+        for name in ["ANTHROPIC_API_KEY", "MY_SECRET", "ACPD_TOKEN", "AWS_SESSION_TOKEN", "ACPD__HTTP__LISTEN"] {
+            assert!(!is_shown(name, "x"), "{name}");
+        }
+        assert!(is_shown("HTTPS_PROXY", "http://proxy:1"));
+        assert!(!is_shown("HTTPS_PROXY", "http://me:hush@proxy:1"));
+    }
+}

@@ -1,0 +1,163 @@
+//! Which proxy and certificates the daemon uses: those of the configuration, of its own environment, or of the login
+//! shell, in this order.
+//!
+//! A daemon that a bridge has started has neither proxy nor certificates in its environment (`launch`), because that
+//! would be one editor's for all. `acpd serve` in a terminal or under systemd has what it was given.
+
+use domain::Environment;
+use network::Network;
+
+use crate::config;
+use crate::config::Shown;
+
+/// A setting, and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outbound {
+    pub network: Network,
+    pub proxy: Source,
+    pub certificates: Source,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    Configuration,
+    /// The environment of this process.
+    Own,
+    LoginShell,
+    Nothing,
+}
+
+impl Source {
+    /// For people; nothing if nobody has said anything.
+    pub fn words(self) -> Option<&'static str> {
+        match self {
+            Self::Configuration => Some("the configuration"),
+            Self::Own => Some("the environment"),
+            Self::LoginShell => Some("the login shell's environment"),
+            Self::Nothing => None,
+        }
+    }
+}
+
+impl Outbound {
+    /// `shell` is what the login shell said, or what is known of it so far.
+    pub fn of(settings: &config::Network, own: &Environment, shell: &Environment) -> Self {
+        let variables = |environment: &Environment| Network::of_variables(|name| environment.get(name));
+        let environments = [(Source::Own, variables(own)), (Source::LoginShell, usable(variables(shell)))];
+        let mut network = Network::default();
+        let mut proxy = Source::Nothing;
+        if settings.proxy == config::Network::OFF {
+            proxy = Source::Configuration;
+        } else if !settings.proxy.is_empty() {
+            proxy = Source::Configuration;
+            network.https_proxy = Some(settings.proxy.clone());
+            network.http_proxy = Some(settings.proxy.clone());
+            network.no_proxy = settings.no_proxy.join(",");
+        } else if let Some((source, found)) = environments.iter().find(|(_, found)| found.has_proxy()) {
+            proxy = *source;
+            network = Network { certificates: Vec::new(), ..found.clone() };
+            if !settings.no_proxy.is_empty() {
+                network.no_proxy = settings.no_proxy.join(",");
+            }
+        }
+        let mut certificates = Source::Nothing;
+        if !settings.certificates.is_empty() {
+            certificates = Source::Configuration;
+            network.certificates.clone_from(&settings.certificates);
+        } else if let Some((source, found)) = environments.iter().find(|(_, found)| !found.certificates.is_empty()) {
+            certificates = *source;
+            // The library that verifies servers reads those of this process by itself, in place of the system's.
+            if *source != Source::Own {
+                network.certificates.clone_from(&found.certificates);
+            }
+        }
+        Self { network, proxy, certificates }
+    }
+
+    /// Whether the login shell may know what neither the configuration nor the environment says.
+    pub fn is_complete(&self) -> bool {
+        self.proxy != Source::Nothing && self.certificates != Source::Nothing
+    }
+
+    /// Puts what comes from the login shell into an overview of the configuration.
+    pub fn describe(&self, overview: &mut [Shown]) {
+        let shell = |source| (source == Source::LoginShell).then_some("the login shell's environment");
+        let proxy = self.network.https_proxy.as_deref().or(self.network.http_proxy.as_deref()).unwrap_or_default();
+        let proxy = network::without_password(proxy);
+        for shown in overview.iter_mut().filter(|shown| shown.source == "default") {
+            let (value, source) = match shown.key.as_str() {
+                "network.proxy" => (proxy.clone().into(), shell(self.proxy)),
+                "network.no_proxy" => {
+                    let hosts = self.network.no_proxy.split(',').map(str::trim).filter(|host| !host.is_empty());
+                    (hosts.collect(), shell(self.proxy))
+                }
+                "network.certificates" => {
+                    let files = self.network.certificates.iter().map(|file| file.display().to_string());
+                    (files.collect(), shell(self.certificates))
+                }
+                _ => continue,
+            };
+            if let Some(source) = source {
+                (shown.value, shown.source) = (value, source.to_owned());
+            }
+        }
+    }
+
+    /// Has every client that is built from now on go this way, and says so in the log.
+    pub fn install(self) {
+        if let Some(source) = self.proxy.words() {
+            let shown = |address: &Option<String>| address.as_deref().map(network::without_password);
+            let (https, http) = (shown(&self.network.https_proxy), shown(&self.network.http_proxy));
+            tracing::info!(?https, ?http, source, "proxies");
+        }
+        network::install(self.network);
+    }
+}
+
+/// Without what cannot be used: a shell may have a proxy of a kind that is unknown here, or name a file that is gone.
+fn usable(mut found: Network) -> Network {
+    for proxy in [&mut found.https_proxy, &mut found.http_proxy] {
+        if proxy.as_deref().is_some_and(|address| network::check_proxy(address).is_err()) {
+            *proxy = None;
+        }
+    }
+    found.certificates.retain(|place| place.exists());
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(variables: &[(&str, &str)]) -> Environment {
+        variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn settings(proxy: &str) -> config::Network {
+        config::Network { proxy: proxy.to_owned(), no_proxy: Vec::new(), certificates: Vec::new() }
+    }
+
+    #[test]
+    fn the_configuration_wins_over_the_environment_and_that_over_the_login_shell() {
+        let own = environment(&[("HTTPS_PROXY", "http://own:1")]);
+        let shell = environment(&[("https_proxy", "http://shell:1"), ("NO_PROXY", "localhost")]);
+        let nothing = environment(&[]);
+        let of = |proxy, own| {
+            let found = Outbound::of(&settings(proxy), own, &shell);
+            (found.network.https_proxy, found.proxy)
+        };
+        assert_eq!(of("http://mine:1", &own), (Some("http://mine:1".to_owned()), Source::Configuration));
+        assert_eq!(of("", &own), (Some("http://own:1".to_owned()), Source::Own));
+        assert_eq!(of("", &nothing), (Some("http://shell:1".to_owned()), Source::LoginShell));
+        assert_eq!(of("off", &own), (None, Source::Configuration));
+        assert_eq!(Outbound::of(&settings(""), &nothing, &shell).network.no_proxy, "localhost");
+        assert_eq!(Outbound::of(&settings(""), &nothing, &nothing).proxy, Source::Nothing);
+    }
+
+    #[test]
+    fn a_proxy_of_the_shell_that_cannot_be_used_is_passed_over() {
+        let shell = environment(&[("ALL_PROXY", "gopher://x"), ("SSL_CERT_FILE", "/nowhere.pem")]);
+        let found = Outbound::of(&settings(""), &environment(&[]), &shell);
+        assert_eq!((found.proxy, found.certificates), (Source::Nothing, Source::Nothing));
+    }
+}
