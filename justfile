@@ -21,9 +21,13 @@ lint:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets -- -D warnings
 
-# Licences, bans and advisories; needs cargo-deny.
+# Licences, bans, sources and advisories of the dependencies; needs cargo-deny and the advisory database.
 deny:
     cargo deny check
+
+# The tests with real MCP servers from npm and PyPI, which it installs below target/.
+integration *args:
+    .ci/integration {{args}}
 
 # What CI runs.
 ci:

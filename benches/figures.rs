@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use acpd_actors::Peer;
+use acpd_actors::{Peer, Transport};
 use actix::{Arbiter, System};
 use domain::history::{Entry, History, Receipt, Record};
 use domain::{Event, EventKind, Millis, SessionState};
@@ -66,7 +66,7 @@ impl Client {
         let (ours, theirs) = UnixStream::pair().unwrap();
         theirs.set_nonblocking(true).unwrap();
         let (reader, writer) = tokio::net::UnixStream::from_std(theirs).unwrap().into_split();
-        scene.house.connect(reader, writer, Peer { transport: "socket", pid: None });
+        scene.house.connect(reader, writer, Peer { transport: Transport::Socket, pid: None });
         Self { reader: BufReader::new(ours.try_clone().unwrap()), writer: ours, sent: 0 }
     }
 

@@ -11,8 +11,8 @@ use std::path::Path;
 const LONGEST: usize = 500;
 const LONGEST_TEST: usize = 800;
 
-/// Every reason why a thread may sleep. A runtime's timers do for everything else.
-const SLEEPERS: [(&str, &str); 16] = [
+/// Every reason why a thread, or a test, may sleep. Everything else waits for an event, or uses a runtime's timers.
+const SLEEPERS: [(&str, &str); 29] = [
     ("src/daemon.rs", "looks at a predecessor's lock before there is a runtime"),
     ("src/bridge/recovery.rs", "waits between two tries to reach a daemon, on a thread of its own"),
     ("src/launch.rs", "looks at the start lock, in programs that have no runtime"),
@@ -29,6 +29,19 @@ const SLEEPERS: [(&str, &str); 16] = [
     ("tests/process/harness.rs", "looks at what other processes have done so far"),
     ("crates/history/tests/store/support.rs", "looks at the status of a store that opens on its own thread"),
     ("crates/history/tests/store/crash.rs", "kills a child at a random time, and holds back a flood in that child"),
+    ("crates/models/src/key/tests.rs", "looks at what a key's command has done so far"),
+    ("crates/models/tests/http/catalogue.rs", "looks at a list that is fetched in the background"),
+    ("crates/tools/tests/processes.rs", "looks at what other processes have done so far"),
+    ("tests/conversations/attaching.rs", "attaches at a random time"),
+    ("tests/conversations/lifetimes.rs", "moves a paused clock"),
+    ("tests/conversations/permissions.rs", "moves a paused clock"),
+    ("tests/conversations/returning.rs", "moves a paused clock"),
+    ("tests/conversations/sessions.rs", "moves a paused clock"),
+    ("tests/conversations/sharing.rs", "moves a paused clock"),
+    ("tests/conversations/undoing.rs", "moves a paused clock"),
+    ("tests/conversations/waiting.rs", "moves a paused clock"),
+    ("tests/conversations/wires.rs", "moves a paused clock"),
+    ("tests/integration/mcp_servers.rs", "looks whether a server listens yet"),
 ];
 
 /// What the code of some files may not name. A name is a crate, or a path into one.
@@ -38,7 +51,7 @@ struct Ban {
     advice: &'static str,
 }
 
-const BANS: [Ban; 13] = [
+const BANS: [Ban; 14] = [
     Ban {
         who: |path| path.starts_with("actors/") && !path.starts_with("actors/connection"),
         names: &["wire"],
@@ -73,6 +86,11 @@ const BANS: [Ban; 13] = [
         who: |path| path.starts_with("crates/tools/"),
         names: &["models", "domain::model", "actix", "wire", "acpd_actors"],
         advice: "tools know no models and no protocol; speak in `domain::tool`",
+    },
+    Ban {
+        who: |path| path.starts_with("crates/network/"),
+        names: &["actix", "domain", "wire", "models", "tools", "acpd_actors"],
+        advice: "network knows HTTP clients alone; where its settings come from is src/outbound.rs",
     },
     Ban {
         who: |path| path.starts_with("crates/history/"),
@@ -117,12 +135,13 @@ const BANS: [Ban; 13] = [
 ];
 
 /// What a member's manifest may not depend on, so that cargo refuses the import before a test does.
-const MANIFEST_BANS: [(&str, &[&str]); 7] = [
+const MANIFEST_BANS: [(&str, &[&str]); 8] = [
     ("actors/Cargo.toml", &["sled", "reqwest", "interprocess", "agent-client-protocol-schema", "models", "tools"]),
     ("crates/domain/Cargo.toml", &["actix", "tokio", "agent-client-protocol-schema", "wire", "sled"]),
     ("crates/wire/Cargo.toml", &["actix", "tokio", "acpd-actors"]),
     ("crates/models/Cargo.toml", &["actix", "agent-client-protocol-schema", "wire", "tools", "acpd-actors"]),
     ("crates/tools/Cargo.toml", &["actix", "agent-client-protocol-schema", "wire", "models", "acpd-actors"]),
+    ("crates/network/Cargo.toml", &["actix", "domain", "wire", "models", "tools", "acpd-actors"]),
     ("crates/history/Cargo.toml", &["actix", "wire", "models", "tools", "acpd-actors"]),
     ("crates/testkit/Cargo.toml", &["wire", "sled"]),
 ];
@@ -158,6 +177,10 @@ struct File {
 impl File {
     fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
+    }
+
+    fn is_test(&self) -> bool {
+        self.path.contains("tests/") || self.path.ends_with("tests.rs")
     }
 
     fn is_manifest(&self) -> bool {
@@ -364,7 +387,7 @@ fn sleepers(files: &[File], allowed: &[(&str, &str)]) -> Vec<String> {
     let mut sleeping = BTreeMap::new();
     for file in files.iter().filter(|file| file.is_rust()) {
         for (line, path) in paths(&code(&file.text)) {
-            if path.ends_with("thread::sleep") {
+            if path.ends_with("thread::sleep") || (file.is_test() && path.ends_with("time::sleep")) {
                 sleeping.entry(file.path.as_str()).or_insert(line);
             }
         }
@@ -376,6 +399,20 @@ fn sleepers(files: &[File], allowed: &[(&str, &str)]) -> Vec<String> {
     let idle = allowed.iter().filter(|(known, _)| !sleeping.contains_key(known));
     let idle = idle.map(|(known, _)| format!("{known}: does not sleep any more; take it out of SLEEPERS"));
     unknown.chain(idle).collect()
+}
+
+/// Assertions about how long something took: they fail on a busy machine, where nothing is wrong.
+fn timed(files: &[File]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for file in files.iter().filter(|file| file.is_rust() && file.is_test()) {
+        for (number, line) in code(&file.text).lines().enumerate() {
+            if line.contains("assert") && line.split("elapsed()").skip(1).any(|rest| rest.contains('<')) {
+                let number = number + 1;
+                complaints.push(format!("{}:{number}: assert what happened, not how soon; benches measure", file.path));
+            }
+        }
+    }
+    complaints
 }
 
 fn pointers(files: &[File], needles: &[&str], advice: &str) -> Vec<String> {
@@ -536,6 +573,11 @@ fn threads_sleep_only_for_a_reason() {
 }
 
 #[test]
+fn no_test_depends_on_how_fast_the_machine_is() {
+    hold(timed(&tree()));
+}
+
+#[test]
 fn nothing_names_a_package_registry() {
     hold(pointers(&tree(), &REGISTRIES, "say what it is, not where this machine fetched it from"));
 }
@@ -656,6 +698,10 @@ mod rules {
         assert_eq!(sleepers(&files, &[]).len(), 1);
         assert_eq!(sleepers(&files, &[("src/a.rs", "why")]).len(), 0);
         assert_eq!(sleepers(&files, &[("src/a.rs", "why"), ("src/b.rs", "why")]).len(), 1);
+        let [waits, ticks] = ["tests/a.rs", "src/a.rs"].map(|path| file(path, "tokio::time::sleep(x).await"));
+        assert_eq!((sleepers(&[waits], &[]).len(), sleepers(&[ticks], &[]).len()), (1, 0));
+        assert_eq!(count(timed, "tests/a.rs", "assert!(since.elapsed() < LIMIT);"), 1);
+        assert_eq!(count(timed, "tests/a.rs", "assert!(since.elapsed() >= PAUSE);"), 0);
     }
 
     #[test]

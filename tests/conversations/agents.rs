@@ -46,12 +46,12 @@ async fn a_sub_agent_is_one_call_with_progress_and_the_model_hears_its_report() 
     // What the model hears and what the editor hears keep no order between them.
     let shown: Vec<&str> = live.lines().filter(|line| line.starts_with("zed    < update")).collect();
     expect![[r##"
+        zed    < update {"sessionUpdate":"session_info_update","title":"find out","updatedAt":"T"}
         zed    < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"execute","status":"pending","title":"Delegate: Read a file","name":"agent","content":[{"type":"content","content":{"type":"text","text":"Read a.txt and report."}},{"type":"content","content":{"type":"text","text":"The sub-agent may only look."}}],"rawInput":{"task":"Read a.txt and report.","description":"Read a file"}}
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"in_progress"}
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"in_progress","content":[{"type":"content","content":{"type":"text","text":"- Read a.txt"}}]}
-        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"completed","content":[{"type":"content","content":{"type":"text","text":"It says a."}}],"rawOutput":{"steps":1}}
-        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done."},"messageId":"#4"}
-        zed    < update {"sessionUpdate":"session_info_update","title":"find out","updatedAt":"T"}"##]].assert_eq(&shown.join("\n"));
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"completed","content":[{"type":"content","content":{"type":"text","text":"It says a."}}],"rawOutput":{"steps":1,"text":"It says a."}}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done."},"messageId":"#4"}"##]].assert_eq(&shown.join("\n"));
     assert!(live.contains("model  < user: find out | agent: [agent] | results: It says a.\n"), "{live}");
     let replayed = at.transcript();
     let calls: Vec<&str> = replayed.lines().filter(|line| line.contains("\"tool_call\"")).collect();

@@ -69,6 +69,8 @@ const METHODS: [&str; 26] = [
 #[derive(Clone, Debug)]
 struct Case {
     by_length: bool,
+    /// Whether a byte order mark comes first.
+    marked: bool,
     greeted: bool,
     /// What the model says, one a request; after that it fails.
     answers: Vec<Vec<Step>>,
@@ -100,15 +102,16 @@ enum Piece {
 
 fn case() -> impl Strategy<Value = Case> {
     (
-        (any::<bool>(), prop::bool::weighted(0.9)),
+        (any::<bool>(), any::<bool>(), prop::bool::weighted(0.9)),
         vec(answer(), 0..6),
         vec(piece(), 0..24),
         vec(0..90_usize, 1..8),
         vec(reply(), 1..4),
         piece(),
     )
-        .prop_map(|((by_length, greeted), answers, pieces, cuts, replies, last)| Case {
+        .prop_map(|((by_length, marked, greeted), answers, pieces, cuts, replies, last)| Case {
             by_length,
+            marked,
             greeted,
             answers,
             pieces,
@@ -175,6 +178,9 @@ fn odd_text() -> impl Strategy<Value = String> {
         "[]",
         "null",
         "[{\"id\":1,\"method\":\"logout\"}]",
+        "[{\"id\":15,\"method\":\"logout\",\"params\":[]} , 7,{\"method\":\"logout\"},[],{\"id\":16}]",
+        "[[{\"id\":17,\"method\":\"logout\"}]]",
+        "[1,]",
         "{\"id\":3}",
         "{\"id\":null,\"method\":null}",
         "{\"id\":4,\"method\":7}",
@@ -332,6 +338,9 @@ async fn converse(case: Case) {
         settings.page = 2;
     });
     let mut client = scene.client("client");
+    if case.marked {
+        client.write("\u{feff}".as_bytes()).await;
+    }
     // The first bytes tell the framing.
     client.write(if case.by_length { b"Content-Length: 0\r\n\r\n" } else { b"{\"method\":\"hello\"}\n" }).await;
     let mut session = "nobody".to_owned();

@@ -181,13 +181,13 @@ async fn a_prompts_own_message_id_is_its_messages_and_is_told_back() {
     expect![[r##"
         zed    > 3 session/prompt {"sessionId":"#1","messageId":"my-own","prompt":[{"type":"text","text":"hi"},{"type":"text","text":"there"}]}
         model  < user: hi there
-        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#2"}
         zed    < update {"sessionUpdate":"session_info_update","title":"hi","updatedAt":"T"}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#2"}
         zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"my-own"}}}
         vim    < update {"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"hi"},"messageId":"my-own"}
         vim    < update {"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"there"},"messageId":"my-own"}
-        vim    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#2"}
         vim    < update {"sessionUpdate":"session_info_update","title":"hi","updatedAt":"T"}
+        vim    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#2"}
         vim    < silence
         zed    > 4 session/prompt {"sessionId":"#1","messageId":7,"prompt":[{"type":"text","text":"hi"},{"type":"text","text":"there"}]}
         zed    < 4 error {"code":-32602,"message":"Invalid params","data":{"messageId":"Must be a string"}}

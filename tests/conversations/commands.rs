@@ -50,10 +50,42 @@ async fn commands_are_answered_without_the_model_and_it_does_not_see_them() {
         zed    < 8 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#13"}}}
         zed    > 9 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"/etc/passwd?"}]}
         model  < user: /etc/passwd?
-        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#14"}
         zed    < update {"sessionUpdate":"session_info_update","title":"/etc/passwd?","updatedAt":"T"}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#14"}
         zed    < 9 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#15"}}}
     "##]].assert_eq(&shown);
+}
+
+#[actix::test]
+async fn an_unknown_command_is_answered_with_near_ones_and_a_path_goes_to_the_model() {
+    let scene = Scene::new(vec![hello(), hello()]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let mut said = String::new();
+    for text in ["/bogus", "/modle safe", "/usr/bin/x is broken", "/tmp is full"] {
+        let prompt = zed.prompt(&session, text).await;
+        let answer = zed.update("agent_message_chunk").await;
+        said.push_str(&format!("{text}: {}\n", answer["params"]["update"]["content"]["text"].as_str().unwrap()));
+        zed.answer(prompt).await;
+    }
+    expect![[r#"
+        /bogus: There is no command `/bogus`. `/help` lists all of them; nothing was sent to the model.
+        /modle safe: There is no command `/modle`. Did you mean `/mode` or `/model`? `/help` lists all of them; nothing was sent to the model.
+        /usr/bin/x is broken: Hello
+        /tmp is full: Hello
+    "#]].assert_eq(&said);
+}
+
+#[actix::test]
+async fn a_session_is_called_by_its_first_prompt_while_the_turn_runs() {
+    let scene = Scene::new(vec![vec![Step::Hold]]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let prompt = zed.prompt(&session, "Mend the parser\nand test it").await;
+    let titled = zed.update("session_info_update").await;
+    assert_eq!(titled["params"]["update"]["title"], "Mend the parser");
+    let live = zed.call("_acpd/sessions", json!({})).await;
+    assert_eq!(live["result"]["sessions"][0]["title"], "Mend the parser");
+    zed.notify("session/cancel", json!({ "sessionId": session })).await;
+    zed.answer(prompt).await;
 }
 
 #[actix::test]
@@ -112,9 +144,9 @@ async fn a_window_that_is_nearly_full_is_compacted_before_the_next_request() {
     expect![[r##"
         zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"one"}]}
         model  < user: one
+        zed    < update {"sessionUpdate":"session_info_update","title":"one","updatedAt":"T"}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#2"}
         zed    < update {"sessionUpdate":"usage_update","used":170001,"size":200000}
-        zed    < update {"sessionUpdate":"session_info_update","title":"one","updatedAt":"T"}
         zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":170001,"inputTokens":170000,"outputTokens":1},"_meta":{"acpd":{"userMessageId":"#3"}}}
         zed    > 4 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"two"}]}
         model  < user: <conversation>
@@ -229,8 +261,8 @@ async fn a_model_that_fails_says_so_in_the_conversation_and_in_the_error() {
     expect![[r##"
         zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"one"}]}
         model  < user: one
-        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"On"},"messageId":"#2"}
         zed    < update {"sessionUpdate":"session_info_update","title":"one","updatedAt":"T"}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"On"},"messageId":"#2"}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"overloaded"},"messageId":"#3"}
         zed    < 3 error {"code":-32603,"message":"overloaded","data":{"provider":"p","status":529}}
         zed    > 4 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"two"}]}

@@ -80,8 +80,7 @@ async fn the_model_is_told_what_a_command_stands_for_and_people_see_what_was_typ
     let told: Vec<&str> = told.lines().filter(|line| line.starts_with("model")).collect();
     expect![[r#"
         model  < user: Review src/a.rs with care. [file: /elsewhere/b.rs; not read yet, read_file reads it]
-        model  < user: Review src/a.rs with care. [file: /elsewhere/b.rs; not read yet, read_file reads it] | agent: Hello | user: # Greet everybody
-        model  < user: Review src/a.rs with care. [file: /elsewhere/b.rs; not read yet, read_file reads it] | agent: Hello | user: # Greet everybody | agent: Hello | user: /nobody is here"#]].assert_eq(&told.join("\n"));
+        model  < user: Review src/a.rs with care. [file: /elsewhere/b.rs; not read yet, read_file reads it] | agent: Hello | user: # Greet everybody"#]].assert_eq(&told.join("\n"));
     let mut vim = scene.editor("vim").await;
     scene.transcript.take();
     vim.call("session/load", json!({ "sessionId": session })).await;
@@ -109,14 +108,17 @@ async fn a_file_that_changes_counts_from_the_next_prompt_on_also_after_a_load() 
     zed.call("session/load", json!({ "sessionId": session })).await;
     scene.script.push(hello());
     scene.transcript.take();
-    let prompt = zed.prompt(&session, "/review it").await;
-    zed.answer(prompt).await;
+    // Nobody knows the command any more, and the model does not hear of it.
+    for text in ["/review it", "Go on."] {
+        let prompt = zed.prompt(&session, text).await;
+        zed.answer(prompt).await;
+    }
     let told = scene.transcript.take();
-    let told = told[told.find("model").unwrap()..].split("\nzed").next().unwrap_or_default();
+    let told = told[told.find("\nmodel").unwrap() + 1..].split("\nzed").next().unwrap_or_default();
     expect![[r#"
         model  < user: First.
 
-        it | agent: Hello | user: Then: it | agent: Hello | user: /review it"#]]
+        it | agent: Hello | user: Then: it | agent: Hello | user: Go on."#]]
     .assert_eq(told);
 }
 

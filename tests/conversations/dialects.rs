@@ -147,10 +147,10 @@ async fn a_cancel_that_is_sent_as_a_request_is_answered_and_cancels() {
     expect![[r##"
         zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"count"}]}
         model  < user: count
+        zed    < update {"sessionUpdate":"session_info_update","title":"count","updatedAt":"T"}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"One"},"messageId":"#2"}
         zed    > 4 session/cancel {"sessionId":"#1"}
         zed    < 4 = {}
-        zed    < update {"sessionUpdate":"session_info_update","title":"count","updatedAt":"T"}
         zed    < 3 = {"stopReason":"cancelled","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
         zed    < silence
     "##]].assert_eq(&scene.transcript.take());

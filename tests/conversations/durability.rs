@@ -19,8 +19,8 @@ async fn the_model_is_not_asked_before_the_users_message_is_synced() {
         zed    < silence
         the disk syncs
         model  < user: hi
-        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#2"}
         zed    < update {"sessionUpdate":"session_info_update","title":"hi","updatedAt":"T"}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#2"}
         zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
     "##]].assert_eq(&scene.transcript.take());
 }
@@ -56,6 +56,7 @@ async fn a_tool_does_not_start_before_its_call_is_synced_nor_the_model_hear_of_i
     expect![[r##"
         zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"look"}]}
         model  < user: look
+        zed    < update {"sessionUpdate":"session_info_update","title":"look","updatedAt":"T"}
         zed    < silence
         zed    < silence
         the disk syncs
@@ -65,7 +66,6 @@ async fn a_tool_does_not_start_before_its_call_is_synced_nor_the_model_hear_of_i
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"in_progress"}
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"look done"}}],"rawOutput":{"text":"look done"}}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Seen."},"messageId":"#3"}
-        zed    < update {"sessionUpdate":"session_info_update","title":"look","updatedAt":"T"}
         zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#4"}}}
     "##]].assert_eq(&scene.transcript.take());
 }
@@ -85,9 +85,9 @@ async fn a_prompt_is_not_answered_before_its_turn_is_synced() {
     expect![[r##"
         zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"hi"}]}
         model  < user: hi
+        zed    < update {"sessionUpdate":"session_info_update","title":"hi","updatedAt":"T"}
         zed    < silence
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#2"}
-        zed    < update {"sessionUpdate":"session_info_update","title":"hi","updatedAt":"T"}
         zed    < silence
         the disk syncs
         zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
@@ -118,4 +118,51 @@ async fn a_full_disk_fails_the_prompt_and_what_was_said_is_kept_when_space_retur
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#3"}
         zed    < 4 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#4"}}}
     "##]].assert_eq(&scene.transcript.take());
+}
+
+#[actix::test]
+async fn a_session_that_was_reopened_on_a_full_disk_opens_when_space_returns() {
+    let scene = Scene::new(vec![vec![Step::text("Hello"), Step::end()]]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let prompt = zed.prompt(&session, "one").await;
+    zed.answer(prompt).await;
+    // Its actor panics, so that the next to open it must record that before anything else.
+    let panicky = json!({ "sessionId": session, "configId": "model", "value": "panicky" });
+    zed.call("session/set_config_option", panicky).await;
+    let prompt = zed.prompt(&session, "two").await;
+    zed.answer(prompt).await;
+    scene.history.fail();
+    let mut emacs = scene.editor("emacs").await;
+    let load = json!({ "sessionId": session, "cwd": "/work", "mcpServers": [] });
+    assert_eq!(emacs.call("session/load", load.clone()).await["error"]["code"], -32603);
+    scene.history.release();
+    let opened = emacs.call("session/load", load).await;
+    assert!(opened["result"].is_object(), "{opened}");
+}
+
+#[actix::test]
+async fn prompts_are_refused_while_too_much_is_not_written_and_taken_again_when_space_returns() {
+    let scene = Scene::new(vec![vec![Step::text("Hello"), Step::end()]]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    scene.history.fail();
+    let long = "x".repeat(9 << 20);
+    for _ in 0..2 {
+        let prompt = zed.prompt(&session, &long).await;
+        assert!(zed.answer(prompt).await["error"]["data"]["advice"].is_string());
+    }
+    for _ in 0..2 {
+        let prompt = zed.prompt(&session, "one more").await;
+        let refused = zed.answer(prompt).await;
+        let expected = json!({ "code": -32603, "message": "the history cannot be written", "data": { "retry": true } });
+        assert_eq!(refused["error"], expected);
+        zed.silence().await;
+    }
+    scene.history.release();
+    let prompt = zed.prompt(&session, "again").await;
+    assert_eq!(zed.answer(prompt).await["error"]["data"]["retry"], true);
+    zed.silence().await;
+    let prompt = zed.prompt(&session, "at last").await;
+    zed.answer(prompt).await;
+    let stored = scene.history.events(&session);
+    assert!(stored.iter().any(|event| event.kind.weight() < 1000 && format!("{event:?}").contains("at last")));
 }

@@ -12,7 +12,7 @@ async fn what_is_not_a_request_gets_an_error_and_the_connection_goes_on() {
         "this is not json\n",
         "\"a string\"\n",
         "[]\n",
-        "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\"}]\n",
+        "[{\"jsonrpc\":\"2.0\",\"id\":\"b\",\"method\":\"initialize\"}]\n",
         "{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"initialize\"}\n",
         "{\"jsonrpc\":\"2.0\"}\n",
         "\u{feff}{}\n",
@@ -28,15 +28,15 @@ async fn what_is_not_a_request_gets_an_error_and_the_connection_goes_on() {
         zed    > 1 initialize {"protocolVersion":1,"clientInfo":{"name":"zed","version":"1"}}
         zed    < null error {"code":-32700,"message":"Parse error","data":{"detail":"expected ident at line 1 column 2"}}
         zed    < null error {"code":-32600,"message":"A message must be an object","data":{"advice":"send one JSON-RPC 2.0 message at a time"}}
-        zed    < null error {"code":-32600,"message":"Batches are not supported","data":{"advice":"send the messages of the batch one by one"}}
-        zed    < null error {"code":-32600,"message":"Batches are not supported","data":{"advice":"send the messages of the batch one by one"}}
+        zed    < null error {"code":-32600,"message":"A batch must not be empty","data":{"advice":"send at least one message in it"}}
+        zed    < "b" error {"code":-32602,"message":"Invalid params","data":{"protocolVersion":"Required"}}
         zed    < null error {"code":-32600,"message":"The id must be a number, a string or null","data":{"advice":"give every request an id of one of these types"}}
         zed    < null error {"code":-32600,"message":"A message has a method, a result or an error","data":{"advice":"send one with a `method`"}}
         zed    < null error {"code":-32700,"message":"Parse error","data":{"detail":"expected value at line 1 column 1"}}
         zed    < 1.0 error {"code":-32601,"message":"Method not found","data":{"method":"nonsense"}}
         zed    < "a" error {"code":-32600,"message":"initialize comes first on a connection","data":{"advice":"send it, then this again"}}
         zed    < null error {"code":-32600,"message":"initialize comes first on a connection","data":{"advice":"send it, then this again"}}
-        zed    < 1 = {"protocolVersion":1,"agentCapabilities":{"loadSession":true,"promptCapabilities":{"image":true,"audio":true,"embeddedContext":true},"mcpCapabilities":{"http":true,"sse":true},"sessionCapabilities":{"list":{},"delete":{},"additionalDirectories":{},"fork":{},"resume":{},"close":{}},"auth":{"logout":{}},"_meta":{"acpd":{"extensions":["_acpd/hello","_acpd/sessions","_acpd/connections","_acpd/status","_acpd/stop","_acpd/restart","_acpd/reload","_acpd/resume","_acpd/cancel","_acpd/answer","_acpd/close","_acpd/delete","_acpd/rename","_acpd/export","_acpd/import","_acpd/wait","_acpd/mcp","_acpd/permissions","_acpd/undo","_acpd/session"]}}},"authMethods":[{"id":"env","name":"A key in the environment","description":"One of SCRIPT_KEY","_meta":{"acpd":{"variables":["SCRIPT_KEY"]}}},{"id":"github","name":"Log in at GitHub","description":"For the models that GitHub offers; opens a page in the browser"}],"agentInfo":{"name":"acpd","title":"acpd","version":"0.1.0"}}
+        zed    < 1 = {"protocolVersion":1,"agentCapabilities":{"loadSession":true,"promptCapabilities":{"image":true,"audio":true,"embeddedContext":true},"mcpCapabilities":{"http":true,"sse":true},"sessionCapabilities":{"list":{},"delete":{},"additionalDirectories":{},"fork":{},"resume":{},"close":{}},"auth":{"logout":{}},"_meta":{"acpd":{"extensions":["_acpd/hello","_acpd/sessions","_acpd/connections","_acpd/status","_acpd/stop","_acpd/restart","_acpd/reload","_acpd/resume","_acpd/cancel","_acpd/answer","_acpd/close","_acpd/delete","_acpd/rename","_acpd/export","_acpd/import","_acpd/wait","_acpd/mcp","_acpd/permissions","_acpd/undo","_acpd/session"]}}},"authMethods":[{"id":"env","name":"A key in the environment","description":"One of SCRIPT_KEY","_meta":{"acpd":{"variables":[{"name":"SCRIPT_KEY","label":"Script key","secret":true,"optional":true,"link":"https://script.example/keys"}]}}},{"id":"github","name":"Log in at GitHub","description":"For the models that GitHub offers; opens a page in the browser"}],"agentInfo":{"name":"acpd","title":"acpd","version":"0.1.0"}}
     "#]].assert_eq(&scene.transcript.take());
 }
 
@@ -125,14 +125,58 @@ async fn an_unknown_option_or_value_is_refused() {
 }
 
 #[actix::test]
-async fn a_frame_over_the_limit_gets_an_error_and_closes_the_connection() {
+async fn a_message_over_the_limit_gets_an_error_and_the_next_one_is_read() {
     let scene = Scene::with(vec![], |settings| settings.frame_limit = 1000);
     let mut zed = scene.editor("zed").await;
-    zed.write("x".repeat(2000).as_bytes()).await;
-    zed.silence().await;
+    zed.write(format!("{}\n", "x".repeat(200_000)).as_bytes()).await;
+    zed.call("session/list", json!({})).await;
+    let mut lsp = scene.client("lsp");
+    lsp.write(format!("Content-Length: 5000\r\n\r\n{}", "x".repeat(5000)).as_bytes()).await;
+    lsp.call("_acpd/connections", json!({ "no": "such param" })).await;
+    let told = scene.transcript.take();
+    let answers: Vec<&str> = told.lines().filter(|line| !line.contains("connections")).collect();
     expect![[r#"
-        zed    < null error {"code":-32600,"message":"the message is longer than 1000 bytes","data":{"advice":"connect again and send less at a time, or raise `limits.frame` in the daemon's configuration"}}
-        zed    < end of file
+        zed    > 2 session/list {}
+        zed    < null error {"code":-32600,"message":"the message is longer than 1000 bytes","data":{"advice":"send less at a time, or raise `limits.frame` in the daemon's configuration"}}
+        zed    < 2 = {"sessions":[]}
+        lsp    < null error {"code":-32600,"message":"the message is longer than 1000 bytes","data":{"advice":"send less at a time, or raise `limits.frame` in the daemon's configuration"}}"#]]
+    .assert_eq(&answers.join("\n"));
+}
+
+#[actix::test]
+async fn a_header_that_makes_no_sense_closes_the_connection() {
+    let scene = Scene::new(vec![]);
+    let mut lsp = scene.client("lsp");
+    lsp.write(b"Content-Length: -7\r\n\r\n{}").await;
+    lsp.silence().await;
+    expect![[r#"
+        lsp    < null error {"code":-32600,"message":"the message has a bad Content-Length header","data":{"advice":"connect again and begin every message with `Content-Length: N` and a blank line, N being its bytes"}}
+        lsp    < end of file
+    "#]]
+    .assert_eq(&scene.transcript.take());
+}
+
+#[actix::test]
+async fn each_message_of_a_batch_is_answered_by_itself() {
+    let scene = Scene::new(vec![]);
+    let mut zed = scene.editor("zed").await;
+    let list = json!({ "jsonrpc": "2.0", "id": "a", "method": "session/list" });
+    let unknown = json!({ "jsonrpc": "2.0", "id": 1.5, "method": "no/such/method" });
+    let notice = json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": "x" } });
+    zed.send(json!([list, notice, unknown, 7, [], { "id": 8 }])).await;
+    zed.send(json!([])).await;
+    zed.silence().await;
+    assert_eq!((zed.unanswered(), zed.strays()), (vec![], 0));
+    expect![[r#"
+        zed    > [{"jsonrpc":"2.0","id":"a","method":"session/list"},{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"x"}},{"jsonrpc":"2.0","id":1.5,"method":"no/such/method"},7,[],{"id":8}]
+        zed    > []
+        zed    < 1.5 error {"code":-32601,"message":"Method not found","data":{"method":"no/such/method"}}
+        zed    < null error {"code":-32600,"message":"A message must be an object","data":{"advice":"send one JSON-RPC 2.0 message at a time"}}
+        zed    < null error {"code":-32600,"message":"A batch must not be empty","data":{"advice":"send at least one message in it"}}
+        zed    < 8 error {"code":-32600,"message":"A message has a method, a result or an error","data":{"advice":"send one with a `method`"}}
+        zed    < null error {"code":-32600,"message":"A batch must not be empty","data":{"advice":"send at least one message in it"}}
+        zed    < "a" = {"sessions":[]}
+        zed    < silence
     "#]]
     .assert_eq(&scene.transcript.take());
 }

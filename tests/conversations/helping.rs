@@ -232,6 +232,7 @@ async fn a_command_runs_in_the_editors_terminal_and_others_get_its_text() {
     expect![[r##"
         zed    > 4 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"build it"}]}
         model  < user: build it
+        zed    < update {"sessionUpdate":"session_info_update","title":"build it","updatedAt":"T"}
         zed    < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"execute","status":"pending","title":"make","name":"bash","content":[{"type":"content","content":{"type":"text","text":"make"}}],"rawInput":{"command":"make","timeout_ms":60000}}
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"in_progress"}
         zed    < "#3" terminal/create {"sessionId":"#1","command":"/bin/bash","args":["-c","make"],"env":[{"name":"NO_COLOR","value":"1"},{"name":"PAGER","value":"cat"},{"name":"MANPAGER","value":"cat"},{"name":"GIT_PAGER","value":"cat"},{"name":"GIT_EDITOR","value":"true"},{"name":"GIT_TERMINAL_PROMPT","value":"0"},{"name":"ACPD_TOOL","value":"none@"}],"cwd":"DIR","outputByteLimit":49152}
@@ -248,18 +249,17 @@ async fn a_command_runs_in_the_editors_terminal_and_others_get_its_text() {
         broken
         [exit status 2]
         zed    < "#7" terminal/release {"sessionId":"#1","terminalId":"t1"}
-        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"failed","content":[{"type":"terminal","terminalId":"t1"}],"rawOutput":{"exitCode":2,"signal":null,"timedOut":false,"truncated":false}}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"failed","content":[{"type":"terminal","terminalId":"t1"}],"rawOutput":{"exitCode":2,"signal":null,"timedOut":false,"truncated":false,"text":"building\nbroken\n[exit status 2]"}}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done."},"messageId":"#8"}
-        zed    < update {"sessionUpdate":"session_info_update","title":"build it","updatedAt":"T"}
         zed    < 4 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#9"}}}
         vim    < update {"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"build it"},"messageId":"#9"}
+        vim    < update {"sessionUpdate":"session_info_update","title":"build it","updatedAt":"T"}
         vim    < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"execute","status":"pending","title":"make","name":"bash","content":[{"type":"content","content":{"type":"text","text":"make"}}],"rawInput":{"command":"make","timeout_ms":60000}}
         vim    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"in_progress"}
         vim    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"in_progress","content":[{"type":"content","content":{"type":"text","text":"make"}}]}
         vim    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"in_progress","content":[{"type":"content","content":{"type":"text","text":"building\n"}}]}
-        vim    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"failed","content":[{"type":"content","content":{"type":"text","text":"building\nbroken\n[exit status 2]"}}],"rawOutput":{"exitCode":2,"signal":null,"timedOut":false,"truncated":false}}
+        vim    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"failed","content":[{"type":"content","content":{"type":"text","text":"building\nbroken\n[exit status 2]"}}],"rawOutput":{"exitCode":2,"signal":null,"timedOut":false,"truncated":false,"text":"building\nbroken\n[exit status 2]"}}
         vim    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done."},"messageId":"#8"}
-        vim    < update {"sessionUpdate":"session_info_update","title":"build it","updatedAt":"T"}
         vim    < silence
     "##]].assert_eq(&at.transcript());
 }
@@ -338,4 +338,114 @@ async fn the_sandbox_and_the_background_use_no_terminal_of_the_editor() {
     at.scene.script.release();
     at.zed.answer(prompt).await;
     assert!(!at.transcript().contains("terminal/create"));
+}
+
+#[actix::test]
+async fn an_editor_may_take_its_time_to_write_and_the_disk_is_left_alone() {
+    let write = json!({ "path": "b.txt", "content": "b\n" });
+    let answers = vec![vec![Step::call("write_file", write), Step::end()], vec![Step::text("Done."), Step::end()]];
+    let mut at = helped(files(), &[], answers).await;
+    let prompt = at.zed.prompt(&at.session, "write it").await;
+    let asked = at.zed.hear("fs/write_text_file").await;
+    tokio::time::advance(Duration::from_secs(600)).await;
+    at.zed.reply(&asked, json!({})).await;
+    at.zed.answer(prompt).await;
+    assert!(!at.folder.path().join("b.txt").exists(), "the editor has it");
+    let transcript = at.transcript();
+    assert!(transcript.contains("results: Created b.txt") && !transcript.contains("$/cancel_request"), "{transcript}");
+}
+
+#[actix::test]
+async fn a_write_that_the_editor_has_not_made_when_the_turn_is_cancelled_is_withdrawn_and_not_made_on_the_disk() {
+    let write = json!({ "path": "b.txt", "content": "b\n" });
+    let mut at = helped(files(), &[], vec![vec![Step::call("write_file", write), Step::end()]]).await;
+    // A thread waits for the editor, and the clock must go on while the call is given up.
+    tokio::time::resume();
+    let prompt = at.zed.prompt(&at.session, "write it").await;
+    let asked = at.zed.hear("fs/write_text_file").await;
+    at.zed.notify("session/cancel", json!({ "sessionId": at.session })).await;
+    let withdrawn = at.zed.hear("$/cancel_request").await;
+    assert_eq!(withdrawn["params"]["requestId"], asked["id"]);
+    assert_eq!(at.zed.answer(prompt).await["result"]["stopReason"], "cancelled");
+    assert!(!at.folder.path().join("b.txt").exists());
+}
+
+#[actix::test]
+async fn loading_the_session_again_does_not_withdraw_what_the_running_turn_waits_for() {
+    let write = json!({ "path": "b.txt", "content": "b\n" });
+    let said = |text: &'static str| vec![Step::text(text), Step::end()];
+    let answers = vec![said("Hello."), vec![Step::call("write_file", write), Step::end()], said("Done.")];
+    let mut at = helped(files(), &[], answers).await;
+    let prompt = at.zed.prompt(&at.session, "hello").await;
+    at.zed.answer(prompt).await;
+    let prompt = at.zed.prompt(&at.session, "write it").await;
+    let asked = at.zed.hear("fs/write_text_file").await;
+    let load = json!({ "sessionId": at.session, "cwd": at.folder.path(), "mcpServers": [] });
+    at.zed.call("session/load", load).await;
+    at.zed.reply(&asked, json!({})).await;
+    at.zed.answer(prompt).await;
+    let transcript = at.transcript();
+    assert!(transcript.contains("results: Created b.txt") && !transcript.contains("$/cancel_request"), "{transcript}");
+}
+
+#[actix::test]
+async fn a_terminal_that_was_not_there_when_the_turn_ended_is_withdrawn_and_released_if_it_comes() {
+    let mut at = helped(terminals(), &[], run("sleep 600", 600_000)).await;
+    let prompt = at.zed.prompt(&at.session, "wait").await;
+    let asked = at.zed.hear("terminal/create").await;
+    at.zed.notify("session/cancel", json!({ "sessionId": at.session })).await;
+    let withdrawn = at.zed.hear("$/cancel_request").await;
+    assert_eq!(withdrawn["params"]["requestId"], asked["id"]);
+    at.zed.answer(prompt).await;
+    at.zed.reply(&asked, json!({ "terminalId": "t9" })).await;
+    let released = at.zed.hear("terminal/release").await;
+    assert_eq!(released["params"]["terminalId"], "t9");
+}
+
+#[actix::test]
+async fn a_command_in_the_background_keeps_its_session_in_memory_and_is_shown() {
+    let call = Step::call("bash", json!({ "command": "sleep 1000", "background": true }));
+    let stop = Step::call("bash_stop", json!({ "id": "bg1" }));
+    let answers = vec![vec![call, Step::end()], vec![Step::text("Started."), Step::end()], vec![stop, Step::end()]];
+    let mut at = Project::new(json!({}), &[], answers, |_| {}).await;
+    at.configure("approval", "never").await;
+    let prompt = at.zed.prompt(&at.session, "start it").await;
+    at.zed.answer(prompt).await;
+    at.zed.close().await;
+    let mut ctl = at.scene.client("ctl");
+    tokio::time::pause();
+    for _ in 0..3 {
+        tokio::time::advance(Duration::from_secs(700)).await;
+        let sessions = ctl.call("_acpd/sessions", json!({})).await;
+        assert_eq!(sessions["result"]["sessions"][0]["background"], json!(["`bg1` (sleep 1000)"]), "{sessions}");
+    }
+    let details = ctl.call("_acpd/session", json!({ "sessionId": at.session })).await;
+    assert_eq!(details["result"]["card"]["background"], json!(["`bg1` (sleep 1000)"]), "{details}");
+}
+
+#[actix::test]
+async fn a_part_of_a_file_is_asked_for_by_its_lines() {
+    let read = || vec![Step::call("read_file", json!({ "path": "a.txt", "offset": 2, "limit": 2 })), Step::end()];
+    let done = || vec![Step::text("Done."), Step::end()];
+    let answers = vec![read(), done(), read(), done(), read(), done()];
+    let mut at = helped(files(), &[("a.txt", "1\n2\n3\n4\n")], answers).await;
+    // As it is on the disk; with a change; and from an editor that does not heed the lines.
+    for replies in [vec!["2\n3"], vec!["two\n3", "1\ntwo\n3\n4\n"], vec!["1\n2\n3\n4\n"]] {
+        let prompt = at.zed.prompt(&at.session, "read it").await;
+        for text in replies {
+            let asked = at.zed.hear("fs/read_text_file").await;
+            at.zed.reply(&asked, json!({ "content": text })).await;
+        }
+        at.zed.answer(prompt).await;
+    }
+    let transcript = at.transcript();
+    let asked: Vec<&str> =
+        transcript.lines().filter_map(|line| line.split_once(" fs/")).map(|(_, asked)| asked).collect();
+    expect![[r##"
+        read_text_file {"sessionId":"#1","path":"DIR/a.txt","line":2,"limit":2}
+        read_text_file {"sessionId":"#1","path":"DIR/a.txt","line":2,"limit":2}
+        read_text_file {"sessionId":"#1","path":"DIR/a.txt"}
+        read_text_file {"sessionId":"#1","path":"DIR/a.txt","line":2,"limit":2}"##]]
+    .assert_eq(&asked.join("\n"));
+    assert!(transcript.contains("2\\ttwo"), "{transcript}");
 }

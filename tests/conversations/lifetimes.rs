@@ -67,17 +67,6 @@ async fn a_session_that_never_had_a_prompt_goes_for_good_after_a_while_and_when_
     assert!(!scene.history.events(&third).is_empty());
 }
 
-#[actix::test]
-async fn a_question_that_is_open_when_the_daemon_stops_is_recorded_as_unanswered() {
-    let scene = Scene::new(vec![vec![Step::call("touch", json!({})), Step::end()]]);
-    let (mut zed, session) = scene.editor_with_session("zed").await;
-    zed.prompt(&session, "touch").await;
-    zed.hear("session/request_permission").await;
-    scene.house.drain(Duration::from_secs(5)).await;
-    let stored = format!("{:?}", scene.history.events(&session));
-    assert!(stored.contains("decision: Unanswered"), "{stored}");
-}
-
 async fn roots(editor: &mut Editor, scene: &Scene, session: &str) -> Value {
     scene.script.push(vec![Step::call("where", json!({})), Step::end()]);
     scene.script.push(hello());

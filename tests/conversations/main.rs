@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests may")]
 
 mod agents;
+mod agreeing;
 mod anything;
 mod attaching;
 mod authentication;
@@ -13,6 +14,7 @@ mod custom;
 mod dialects;
 mod durability;
 mod errors;
+mod extras;
 mod helping;
 mod hooks;
 mod lifetimes;
@@ -22,7 +24,6 @@ mod params;
 mod permissions;
 mod project;
 mod providers;
-mod real_servers;
 mod returning;
 mod rules;
 mod server_trouble;
@@ -34,6 +35,7 @@ mod switching;
 mod traces;
 mod turns;
 mod undoing;
+mod waiting;
 mod wires;
 mod withdrawing;
 mod workshop;

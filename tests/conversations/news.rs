@@ -42,7 +42,7 @@ async fn with_nobody_attached_a_waiting_session_and_the_end_of_its_turn_are_told
     at.zed.close().await;
     let (session, cwd) = (at.session.clone(), at.folder.path().to_owned());
     let waiting = json!({
-        "event": "waiting", "about": "Create b.txt", "session": session, "title": null, "cwd": cwd, "attended": false,
+        "event": "waiting", "about": "Create b.txt", "session": session, "title": "write it", "cwd": cwd, "attended": false,
     });
     assert_eq!(at.told().await, waiting);
     let mut ctl = at.scene.client("ctl");

@@ -90,8 +90,8 @@ async fn two_loads_at_once_are_both_answered_after_a_whole_replay() {
         vim    > 4 session/resume {"sessionId":"#1"}
         vim    < 4 = {"modes":"...","configOptions":"...","models":"..."}
         vim    < update {"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"hi"},"messageId":"#3"}
-        vim    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#2"}
         vim    < update {"sessionUpdate":"session_info_update","title":"hi","updatedAt":"T"}
+        vim    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#2"}
         vim    < 2 = {"modes":"...","configOptions":"...","models":"..."}
         vim    < 3 = {"modes":"...","configOptions":"...","models":"..."}
         vim    < silence"##]].assert_eq(&told.join("\n"));
@@ -123,12 +123,12 @@ async fn whoever_closes_or_deletes_twice_is_answered_twice() {
     expect![[r##"
         zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"count"}]}
         model  < user: count
+        zed    < update {"sessionUpdate":"session_info_update","title":"count","updatedAt":"T"}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"One"},"messageId":"#2"}
         zed    > 4 session/close {"sessionId":"#1"}
         zed    > 5 session/close {"sessionId":"#1"}
         zed    > 6 session/delete {"sessionId":"#1"}
         zed    > 7 session/close {"sessionId":"#1"}
-        zed    < update {"sessionUpdate":"session_info_update","title":"count","updatedAt":"T"}
         zed    < 3 = {"stopReason":"cancelled","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
         zed    < 7 = {}
         zed    < 5 = {}
@@ -279,7 +279,7 @@ async fn a_list_finds_the_sessions_of_a_folder_by_whatever_name() {
         let mut found: Vec<String> =
             sessions.map(|session| format!("{} {}", session["title"], session["cwd"])).collect();
         found.sort();
-        assert_eq!(found, [r#""linked" "/linked""#, r#""linked" "/linked""#, r#""real" "/work""#], "{cwd}");
+        assert_eq!(found, [r#""linked (fork)" "/linked""#, r#""linked" "/linked""#, r#""real" "/work""#], "{cwd}");
     }
 }
 

@@ -75,11 +75,15 @@ async fn bad_params_of_authenticate_and_logout() {
     expect![[r#"
         zed    > 3 logout {}
         zed    < 3 = {}
-        zed    > 4 logout 7
+        zed    > 4 logout []
         zed    < 4 = {}
+        zed    > 5 logout 7
+        zed    < 5 error {-32602:{"params":"Must be an object"}}
+        zed    > 6 logout ["x"]
+        zed    < 6 error {-32602:{"params":"Must be an object"}}
         zed    < silence
     "#]]
-    .assert_eq(&answers(&scene, "logout", &[json!({}), json!(7)]).await);
+    .assert_eq(&answers(&scene, "logout", &[json!({}), json!([]), json!(7), json!(["x"])]).await);
 }
 
 #[actix::test]
@@ -100,7 +104,7 @@ async fn bad_params_of_new() {
         zed    > 3 session/new 7
         zed    < 3 error {-32602:{"params":"Must be an object"}}
         zed    > 4 session/new []
-        zed    < 4 error {-32602:{"params":"Must be an object"}}
+        zed    < 4 error {-32602:{"cwd":"Required"}}
         zed    > 5 session/new {}
         zed    < 5 error {-32602:{"cwd":"Required"}}
         zed    > 6 session/new {"cwd":""}

@@ -4,6 +4,7 @@
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use expect_test::expect;
 use models::{
@@ -11,7 +12,7 @@ use models::{
 };
 use serde_json::{Value, json};
 use testkit::dialogue::{Answer, Beat};
-use testkit::provider::{Reply, Server};
+use testkit::provider::{Act, Reply, Server};
 use testkit::{Editor, Scene};
 use tools::Registry;
 
@@ -58,38 +59,155 @@ async fn a_retry_that_takes_long_is_told_and_a_short_one_is_not() {
     zed.answer(prompt).await;
     expect![[r##"
         zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"hi"}]}
-        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"fake: too many requests (429); trying again in 0 s (try 3 of 6)"},"messageId":"#2"}
+        zed    < update {"sessionUpdate":"session_info_update","title":"hi","updatedAt":"T"}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"fake: too many requests (429); trying again now (try 3 of 6)"},"messageId":"#2"}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#3"}
         zed    < update {"sessionUpdate":"usage_update","used":150,"size":32768}
-        zed    < update {"sessionUpdate":"session_info_update","title":"hi","updatedAt":"T"}
         zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":150,"inputTokens":120,"outputTokens":30,"cachedReadTokens":100},"_meta":{"acpd":{"userMessageId":"#4"}}}
     "##]].assert_eq(&scene.transcript.take());
 }
 
 #[actix::test]
-async fn an_answer_that_breaks_off_is_told_and_not_asked_for_again_and_the_next_prompt_goes_on_from_it() {
+async fn an_answer_that_breaks_off_is_asked_for_again_and_the_model_does_not_see_its_half() {
     for kind in [Kind::Anthropic, Kind::OpenAi] {
         let error = json!({ "type": "error", "error": { "type": "overloaded_error", "message": "too much" } });
         let broken = [beginning(&Answer::text("half an answer"), kind), format!("data: {error}\n\n").into_bytes()];
         let broken = Reply::stream(&[&broken[0], &broken[1]]);
-        let server = Server::script(vec![broken, Reply::stream(&[&Answer::text("The rest.").sse(kind)])]);
+        let whole = |text: &'static str| Reply::stream(&[&Answer::text(text).sse(kind)]);
+        let server = Server::script(vec![broken, whole("All of it."), whole("The rest.")]);
         let (scene, mut zed, session) = scene(kind, &server, ModelConfig::default()).await;
         let prompt = zed.prompt(&session, "hi").await;
-        let answer = zed.answer(prompt).await;
-        assert_eq!(answer["error"]["message"], "fake: the answer was cut off: overloaded (529)");
-        assert_eq!(server.seen().len(), 1);
+        assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
+        assert_eq!(server.seen().len(), 2);
         let shown = scene.transcript.take();
-        assert!(shown.contains("\"text\":\"half an\"") && shown.contains("the answer was cut off"), "{shown}");
+        // People have seen the half, and hear what became of it.
+        assert!(shown.contains("\"text\":\"half an\""), "{shown}");
+        assert!(shown.contains("fake: the answer was cut off: overloaded (529); trying again"), "{shown}");
         let prompt = zed.prompt(&session, "go on").await;
         assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
-        let told = server.seen()[1].json();
+        let told = server.seen()[2].json();
         let roles: Vec<&str> =
             told["messages"].as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect();
         assert_eq!(
             roles.into_iter().filter(|role| *role != "system").collect::<Vec<_>>(),
             ["user", "assistant", "user"]
         );
+        assert!(told.to_string().contains("All of it.") && !told.to_string().contains("half an"), "{told}");
     }
+}
+
+/// A provider `fake` that is asked for its models, and a session whose model nobody chose.
+async fn undecided(server: &Server) -> (Scene, Editor, String) {
+    let provider = ProviderConfig::new(Kind::OpenAi, &server.address);
+    let config = ModelsConfig {
+        providers: [("fake".to_owned(), provider)].into(),
+        local: LocalConfig { probe: false, ..LocalConfig::default() },
+        retry: RetryPolicy { first_ms: 1, ..RetryPolicy::default() },
+        ..ModelsConfig::default()
+    };
+    let models = Arc::new(Providers::new(&config, None, vec![Arc::new(Rehearsal::new())]).unwrap());
+    let scene = Scene::adjusted(|ports| ports.models = models);
+    let mut zed = scene.editor("zed").await;
+    let session = zed.new_session().await;
+    (scene, zed, session)
+}
+
+fn listed(ids: &[&str]) -> Reply {
+    Reply::json(200, &json!({ "data": ids.iter().map(|id| json!({ "id": id })).collect::<Vec<_>>() }))
+}
+
+#[actix::test]
+async fn the_first_session_of_a_fresh_daemon_has_a_model_that_the_server_has() {
+    let server = Server::with(|seen, _| match seen.method.as_str() {
+        "GET" => Reply(vec![Act::Pause(Duration::from_millis(100))]).then_all(listed(&["scripted"])),
+        _ => Reply::stream(&[&Answer::text("Hello").sse(Kind::OpenAi)]),
+    });
+    let (scene, mut zed, session) = undecided(&server).await;
+    let created = serde_json::to_value(&scene.history.events(&session)[0]).unwrap();
+    assert_eq!(created["model"], "fake/scripted");
+    let prompt = zed.prompt(&session, "hi").await;
+    assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
+    assert_eq!(server.seen().last().unwrap().json()["model"], "scripted");
+}
+
+#[actix::test]
+async fn a_list_that_comes_late_corrects_the_model_and_the_client_hears_of_it() {
+    let server = Server::with(|seen, _| match seen.method.as_str() {
+        "GET" => Reply(vec![Act::Pause(Duration::from_millis(3_500))]).then_all(listed(&["scripted"])),
+        _ => Reply::stream(&[&Answer::text("Hello").sse(Kind::OpenAi)]),
+    });
+    let (scene, mut zed, session) = undecided(&server).await;
+    let created = serde_json::to_value(&scene.history.events(&session)[0]).unwrap();
+    assert_eq!(created["model"], "rehearsal");
+    let update = zed.until(|message| message["params"]["update"]["sessionUpdate"] == "config_option_update").await;
+    assert!(update.to_string().contains("\"currentValue\":\"fake/scripted\""), "{update}");
+    let prompt = zed.prompt(&session, "hi").await;
+    assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
+    assert_eq!(server.seen().last().unwrap().json()["model"], "scripted");
+}
+
+#[actix::test]
+async fn a_model_that_nobody_chose_and_the_server_denies_gives_way_to_a_listed_one() {
+    let server = Server::with(|seen, _| match (seen.method.as_str(), seen.body.contains("\"gone\"")) {
+        ("GET", _) => listed(&["gone", "there"]),
+        (_, true) => Reply::json(404, &json!({ "error": { "code": "model_not_found", "message": "no model gone" } })),
+        (_, false) => Reply::stream(&[&Answer::text("Hello").sse(Kind::OpenAi)]),
+    });
+    let (scene, mut zed, session) = undecided(&server).await;
+    let prompt = zed.prompt(&session, "hi").await;
+    assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
+    let shown = scene.transcript.take();
+    let notice = "The provider does not know the model `fake/gone`; `fake/there` answers in its place.";
+    assert!(shown.contains(notice) && shown.contains("config_option_update"), "{shown}");
+    // What a person chose is left alone, and the error is theirs.
+    zed.call("session/set_config_option", json!({ "sessionId": session, "configId": "model", "value": "fake/gone" }))
+        .await;
+    let prompt = zed.prompt(&session, "hi").await;
+    assert_eq!(zed.answer(prompt).await["error"]["message"], "fake: no such model (404)");
+}
+
+#[actix::test]
+async fn what_answers_in_place_of_a_broken_provider_is_told() {
+    let server = Server::script(vec![Reply::json(500, &json!({ "error": { "message": "down" } }))]);
+    let (scene, mut zed, session) = undecided(&server).await;
+    let prompt = zed.prompt(&session, "hi").await;
+    assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
+    let shown = scene.transcript.take();
+    assert!(shown.contains("fake: the provider failed (500)"), "{shown}");
+    assert!(shown.contains("so `rehearsal` answers, which is no language model"), "{shown}");
+}
+
+#[actix::test]
+async fn a_call_that_the_limit_cut_off_is_asked_for_again_in_smaller_parts_twice_at_most() {
+    let chunk = |delta: Value, reason: Value| {
+        format!("data: {}\n\n", json!({ "choices": [{ "delta": delta, "finish_reason": reason }] }))
+    };
+    let call = json!({ "tool_calls": [{ "index": 0, "id": "c", "function": { "name": "write_file", "arguments": "{\"pa" } }] });
+    let cut = format!("{}{}data: [DONE]\n\n", chunk(call, Value::Null), chunk(json!({}), json!("length")));
+    let cut = Reply::stream(&[cut.as_bytes()]);
+    let whole = Reply::stream(&[&Answer::text("Done.").sse(Kind::OpenAi)]);
+    for (script, requests, reason) in
+        [(vec![cut.clone(), whole], 2, "end_turn"), (vec![cut.clone(), cut.clone(), cut], 3, "max_tokens")]
+    {
+        let server = Server::script(script);
+        let (scene, mut zed, session) = scene(Kind::OpenAi, &server, ModelConfig::default()).await;
+        let prompt = zed.prompt(&session, "write").await;
+        assert_eq!(zed.answer(prompt).await["result"]["stopReason"], reason);
+        assert_eq!(server.seen().len(), requests);
+        assert!(server.seen()[1].body.contains("was cut off at the output limit of your answer"));
+        assert!(scene.transcript.take().contains("Write in smaller parts."));
+    }
+}
+
+#[actix::test]
+async fn an_empty_answer_gets_one_nudge() {
+    let empty = Reply::stream(&[&Answer::new(vec![Beat::thought("hm")]).sse(Kind::OpenAi)]);
+    let server = Server::script(vec![empty]);
+    let (_scene, mut zed, session) = scene(Kind::OpenAi, &server, ModelConfig::default()).await;
+    let prompt = zed.prompt(&session, "hi").await;
+    assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
+    assert_eq!(server.seen().len(), 2);
+    assert!(server.seen()[1].body.contains("Your answer was empty."));
 }
 
 /// One pixel.
@@ -117,7 +235,7 @@ async fn a_picture_that_a_tool_shows_reaches_a_model_that_sees_and_is_named_to_o
         let told = server.seen()[1].json();
         let picture = match kind {
             Kind::Anthropic => &told["messages"][2]["content"][0]["content"][1]["source"]["data"],
-            Kind::OpenAi => &told["messages"][4]["content"][0]["image_url"]["url"],
+            _ => &told["messages"][4]["content"][0]["image_url"]["url"],
         };
         assert_eq!(picture.as_str().is_some_and(|data| data.contains("R0lGODlh")), sees, "{kind:?} {told}");
         assert!(told.to_string().contains("[image: image/gif]") || sees, "{kind:?} {told}");

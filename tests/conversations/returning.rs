@@ -173,3 +173,37 @@ async fn a_log_is_imported_in_parts_and_one_that_makes_no_sense_leaves_nothing()
         assert!(scene.history.events(unfinished.as_str().unwrap()).is_empty());
     }
 }
+
+#[actix::test]
+async fn a_turn_that_another_client_ends_says_who_ended_it_and_how() {
+    let ends = [
+        ("session/close", "vim closed the session, and the turn was cancelled."),
+        ("session/delete", "vim deleted the session, and the turn was cancelled."),
+        ("session/cancel", "vim cancelled the turn."),
+    ];
+    let scene = Scene::new(ends.iter().map(|_| vec![Step::Hold]).collect());
+    let mut vim = scene.editor("vim").await;
+    for (held, (end, why)) in ends.into_iter().enumerate() {
+        let (mut zed, session) = scene.editor_with_session("zed").await;
+        vim.call("session/load", json!({ "sessionId": session })).await;
+        let prompt = zed.prompt(&session, "hi").await;
+        scene.script.until_held(held + 1).await;
+        vim.request(end, json!({ "sessionId": session })).await;
+        let told = zed.update("agent_message_chunk").await;
+        assert_eq!(told["params"]["update"]["content"]["text"], why);
+        assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "cancelled");
+    }
+}
+
+#[actix::test]
+async fn a_client_that_ends_its_own_turn_is_told_nothing_more() {
+    let scene = Scene::new(vec![vec![Step::Hold], vec![Step::Hold]]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    for (held, end) in ["session/cancel", "session/close"].into_iter().enumerate() {
+        let prompt = zed.prompt(&session, "hi").await;
+        scene.script.until_held(held + 1).await;
+        zed.request(end, json!({ "sessionId": session })).await;
+        zed.answer(prompt).await;
+    }
+    assert!(!scene.transcript.take().contains("agent_message_chunk"));
+}

@@ -25,16 +25,19 @@ async fn what_a_rule_denies_is_not_run_and_nobody_is_asked() {
     let mut at = ruled(json!({ "allow": ["read"], "deny": ["read(.env)"] }), answers).await;
     let prompt = at.zed.prompt(&at.session, "tell me the key").await;
     at.zed.answer(prompt).await;
+    // The tool plans on a thread of its own: whether the model or the editor comes first is up to the scheduler.
+    let told = at.transcript();
+    let (model, editor): (Vec<&str>, Vec<&str>) = told.lines().partition(|line| line.starts_with("model"));
     expect![[r##"
         zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"tell me the key"}]}
-        model  < user: tell me the key
-        model  < user: tell me the key | agent: [read_file] | results: Permission denied: a rule of the configuration forbids it.
+        zed    < update {"sessionUpdate":"session_info_update","title":"tell me the key","updatedAt":"T"}
         zed    < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"read","status":"pending","title":"Read .env","name":"read_file","locations":[{"path":"DIR/.env"}],"rawInput":{"path":".env"}}
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"failed","content":[{"type":"content","content":{"type":"text","text":"Permission denied: a rule of the configuration forbids it."}}],"rawOutput":{"text":"Permission denied: a rule of the configuration forbids it."}}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done."},"messageId":"#3"}
-        zed    < update {"sessionUpdate":"session_info_update","title":"tell me the key","updatedAt":"T"}
         zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#4"}}}
-    "##]].assert_eq(&at.transcript());
+        model  < user: tell me the key
+        model  < user: tell me the key | agent: [read_file] | results: Permission denied: a rule of the configuration forbids it.
+    "##]].assert_eq(&format!("{}\n", [editor, model].concat().join("\n")));
 }
 
 #[actix::test]
@@ -65,6 +68,56 @@ async fn what_a_rule_asks_about_is_asked_even_if_it_would_run_otherwise() {
     at.zed.choose(&question, "allow_once").await;
     at.zed.answer(prompt).await;
     assert!(at.transcript().contains("results:      1\ta\n"));
+}
+
+#[actix::test]
+async fn a_rule_that_asks_wins_over_what_was_always_allowed() {
+    let write = |path: &str| vec![Step::call("write_file", json!({ "path": path, "content": "b\n" })), Step::end()];
+    let answers = vec![write("b.txt"), write("c.txt"), write("secret.txt"), vec![Step::text("Done."), Step::end()]];
+    let mut at = ruled(json!({ "ask": ["edit(secret.txt)"] }), answers).await;
+    let prompt = at.zed.prompt(&at.session, "write them").await;
+    let question = at.zed.hear("session/request_permission").await;
+    assert_eq!(question["params"]["options"].as_array().unwrap().len(), 4);
+    at.zed.choose(&question, "allow_always").await;
+    let question = at.zed.hear("session/request_permission").await;
+    assert!(question["params"]["toolCall"]["title"].as_str().unwrap().contains("secret.txt"), "{question}");
+    // It would ask again whatever is answered, so nothing is offered for good.
+    let offered: Vec<&Value> =
+        question["params"]["options"].as_array().unwrap().iter().map(|option| &option["kind"]).collect();
+    assert_eq!(offered, [&json!("allow_once"), &json!("reject_once")]);
+    at.zed.choose(&question, "reject_once").await;
+    at.zed.answer(prompt).await;
+    assert_eq!((at.text("b.txt"), at.text("c.txt")), ("b\n".to_owned(), "b\n".to_owned()));
+    assert!(!at.folder.path().join("secret.txt").exists());
+}
+
+#[actix::test]
+async fn ctl_shows_the_rules_of_a_project_before_its_first_call() {
+    let at = ruled(json!({}), Vec::new()).await;
+    std::fs::create_dir(at.folder.path().join(".acpd")).unwrap();
+    let rules = "[permissions]\nask = [\"bash(git push)\"]\ndeny = [\"read(.env)\"]\n";
+    std::fs::write(at.folder.path().join(".acpd/config.toml"), rules).unwrap();
+    let mut ctl = at.scene.client("ctl");
+    let card = ctl.call("_acpd/permissions", json!({ "sessionId": at.session })).await["result"].clone();
+    assert_eq!(card["rules"], json!({ "allow": [], "ask": ["bash(git push)"], "deny": ["read(.env)"] }));
+    let details = ctl.call("_acpd/session", json!({ "sessionId": at.session })).await;
+    assert_eq!(details["result"]["permissions"], card);
+}
+
+#[actix::test]
+async fn a_file_in_a_prompt_that_a_rule_denies_does_not_reach_the_model_and_the_person_is_told() {
+    let mut at = ruled(json!({ "deny": ["read(.env)"] }), vec![vec![Step::text("Done."), Step::end()]]).await;
+    let uri = |name: &str| format!("file://{}/{name}", at.folder.path().display());
+    let prompt = json!([
+        { "type": "text", "text": "look" },
+        { "type": "resource", "resource": { "uri": uri(".env"), "text": "KEY=1" } },
+        { "type": "resource", "resource": { "uri": uri("a.txt"), "text": "contents of a" } },
+    ]);
+    at.zed.call("session/prompt", json!({ "sessionId": at.session, "prompt": prompt })).await;
+    let told = at.transcript();
+    let heard = told.split("\nzed ").flat_map(|part| part.split("\nmodel")).nth(1).unwrap();
+    assert!(!heard.contains("KEY=1") && heard.contains("contents of a"), "{heard}");
+    assert!(told.contains("DIR/.env was left out of what the model is told: a rule denies reading it."), "{told}");
 }
 
 #[actix::test]

@@ -5,25 +5,34 @@ use std::fs;
 use serde_json::json;
 use testkit::Step;
 
-use crate::workshop::{Workshop, calls, has, is_alive};
+use crate::workshop::{Workshop, calls, ended, has, is_alive};
 
 #[actix::test]
 async fn a_server_that_hangs_delays_neither_its_session_nor_others_and_is_gone_after_close() {
-    let answers = vec![vec![Step::text("Hi."), Step::end()]; 2];
-    let mut at = Workshop::with(json!({}), answers, |settings, _| settings.mcp.wait_seconds = 1).await;
+    let mut at = Workshop::new(vec![vec![Step::text("Hi."), Step::end()]]).await;
     let hanging = at.open(json!([at.server("slow", "hang")])).await;
     let other = at.open(json!([])).await;
-    let began = std::time::Instant::now();
-    at.say(&other, "hello").await;
-    assert!(began.elapsed().as_millis() < 900, "the other session waited for it");
-    let told = at.say(&hanging, "hello").await;
-    has(&told, "The MCP server `slow` still connects; its tools come when it is there.");
+    let waiting = at.prompt(&hanging, json!([{ "type": "text", "text": "hello" }])).await;
+    at.marked("started").await;
+    // The other session's prompt is answered while this one waits for its server.
+    let told = at.say(&other, "hello").await;
     has(&told, "Hi.");
-    has(&at.say(&hanging, "/mcp").await, "`slow`: connecting; stdio, from the editor");
+    assert!(!told.contains(&format!("< {waiting} = ")), "{told}");
     let pids = at.pids();
     assert!(pids.len() == 1 && is_alive(pids[0]));
     at.zed.call("session/close", json!({ "sessionId": hanging })).await;
-    at.until("it to end", |_| !is_alive(pids[0])).await;
+    ended(pids[0]).await;
+}
+
+#[actix::test]
+async fn a_prompt_goes_without_a_server_that_is_not_there_in_time() {
+    let answers = vec![vec![Step::text("Hi."), Step::end()]];
+    let mut at = Workshop::with(json!({}), answers, |settings, _| settings.mcp.wait_seconds = 1).await;
+    let session = at.open(json!([at.server("slow", "hang")])).await;
+    let told = at.say(&session, "hello").await;
+    has(&told, "The MCP server `slow` still connects; its tools come when it is there.");
+    has(&told, "Hi.");
+    has(&at.say(&session, "/mcp").await, "`slow`: connecting; stdio, from the editor");
 }
 
 #[actix::test]
@@ -31,7 +40,7 @@ async fn cancelling_cuts_the_wait_for_a_server_short() {
     let mut at = Workshop::with(json!({}), vec![], |settings, _| settings.mcp.wait_seconds = 1000).await;
     let session = at.open(json!([at.server("slow", "hang")])).await;
     let prompt = at.prompt(&session, json!([{ "type": "text", "text": "hello" }])).await;
-    at.until("it to start", |at| at.pids().len() == 1).await;
+    at.marked("started").await;
     at.zed.notify("session/cancel", json!({ "sessionId": session })).await;
     let told = at.finish(prompt).await;
     has(&told, r#""stopReason":"cancelled""#);
@@ -58,14 +67,39 @@ async fn a_server_that_fails_is_a_notice_and_a_line_and_nothing_worse() {
 
 #[actix::test]
 async fn a_server_that_writes_nonsense_or_without_end_is_given_up_and_ended() {
-    for how in ["nonsense", "endless"] {
+    for (how, why) in [
+        ("nonsense", "it writes nothing but lines that are no messages"),
+        ("endless", "it wrote a line of more than 16 MiB"),
+    ] {
         let mut at = Workshop::new(vec![]).await;
         let session = at.open(json!([at.server("mad", how)])).await;
-        at.heard("The MCP server `mad` is not there: ").await;
-        let pids = at.pids();
-        at.until("it to end", |_| !is_alive(pids[0])).await;
+        at.heard(&format!("The MCP server `mad` is not there: {why}.")).await;
+        ended(at.pids()[0]).await;
         at.zed.call("session/close", json!({ "sessionId": session })).await;
     }
+}
+
+#[actix::test]
+async fn a_server_that_floods_acpd_with_requests_is_given_up_and_its_call_fails() {
+    let mut at = Workshop::new(calls(&[("mcp__sh__flood", json!({}))])).await;
+    let session = at.open(json!([at.server("sh", "well")])).await;
+    let told = at.say(&session, "call it").await;
+    has(&told, "results: The connection to the server was lost; the call may or may not have had an effect.");
+    let notice = "The MCP server `sh` is not there: it floods acpd with requests, and too many of them are open.";
+    if !told.contains(notice) {
+        at.heard(notice).await;
+    }
+    ended(at.pids()[0]).await;
+}
+
+#[actix::test]
+async fn a_tool_that_makes_no_sense_is_told_and_hides_no_other() {
+    let mut at = Workshop::new(calls(&[("mcp__sh__echo", json!({ "text": "hi" }))])).await;
+    let session = at.open(json!([at.server("sh", "odd")])).await;
+    at.heard("The MCP server `sh` offers what cannot be used: the tool `bad` (missing field `inputSchema`), the tool")
+        .await;
+    has(&at.say(&session, "call it").await, "echo: hi in DIR");
+    has(&at.say(&session, "/mcp").await, "log: `[left out: the tool 'bad' (missing field 'inputSchema')]`");
 }
 
 #[actix::test]

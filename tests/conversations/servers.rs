@@ -3,7 +3,7 @@
 use serde_json::json;
 use testkit::Step;
 
-use crate::workshop::{PATIENCE, Workshop, calls, has};
+use crate::workshop::{PATIENCE, Workshop, calls, ended, has};
 
 #[actix::test]
 async fn a_servers_tool_asks_first_and_runs_in_the_sessions_folder_and_environment() {
@@ -104,7 +104,7 @@ async fn progress_is_shown_and_cancelling_tells_the_server() {
     at.zed.notify("session/cancel", json!({ "sessionId": session })).await;
     let told = at.finish(prompt).await;
     has(&told, r#""stopReason":"cancelled""#);
-    at.until("the server to hear of it", |at| at.folder.path().join("cancelled").exists()).await;
+    at.marked("cancelled").await;
 }
 
 #[actix::test]
@@ -190,7 +190,90 @@ async fn a_server_is_shared_only_when_nothing_of_it_differs_and_ends_with_its_la
     has(&at.say(&sessions[1], "/mcp").await, "`sh` (shell 1): ready; stdio, from the editor");
     assert_eq!(alive(&pids), [true, true]);
     at.zed.call("session/close", json!({ "sessionId": sessions[1] })).await;
-    at.until("the shared server to end", |_| alive(&pids) == [false, true]).await;
+    ended(pids[0]).await;
+    assert_eq!(alive(&pids), [false, true]);
     at.zed.call("session/close", json!({ "sessionId": sessions[2] })).await;
-    at.until("the other server to end", |_| alive(&pids) == [false, false]).await;
+    ended(pids[1]).await;
+}
+
+#[actix::test]
+async fn the_servers_of_a_session_are_kept_until_a_list_replaces_them_and_an_empty_one_clears_them() {
+    let tools = ["mcp__sh__echo", "mcp__sh__echo", "mcp__new__echo", "mcp__new__echo", "mcp__new__echo"];
+    let answers = tools.iter().flat_map(|tool| calls(&[(tool, json!({ "text": "hi" }))])).collect();
+    let mut at = Workshop::new(answers).await;
+    let session = at.open(json!([at.server("sh", "well")])).await;
+    let open = |session: &str, at: &Workshop| json!({ "sessionId": session, "cwd": at.folder.path() });
+    for method in ["session/load", "session/resume"] {
+        at.zed.call("session/close", json!({ "sessionId": session })).await;
+        at.zed.call(method, open(&session, &at)).await;
+        has(&at.say(&session, "call it").await, "echo: hi in DIR with a secret");
+    }
+    let mut replaced = open(&session, &at);
+    replaced["mcpServers"] = json!([at.server("new", "well")]);
+    at.zed.call("session/load", replaced).await;
+    at.zed.call("session/close", json!({ "sessionId": session })).await;
+    at.zed.call("session/load", open(&session, &at)).await;
+    has(&at.say(&session, "call it").await, "echo: hi in DIR with a secret");
+    let forked = at.zed.call("session/fork", open(&session, &at)).await;
+    let forked = forked["result"]["sessionId"].as_str().unwrap().to_owned();
+    has(&at.say(&forked, "call it").await, "echo: hi in DIR with a secret");
+    let mut cleared = open(&session, &at);
+    cleared["mcpServers"] = json!([]);
+    at.zed.call("session/load", cleared).await;
+    at.zed.call("session/close", json!({ "sessionId": session })).await;
+    at.zed.call("session/load", open(&session, &at)).await;
+    has(&at.say(&session, "call it").await, "there is no tool `mcp__new__echo`");
+}
+
+#[actix::test]
+async fn resources_links_and_sounds_of_a_result_reach_the_editor_as_such_and_the_model_as_text() {
+    let mut at = Workshop::new(calls(&[("mcp__sh__show", json!({}))])).await;
+    let session = at.open(json!([at.server("sh", "well")])).await;
+    let told = at.say(&session, "show me").await;
+    for block in [
+        r#"{"type":"text","text":"see"}"#,
+        r#"{"type":"resource_link","name":"note","uri":"demo://note"}"#,
+        r#"{"type":"resource","resource":{"mimeType":"text/plain","text":"hello","uri":"demo://t"}}"#,
+        r#"{"type":"audio","data":"aGk=","mimeType":"audio/wav"}"#,
+    ] {
+        has(&told, &format!(r#"{{"type":"content","content":{block}}}"#));
+    }
+    has(
+        &told,
+        "results: see\n[note](demo://note)\n<resource uri=\"demo://t\">\nhello\n</resource>\n[audio: audio/wav]",
+    );
+}
+
+#[actix::test]
+async fn an_editor_is_told_once_that_a_page_is_done_and_only_of_pages_that_it_was_asked_to_show() {
+    let answers = calls(&[("mcp__sh__page", json!({}))]);
+    let mut at = Workshop::with(json!({ "elicitation": { "url": {} } }), answers, |_, _| {}).await;
+    let session = at.open(json!([at.server("sh", "well")])).await;
+    at.configure(&session, "approval", "never").await;
+    let prompt = at.prompt(&session, json!([{ "type": "text", "text": "log in" }])).await;
+    let asked = at.zed.hear("elicitation/create").await;
+    at.zed.reply(&asked, json!({ "action": "accept" })).await;
+    let told = at.finish(prompt).await;
+    has(&told, "results: it is done");
+    assert_eq!(told.matches("elicitation/complete").count(), 1, "{told}");
+}
+
+#[actix::test]
+async fn a_call_that_was_in_question_when_the_daemon_crashed_runs_when_it_is_allowed_with_no_editor_there() {
+    let mut at = Workshop::new(calls(&[("mcp__sh__echo", json!({ "text": "hello" }))])).await;
+    let session = at.open(json!([at.server("sh", "well")])).await;
+    at.prompt(&session, json!([{ "type": "text", "text": "call it" }])).await;
+    at.zed.hear("session/request_permission").await;
+    at.scene.crash().await;
+    let mut ctl = at.scene.client("ctl");
+    let mut until = async |state: &str| {
+        let reached =
+            async { while ctl.call("_acpd/sessions", json!({})).await["result"]["sessions"][0]["state"] != state {} };
+        tokio::time::timeout(PATIENCE, reached).await.expect("the session is in this state");
+    };
+    until("waiting").await;
+    let allow = json!({ "sessionId": session, "optionId": "allow_once" });
+    at.scene.client("phone").call("_acpd/answer", allow).await;
+    until("idle").await;
+    has(&at.scene.transcript.take(), "results: echo: hello in ");
 }

@@ -15,7 +15,7 @@ async fn initialize_says_what_is_true() {
     zed.initialize().await;
     expect![[r#"
         zed    > 1 initialize {"protocolVersion":1,"clientInfo":{"name":"zed","version":"1"}}
-        zed    < 1 = {"protocolVersion":1,"agentCapabilities":{"loadSession":true,"promptCapabilities":{"image":true,"audio":true,"embeddedContext":true},"mcpCapabilities":{"http":true,"sse":true},"sessionCapabilities":{"list":{},"delete":{},"additionalDirectories":{},"fork":{},"resume":{},"close":{}},"auth":{"logout":{}},"_meta":{"acpd":{"extensions":["_acpd/hello","_acpd/sessions","_acpd/connections","_acpd/status","_acpd/stop","_acpd/restart","_acpd/reload","_acpd/resume","_acpd/cancel","_acpd/answer","_acpd/close","_acpd/delete","_acpd/rename","_acpd/export","_acpd/import","_acpd/wait","_acpd/mcp","_acpd/permissions","_acpd/undo","_acpd/session"]}}},"authMethods":[{"id":"env","name":"A key in the environment","description":"One of SCRIPT_KEY","_meta":{"acpd":{"variables":["SCRIPT_KEY"]}}},{"id":"github","name":"Log in at GitHub","description":"For the models that GitHub offers; opens a page in the browser"}],"agentInfo":{"name":"acpd","title":"acpd","version":"0.1.0"}}
+        zed    < 1 = {"protocolVersion":1,"agentCapabilities":{"loadSession":true,"promptCapabilities":{"image":true,"audio":true,"embeddedContext":true},"mcpCapabilities":{"http":true,"sse":true},"sessionCapabilities":{"list":{},"delete":{},"additionalDirectories":{},"fork":{},"resume":{},"close":{}},"auth":{"logout":{}},"_meta":{"acpd":{"extensions":["_acpd/hello","_acpd/sessions","_acpd/connections","_acpd/status","_acpd/stop","_acpd/restart","_acpd/reload","_acpd/resume","_acpd/cancel","_acpd/answer","_acpd/close","_acpd/delete","_acpd/rename","_acpd/export","_acpd/import","_acpd/wait","_acpd/mcp","_acpd/permissions","_acpd/undo","_acpd/session"]}}},"authMethods":[{"id":"env","name":"A key in the environment","description":"One of SCRIPT_KEY","_meta":{"acpd":{"variables":[{"name":"SCRIPT_KEY","label":"Script key","secret":true,"optional":true,"link":"https://script.example/keys"}]}}},{"id":"github","name":"Log in at GitHub","description":"For the models that GitHub offers; opens a page in the browser"}],"agentInfo":{"name":"acpd","title":"acpd","version":"0.1.0"}}
     "#]].assert_eq(&scene.transcript.take());
 }
 
@@ -48,8 +48,8 @@ async fn a_load_replays_the_conversation_and_then_answers() {
     expect![[r##"
         vim    > 2 session/load {"sessionId":"#1","cwd":"/work","mcpServers":[]}
         vim    < update {"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"hi"},"messageId":"#3"}
-        vim    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#2"}
         vim    < update {"sessionUpdate":"session_info_update","title":"hi","updatedAt":"T"}
+        vim    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#2"}
         vim    < update {"sessionUpdate":"available_commands_update","availableCommands":"..."}
         vim    < 2 = {"modes":"...","configOptions":"...","models":"..."}
         vim    < silence
@@ -81,12 +81,12 @@ async fn two_editors_see_the_same_and_the_sender_not_its_own_message() {
     expect![[r##"
         zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"hi"}]}
         model  < user: hi
-        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#2"}
         zed    < update {"sessionUpdate":"session_info_update","title":"hi","updatedAt":"T"}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#2"}
         zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
         vim    < update {"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"hi"},"messageId":"#3"}
-        vim    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#2"}
         vim    < update {"sessionUpdate":"session_info_update","title":"hi","updatedAt":"T"}
+        vim    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#2"}
         vim    < silence
     "##]].assert_eq(&scene.transcript.take());
 }
@@ -106,11 +106,11 @@ async fn a_turn_goes_on_when_its_editor_leaves() {
     expect![[r##"
         vim    > 2 session/load {"sessionId":"#1","cwd":"/work"}
         vim    < update {"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"count"},"messageId":"#3"}
+        vim    < update {"sessionUpdate":"session_info_update","title":"count","updatedAt":"T"}
         vim    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"One"},"messageId":"#2"}
         vim    < update {"sessionUpdate":"available_commands_update","availableCommands":"..."}
         vim    < 2 = {"modes":"...","configOptions":"...","models":"..."}
         vim    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":" two"},"messageId":"#2"}
-        vim    < update {"sessionUpdate":"session_info_update","title":"count","updatedAt":"T"}
         vim    < silence
     "##]]
     .assert_eq(&scene.transcript.take());
@@ -130,9 +130,9 @@ async fn close_cancels_the_work_and_the_closer_no_longer_knows_the_session() {
     expect![[r##"
         zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"count"}]}
         model  < user: count
+        zed    < update {"sessionUpdate":"session_info_update","title":"count","updatedAt":"T"}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"One"},"messageId":"#2"}
         zed    > 4 session/close {"sessionId":"#1"}
-        zed    < update {"sessionUpdate":"session_info_update","title":"count","updatedAt":"T"}
         zed    < 3 = {"stopReason":"cancelled","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
         zed    < 4 = {}
         zed    > 5 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"more"}]}
@@ -153,8 +153,8 @@ async fn what_one_editor_closes_opens_again_with_the_others_next_prompt() {
     expect![[r##"
         zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"hi"}]}
         model  < user: hi
-        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#2"}
         zed    < update {"sessionUpdate":"session_info_update","title":"hi","updatedAt":"T"}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#2"}
         zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
     "##]].assert_eq(&scene.transcript.take());
 }
@@ -237,8 +237,9 @@ async fn a_fork_has_the_history_and_goes_its_own_way() {
         zed    < 6 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#8"}}}
         zed    > 7 session/load {"sessionId":"#4","cwd":"/work"}
         zed    < update {"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"one"},"messageId":"#3"}
-        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#2"}
         zed    < update {"sessionUpdate":"session_info_update","title":"one","updatedAt":"T"}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#2"}
+        zed    < update {"sessionUpdate":"session_info_update","title":"one (fork)","updatedAt":"T"}
         zed    < update {"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"two"},"messageId":"#6"}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#5"}
         zed    < update {"sessionUpdate":"available_commands_update","availableCommands":"..."}
@@ -267,4 +268,55 @@ async fn an_idle_session_with_nobody_attached_leaves_memory_and_comes_back() {
         vim    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#4"}
         vim    < 4 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#5"}}}
     "##]].assert_eq(&scene.transcript.take());
+}
+
+/// The folders that count in a session.
+async fn roots(zed: &mut testkit::Editor, session: &str) -> serde_json::Value {
+    zed.call("_acpd/session", json!({ "sessionId": session })).await["result"]["roots"].clone()
+}
+
+#[actix::test]
+async fn further_folders_are_those_that_the_last_request_to_open_the_session_named() {
+    let scene = Scene::new(vec![hello()]);
+    let mut zed = scene.editor("zed").await;
+    let more = json!(["/work/more"]);
+    let opened = zed.call("session/new", json!({ "cwd": "/work", "additionalDirectories": more })).await;
+    let session = opened["result"]["sessionId"].as_str().unwrap().to_owned();
+    assert_eq!(roots(&mut zed, &session).await, json!(["/work", "/work/more"]));
+    let prompt = zed.prompt(&session, "hi").await;
+    zed.answer(prompt).await;
+    for (method, named, counts) in [
+        ("session/load", json!(null), json!(["/work"])),
+        ("session/resume", more.clone(), json!(["/work", "/work/more"])),
+        ("session/resume", json!([]), json!(["/work"])),
+        ("session/load", more.clone(), json!(["/work", "/work/more"])),
+    ] {
+        zed.call(method, json!({ "sessionId": session, "additionalDirectories": named })).await;
+        assert_eq!(roots(&mut zed, &session).await, counts, "{method}");
+    }
+    // They are kept when the session leaves memory without another turn.
+    zed.call("session/close", json!({ "sessionId": session })).await;
+    assert_eq!(roots(&mut zed, &session).await, json!(["/work", "/work/more"]));
+    for (named, counts) in [(json!(null), json!(["/work"])), (more, json!(["/work", "/work/more"]))] {
+        let fork = zed.call("session/fork", json!({ "sessionId": session, "additionalDirectories": named })).await;
+        let fork = fork["result"]["sessionId"].as_str().unwrap().to_owned();
+        assert_eq!(roots(&mut zed, &fork).await, counts);
+    }
+}
+
+#[actix::test]
+async fn a_fork_has_a_title_of_its_own() {
+    let scene = Scene::new(vec![hello()]);
+    let (mut zed, mut session) = scene.editor_with_session("zed").await;
+    let prompt = zed.prompt(&session, "one").await;
+    zed.answer(prompt).await;
+    for _ in 0..2 {
+        let fork = zed.call("session/fork", json!({ "sessionId": session })).await;
+        session = fork["result"]["sessionId"].as_str().unwrap().to_owned();
+    }
+    let listed = zed.call("session/list", json!({})).await;
+    let mut titles: Vec<&str> =
+        listed["result"]["sessions"].as_array().unwrap().iter().map(|one| one["title"].as_str().unwrap()).collect();
+    titles.sort_unstable();
+    assert_eq!(titles, ["one", "one (fork 2)", "one (fork)"]);
 }

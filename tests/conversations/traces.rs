@@ -1,15 +1,15 @@
 //! What is said to the operator: spans with their parents, the client's trace in them, and messages by kind.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 
 use expect_test::expect;
 use serde_json::json;
 use testkit::{Scene, Step};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
@@ -38,41 +38,77 @@ impl Visit for Fields<'_> {
     }
 }
 
-impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Notebook {
+thread_local! {
+    /// Where this thread's spans and lines go. A conversation runs on the thread of its test.
+    static OPEN: RefCell<Option<Notebook>> = const { RefCell::new(None) };
+}
+
+/// The subscriber of the whole process, which hands on to the notebook of the thread. One that comes and goes with a test
+/// may miss a place in the code that another thread reaches for the first time at that moment.
+struct ByThread;
+
+impl ByThread {
+    fn note(write: impl FnOnce(&mut Notes)) {
+        OPEN.with_borrow(|open| {
+            if let Some(notebook) = open {
+                write(&mut notebook.0.lock().unwrap());
+            }
+        });
+    }
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for ByThread {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let mut fields = BTreeMap::new();
-        attributes.record(&mut Fields(&mut fields));
-        let within = context.span(id).and_then(|span| span.parent().map(|parent| parent.id().into_u64()));
-        let noted = Noted { name: attributes.metadata().name(), within, fields };
-        self.0.lock().unwrap().spans.push((id.into_u64(), noted));
+        Self::note(|notes| {
+            let mut fields = BTreeMap::new();
+            attributes.record(&mut Fields(&mut fields));
+            let within = context.span(id).and_then(|span| span.parent().map(|parent| parent.id().into_u64()));
+            let noted = Noted { name: attributes.metadata().name(), within, fields };
+            notes.spans.push((id.into_u64(), noted));
+        });
     }
 
     fn on_record(&self, id: &Id, record: &Record<'_>, _: Context<'_, S>) {
-        let mut notes = self.0.lock().unwrap();
-        let known = notes.spans.iter_mut().rev().find(|(known, _)| *known == id.into_u64());
-        record.record(&mut Fields(&mut known.unwrap().1.fields));
+        Self::note(|notes| {
+            if let Some((_, known)) = notes.spans.iter_mut().rev().find(|(known, _)| *known == id.into_u64()) {
+                record.record(&mut Fields(&mut known.fields));
+            }
+        });
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut fields = BTreeMap::new();
-        event.record(&mut Fields(&mut fields));
-        let message = fields.remove("message").unwrap_or_default();
-        self.0.lock().unwrap().lines.push((*event.metadata().level(), format!("{message} {fields:?}")));
+        Self::note(|notes| {
+            let mut fields = BTreeMap::new();
+            event.record(&mut Fields(&mut fields));
+            let message = fields.remove("message").unwrap_or_default();
+            notes.lines.push((*event.metadata().level(), format!("{message} {fields:?}")));
+        });
+    }
+}
+
+/// Closes the thread's notebook.
+struct Closing;
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        OPEN.set(None);
     }
 }
 
 impl Notebook {
-    fn open() -> (Self, DefaultGuard) {
+    fn open() -> (Self, Closing) {
+        static SUBSCRIBER: Once = Once::new();
+        SUBSCRIBER.call_once(|| {
+            let subscriber = tracing_subscriber::registry().with(ByThread);
+            tracing::subscriber::set_global_default(subscriber).expect("nothing else in these tests subscribes");
+        });
         let notebook = Self::default();
-        let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(notebook.clone()));
-        (notebook, guard)
+        OPEN.set(Some(notebook.clone()));
+        (notebook, Closing)
     }
 
-    /// Writes down a conversation, which is held once before that: a place in the code that is reached for the first time
-    /// just as a notebook is opened may never learn that somebody listens.
-    async fn of(conversation: impl AsyncFn() + Copy + Send + 'static) -> Self {
-        let before = std::thread::spawn(move || actix::System::new().block_on(async move { conversation().await }));
-        before.join().unwrap();
+    /// Writes down a conversation.
+    async fn of(conversation: impl AsyncFn()) -> Self {
         let (notebook, _open) = Self::open();
         conversation().await;
         notebook
@@ -130,7 +166,7 @@ async fn spans_name_their_parents_and_the_trace_that_the_client_is_part_of() {
         connection > session > turn {n=2, parent_id="00f067aa0ba902b7", trace_id="0af7651916cd43dd8448eb211c80319c"}
         connection > session > turn > tool {call, name="look"}
         connection {id}
-        connection > session > turn {n=10}
+        connection > session > turn {n=11}
     "#]]
     .assert_eq(&notebook.spans());
 }

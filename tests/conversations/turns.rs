@@ -15,9 +15,9 @@ async fn a_prompt_streams_text_and_is_answered_after_its_last_update() {
     expect![[r##"
         zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"hi"}]}
         model  < user: hi
+        zed    < update {"sessionUpdate":"session_info_update","title":"hi","updatedAt":"T"}
         zed    < update {"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"hm"},"messageId":"#2"}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello there"},"messageId":"#2"}
-        zed    < update {"sessionUpdate":"session_info_update","title":"hi","updatedAt":"T"}
         zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
         zed    < silence
     "##]].assert_eq(&scene.transcript.take());
@@ -37,12 +37,12 @@ async fn a_tool_call_goes_from_pending_to_completed_and_the_model_hears_its_outc
         model  < user: look
         tool   : look {"at":"a"} runs
         model  < user: look | agent: Let me look. [look] | results: look done
+        zed    < update {"sessionUpdate":"session_info_update","title":"look","updatedAt":"T"}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Let me look."},"messageId":"#2"}
         zed    < update {"sessionUpdate":"tool_call","toolCallId":"#3","kind":"read","status":"pending","title":"look {\"at\":\"a\"}","name":"look","rawInput":{"at":"a"}}
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#3","kind":"read","status":"in_progress"}
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#3","kind":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"look done"}}],"rawOutput":{"text":"look done"}}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Seen."},"messageId":"#4"}
-        zed    < update {"sessionUpdate":"session_info_update","title":"look","updatedAt":"T"}
         zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#5"}}}
     "##]].assert_eq(&scene.transcript.take());
 }
@@ -70,6 +70,7 @@ async fn reading_calls_run_together_and_others_one_after_another() {
         tool   : crash 3 runs
         tool   : look 4 runs
         model  < user: go | agent: [look] [look] [crash] [look] | results: look done, look done, The tool crashed; this is a bug in acpd., look done
+        zed    < update {"sessionUpdate":"session_info_update","title":"go","updatedAt":"T"}
         zed    < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"read","status":"pending","title":"look 1","name":"look","rawInput":1}
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"in_progress"}
         zed    < update {"sessionUpdate":"tool_call","toolCallId":"#3","kind":"read","status":"pending","title":"look 2","name":"look","rawInput":2}
@@ -83,7 +84,6 @@ async fn reading_calls_run_together_and_others_one_after_another() {
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#5","kind":"read","status":"in_progress"}
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#5","kind":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"look done"}}],"rawOutput":{"text":"look done"}}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done."},"messageId":"#6"}
-        zed    < update {"sessionUpdate":"session_info_update","title":"go","updatedAt":"T"}
         zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#7"}}}
     "##]].assert_eq(&scene.transcript.take());
 }
@@ -103,12 +103,12 @@ async fn a_plan_is_shown_and_the_model_goes_on() {
         zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"plan"}]}
         model  < user: plan
         model  < user: plan | agent: [update_plan] | results: The plan is updated.
-        model  < user: plan | agent: [update_plan] | results: The plan is updated. | agent: [update_plan] | results: there is no tool `update_plan`
+        model  < user: plan | agent: [update_plan] | results: The plan is updated. | agent: [update_plan] | results: `entries` must be a list; send {"entries": [{"content": "Add a test", "status": "in_progress", "priority": "medium"}]}, with every entry of the plan; status is pending, in_progress or completed
+        zed    < update {"sessionUpdate":"session_info_update","title":"plan","updatedAt":"T"}
         zed    < update {"sessionUpdate":"plan","entries":[{"content":"look","priority":"medium","status":"in_progress"},{"content":"tell","priority":"low","status":"pending"}]}
         zed    < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"other","status":"pending","title":"update_plan","name":"update_plan","rawInput":{"entries":"nonsense"}}
-        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"other","status":"failed","content":[{"type":"content","content":{"type":"text","text":"there is no tool `update_plan`"}}],"rawOutput":{"text":"there is no tool `update_plan`"}}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"other","status":"failed","content":[{"type":"content","content":{"type":"text","text":"`entries` must be a list; send {\"entries\": [{\"content\": \"Add a test\", \"status\": \"in_progress\", \"priority\": \"medium\"}]}, with every entry of the plan; status is pending, in_progress or completed"}}],"rawOutput":{"text":"`entries` must be a list; send {\"entries\": [{\"content\": \"Add a test\", \"status\": \"in_progress\", \"priority\": \"medium\"}]}, with every entry of the plan; status is pending, in_progress or completed"}}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done."},"messageId":"#3"}
-        zed    < update {"sessionUpdate":"session_info_update","title":"plan","updatedAt":"T"}
         zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#4"}}}
     "##]].assert_eq(&scene.transcript.take());
 }
@@ -126,9 +126,9 @@ async fn cancel_drops_the_model_and_the_prompt_answers_cancelled() {
     expect![[r##"
         zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"count"}]}
         model  < user: count
+        zed    < update {"sessionUpdate":"session_info_update","title":"count","updatedAt":"T"}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"One"},"messageId":"#2"}
         zed    > session/cancel {"sessionId":"#1"}
-        zed    < update {"sessionUpdate":"session_info_update","title":"count","updatedAt":"T"}
         zed    < 3 = {"stopReason":"cancelled","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
         zed    < silence
     "##]].assert_eq(&scene.transcript.take());
@@ -146,13 +146,13 @@ async fn cancel_ends_a_running_tool_and_closes_its_call() {
         zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"wait"}]}
         model  < user: wait
         tool   : wait {} runs
+        zed    < update {"sessionUpdate":"session_info_update","title":"wait","updatedAt":"T"}
         zed    < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"execute","status":"pending","title":"wait {}","name":"wait","rawInput":{}}
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"in_progress"}
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"in_progress","content":[{"type":"content","content":{"type":"text","text":"waiting"}}]}
         zed    > session/cancel {"sessionId":"#1"}
         tool   : wait heard that it is cancelled
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"failed","content":[{"type":"content","content":{"type":"text","text":"Cancelled by the user."}}],"rawOutput":{"text":"Cancelled by the user."}}
-        zed    < update {"sessionUpdate":"session_info_update","title":"wait","updatedAt":"T"}
         zed    < 3 = {"stopReason":"cancelled","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
     "##]].assert_eq(&scene.transcript.take());
 }
@@ -193,9 +193,9 @@ async fn a_second_prompt_during_a_turn_is_an_invalid_request_and_the_first_goes_
         zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"one"}]}
         zed    > 4 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"two"}]}
         model  < user: one
-        zed    < 4 error {"code":-32600,"message":"a prompt is running in this session","data":{"advice":"wait for its answer, or cancel it with session/cancel"}}
-        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"First"},"messageId":"#2"}
+        zed    < 4 error {"code":-32600,"message":"a prompt is running in this session","data":{"advice":"wait for its answer, or cancel it first"}}
         zed    < update {"sessionUpdate":"session_info_update","title":"one","updatedAt":"T"}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"First"},"messageId":"#2"}
         zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
     "##]].assert_eq(&scene.transcript.take());
 }

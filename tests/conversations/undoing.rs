@@ -120,7 +120,7 @@ async fn ctl_undoes_what_a_session_did_before_it_was_closed_but_not_while_it_wor
         ctl    > 4 _acpd/undo {"sessionId":"#1","redo":"yes"}
         ctl    < 4 error {"code":-32602,"message":"Invalid params","data":{"redo":"Must be a boolean"}}
         ctl    > 5 _acpd/undo {"sessionId":"#1"}
-        ctl    < 5 error {"code":-32600,"message":"a turn is running","data":{"advice":"wait for its end, or cancel it"}}
+        ctl    < 5 error {"code":-32600,"message":"a turn or an undo is running","data":{"advice":"wait for its end, or cancel it"}}
     "##]]
     .assert_eq(&(told + &at.transcript()));
 }
@@ -187,4 +187,73 @@ async fn an_undo_can_be_cancelled_before_it_is_through_with_its_first_file() {
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"- `DIR/a.txt`: cancelled while it was being written; it may be as it was, or not\n- `DIR/b.txt` is left as it is: this was cancelled before\n- `DIR/c.txt` is left as it is: this was cancelled before"},"messageId":"#7"}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"This was cancelled half-way. To start over, `/redo` and then `/undo`."},"messageId":"#8"}"##]].assert_eq(&said);
     assert_eq!(["a.txt", "b.txt", "c.txt"].map(|name| at.has(name)), [true, true, true]);
+}
+
+#[actix::test]
+async fn what_was_deleted_and_moved_comes_back_and_goes_again() {
+    tokio::time::pause();
+    let answers = vec![
+        vec![
+            Step::call("delete_file", json!({ "path": "a.txt" })),
+            Step::call("move_file", json!({ "from": "b.txt", "to": "deep/c.txt" })),
+            Step::end(),
+        ],
+        vec![Step::text("Done."), Step::end()],
+    ];
+    let mut at = Project::new(json!({}), &[("a.txt", "a\n"), ("b.txt", "b\n")], answers, |_| {}).await;
+    at.configure("approval", "accept-edits").await;
+    let prompt = at.zed.prompt(&at.session, "tidy up").await;
+    for kind in ["delete", "move"] {
+        let question = at.zed.hear("session/request_permission").await;
+        assert_eq!(question["params"]["toolCall"]["kind"], kind);
+        at.zed.choose(&question, "allow_once").await;
+    }
+    at.zed.answer(prompt).await;
+    let there = |at: &Project| ["a.txt", "b.txt", "deep/c.txt"].map(|name| at.has(name));
+    assert_eq!(there(&at), [false, false, true]);
+    at.ask("/undo").await;
+    assert_eq!(there(&at), [true, true, false]);
+    assert_eq!((at.text("a.txt").as_str(), at.text("b.txt").as_str()), ("a\n", "b\n"));
+    at.ask("/redo").await;
+    assert_eq!(there(&at), [false, false, true]);
+}
+
+#[actix::test]
+async fn nothing_else_happens_in_a_session_while_ctl_undoes_in_it() {
+    tokio::time::pause();
+    let write = Step::call("write_file", json!({ "path": "a.txt", "content": "new\n" }));
+    let answers = vec![vec![write, Step::end()], vec![Step::text("Done."), Step::end()]];
+    let tools = |settings| Arc::new(Stuck { tools: Registry::new(settings), file: "a.txt".into() }) as Arc<dyn Toolbox>;
+    let mut at = Project::with_tools(json!({}), &[], answers, |_| {}, tools).await;
+    at.configure("approval", "never").await;
+    at.ask("write it").await;
+    let mut ctl = at.scene.client("ctl");
+    let undo = ctl.request("_acpd/undo", json!({ "sessionId": at.session })).await;
+    ctl.silence().await;
+    at.transcript();
+    // Neither a prompt nor another undo comes between, and the session does not leave.
+    at.ask("and now").await;
+    let mut other = at.scene.client("other");
+    other.call("_acpd/undo", json!({ "sessionId": at.session })).await;
+    let zed = std::mem::replace(&mut at.zed, at.scene.client("zed"));
+    drop(zed);
+    tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
+    let sessions = other.call("_acpd/sessions", json!({})).await;
+    assert_eq!(sessions["result"]["sessions"][0]["state"], "running");
+    // It can be cancelled, and then the session is free again.
+    other.call("_acpd/cancel", json!({ "sessionId": at.session })).await;
+    ctl.answer(undo).await;
+    let sessions = other.call("_acpd/sessions", json!({})).await;
+    assert_eq!(sessions["result"]["sessions"][0]["state"], "idle");
+    let told = at.transcript();
+    let told: Vec<&str> =
+        told.lines().filter(|line| !line.contains("_acpd/sessions") && !line.contains("\"sessions\"")).collect();
+    expect![[r##"
+        zed    > 5 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"and now"}]}
+        zed    < 5 error {"code":-32600,"message":"files are being put back in this session","data":{"advice":"wait until that is done, or cancel it"}}
+        other  > 1 _acpd/undo {"sessionId":"#1"}
+        other  < 1 error {"code":-32600,"message":"a turn or an undo is running","data":{"advice":"wait for its end, or cancel it"}}
+        other  > 3 _acpd/cancel {"sessionId":"#1"}
+        other  < 3 = {}
+        ctl    < 1 = {"files":[{"path":"DIR/a.txt","left":"cancelled while it was being written; it may be as it was, or not"}]}"##]].assert_eq(&told.join("\n"));
 }

@@ -73,6 +73,7 @@ async fn a_request_is_withdrawn_by_its_id_however_that_is_written() {
     expect![[r##"
         zed    > "\u0061b" session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"count"}]}
         model  < user: count
+        zed    < update {"sessionUpdate":"session_info_update","title":"count","updatedAt":"T"}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"One"},"messageId":"#2"}
         zed    > $/cancel_request {"requestId":"c"}
         zed    < silence
@@ -81,7 +82,6 @@ async fn a_request_is_withdrawn_by_its_id_however_that_is_written() {
         zed    > $/cancel_request {"requestId":{}}
         zed    < silence
         zed    > $/cancel_request {"requestId":"ab"}
-        zed    < update {"sessionUpdate":"session_info_update","title":"count","updatedAt":"T"}
         zed    < "\u0061b" = {"stopReason":"cancelled","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
         zed    < silence
     "##]].assert_eq(&scene.transcript.take());
@@ -113,8 +113,8 @@ async fn a_client_that_frames_by_length_is_answered_in_kind() {
     expect![[r##"
         model  < user: hi
         zed    < null error {"code":-32600,"message":"A message has a method, a result or an error","data":{"advice":"send one with a `method`"}}
-        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Grüße"},"messageId":"#2"}
         zed    < update {"sessionUpdate":"session_info_update","title":"hi","updatedAt":"T"}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Grüße"},"messageId":"#2"}
         zed    < 1.0 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
         zed    < silence
         zed    < null error {"code":-32600,"message":"the message has a bad Content-Length header","data":{"advice":"connect again and begin every message with `Content-Length: N` and a blank line, N being its bytes"}}
@@ -132,7 +132,7 @@ async fn bytes_that_are_no_text_are_an_error_and_the_next_line_is_read() {
     expect![[r#"
         zed    < null error {"code":-32700,"message":"Parse error","data":{"detail":"invalid utf-8 sequence of 1 bytes from index 18"}}
         zed    < null error {"code":-32700,"message":"Parse error","data":{"detail":"incomplete utf-8 byte sequence from index 19"}}
-        zed    < 3 = {}
+        zed    < 3 error {"code":-32602,"message":"Invalid params","data":{"params":"unexpected end of hex escape at line 1 column 8"}}
         zed    < silence
     "#]].assert_eq(&scene.transcript.take());
 }
@@ -158,7 +158,7 @@ async fn deep_nesting_is_refused_with_its_id_or_ignored_where_nobody_looks() {
         zed    < 2 = {"sessions":[]}
         zed    < null error {"code":-32600,"message":"The id must be a number, a string or null","data":{"advice":"give every request an id of one of these types"}}
         zed    < 3 error {"code":-32600,"message":"The method must be a string","data":{"advice":"name the method as the protocol does"}}
-        zed    < null error {"code":-32600,"message":"Batches are not supported","data":{"advice":"send the messages of the batch one by one"}}
+        zed    < null error {"code":-32600,"message":"A message must be an object","data":{"advice":"send one JSON-RPC 2.0 message at a time"}}
         zed    < null error {"code":-32700,"message":"Parse error","data":{"detail":"EOF while parsing a list at line 1 column 100000"}}
     "#]].assert_eq(&scene.transcript.take());
 }
@@ -208,11 +208,12 @@ async fn a_slow_reader_gets_a_prompts_answer_after_the_last_update_of_its_turn()
 
 #[actix::test]
 async fn a_client_that_never_reads_is_hung_up_on_some_seconds_after_its_connection_ended() {
-    let scene = Scene::with(vec![], |settings| settings.frame_limit = 1000);
+    let scene = Scene::new(vec![]);
     let mut pipe = scene.pipe_of(500);
     let hello = r#"{"id":1,"method":"initialize","params":{"protocolVersion":1}}"#;
-    // It is hung up on before all of this is taken.
-    let _ = pipe.write_all(format!("{hello}\n{}", "y".repeat(2000)).as_bytes()).await;
+    // A bad header ends the connection.
+    let framed = format!("Content-Length: {}\r\n\r\n{hello}Content-Length: x\r\n\r\n", hello.len());
+    pipe.write_all(framed.as_bytes()).await.unwrap();
     // The clock is paused: this costs nothing and lets everything happen that can.
     tokio::time::sleep(Duration::from_secs(60)).await;
     let mut rest = Vec::new();
@@ -258,8 +259,8 @@ async fn too_many_open_requests_are_refused_and_the_others_are_answered() {
     let told = scene.transcript.take();
     let answers: Vec<&str> = told.lines().filter(|line| !line.contains(" update ")).collect();
     expect![[r#"
-        zed    < 1027 error {"code":-32603,"message":"too many requests are open on this connection","data":{"limit":1024,"advice":"wait for the answers to the others"}}
-        zed    < 1028 error {"code":-32603,"message":"too many requests are open on this connection","data":{"limit":1024,"advice":"wait for the answers to the others"}}"#]]
+        zed    < 1027 error {"code":-32603,"message":"too many requests are open on this connection","data":{"retry":true,"limit":1024,"advice":"wait for the answers to the others, then send it again"}}
+        zed    < 1028 error {"code":-32603,"message":"too many requests are open on this connection","data":{"retry":true,"limit":1024,"advice":"wait for the answers to the others, then send it again"}}"#]]
     .assert_eq(&answers.join("\n"));
     assert_eq!(zed.unanswered().len(), 1024);
     scene.history.release();
@@ -287,4 +288,53 @@ async fn a_connection_holds_only_so_many_sessions_even_if_they_are_asked_for_at_
         zed    < 3 = {"sessionId":"#2","modes":"...","configOptions":"...","models":"..."}
         zed    < silence"##]]
     .assert_eq(&told.join("\n"));
+}
+
+#[actix::test]
+async fn a_client_that_asks_for_much_and_reads_nothing_costs_no_more_than_its_outbox() {
+    let scene = Scene::with(vec![vec![Step::text("Hello"), Step::end()]], |settings| settings.outbox_limit = 1 << 20);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let prompt = zed.prompt(&session, &"long ".repeat(100_000)).await;
+    zed.answer(prompt).await;
+    let mut greedy = scene.client("greedy");
+    for _ in 0..20 {
+        greedy.request("_acpd/export", json!({ "sessionId": session })).await;
+    }
+    // Nothing is read until all has happened that can.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let connections = zed.call("_acpd/connections", json!({})).await;
+    let waiting = connections["result"]["connections"].as_array().unwrap().iter();
+    let most = waiting.map(|connection| connection["outbox"].as_u64().unwrap()).max().unwrap();
+    assert!((1 << 20..3 << 20).contains(&most), "{most} bytes wait");
+    scene.transcript.take();
+    // Answers may come in another order than their requests.
+    for _ in 0..20 {
+        assert!(greedy.next().await.unwrap()["result"]["events"].is_array());
+    }
+    assert_eq!(greedy.unanswered(), []);
+}
+
+#[actix::test]
+async fn a_long_batch_is_read_no_faster_than_its_answers() {
+    let scene = Scene::with(vec![], |settings| settings.outbox_limit = 10_000);
+    let mut pipe = scene.pipe();
+    let batch = format!("[{}]\n", vec!["7"; 100_000].join(","));
+    let (mut reader, mut writer) = tokio::io::split(&mut pipe);
+    writer.write_all(batch.as_bytes()).await.unwrap();
+    // Nothing is read, so that before long nothing more is answered.
+    let queued = || async {
+        let overview = json!({ "jsonrpc": "2.0", "id": 1, "method": "_acpd/connections" });
+        let mut other = scene.client("other");
+        other.send(overview).await;
+        other.until(|message| message["id"] == 1).await["result"]["connections"][0]["outbox"].as_u64().unwrap()
+    };
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let most = queued().await;
+    assert!((10_000..2_000_000).contains(&most), "{most} bytes wait");
+    let mut answers = 0;
+    let mut piece = vec![0; 1 << 16];
+    while answers < 100_000 {
+        let read = reader.read(&mut piece).await.unwrap();
+        answers += piece[..read].iter().filter(|byte| **byte == b'\n').count();
+    }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::{Editor, Scene, Step};
@@ -21,13 +22,14 @@ between() { value=${line#*\"$1\":}; value=${value#\"}; value=${value%%[\",\}]*};
 echo $$ >> pids
 case "$1" in
   crash) echo "no such database" >&2; exit 3 ;;
-  hang) sleep 1000 & wait ;;
+  hang) echo > started; sleep 1000 & wait ;;
   nonsense) while :; do echo "this is nothing"; done ;;
   endless) head -c 20000000 /dev/zero | tr '\0' x; sleep 1000 ;;
 esac
 tools='{"name":"echo","description":"Says it again","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}'
 tools="$tools,"'{"name":"drop","title":"Drop it","inputSchema":{"type":"object"},"annotations":{"destructiveHint":true}}'
-for name in wait ask leave; do tools="$tools,{\"name\":\"$name\",\"inputSchema\":{}}"; done
+for name in wait ask leave page show flood; do tools="$tools,{\"name\":\"$name\",\"inputSchema\":{}}"; done
+[ "$1" = odd ] && tools="{\"name\":\"bad\"},$tools,7"
 echo "this line is no message"
 tell notifications/message '{"level":"info","data":"at your service"}'
 while IFS= read -r line; do
@@ -40,7 +42,7 @@ while IFS= read -r line; do
     *'"resources/list"'*) answer '{"resources":[{"uri":"demo://note","name":"note"}]}' ;;
     *'"resources/templates/list"'*) answer '{"resourceTemplates":[{"uriTemplate":"demo://item/{id}","name":"item"}]}' ;;
     *'"resources/read"'*) between uri; answer "{\"contents\":[{\"uri\":\"$value\",\"text\":\"what $value says\"}]}" ;;
-    *'"notifications/cancelled"'*) touch cancelled ;;
+    *'"notifications/cancelled"'*) echo > cancelled ;;
     *'"tools/call"'*)
       call=$id; between name
       case "$value" in
@@ -50,10 +52,16 @@ while IFS= read -r line; do
           answer '{"content":[{"type":"text","text":"dropped"}],"isError":true}' ;;
         wait) between progressToken; tell notifications/progress "{\"progressToken\":$value,\"progress\":2,\"total\":5,\"message\":\"thinking\"}" ;;
         ask) say '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Your name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}' ;;
+        page) say '{"jsonrpc":"2.0","id":"p","method":"elicitation/create","params":{"mode":"url","message":"Log in","url":"https://a.example/","elicitationId":"e1"}}' ;;
+        show) answer '{"content":[{"type":"text","text":"see"},{"type":"resource_link","uri":"demo://note","name":"note"},{"type":"resource","resource":{"uri":"demo://t","mimeType":"text/plain","blob":"aGVsbG8="}},{"type":"audio","data":"aGk=","mimeType":"audio/wav"}]}' ;;
+        flood) n=0; while n=$((n + 1)); do say "{\"jsonrpc\":\"2.0\",\"id\":$n,\"method\":\"ping\"}"; done ;;
         leave) echo "that was all" >&2; exit 4 ;;
         *) between text; text "echo: $value in $PWD with ${SECRET-no secret} and ${OPENAI_API_KEY-no key}" ;;
       esac ;;
     *'"id":"q"'*) between action; id=$call; text "the person said $value" ;;
+    *'"id":"p"'*)
+      for id in e2 e1 e1 e1; do tell notifications/elicitation/complete "{\"elicitationId\":\"$id\"}"; done
+      id=$call; text "it is done" ;;
   esac
 done
 "##;
@@ -80,6 +88,9 @@ impl Workshop {
     ) -> Self {
         let folder = TempDir::new().unwrap();
         fs::write(folder.path().join("server.sh"), SERVER).unwrap();
+        for mark in ["started", "cancelled"] {
+            rustix::fs::mkfifoat(rustix::fs::CWD, folder.path().join(mark), rustix::fs::Mode::RWXU).unwrap();
+        }
         let mut settings = tools::Settings::new(env!("CARGO_BIN_EXE_acpd"));
         // On a busy machine even a shell takes its time.
         settings.mcp.wait_seconds = PATIENCE.as_secs();
@@ -155,16 +166,26 @@ impl Workshop {
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
-    /// Waits for a condition that no message tells of.
-    pub(crate) async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
-        let wait = async {
-            while !condition(self) {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        let waited = tokio::time::timeout(PATIENCE, wait).await;
-        assert!(waited.is_ok(), "waited in vain for {what}");
+    /// Waits until a server has left one of its marks, `started` or `cancelled`. The mark is a pipe, so that both wait for
+    /// each other.
+    pub(crate) async fn marked(&self, mark: &str) {
+        let path = self.folder.path().join(mark);
+        let read = tokio::task::spawn_blocking(move || fs::read_to_string(path));
+        let waited = tokio::time::timeout(PATIENCE, read).await;
+        waited.unwrap_or_else(|_| panic!("no server has {mark}")).unwrap().unwrap();
     }
+}
+
+/// Waits until a process has ended.
+pub(crate) async fn ended(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    // One that nobody knows any more has ended long ago.
+    let Ok(process) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::NONBLOCK) else { return };
+    let wait = move || {
+        let patience = rustix::event::Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
+        rustix::event::poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&patience)).unwrap()
+    };
+    assert_eq!(tokio::task::spawn_blocking(wait).await.unwrap(), 1, "the process {pid:?} does not end");
 }
 
 pub(crate) fn is_alive(pid: u32) -> bool {

@@ -96,3 +96,66 @@ fn a_daemon_that_nobody_needs_leaves_and_the_socket_stays() {
     assert!(daemon.wait().success());
     assert!(home.socket().exists(), "the socket belongs to the service manager");
 }
+
+/// What `acpd install` has systemd do, for a daemon with a broken configuration.
+#[test]
+fn why_a_daemon_cannot_start_under_a_service_manager_reaches_the_editor_and_ask() {
+    if !is_installed("systemd-socket-activate") {
+        return;
+    }
+    let home = Home::new();
+    home.configure("[session]\nmdoe = \"full\"\n");
+    fs::create_dir(home.path().join("run/acpd")).unwrap();
+    let activate = || {
+        let mut activate = home.bare("systemd-socket-activate");
+        activate.args(["--listen", home.socket().to_str().unwrap(), "--setenv=HOME", "--setenv=XDG_RUNTIME_DIR"]);
+        activate.args([env!("CARGO_BIN_EXE_acpd"), "serve"]);
+        activate.stderr(std::process::Stdio::null()).stdout(std::process::Stdio::null()).spawn().unwrap()
+    };
+    let is_listening = || {
+        let table = fs::read_to_string("/proc/net/unix").unwrap();
+        table.contains(home.socket().to_str().unwrap()).then_some(())
+    };
+    let mut manager = activate();
+    until("the manager to listen", is_listening);
+    let mut bridge = home.bridge();
+    let request = bridge.request("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }));
+    let answer = bridge.answer(request);
+    assert_eq!(answer["error"]["message"], "The acpd daemon cannot start", "{answer}");
+    assert!(answer["error"]["data"]["reason"].as_str().unwrap().contains("session.mdoe: unknown key"), "{answer}");
+    // A service that fails in this way is not started again by itself.
+    assert_eq!(until("the daemon to end", || manager.try_wait().unwrap()).code(), Some(78));
+
+    let mut manager = activate();
+    until("the manager to listen", is_listening);
+    let output = home.run(&["ask", "hello"]);
+    assert!(!output.status.success());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("session.mdoe: unknown key"), "{said}");
+    manager.wait().unwrap();
+}
+
+/// `systemctl --user enable --now acpd.socket` while a daemon runs that an editor has started.
+#[test]
+fn a_daemon_that_an_editor_started_makes_way_for_a_socket_of_the_service_manager() {
+    if !is_installed("systemd-socket-activate") {
+        return;
+    }
+    let home = Home::new();
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    bridge.prompt(&session, "list the files");
+    let first = home.daemon().unwrap();
+    // Like systemd, it removes the socket that it finds.
+    let mut activate = home.bare("systemd-socket-activate");
+    activate.args(["--listen", home.socket().to_str().unwrap(), "--setenv=HOME", "--setenv=XDG_RUNTIME_DIR"]);
+    activate.args([env!("CARGO_BIN_EXE_acpd"), "serve"]);
+    activate.stderr(std::process::Stdio::null()).stdout(std::process::Stdio::null());
+    let mut second = activate.spawn().unwrap();
+    until("the first daemon to leave", || (!crate::harness::is_alive(first)).then_some(()));
+    // The editor goes on where it was, with the daemon of the service manager.
+    assert_eq!(bridge.prompt(&session, "list the files")["result"]["stopReason"], "end_turn");
+    assert_eq!(home.json(&["ctl", "status", "--json"])["pid"], second.id());
+    second.kill().unwrap();
+    second.wait().unwrap();
+}

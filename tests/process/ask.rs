@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::harness::{Home, finish, signal, until};
 
@@ -19,9 +19,8 @@ fn the_first_command_on_a_fresh_machine_names_the_files_and_leaves_a_session() {
     let answer = String::from_utf8(output.stdout).unwrap();
     assert!(answer.contains("one.txt") && answer.contains("two.txt") && answer.ends_with('\n'), "{answer}");
 
-    let live = home.json(&["ctl", "sessions", "--json"]);
-    assert_eq!(live["sessions"].as_array().unwrap().len(), 1);
-    assert_eq!(live["sessions"][0]["state"], "idle");
+    let stored = home.json(&["ctl", "sessions", "--all", "--json"]);
+    assert_eq!(stored["sessions"].as_array().unwrap().len(), 1);
 }
 
 #[test]
@@ -125,8 +124,11 @@ fn mode_and_model_are_set_for_unattended_runs() {
     let (lines, code) =
         lines_of(&home, &["--allow", "--mode", "read-only", "--model", "rehearsal", "run the command: touch made"], "");
     assert_eq!((code, home.work().join("made").exists()), (Some(0), false), "{lines:?}");
-    let card = &home.json(&["ctl", "sessions", "--json"])["sessions"][0];
-    assert_eq!(card["mode"], "read-only");
+    let mut editor = home.bridge();
+    editor.initialize();
+    let session = &lines.last().unwrap()["sessionId"];
+    let opened = editor.ask("session/resume", json!({ "sessionId": session, "cwd": home.work() }));
+    assert_eq!(opened["modes"]["currentModeId"], "read-only");
     let wrong = home.run(&["ask", "--model", "nobody/knows", "hello"]);
     assert_eq!(wrong.status.code(), Some(1));
     assert!(String::from_utf8(wrong.stderr).unwrap().contains("nobody/knows"));
@@ -149,6 +151,21 @@ fn an_interrupt_cancels_the_turn() {
 }
 
 #[test]
+fn a_failure_is_told_once_on_stderr_and_in_plain_words() {
+    let home = Home::new();
+    home.configure(
+        "[models]\ndefault = \"p/m\"\n[models.local]\nprobe = false\n[models.retry]\ntries = 1\n[models.providers.p]\n\
+         kind = \"openai\"\nbase_url = \"http://127.0.0.1:9/v1\"\n[[models.providers.p.models]]\nid = \"m\"\n",
+    );
+    let output = home.run(&["ask", "hello"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said.matches("cannot be reached").count(), 1, "{said}");
+    assert!(said.contains("\n  hint: ") && !said.contains("session/"), "{said}");
+}
+
+#[test]
 fn a_daemon_that_cannot_start_is_said_plainly() {
     let home = Home::new();
     fs::create_dir_all(home.state().parent().unwrap()).unwrap();
@@ -158,4 +175,9 @@ fn a_daemon_that_cannot_start_is_said_plainly() {
     assert!(output.stdout.is_empty());
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.starts_with("acpd: ") && said.contains(".local/state/acpd"), "{said}");
+    assert!(said.contains("is in the way: there should be a folder"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    // Nor is it said once for every key that might be in that folder.
+    let checked = String::from_utf8(home.run(&["doctor"]).stdout).unwrap();
+    assert!(!checked.contains("Not a directory"), "{checked}");
 }

@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, Write};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -26,31 +26,97 @@ fn last_words(peer: &mut Peer) -> Value {
 }
 
 #[test]
-fn a_hundred_megabytes_without_a_line_end_are_refused_by_the_daemon() {
+fn a_hundred_megabytes_in_a_line_are_skipped_by_the_daemon() {
     let home = Home::new();
     let _daemon = home.serve();
-    let mut other = home.connect();
-    let session = other.open(&home.work());
     let mut client = home.connect();
+    client.initialize();
     flood(&mut client);
-    let error = last_words(&mut client);
-    assert_eq!(error["code"], -32600);
-    assert!(error["message"].as_str().unwrap().contains("67108864"), "{error}");
-    assert_eq!(other.prompt(&session, "list the files")["result"]["stopReason"], "end_turn");
+    client.raw(b"\n");
+    let error = client.next();
+    assert_eq!((&error["id"], &error["error"]["code"]), (&json!(null), &json!(-32600)));
+    assert!(error["error"]["message"].as_str().unwrap().contains("67108864"), "{error}");
+    let session = client.new_session(&home.work());
+    assert_eq!(client.prompt(&session, "list the files")["result"]["stopReason"], "end_turn");
 }
 
 #[test]
-fn a_hundred_megabytes_without_a_line_end_are_refused_by_the_bridge() {
+fn a_hundred_megabytes_in_a_line_are_skipped_by_the_bridge_and_a_running_prompt_is_answered() {
     let home = Home::new();
     let mut bridge = home.bridge();
     let session = bridge.open(&home.work());
+    let prompt = bridge.start_prompt(&session, "run the command: echo hello");
+    let question = bridge.question();
     flood(&mut bridge);
-    let rest: Vec<Value> = bridge.rest().into_iter().filter(|message| message.get("error").is_some()).collect();
-    assert_eq!(rest.len(), 1, "{rest:?}");
-    assert_eq!(rest[0]["error"]["code"], -32600);
-    assert_eq!(bridge.wait().code(), Some(1));
-    let live = home.json(&["ctl", "sessions", "--json"]);
-    assert_eq!(live["sessions"][0]["id"], session.as_str());
+    bridge.raw(b"\n");
+    let error = bridge.wait_for(|message| message.get("error").is_some());
+    assert_eq!((&error["id"], &error["error"]["code"]), (&json!(null), &json!(-32600)));
+    bridge.allow(&question);
+    assert_eq!(bridge.answer(prompt)["result"]["stopReason"], "end_turn");
+}
+
+#[test]
+fn what_is_no_request_is_answered_under_its_id_through_the_bridge() {
+    let home = Home::new();
+    let mut bridge = home.bridge();
+    let cases: [(&str, &str); 9] = [
+        (r#"{"id":9,"method":5}"#, "9"),
+        (r#"{"id":10}"#, "10"),
+        (r#"{"id":"eleven","method":null}"#, "\"eleven\""),
+        (r#"{"id":12,"method":"\ud800"}"#, "12"),
+        (r#"{"id":13,"error":null}"#, "13"),
+        (r#"{"id":[14],"result":1}"#, "null"),
+        (r#"{"id":"acpd-bridge/1","method":{}}"#, "\"acpd-bridge/1\""),
+        ("[]", "null"),
+        (r#"[[{"id":16,"method":"no/such/method"}]]"#, "null"),
+    ];
+    for (line, id) in cases {
+        bridge.raw(format!("{line}\n").as_bytes());
+        let answer = bridge.next();
+        assert_eq!((answer["id"].to_string().as_str(), &answer["error"]["code"]), (id, &json!(-32600)), "{line}");
+    }
+    // In one frame, and what has no id is not answered.
+    let batch = cases.map(|(line, _)| line).join(",");
+    bridge.raw(format!(r#"[{batch},{{"method":"logout"}},{{"id":15,"method":"no/such/method"}}]"#).as_bytes());
+    bridge.raw(b"\n");
+    for (line, id) in cases {
+        let answer = bridge.next();
+        assert_eq!((answer["id"].to_string().as_str(), &answer["error"]["code"]), (id, &json!(-32600)), "{line}");
+    }
+    let last = bridge.next();
+    assert_eq!((&last["id"], &last["error"]["code"]), (&json!(15), &json!(-32601)));
+    bridge.close_input();
+    assert_eq!(bridge.rest(), Vec::<Value>::new());
+    assert!(bridge.wait().success());
+}
+
+#[test]
+fn a_byte_order_mark_before_the_first_message_is_no_part_of_it() {
+    let home = Home::new();
+    let mut bridge = home.bridge();
+    bridge.raw("\u{feff}".as_bytes());
+    bridge.open(&home.work());
+    let mut client = home.connect();
+    client.raw("\u{feff}".as_bytes());
+    client.open(&home.work());
+}
+
+#[test]
+fn a_relative_folder_is_one_of_the_folder_in_which_the_bridge_runs() {
+    let home = Home::new();
+    std::fs::create_dir_all(home.work().join("inner/most")).unwrap();
+    let mut bridge = home.bridge();
+    bridge.initialize();
+    let mut opened = |params: Value| {
+        let answer = bridge.ask("session/new", params);
+        let session = answer["sessionId"].as_str().unwrap().to_owned();
+        home.json(&["ctl", "session", &session, "--json"])["roots"].clone()
+    };
+    let work = home.work().canonicalize().unwrap();
+    assert_eq!(opened(json!({ "cwd": ".", "mcpServers": [] })), json!([work]));
+    assert_eq!(opened(json!({ "cwd": "inner/most/.." })), json!([work.join("inner")]));
+    let further = json!({ "cwd": work, "additionalDirectories": ["inner", work.join("inner/most")] });
+    assert_eq!(opened(further), json!([work, work.join("inner"), work.join("inner/most")]));
 }
 
 #[test]
@@ -105,12 +171,10 @@ fn a_client_that_never_reads_costs_little_and_holds_up_nobody() {
         .write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":1}}\n")
         .unwrap();
     let requests = "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"_acpd/status\",\"params\":{}}\n".repeat(1000);
-    let started = Instant::now();
     // The daemon stops reading what it cannot answer, so the writer is held up before long.
     let held_up = (0..1000).find_map(|_| stuck.write_all(requests.as_bytes()).err());
     let held_up = held_up.expect("a client that reads nothing is read from without end");
     assert!(matches!(held_up.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{held_up}");
-    assert!(started.elapsed() < Duration::from_secs(20));
 
     let mut other = home.connect();
     let session = other.open(&home.work());

@@ -66,7 +66,9 @@ fn a_turn_that_was_interrupted_is_closed_when_it_is_opened_again() {
     let mut bridge = home.bridge();
     let session = bridge.open(&home.work());
     bridge.start_prompt(&session, "run the command: sleep 1000");
-    bridge.question();
+    let question = bridge.question();
+    bridge.allow(&question);
+    bridge.wait_for(|message| message["params"]["update"]["status"] == "in_progress");
     home.kill_daemon();
 
     // What was streamed in the last moment may be missing; what is there has an end.

@@ -9,8 +9,9 @@ const SECRET: &str = "sk-test-3f9c1e7a5b";
 
 /// A bridge whose editor has these variables, and a session of it that asks nothing.
 fn editor(home: &Home, variables: &[(&str, &str)]) -> (Peer, String) {
+    home.configure("[session]\napproval = \"never\"\n[log]\nfilter = \"debug\"\n");
     let mut command = home.acpd(&["acp"]);
-    command.env("ACPD__SESSION__APPROVAL", "never").envs(variables.iter().copied());
+    command.envs(variables.iter().copied());
     let mut bridge = Peer::spawn(command);
     let session = bridge.open(&home.work());
     (bridge, session)
@@ -102,7 +103,7 @@ fn with_secret(folder: &Path, found: &mut Vec<String>) {
 #[test]
 fn a_key_in_an_editors_environment_reaches_no_tool_no_file_no_log_and_no_output() {
     let home = Home::new();
-    let keys = [("ANTHROPIC_API_KEY", SECRET), ("OPENAI_API_KEY", SECRET), ("ACPD__LOG__FILTER", "debug")];
+    let keys = [("ANTHROPIC_API_KEY", SECRET), ("OPENAI_API_KEY", SECRET)];
     let mut editor = editor(&home, &keys);
     // With a key there is a model to be had that this test cannot reach.
     let (bridge, session) = &mut editor;

@@ -19,7 +19,7 @@ pub(crate) use peer::Peer;
 pub(crate) use terminal::Terminal;
 
 /// How long anything may take. Generous, because tests share the machine.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Waits for a condition, and gives what it gives.
 #[track_caller]
@@ -158,7 +158,7 @@ impl Home {
     /// The daemon that serves this home, whoever started it.
     pub(crate) fn daemon(&self) -> Option<u32> {
         let lock = fs::read_to_string(self.path().join("run/acpd/acpd.sock.lock")).ok()?;
-        let pid = lock.trim().parse().ok()?;
+        let pid = lock.lines().next()?.trim().parse().ok()?;
         (self.started(pid) && is_alive(pid)).then_some(pid)
     }
 

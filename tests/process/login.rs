@@ -65,9 +65,20 @@ fn a_key_from_a_pipe_is_checked_and_stored_for_its_owner_alone() {
         assert_eq!(fs::metadata(path.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
     }
     assert_eq!(home.stdout(&["logout", "keyed"]), "keyed: forgotten\n");
-    assert_eq!(home.stdout(&["logout", "keyed"]), "keyed: no key is stored\n");
-    assert_eq!(home.stdout(&["logout"]), "bare: forgotten\n");
-    assert_eq!(home.stdout(&["logout"]), "no key is stored\n");
+    let again = home.run(&["logout", "keyed"]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(text(&again).contains("no key is stored for `keyed`; there are keys for bare"), "{again:?}");
+    // Nobody loses all keys by leaving out a name.
+    let unnamed = home.run(&["logout"]);
+    assert_eq!(unnamed.status.code(), Some(1));
+    assert!(text(&unnamed).contains("name a provider (bare), or forget all of them with --all"), "{unnamed:?}");
+    let mut terminal = Terminal::start(&home.acpd(&["logout"]));
+    terminal.until_seen("Forget the stored keys of bare? [y/N] ");
+    terminal.type_in("\n");
+    assert_eq!(terminal.wait().code(), Some(130));
+    assert!(stored(&home, "bare").exists());
+    assert_eq!(home.stdout(&["logout", "--all"]), "bare: forgotten\n");
+    assert_eq!(home.stdout(&["logout", "--all"]), "no key is stored\n");
     assert!(!stored(&home, "keyed").exists() && !stored(&home, "bare").exists());
 }
 
@@ -98,7 +109,7 @@ fn at_a_terminal_the_key_is_asked_for_and_never_shown() {
     let server = server();
     let home = home(&server);
     let mut terminal = Terminal::start(&login_of_the_editor(&home));
-    terminal.until_seen("Provider (bare, keyed, anthropic, openai, github): ");
+    terminal.until_seen("Provider (bare, keyed, anthropic, openai");
     assert!(terminal.echoes());
     terminal.type_in("keyed\n");
     terminal.until_seen("Key for keyed: ");

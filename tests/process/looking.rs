@@ -68,6 +68,8 @@ fn a_session_is_shown_on_a_page() {
         permissions  asked 1: 0 allowed, 0 rejected
         environment  COUNT variables, its editor's; values are not shown
         asks         touch made (QUESTION)
+          │ touch made
+          "always" would cover exactly `touch made`
                      answer with `acpd ctl allow SESSION` or `deny`
     "#]]
     .assert_eq(&same(&page, &home, &session));

@@ -100,23 +100,23 @@ fn the_same_conversation_through_both_dialects_is_the_same_at_the_editor() {
     assert_eq!(anthropic, openai);
     expect![[r##"
         < update {"sessionUpdate":"available_commands_update","availableCommands":"..."}
+        < update {"sessionUpdate":"session_info_update","title":"Make one two.","updatedAt":"T"}
         < update {"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"Grübeln über €"},"messageId":"#1"}
         < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Both files 😀 of \"you\"."},"messageId":"#1"}
         < update {"sessionUpdate":"usage_update","used":150,"size":100000}
         < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"read","status":"pending","title":"Read b.txt","name":"read_file","locations":[{"path":"HOME/work/b.txt"}],"rawInput":{"path":"b.txt"}}
         < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"in_progress"}
-        < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"     1\tother\n"}}],"rawOutput":{"bytes":6,"lines":1,"truncated":false,"unsaved":false}}
+        < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"     1\tother\n"}}],"rawOutput":{"bytes":6,"lines":1,"truncated":false,"unsaved":false,"text":"     1\tother\n"}}
         < update {"sessionUpdate":"tool_call","toolCallId":"#3","kind":"read","status":"pending","title":"Read ä.txt","name":"read_file","locations":[{"path":"HOME/work/ä.txt"}],"rawInput":{"path":"ä.txt"}}
         < update {"sessionUpdate":"tool_call_update","toolCallId":"#3","kind":"read","status":"in_progress"}
-        < update {"sessionUpdate":"tool_call_update","toolCallId":"#3","kind":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"     1\tone\n"}}],"rawOutput":{"bytes":4,"lines":1,"truncated":false,"unsaved":false}}
+        < update {"sessionUpdate":"tool_call_update","toolCallId":"#3","kind":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"     1\tone\n"}}],"rawOutput":{"bytes":4,"lines":1,"truncated":false,"unsaved":false,"text":"     1\tone\n"}}
         < update {"sessionUpdate":"usage_update","used":150,"size":100000}
         < update {"sessionUpdate":"tool_call","toolCallId":"#4","kind":"edit","status":"pending","title":"Edit ä.txt","name":"edit_file","content":[{"type":"diff","path":"HOME/work/ä.txt","oldText":"one\n","newText":"two\n"}],"locations":[{"path":"HOME/work/ä.txt","line":1}],"rawInput":{"path":"ä.txt","old_text":"one","new_text":"two"}}
         < session/request_permission {"sessionId":"#5","toolCall":{"toolCallId":"#4","kind":"edit","status":"pending","title":"Edit ä.txt","name":"edit_file","content":[{"type":"diff","path":"HOME/work/ä.txt","oldText":"one\n","newText":"two\n"}],"locations":[{"path":"HOME/work/ä.txt","line":1}],"rawInput":{"path":"ä.txt","old_text":"one","new_text":"two"}},"options":[{"optionId":"allow_once","name":"Allow","kind":"allow_once"},{"optionId":"allow_always","name":"Always allow edits in HOME/work","kind":"allow_always"},{"optionId":"reject_once","name":"Reject","kind":"reject_once"},{"optionId":"reject_always","name":"Always reject edits in HOME/work","kind":"reject_always"}]}
         < update {"sessionUpdate":"tool_call_update","toolCallId":"#4","kind":"edit","status":"in_progress"}
-        < update {"sessionUpdate":"tool_call_update","toolCallId":"#4","kind":"edit","status":"completed","content":[{"type":"diff","path":"HOME/work/ä.txt","oldText":"one\n","newText":"two\n"}],"rawOutput":{"path":"HOME/work/ä.txt","added":1,"removed":1}}
+        < update {"sessionUpdate":"tool_call_update","toolCallId":"#4","kind":"edit","status":"completed","content":[{"type":"diff","path":"HOME/work/ä.txt","oldText":"one\n","newText":"two\n"}],"rawOutput":{"path":"HOME/work/ä.txt","added":1,"removed":1,"text":"Replaced 1 occurrence in ä.txt (+1 -1 lines)."}}
         < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done: one is two now."},"messageId":"#6"}
         < update {"sessionUpdate":"usage_update","used":150,"size":100000}
-        < update {"sessionUpdate":"session_info_update","title":"Make one two.","updatedAt":"T"}
         < 3 = {"stopReason":"end_turn","usage":{"totalTokens":450,"inputTokens":360,"outputTokens":90,"cachedReadTokens":300},"_meta":{"acpd":{"userMessageId":"#7"}}}
     "##]].assert_eq(&anthropic);
 }

@@ -17,7 +17,7 @@ fn goes_on(bridge: &mut Peer, session: &str) {
 }
 
 #[test]
-fn a_prompt_that_was_running_when_the_daemon_was_killed_is_answered_within_2_s_and_the_next_one_works() {
+fn a_prompt_that_was_running_when_the_daemon_was_killed_is_answered_and_the_next_one_works() {
     let home = Home::new();
     let mut bridge = home.bridge();
     let session = bridge.open(&home.work());
@@ -28,9 +28,7 @@ fn a_prompt_that_was_running_when_the_daemon_was_killed_is_answered_within_2_s_a
     bridge.allow(&question);
     bridge.wait_for(|message| message["params"]["update"]["status"] == "in_progress");
     home.kill_daemon();
-    let killed = Instant::now();
     let answer = bridge.answer(prompt);
-    assert!(killed.elapsed() < Duration::from_secs(2), "{:?}", killed.elapsed());
     assert_eq!(answer["error"]["data"]["retry"], true, "{answer}");
     assert_ne!(home.daemon().unwrap(), first);
     // The call that was open is closed before its prompt is answered.
@@ -59,9 +57,8 @@ fn whenever_the_daemon_is_killed_a_prompt_runs_once_or_is_refused_for_a_reason()
     let kills = 5;
     let mut dice = Dice::rolled();
     let home = Home::new();
-    let mut command = home.acpd(&["acp"]);
-    command.env("ACPD__SESSION__APPROVAL", "never");
-    let mut bridge = Peer::spawn(command);
+    home.configure("[session]\napproval = \"never\"\n");
+    let mut bridge = home.bridge();
     let session = bridge.open(&home.work());
     let mut told: Vec<(String, Value)> = Vec::new();
     for kill in 0..kills {
@@ -105,24 +102,76 @@ fn a_question_of_a_dead_daemon_is_withdrawn_and_a_late_answer_to_it_answers_noth
     let home = Home::new();
     let mut bridge = home.bridge();
     let session = bridge.open(&home.work());
-    let prompt = bridge.start_prompt(&session, "write a.txt with hello");
-    let question = bridge.question();
-    home.kill_daemon();
-    let withdrawn = bridge.wait_for(|message| message["method"] == "$/cancel_request");
-    assert_eq!(withdrawn["params"]["requestId"], question);
-    assert_eq!(bridge.answer(prompt)["error"]["data"]["retry"], true);
+    let prompt = bridge.start_prompt(&session, "run the command: echo once >> effects");
+    let mut question = bridge.question();
+    // However often the daemon dies, the question comes back, and nothing has run.
+    for _ in 0..3 {
+        home.kill_daemon();
+        let withdrawn = bridge.wait_for(|message| message["method"] == "$/cancel_request");
+        assert_eq!(withdrawn["params"]["requestId"], question);
+        let again = bridge.question();
+        assert_ne!(again, question);
+        bridge.allow(&question);
+        question = again;
+        assert!(bridge.is_silent() && !home.work().join("effects").exists());
+    }
+    let sessions = home.json(&["ctl", "sessions", "--json"]);
+    assert_eq!(sessions["sessions"][0]["state"], "waiting", "{sessions}");
     bridge.allow(&question);
-    let again = bridge.start_prompt(&session, "write b.txt with hello");
-    let new = bridge.question();
-    assert_ne!(new, question);
-    assert!(!home.work().join("a.txt").exists() && !home.work().join("b.txt").exists());
-    bridge.allow(&new);
-    assert_eq!(bridge.answer(again)["result"]["stopReason"], "end_turn");
-    assert!(!home.work().join("a.txt").exists() && home.work().join("b.txt").exists());
+    assert_eq!(bridge.answer(prompt)["result"]["stopReason"], "end_turn");
+    assert_eq!(std::fs::read_to_string(home.work().join("effects")).unwrap(), "once\n");
+    let log = home.stdout(&["ctl", "export", &session]);
+    assert_eq!(log.matches("\"event\":\"tool_started\"").count(), 1, "{log}");
+    goes_on(&mut bridge, &session);
     // Nothing is answered twice.
     bridge.close_input();
     assert!(bridge.rest().is_empty());
     assert!(bridge.wait().success());
+}
+
+#[test]
+fn two_editors_are_asked_again_by_a_daemon_that_nobody_but_them_remembers_and_the_tool_runs_once() {
+    let home = Home::new();
+    let mut zed = home.bridge();
+    let session = zed.open(&home.work());
+    let prompt = zed.start_prompt(&session, "run the command: echo once >> effects");
+    zed.question();
+    let mut vim = home.bridge();
+    vim.initialize();
+    vim.ask("session/load", json!({ "sessionId": session, "cwd": home.work(), "mcpServers": [] }));
+    home.kill_daemon();
+    let for_zed = zed.question();
+    vim.wait_for(|message| message["method"] == "$/cancel_request");
+    let for_vim = vim.question();
+    vim.allow(&for_vim);
+    zed.allow(&for_zed);
+    assert_eq!(zed.answer(prompt)["result"]["stopReason"], "end_turn");
+    assert_eq!(std::fs::read_to_string(home.work().join("effects")).unwrap(), "once\n");
+}
+
+#[test]
+fn a_question_of_a_daemon_that_was_told_to_stop_can_be_answered_from_the_terminal_after_the_next_start() {
+    let home = Home::new();
+    let _daemon = home.serve();
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    let prompt = bridge.start_prompt(&session, "run the command: echo once >> effects");
+    bridge.question();
+    assert_eq!(home.stdout(&["ctl", "stop"]), "stopped\n");
+    let answer = bridge.answer(prompt);
+    assert!(answer["error"]["message"].as_str().is_some_and(|text| text.contains("waited for an answer")), "{answer}");
+    drop(bridge);
+    let _next = home.serve();
+    until("the question", || {
+        let sessions = home.json(&["ctl", "sessions", "--json"]);
+        (sessions["sessions"][0]["state"] == "waiting").then_some(())
+    });
+    home.stdout(&["ctl", "allow", &session]);
+    until("the turn to end", || {
+        let sessions = home.json(&["ctl", "sessions", "--json"]);
+        (sessions["sessions"][0]["state"] == "idle").then_some(())
+    });
+    assert_eq!(std::fs::read_to_string(home.work().join("effects")).unwrap(), "once\n");
 }
 
 #[test]
@@ -189,12 +238,13 @@ fn a_signal_to_stop_answers_what_is_open_and_no_bridge_starts_a_daemon_by_itself
         })
         .collect();
     let (bridge, session) = &mut bridges[0];
-    let prompt = bridge.start_prompt(session, "write a.txt with hello");
+    let prompt = bridge.start_prompt(session, "run the command: sleep 1000; touch a.txt");
     let question = bridge.question();
+    bridge.allow(&question);
+    bridge.wait_for(|message| message["params"]["update"]["status"] == "in_progress");
     daemon.send(Signal::TERM);
     assert_eq!(bridge.answer(prompt)["result"]["stopReason"], "cancelled");
     assert!(daemon.wait().success());
-    bridge.allow(&question);
     for (bridge, _) in &mut bridges {
         while !bridge.is_silent() {}
     }

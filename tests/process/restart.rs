@@ -72,14 +72,40 @@ fn a_restart_now_stops_running_turns_and_their_prompts_are_answered() {
     let _daemon = home.serve();
     let mut bridge = home.bridge();
     let session = bridge.open(&home.work());
-    let prompt = bridge.start_prompt(&session, "write a.txt with hello");
-    bridge.question();
+    let prompt = bridge.start_prompt(&session, "run the command: sleep 1000");
+    let question = bridge.question();
+    bridge.allow(&question);
+    bridge.wait_for(|message| message["params"]["update"]["status"] == "in_progress");
     home.stdout(&["ctl", "restart", "--now"]);
     assert_eq!(bridge.answer(prompt)["result"]["stopReason"], "cancelled");
     goes_on(&mut bridge, &session);
     let log = home.stdout(&["ctl", "export", &session]);
-    assert!(log.contains("\"reason\":\"cancelled\"") && !home.work().join("a.txt").exists(), "{log}");
+    assert!(log.contains("\"reason\":\"cancelled\""), "{log}");
     // Put away in good order, so that no life has ended.
+    assert!(!log.contains("\"event\":\"reopened\""), "{log}");
+}
+
+#[test]
+fn a_restart_does_not_wait_for_an_open_question_and_asks_it_again() {
+    let home = Home::new();
+    let daemon = home.serve();
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    let prompt = bridge.start_prompt(&session, "run the command: echo once >> effects");
+    let question = bridge.question();
+    home.stdout(&["ctl", "restart"]);
+    assert_eq!(home.json(&["ctl", "status", "--json"])["pid"], daemon.id());
+    let withdrawn = bridge.wait_for(|message| message["method"] == "$/cancel_request");
+    assert_eq!(withdrawn["params"]["requestId"], question);
+    let again = bridge.question();
+    assert_ne!(again, question);
+    bridge.allow(&question);
+    assert!(bridge.is_silent() && !home.work().join("effects").exists());
+    bridge.allow(&again);
+    assert_eq!(bridge.answer(prompt)["result"]["stopReason"], "end_turn");
+    assert_eq!(fs::read_to_string(home.work().join("effects")).unwrap(), "once\n");
+    let log = home.stdout(&["ctl", "export", &session]);
+    assert_eq!(log.matches("\"event\":\"turn_started\"").count(), 1, "{log}");
     assert!(!log.contains("\"event\":\"reopened\""), "{log}");
 }
 

@@ -103,7 +103,7 @@ fn turns(editor: &mut Peer, home: &Home, provider: &str) -> String {
 
 /// What `ctl` says, with and without `--json`, by every command that looks.
 fn ctl(home: &Home, session: &str, told: &mut String) {
-    let looks: [&[&str]; 12] = [
+    let looks: [&[&str]; 11] = [
         &["session", session],
         &["gc"],
         &["reload"],
@@ -115,7 +115,6 @@ fn ctl(home: &Home, session: &str, told: &mut String) {
         &["export", session],
         &["export", session, "--markdown"],
         &["rename", session, "another"],
-        &["cancel", session],
     ];
     for look in looks {
         for json in [None, Some("--json")] {
@@ -198,4 +197,51 @@ fn no_key_is_in_what_is_written_logged_or_shown() {
             assert!(!holds(bytes, key), "the key of {provider} is in {}", path.display());
         }
     }
+}
+
+/// Where a key does not belong, and people paste it all the same.
+const PASTED: &str = "sk-pasted-0123456789abcdef";
+
+fn pasted(line: &str) -> String {
+    format!("[models.providers.p]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:9/v1\"\n{line}\n")
+}
+
+#[test]
+fn a_key_in_the_wrong_place_is_refused_and_shown_nowhere() {
+    let home = Home::new();
+    let file = home.path().join("home/.config/acpd/config.toml");
+    let mut told = String::new();
+    let daemon = home.serve();
+    for line in [
+        format!("key = \"{PASTED}\""),
+        format!("key = \"{PASTED}"),
+        format!("key = {{ env = \"{PASTED}\" }}"),
+        format!("headers = \"Authorization: Bearer {PASTED}\""),
+        format!("headers = {{ Authorization = [\"{PASTED}\"] }}"),
+    ] {
+        home.configure(&pasted(&line));
+        for args in [
+            &["config", "check"][..],
+            &["config", "show"],
+            &["doctor"],
+            &["doctor", "--json"],
+            &["ctl", "reload"],
+            &["serve"],
+        ] {
+            let output = home.run(args);
+            assert_eq!(output.status.code(), Some(1), "{args:?} with {line}: {output:?}");
+            note(&mut told, output);
+        }
+    }
+    drop(daemon);
+    // A daemon that does not start says why to the editor, to `ask` and to its log.
+    let mut editor = home.bridge();
+    let refused = editor.ask_in_vain("initialize", json!({ "protocolVersion": 1 }));
+    told.push_str(&refused.to_string());
+    note(&mut told, home.run(&["ask", "hello"]));
+    assert!(told.contains("models.providers.p.headers"), "{told}");
+    for path in files(home.path(), &[file]) {
+        assert!(!holds(&fs::read(&path).unwrap(), "0123456789abcdef"), "the key is in {}", path.display());
+    }
+    assert!(!told.contains("0123456789abcdef"), "{told}");
 }

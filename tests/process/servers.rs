@@ -1,10 +1,11 @@
 //! MCP servers as processes: they get their session's environment, end with it, and outlive no daemon.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
 
-use crate::harness::{Home, Peer, is_alive, until};
+use crate::harness::{Home, Peer, finish, is_alive, until};
 
 /// Leaves its own process and one that has run away in `pids`, its environment in `seen`, and then says what it must.
 const SERVER: &str = r##"
@@ -100,6 +101,61 @@ fn servers_of_the_configuration_get_the_editors_environment_without_keys_and_ctl
     assert!(!log.contains("sk-test") && !log.contains("apple"), "a value is in the log");
     let shown = home.json(&["ctl", "mcp", "--json"]);
     assert_eq!(shown["sessions"][0]["servers"][0]["state"]["is"], "ready", "{shown}");
+}
+
+#[test]
+fn servers_are_kept_with_their_session_across_daemons_and_their_secrets_apart_from_it() {
+    let home = Home::new();
+    fs::write(home.work().join("server.sh"), SERVER).unwrap();
+    let mut editor = home.bridge();
+    editor.initialize();
+    let secret = json!([{ "name": "SECRET", "value": "hush-hush" }]);
+    let servers =
+        json!([{ "name": "shell", "command": "sh", "args": ["server.sh", "--key=hush-hush"], "env": secret }]);
+    let opened = editor.ask("session/new", json!({ "cwd": home.work(), "mcpServers": servers }));
+    let session = opened["sessionId"].as_str().unwrap().to_owned();
+    started(&home, 1);
+    editor.prompt(&session, "hello");
+    let kept = home.state().join(format!("keys/mcp/{session}.json"));
+    assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
+    drop(editor);
+    home.kill_daemon();
+
+    // Another editor that says nothing of servers, and another daemon.
+    let mut editor = home.bridge();
+    editor.initialize();
+    editor.ask("session/load", json!({ "sessionId": session, "cwd": home.work() }));
+    started(&home, 2);
+    assert!(fs::read_to_string(home.work().join("seen")).unwrap().contains("SECRET=hush-hush"));
+    let export = home.stdout(&["ctl", "export", &session]);
+    assert!(export.contains("hello") && !export.contains("hush-hush"), "{export}");
+    assert!(!home.log().contains("hush-hush"), "a value is in the log");
+    editor.ask("session/delete", json!({ "sessionId": session }));
+    until("the list to be gone", || (!kept.exists()).then_some(()));
+}
+
+#[test]
+fn one_shots_leave_no_servers_behind_and_terminals_that_differ_share_those_of_a_session() {
+    let home = Home::new();
+    fs::write(home.work().join("server.sh"), SERVER).unwrap();
+    home.configure("[mcp.servers.shell]\ncommand = \"sh\"\nargs = [\"server.sh\"]\n");
+    home.stdout(&["ask", "hello"]);
+    gone(&started(&home, 1));
+
+    // A session in an editor has the server, and asks from any terminal share it and leave it alone.
+    let mut editor = home.bridge();
+    editor.open(&home.work());
+    let shared = started(&home, 2).split_off(2);
+    for level in ["2", "7"] {
+        let mut ask = home.acpd(&["ask", "hello"]);
+        ask.env("SHLVL", level).env("_", "/bin/x").env("SSH_TTY", level).env("TMUX_PANE", level);
+        assert!(finish(ask).status.success());
+    }
+    until("the one-shots to be gone", || {
+        (home.json(&["ctl", "sessions", "--json"])["sessions"].as_array()?.len() == 1).then_some(())
+    });
+    assert_eq!(pids(&home).len(), 4, "no other server was started");
+    assert!(shared.iter().all(|pid| is_alive(*pid)));
 }
 
 #[test]

@@ -34,7 +34,8 @@ fn a_question_is_shown_and_allowed_from_elsewhere() {
     assert!(shown.contains(question["id"].as_str().unwrap()) && shown.contains("a.txt"), "{shown}");
     assert!(shown.contains(&format!("acpd ctl allow {session}")), "{shown}");
     let said = home.stdout(&["ctl", "allow", &session]);
-    assert!(said.starts_with("allowed: ") && said.trim_end().ends_with(&session), "{said}");
+    assert!(said.contains("\nallowed: "), "{said}");
+    assert!(said.contains("+hello") && said.trim_end().ends_with(&session), "{said}");
     assert_eq!(bridge.answer(prompt)["result"]["stopReason"], "end_turn");
     assert!(home.work().join("a.txt").exists());
     assert!(home.stdout(&["ctl", "export", &session]).contains("\"by\":\"acpd ctl\""));
@@ -90,6 +91,29 @@ fn cancel_ends_what_runs_and_its_editor_hears_so() {
     let (mut bridge, session, prompt) = waiting(&home);
     home.stdout(&["ctl", "cancel", &session]);
     assert_eq!(bridge.answer(prompt)["result"]["stopReason"], "cancelled");
+    assert!(refused(&home, &["ctl", "cancel", &session]).contains("nothing runs in session"));
+}
+
+#[test]
+fn an_import_brings_nothing_that_its_exporter_allowed() {
+    let home = Home::new();
+    let (mut bridge, session, prompt) = waiting(&home);
+    home.stdout(&["ctl", "allow", "--always"]);
+    bridge.answer(prompt);
+    for (option, value) in [("approval", "never"), ("mode", "sandbox")] {
+        bridge.ask("session/set_config_option", json!({ "sessionId": session, "configId": option, "value": value }));
+    }
+    let file = home.path().join("log.jsonl");
+    home.stdout(&["ctl", "export", &session, "-o", file.to_str().unwrap()]);
+    let imported = home.run(&["ctl", "import", file.to_str().unwrap()]);
+    assert!(String::from_utf8(imported.stderr).unwrap().contains("nothing is allowed for good"));
+    let copy = String::from_utf8(imported.stdout).unwrap();
+    let permissions = |id: &str| home.json(&["ctl", "permissions", id, "--json"]);
+    let (theirs, ours) = (permissions(&session), permissions(copy.trim()));
+    assert_eq!((&theirs["approval"], &theirs["mode"]), (&json!("never"), &json!("sandbox")));
+    assert_eq!(theirs["remembered"].as_array().unwrap().len(), 1);
+    assert_eq!((&ours["approval"], &ours["mode"]), (&json!("ask"), &json!("full")));
+    assert_eq!(ours["remembered"], json!([]));
 }
 
 #[test]

@@ -176,8 +176,48 @@ fn sixty_megabytes_past_an_editor_that_never_reads_cost_little_and_its_neighbour
     );
     eprintln!("{figures}");
     assert!(beside.grown.saturating_sub(alone.grown) < BUDGET_KB, "{figures}");
-    // Generous, because tests share the machine; who is held up by a stuck editor at all is held up for ever.
-    assert!(beside.took < alone.took * 3 + Duration::from_secs(2), "{figures}");
+    // That both came to an end shows that nobody was held up: a client that waits for a stuck editor waits for ever.
+}
+
+#[test]
+fn the_memory_of_editors_that_never_read_goes_back_to_the_system_when_they_leave() {
+    const EDITORS: usize = 10;
+    let home = Home::new();
+    configure(&home, &flood());
+    // Started as an editor's bridge starts it.
+    let mut starter = home.bridge();
+    starter.initialize();
+    let daemon = home.daemon().unwrap();
+    let mut neighbour = home.connect();
+    neighbour.initialize();
+    let session = neighbour.new_session(&home.work());
+    // More than fits an outbox.
+    for _ in 0..4 {
+        neighbour.prompt(&session, "talk");
+        neighbour.heard.clear();
+    }
+    let before = memory(daemon, "VmRSS");
+    let stuck: Vec<Stuck> = (0..EDITORS)
+        .map(|_| {
+            let mut stuck = Stuck::connect(&home);
+            stuck.load(&session);
+            stuck
+        })
+        .collect();
+    until("their outboxes to be full", || {
+        let all = neighbour.ask("_acpd/connections", json!({}));
+        let is_full = |card: &&Value| card["client"]["name"] == "stuck" && card["outbox"].as_u64() > Some(7_000_000);
+        (all["connections"].as_array().unwrap().iter().filter(is_full).count() == EDITORS).then_some(())
+    });
+    let full = memory(daemon, "VmRSS");
+    assert!(full > before + 60_000, "{before} kB before, {full} kB with them");
+    drop(stuck);
+    let mut after = full;
+    until("the memory to be given back", || {
+        after = memory(daemon, "VmRSS");
+        (after < before + (full - before) / 3).then_some(())
+    });
+    eprintln!("{before} kB before, {full} kB with {EDITORS} editors that never read, {after} kB after they left");
 }
 
 #[test]
@@ -198,15 +238,6 @@ fn ctl_answers_while_an_editor_is_stuck() {
     let connections = home.json(&["ctl", "connections", "--json"]);
     let stuck = connections["connections"].as_array().unwrap().iter().find(|card| card["client"]["name"] == "stuck");
     assert!(stuck.unwrap()["outbox"].as_u64().unwrap() > 0, "{connections}");
-    let mut times: Vec<Duration> = (0..20)
-        .map(|_| {
-            let started = Instant::now();
-            home.stdout(&["ctl", "sessions"]);
-            started.elapsed()
-        })
-        .collect();
-    times.sort();
-    eprintln!("ctl sessions beside a stuck editor: median {:.1?}, slowest {:.1?}", times[10], times[19]);
-    // Generous, because tests share the machine; whoever waits for a stuck editor waits for ever.
-    assert!(times[10] < Duration::from_secs(5));
+    // A client that has to wait for a stuck editor waits for ever, and fails at the harness's deadline.
+    (0..20).for_each(|_| drop(home.stdout(&["ctl", "sessions"])));
 }

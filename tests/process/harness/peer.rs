@@ -204,6 +204,11 @@ impl Peer {
         self.say(&json!({ "jsonrpc": "2.0", "id": question, "result": outcome }));
     }
 
+    /// Answers a request of the agent.
+    pub(crate) fn reply(&mut self, request: &Value, result: Value) {
+        self.say(&json!({ "jsonrpc": "2.0", "id": request, "result": result }));
+    }
+
     /// All text that the agent said in what was heard so far.
     pub(crate) fn agent_text(&self) -> String {
         let updates = self.heard.iter().map(|message| &message["params"]["update"]);

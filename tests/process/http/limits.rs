@@ -144,9 +144,13 @@ fn the_daemons_end_reaches_open_streams_with_the_answer_that_is_owed() {
     post(
         &web,
         "end",
-        &json!({ "jsonrpc": "2.0", "id": 3, "method": "session/prompt", "params": prompt(&session, "write x.txt with x") }),
+        &json!({ "jsonrpc": "2.0", "id": 3, "method": "session/prompt", "params": prompt(&session, "run the command: sleep 100") }),
     );
-    while line.next()["method"] != "session/request_permission" {}
+    let question =
+        std::iter::repeat_with(|| line.next()).find(|message| message["method"] == "session/request_permission");
+    let allow = json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } });
+    post(&web, "end", &json!({ "jsonrpc": "2.0", "id": question.unwrap()["id"], "result": allow }));
+    while line.next()["params"]["update"]["status"] != "in_progress" {}
     let mut socket = HandSocket::open(&web);
     open_session(&mut socket, &web);
     web.daemon.send(Signal::TERM);

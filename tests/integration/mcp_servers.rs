@@ -1,77 +1,20 @@
-//! MCP servers that were written without us: the reference server over each transport, and one in Python. They are installed
-//! into a folder of the build when npm or Python is there; where that does not work, the tests say so and are skipped.
+//! MCP servers that were written without us: the reference server over each transport, and one in Python.
 
 use std::fs;
-use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
+use crate::installed::installed;
 use crate::workshop::{Workshop, calls, has};
 
-/// Of everything that is installed; a test that installs holds it, so that others wait for the result.
-/// It holds what could not be installed and is not tried again.
-static INSTALLING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-
-fn shelf() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("mcp-servers")
-}
-
-/// Runs these commands unless `wanted` is there already.
-fn install(wanted: &Path, commands: &[(&str, Vec<String>)]) -> Option<PathBuf> {
-    let mut failed = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
-    if failed.iter().any(|path| path == wanted) {
-        let _ = writeln!(std::io::stderr(), "SKIPPED: {} could not be installed", wanted.display());
-        return None;
-    }
-    fs::create_dir_all(shelf()).unwrap();
-    // Another test binary may be at it as well.
-    let lock = fs::File::create(shelf().join("lock")).unwrap();
-    lock.lock().unwrap();
-    for (program, arguments) in commands {
-        if wanted.exists() {
-            break;
-        }
-        // A registry that does not answer must not hold the suite.
-        let mut command = Command::new("timeout");
-        command
-            .args(["--kill-after=5", "120", program])
-            .args(arguments)
-            .current_dir(shelf())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        if !command.status().is_ok_and(|status| status.success()) {
-            // Written past the test's capture: a skipped test must be seen.
-            let _ = writeln!(std::io::stderr(), "SKIPPED: `{program} {}` does not work here", arguments.join(" "));
-            failed.push(wanted.to_owned());
-            return None;
-        }
-    }
-    wanted.exists().then(|| wanted.to_owned())
-}
-
-fn everything() -> Option<PathBuf> {
-    let package = "@modelcontextprotocol/server-everything";
-    let wanted = shelf().join("node_modules").join(package).join("dist/index.js");
-    let arguments = ["install", "--prefix", ".", "--no-audit", "--no-fund", package].map(str::to_owned);
-    install(&wanted, &[("npm", arguments.to_vec())])
-}
-
-/// A Python that has the protocol's own package.
-fn python() -> Option<PathBuf> {
-    let python = shelf().join("python/bin/python");
-    let done = shelf().join("python/installed");
-    let make = ["-m", "venv", "python"].map(str::to_owned).to_vec();
-    let fetch = ["-m", "pip", "install", "--quiet", "mcp"].map(str::to_owned).to_vec();
-    let note = [done.display().to_string()].to_vec();
-    install(&done, &[("python3", make), (&python.display().to_string(), fetch), ("touch", note)])?;
-    Some(python)
+/// The reference server of the protocol's authors.
+fn everything() -> PathBuf {
+    installed("node_modules/@modelcontextprotocol/server-everything/dist/index.js")
 }
 
 /// The reference server on a port of this machine only. It ends with the test.
@@ -148,27 +91,27 @@ async fn exercise(server: Value) {
 
 #[actix::test]
 async fn a_turn_uses_the_reference_server_over_stdio() {
-    let Some(script) = everything() else { return };
+    let script = everything();
     exercise(json!({ "name": "every", "command": "node", "args": [script, "stdio"] })).await;
 }
 
 #[actix::test]
 async fn a_turn_uses_the_reference_server_over_streamable_http() {
-    let Some(script) = everything() else { return };
+    let script = everything();
     let served = Served::start(&script, "streamableHttp").await;
     exercise(json!({ "name": "every", "type": "http", "url": served.url("/mcp"), "headers": [] })).await;
 }
 
 #[actix::test]
 async fn a_turn_uses_the_reference_server_over_the_older_stream_of_events() {
-    let Some(script) = everything() else { return };
+    let script = everything();
     let served = Served::start(&script, "sse").await;
     exercise(json!({ "name": "every", "type": "sse", "url": served.url("/sse"), "headers": [] })).await;
 }
 
 #[actix::test]
 async fn prompts_resources_and_questions_of_the_reference_server_reach_the_model_and_the_person() {
-    let Some(script) = everything() else { return };
+    let script = everything();
     let mut answers = calls(&[]);
     answers.extend(calls(&[]));
     answers.extend(calls(&[("mcp__every__trigger-elicitation-request", json!({}))]));
@@ -208,7 +151,7 @@ server.run()
 
 #[actix::test]
 async fn a_turn_uses_a_server_in_python() {
-    let Some(python) = python() else { return };
+    let python = installed("python/bin/python");
     let mut at = patient(calls(&[("mcp__snake__shout", json!({ "text": "hiss" }))])).await;
     fs::write(at.folder.path().join("server.py"), PYTHON_SERVER).unwrap();
     let session = at.open(json!([{ "name": "snake", "command": python, "args": ["server.py"] }])).await;

@@ -1,0 +1,67 @@
+//! What the person must agree to every time, whatever the session's approval says: another mode, and what cannot be undone.
+
+use serde_json::json;
+use testkit::Step;
+
+use crate::project::Project;
+
+async fn unasked(mode: &str, answers: Vec<Vec<Step>>) -> Project {
+    tokio::time::pause();
+    let mut at = Project::new(json!({}), &[("a.txt", "a\n")], answers, |_| {}).await;
+    at.configure("approval", "never").await;
+    at.configure("mode", mode).await;
+    at
+}
+
+fn switch_then_write(mode: &str) -> Vec<Vec<Step>> {
+    vec![
+        vec![Step::call("switch_mode", json!({ "mode": mode, "reason": "to write" })), Step::end()],
+        vec![Step::call("write_file", json!({ "path": "b.txt", "content": "b\n" })), Step::end()],
+        vec![Step::text("Done."), Step::end()],
+    ]
+}
+
+#[actix::test]
+async fn the_agent_changes_the_mode_only_if_the_person_agrees() {
+    let mut at = unasked("read-only", switch_then_write("safe")).await;
+    let prompt = at.zed.prompt(&at.session, "write it").await;
+    let question = at.zed.hear("session/request_permission").await;
+    let options = question["params"]["options"].as_array().unwrap();
+    let kinds: Vec<&str> = options.iter().map(|option| option["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["allow_once", "reject_once"]);
+    assert_eq!(question["params"]["toolCall"]["kind"], "switch_mode");
+    at.zed.choose(&question, "allow_once").await;
+    at.zed.answer(prompt).await;
+    assert_eq!(at.text("b.txt"), "b\n");
+    let transcript = at.transcript();
+    assert!(transcript.contains(r#"{"sessionUpdate":"current_mode_update","currentModeId":"safe"}"#), "{transcript}");
+    assert!(transcript.contains("results: The mode is `safe` now."), "{transcript}");
+}
+
+#[actix::test]
+async fn a_mode_that_the_person_does_not_agree_to_stays_as_it_is() {
+    let mut at = unasked("read-only", switch_then_write("full")).await;
+    let prompt = at.zed.prompt(&at.session, "write it").await;
+    let question = at.zed.hear("session/request_permission").await;
+    at.zed.choose(&question, "reject_once").await;
+    at.zed.answer(prompt).await;
+    assert!(!at.folder.path().join("b.txt").exists());
+    let transcript = at.transcript();
+    assert!(!transcript.contains("current_mode_update"), "{transcript}");
+    assert!(transcript.contains("the session's mode `read-only` leaves out `write_file`"), "{transcript}");
+}
+
+#[actix::test]
+async fn a_command_that_names_acpds_own_files_is_asked_about_whatever_the_approval_is() {
+    let answers =
+        vec![vec![Step::call("bash", json!({ "command": "cat state/acpd/keys/one" })), Step::end()], vec![Step::end()]];
+    tokio::time::pause();
+    let place = |settings: &mut tools::Settings| settings.off_limits = vec!["/somewhere/state/acpd".into()];
+    let mut at = Project::new(json!({}), &[], answers, place).await;
+    at.configure("approval", "never").await;
+    let prompt = at.zed.prompt(&at.session, "look").await;
+    let question = at.zed.hear("session/request_permission").await;
+    assert_eq!(question["params"]["options"].as_array().unwrap().len(), 2);
+    at.zed.choose(&question, "reject_once").await;
+    at.zed.answer(prompt).await;
+}

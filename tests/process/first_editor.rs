@@ -1,0 +1,152 @@
+//! The editor that happens to start the daemon decides nothing for the others: not the settings, not the proxy, not the
+//! certificates.
+
+use std::fs;
+
+use testkit::dialogue::Answer;
+use testkit::provider::{Reply, Server};
+
+use crate::harness::{Home, Peer, finish};
+
+/// What is set in the first editor's environment, and must reach nobody else.
+const OF_ONE_EDITOR: [(&str, &str); 10] = [
+    ("ACPD__SESSION__APPROVAL", "never"),
+    ("ACPD__LOG__FILTER", "trace"),
+    ("ACPD_TOKEN", "0123456789abcdef"),
+    ("HTTPS_PROXY", "http://127.0.0.1:1"),
+    ("http_proxy", "http://127.0.0.1:1"),
+    ("ALL_PROXY", "http://127.0.0.1:1"),
+    ("NO_PROXY", "*"),
+    ("SSL_CERT_FILE", "/nowhere.pem"),
+    ("SSL_CERT_DIR", "/nowhere"),
+    ("CREDENTIALS_DIRECTORY", "/nowhere"),
+];
+
+fn first_editor(home: &Home) -> Peer {
+    let mut bridge = home.acpd(&["acp"]);
+    bridge.envs(OF_ONE_EDITOR);
+    Peer::spawn(bridge)
+}
+
+/// Whatever the password database names as this user's shell reads one of these.
+fn profile(home: &Home, text: &str) {
+    for name in [".bash_profile", ".profile", ".zprofile"] {
+        fs::write(home.path().join("home").join(name), text).unwrap();
+    }
+}
+
+#[test]
+fn the_environment_of_the_editor_that_starts_the_daemon_configures_nothing() {
+    let home = Home::new();
+    let _first = {
+        let mut bridge = first_editor(&home);
+        bridge.initialize();
+        bridge
+    };
+    let environment = fs::read(format!("/proc/{}/environ", home.daemon().unwrap())).unwrap();
+    let environment = String::from_utf8(environment).unwrap();
+    let names: Vec<&str> = environment.split('\0').filter_map(|line| Some(line.split_once('=')?.0)).collect();
+    for (name, _) in OF_ONE_EDITOR {
+        assert!(!names.contains(&name), "{name} reached the daemon: {names:?}");
+    }
+    // A session of another editor asks, as the configuration says.
+    let mut second = home.bridge();
+    let session = second.open(&home.work());
+    let prompt = second.start_prompt(&session, "run the command: touch made");
+    let question = second.question();
+    second.allow(&question);
+    assert_eq!(second.answer(prompt)["result"]["stopReason"], "end_turn");
+    let log = fs::read_to_string(home.state().join("daemon.log")).unwrap();
+    assert!(!log.contains("TRACE"), "the first editor's log filter is in use: {log}");
+    // A person who runs the daemon decides, as before.
+    drop((second, _first));
+    home.stdout(&["ctl", "stop"]);
+    let mut serve = home.acpd(&["serve"]);
+    serve.env("ACPD__SESSION__APPROVAL", "never");
+    let _daemon = home.start(serve);
+    let mut third = home.bridge();
+    let session = third.open(&home.work());
+    assert_eq!(third.prompt(&session, "run the command: touch made")["result"]["stopReason"], "end_turn");
+}
+
+/// A home whose model is on another machine, which can be reached through a proxy only.
+fn behind_proxy(network: &str) -> Home {
+    let home = Home::new();
+    home.configure(&format!(
+        "[models]\ndefault = \"far/far\"\n[models.local]\nprobe = false\n[models.retry]\ntries = 1\n\
+         [models.providers.far]\nkind = \"openai\"\nbase_url = \"http://provider.invalid/v1\"\n\
+         key = {{ env = \"FAKE_KEY\" }}\n[[models.providers.far.models]]\nid = \"far\"\nwindow = 100000\n{network}"
+    ));
+    home
+}
+
+/// Plays a proxy that answers for the machine behind it.
+fn proxy() -> Server {
+    Server::with(|_, _| Reply::stream(&[&Answer::text("Through the proxy.").sse(models::Kind::OpenAi)]))
+}
+
+fn is_answered(home: &Home) -> String {
+    let mut bridge = home.acpd(&["acp"]);
+    bridge.env("FAKE_KEY", "sk-process-0123456789").envs(OF_ONE_EDITOR);
+    let mut bridge = Peer::spawn(bridge);
+    let session = bridge.open(&home.work());
+    let answer = bridge.prompt(&session, "hello");
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    bridge.agent_text()
+}
+
+#[test]
+fn a_daemon_that_an_editor_starts_uses_the_proxy_of_the_login_shell() {
+    let proxy = proxy();
+    let home = behind_proxy("");
+    profile(&home, &format!("export HTTP_PROXY={}", proxy.address));
+    assert_eq!(is_answered(&home), "Through the proxy.");
+    let shown = home.json(&["config", "show", "--changed", "--json"]);
+    let shown = shown.as_array().unwrap().iter().find(|shown| shown["key"] == "network.proxy").unwrap().clone();
+    assert_eq!(shown["value"].as_str(), Some(proxy.address.as_str()));
+    assert_eq!(shown["source"], "the login shell's environment");
+}
+
+#[test]
+fn the_proxy_of_the_configuration_wins_over_that_of_the_login_shell() {
+    let proxy = proxy();
+    let home = behind_proxy(&format!("[network]\nproxy = \"{}\"\n", proxy.address));
+    profile(&home, "export HTTP_PROXY=http://127.0.0.1:1");
+    assert_eq!(is_answered(&home), "Through the proxy.");
+}
+
+#[test]
+fn the_certificates_of_the_configuration_and_of_the_login_shell_are_trusted() {
+    let answer = || Reply::stream(&[&Answer::text("Safely.").sse(models::Kind::OpenAi)]);
+    let (server, authority) = Server::secure(move |_, _| answer());
+    for configured in [true, false] {
+        let home = Home::new();
+        let pem = home.path().join("authority.pem");
+        fs::write(&pem, &authority).unwrap();
+        let network = format!("[network]\ncertificates = [\"{}\"]\n", pem.display());
+        home.configure(&format!(
+            "[models]\ndefault = \"far/far\"\n[models.local]\nprobe = false\n[models.providers.far]\nkind = \"openai\"\n\
+             base_url = \"{}\"\nkey = {{ env = \"FAKE_KEY\" }}\n[[models.providers.far.models]]\nid = \"far\"\n\
+             window = 100000\n{}",
+            server.address,
+            if configured { network.as_str() } else { "" }
+        ));
+        if !configured {
+            profile(&home, &format!("export SSL_CERT_FILE={}", pem.display()));
+        }
+        assert_eq!(is_answered(&home), "Safely.");
+    }
+}
+
+#[test]
+fn config_show_says_which_variables_count_for_serve_alone_and_hides_the_password_of_a_proxy() {
+    let home = Home::new();
+    home.configure("[network]\nproxy = \"http://me:hush@proxy.example:3128\"\n");
+    let mut show = home.acpd(&["config", "show"]);
+    show.envs([("ACPD__LOG__FILTER", "debug"), ("HTTPS_PROXY", "http://127.0.0.1:1")]);
+    let output = finish(show);
+    let (shown, told) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(shown.contains("network.proxy = \"http://proxy.example:3128\"  # ~/.config/acpd/config.toml:2"), "{shown}");
+    assert!(!shown.contains("hush"), "{shown}");
+    assert!(told.contains("ACPD__LOG__FILTER, HTTPS_PROXY"), "{told}");
+}

@@ -1,0 +1,38 @@
+//! A session in the user's home keeps away from what is acpd's own there, in every mode.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::harness::{Home, finish};
+
+/// What is printed of a prompt to the built-in model, in a session at home.
+fn ask(home: &Home, prompt: &str) -> String {
+    let mut ask = home.acpd(&["ask", prompt]);
+    ask.current_dir(home.path().join("home"));
+    let output = finish(ask);
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[test]
+fn a_session_at_home_gets_at_nothing_of_acpds_own() {
+    for mode in ["full", "sandbox"] {
+        let home = Home::new();
+        home.configure(&format!(
+            "# sk-secret\n[session]\nmode = \"{mode}\"\napproval = \"never\"\n[models.local]\nprobe = false\n"
+        ));
+        let keys = home.state().join("keys");
+        fs::create_dir_all(&keys).unwrap();
+        for folder in [&home.state(), &keys] {
+            fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).unwrap();
+        }
+        fs::write(keys.join("one"), "sk-secret").unwrap();
+        for path in [".local/state/acpd/keys/one", ".config/acpd/config.toml"] {
+            let said = ask(&home, &format!("read {path}"));
+            assert!(said.contains("belongs to acpd itself") && !said.contains("sk-secret"), "{mode}: {said}");
+        }
+        if mode == "sandbox" {
+            let said = ask(&home, "run `cat .local/state/acpd/keys/one .config/acpd/config.toml`");
+            assert!(said.contains("denied") && !said.contains("sk-secret"), "{said}");
+        }
+    }
+}
