@@ -1,5 +1,8 @@
 //! Configuration -> the ports of the actors. The only file that names concrete models, tools and stores.
 
+pub mod accounts;
+mod folders;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +15,12 @@ use history::Store;
 use models::{Providers, Rehearsal};
 use tools::{Notes, Registry};
 
-use crate::accounts::Keys;
-use crate::config::Config;
-use crate::folders::LocalFolders;
-use crate::outbound::Outbound;
+use crate::config::{Config, ResolvedNetwork};
 use crate::paths::Places;
 use crate::{http, launch};
+
+use self::accounts::KeyAccounts;
+use self::folders::LocalFolders;
 
 /// What the daemon holds on to: the ports, and the store behind one of them, which it closes at the end.
 pub struct Assembled {
@@ -61,7 +64,7 @@ pub struct Parts {
     providers: Arc<Swap<Providers>>,
     toolbox: Arc<Registry>,
     notes: Arc<Swap<Notes>>,
-    keys: Arc<Swap<Keys>>,
+    keys: Arc<Swap<KeyAccounts>>,
     base: Arc<BaseEnvironment>,
 }
 
@@ -82,7 +85,7 @@ impl Parts {
     /// All or nothing. Gives what sessions and connections that are opened from now on go by.
     pub fn renew(&self, places: &Places, config: &Config) -> anyhow::Result<Settings> {
         let (providers, keys) = providers(places, config)?;
-        Outbound::of(&config.network, &launch::environment().collect(), &self.base.get()).install();
+        ResolvedNetwork::of(&config.network, &launch::environment().collect(), &self.base.get()).install();
         providers.warm(&self.base.get());
         self.toolbox.reload(tool_settings(places, config, &providers));
         self.notes.replace(notes(places, config, &self.toolbox));
@@ -92,12 +95,12 @@ impl Parts {
     }
 }
 
-fn providers(places: &Places, config: &Config) -> anyhow::Result<(Arc<Providers>, Keys)> {
+fn providers(places: &Places, config: &Config) -> anyhow::Result<(Arc<Providers>, KeyAccounts)> {
     let stored = Arc::new(models::Accounts::new(places.keys()));
     let built_in: Vec<Arc<dyn Model>> = vec![Arc::new(Rehearsal::new())];
     let providers = Providers::new(&config.models, Some(&stored), built_in);
     let providers = Arc::new(providers.context("the configuration under [models] cannot be used")?);
-    let keys = Keys { providers: providers.clone(), stored, github: config.login.github.clone() };
+    let keys = KeyAccounts { providers: providers.clone(), stored, github: config.login.github.clone() };
     Ok((providers, keys))
 }
 

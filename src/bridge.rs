@@ -13,11 +13,11 @@
 //! that pipe a few lines in; the connection is not half-closed meanwhile, since the daemon detaches at end of file and
 //! would owe nothing any more. A turn that takes longer goes on in the daemon without us.
 
-mod desk;
-mod line;
-mod link;
-mod memory;
+mod daemon_link;
+mod editor_output;
 mod recovery;
+mod shared;
+mod state;
 
 use std::io::{self, Read};
 use std::path::Component;
@@ -32,11 +32,11 @@ use wire::frame::{Decoder, Framing, encode};
 use wire::relative::made_absolute;
 use wire::rpc::{self, Id, RpcError, answered, owed_answer};
 
-use self::desk::Desk;
-use self::line::{Line, Way};
-use self::link::{Inbox, Link};
-use self::memory::{Return, Verdict};
+use self::daemon_link::{Inbox, Link};
+use self::editor_output::EditorOutput;
 use self::recovery::Pace;
+use self::shared::{Line, Route};
+use self::state::{Return, Verdict};
 use crate::paths::Places;
 
 /// How long after the end of stdin answers are still waited for.
@@ -53,7 +53,8 @@ const KEPT_BUFFER: usize = 256 << 10;
 /// Copies until stdin ends. An error is the operator's: the editor has been told by then what concerns it.
 pub fn run(places: &Places) -> anyhow::Result<()> {
     let name = name();
-    let bridge = Arc::new(Bridge { line: Line::new(&name), desk: Desk::new()?, places: places.clone(), name });
+    let bridge =
+        Arc::new(Bridge { line: Line::new(&name), editor: EditorOutput::new()?, places: places.clone(), name });
     let copier = bridge.clone();
     let copy = move || copier.copy_to_editor();
     thread::Builder::new().name("to editor".to_owned()).spawn(copy).context("cannot start a thread")?;
@@ -69,7 +70,7 @@ fn name() -> String {
 
 struct Bridge {
     line: Line,
-    desk: Desk,
+    editor: EditorOutput,
     places: Places,
     name: String,
 }
@@ -86,12 +87,12 @@ impl Bridge {
             };
             decoder.push(&piece[..read]);
             while let Some(frame) = if read > 0 { decoder.next() } else { decoder.finish() } {
-                self.desk.speak(decoder.framing());
+                self.editor.set_framing(decoder.framing());
                 match frame {
                     Ok(frame) => self.pass_on_all(frame),
                     Err(error) => {
                         let said = RpcError::invalid_request(error.to_string(), error.advice());
-                        self.desk.say(rpc::failure(&Id::null(), &said));
+                        self.editor.send(rpc::failure(&Id::null(), &said));
                         if error.is_fatal() {
                             bail!("the editor's messages cannot be told apart any more: {error}");
                         }
@@ -124,15 +125,15 @@ impl Bridge {
     /// One message of the editor: to the daemon, or answered here if there is none.
     fn pass_on(&self, frame: &Bytes) {
         match self.line.hear_editor(frame) {
-            Way::Send(link) => link.send(&encode(Framing::Lines, frame)),
-            Way::Instead(link, message) => link.send(&encode(Framing::Lines, &message)),
-            Way::Nowhere => {}
-            Way::Refuse(error) => {
+            Route::Send(link) => link.send(&encode(Framing::Lines, frame)),
+            Route::Instead(link, message) => link.send(&encode(Framing::Lines, &message)),
+            Route::Nowhere => {}
+            Route::Refuse(error) => {
                 if let Some(id) = owed_answer(frame) {
-                    self.desk.say(rpc::failure(&id, &error));
+                    self.editor.send(rpc::failure(&id, &error));
                 }
             }
-            Way::TooLong { limit } => self.refuse_long(frame, limit),
+            Route::TooLong { limit } => self.refuse_long(frame, limit),
         }
     }
 
@@ -140,7 +141,7 @@ impl Bridge {
     fn refuse_long(&self, frame: &Bytes, limit: usize) {
         let error = recovery::too_long(frame.len(), limit);
         if let Some(id) = owed_answer(frame) {
-            self.desk.say(rpc::failure(&id, &error));
+            self.editor.send(rpc::failure(&id, &error));
         } else if let Some(id) = answered(frame) {
             let instead = Bytes::from(rpc::failure(&id, &error));
             if instead.len() <= limit {
@@ -181,7 +182,7 @@ impl Bridge {
             None => self.line.hear_daemon(frame) == Verdict::Pass,
         });
         if !frames.is_empty() {
-            self.desk.deliver(&frames);
+            self.editor.deliver(&frames);
         }
         for (Return { lost, why, send }, link) in returns {
             self.refuse(lost, &why);
@@ -207,7 +208,7 @@ impl Bridge {
 
     fn refuse(&self, ids: Vec<Id>, error: &RpcError) {
         for id in ids {
-            self.desk.say(rpc::failure(&id, error));
+            self.editor.send(rpc::failure(&id, error));
         }
     }
 }

@@ -4,8 +4,8 @@
 //! Owned by one task, which also decides what to do with what arrives. Knows the envelope of messages; what is in them
 //! is its owner's business.
 
+pub mod deadline;
 mod events;
-pub mod patience;
 mod remote;
 
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ use wire::frame::{Decoder, Framing, encode};
 use wire::method;
 use wire::rpc::{self, Id, Incoming, RpcError};
 
-use self::patience::{Silent, patience};
+use self::deadline::{NoAnswer, timeout};
 use self::remote::Remote;
 
 /// How often a daemon that takes long over an answer is asked whether it is there, before that is given up.
@@ -100,7 +100,7 @@ impl Client {
     /// Must be called inside a tokio runtime.
     pub fn over(stream: UnixStream) -> anyhow::Result<Self> {
         stream.set_nonblocking(true)?;
-        let listener = patience::listener(&stream);
+        let listener = deadline::listener(&stream);
         let (reader, writer) = tokio::net::UnixStream::from_std(stream)?.into_split();
         Ok(Self { listener, ..Self::new(Box::new(reader), Box::new(writer), None) })
     }
@@ -122,7 +122,7 @@ impl Client {
             sent: 0,
             received: 0,
             listener: None,
-            patience: patience(patience::USUAL),
+            patience: timeout(deadline::USUAL),
             _remote: remote,
         }
     }
@@ -131,7 +131,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `Refused` if the agent says no, `Silent` if it says nothing in time.
+    /// `Refused` if the agent says no, `NoAnswer` if it says nothing in time.
     pub async fn call<R: serde::de::DeserializeOwned>(
         &mut self,
         method: &str,
@@ -168,8 +168,8 @@ impl Client {
     }
 
     /// What is said of a daemon that did not answer in time.
-    pub fn silent(&self) -> Silent {
-        Silent { pid: self.listener, waited: self.patience }
+    pub fn silent(&self) -> NoAnswer {
+        NoAnswer { pid: self.listener, waited: self.patience }
     }
 
     /// How long an answer may take.

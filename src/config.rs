@@ -4,12 +4,13 @@
 //! file and line, the variable or the flag, and the key; it never becomes a default. `paths` says where the file is.
 
 #[cfg(test)]
-mod documented;
+mod defaults_tests;
+mod key_position;
 mod layers;
 mod network;
 mod overview;
-mod place;
 mod protocol;
+mod resolved_network;
 mod tools;
 
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ pub use layers::Layers;
 pub use network::Network;
 pub use overview::Shown;
 pub use protocol::Protocol;
+pub use resolved_network::{ResolvedNetwork, Source};
 pub use tools::{Sandbox, Tools, Web};
 
 pub const DEFAULTS: &str = include_str!("defaults.toml");

@@ -1,14 +1,18 @@
 //! The daemon's life: lock, bind or inherit the socket, accept, hear signals, drain, leave.
 //!
 //! Started by `serve`. Owns the locks, the listener and the actix system with its arbiters; who may come in is decided
-//! in `daemon::gate`, and what is said inside is the actors' business.
+//! in `daemon::admission`, and what is said inside is the actors' business.
 
-mod entrance;
-mod gate;
+mod admission;
+mod folder_watch;
 mod handover;
 mod idle;
-mod leaving;
-mod watch;
+mod listening_socket;
+pub mod lock;
+pub mod login_shell;
+mod reload;
+mod shutdown;
+pub mod socket;
 
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -29,18 +33,15 @@ use signal_hook_tokio::Signals;
 use tokio::sync::oneshot;
 
 use crate::assemble::{Assembled, assemble, runner};
-use crate::config::{self, Config, Loaded};
+use crate::config::{self, Config, Loaded, ResolvedNetwork};
 use crate::http::Http;
 use crate::launch::{self, beside, owner};
-use crate::lock::{Attempt, Holder, Lock};
 use crate::metrics::{Metered, Metrics};
-use crate::outbound::Outbound;
 use crate::paths::{Places, private_folder};
-use crate::socket;
-use crate::{login_shell, reload};
 
-use self::entrance::{Displaced, Entrance, Locks};
-use self::gate::Gate;
+use self::admission::Admission;
+use self::listening_socket::{ListeningSocket, Locks, SocketTaken};
+use self::lock::{Attempt, Lock, LockHolder};
 
 pub use handover::Handover;
 
@@ -70,7 +71,7 @@ pub struct Inherited {
 }
 
 /// What is left to do when the daemon has ended in good order.
-pub enum Parting {
+pub enum DaemonExit {
     Stopped,
     Restart(Handover),
 }
@@ -83,17 +84,17 @@ pub fn run(
     inherited: Option<Inherited>,
     rehearse: Box<Rehearse>,
     ready: impl FnOnce() -> anyhow::Result<()>,
-) -> anyhow::Result<Parting> {
+) -> anyhow::Result<DaemonExit> {
     private_folder(places.socket_folder())?;
     private_folder(&places.state)?;
     let config = loaded.config.clone();
     let is_activated = inherited.as_ref().is_some_and(|inherited| !inherited.ours);
     // Whoever comes over HTTP does not have it started again.
-    let patience = idle::patience(config.daemon.exit_when_idle, is_activated && config.http.listen.is_none());
+    let patience = idle::limit(config.daemon.exit_when_idle, is_activated && config.http.listen.is_none());
     let locks = take_locks(places, inherited.as_ref())?;
     let system = System::new();
     let (store, parting, locks) = system.block_on(async {
-        let mut entrance = Entrance::open(places, inherited, locks)?;
+        let mut socket = ListeningSocket::open(places, inherited, locks)?;
         let routes = outbound(&config);
         let Assembled { mut ports, store, base, parts } = assemble(places, &config)?;
         let metrics = config.http.listen.is_some().then(|| metered(&mut ports));
@@ -107,29 +108,29 @@ pub fn run(
         actix::spawn(ask_login_shell(places.clone(), base, config.network.clone(), routes));
         tracing::info!(socket = %places.socket.display(), version = env!("CARGO_PKG_VERSION"), "ready");
         tell_manager(&[NotifyState::Ready]);
-        let gate = Gate::new(house.clone(), owner(places));
-        let (parting, locks) = match serve(&mut entrance, &gate, &house, patience, &mut signals).await {
+        let admission = Admission::new(house.clone(), owner(places));
+        let (parting, locks) = match serve(&mut socket, &admission, &house, patience, &mut signals).await {
             Farewell::Stop => {
                 tracing::info!("stopping");
                 tell_manager(&[NotifyState::Stopping]);
                 // From here on a new daemon may be started; it waits for our locks.
-                let locks = entrance.close();
+                let locks = socket.close();
                 house.say_goodbye(GOODBYE_DEADLINE).await;
-                (Parting::Stopped, locks)
+                (DaemonExit::Stopped, locks)
             }
             Farewell::Restart { .. } => {
                 tracing::info!("restarting");
                 tell_manager_of_reload();
                 // Who connects from here on waits for our successor.
-                let handover = Handover::of(entrance.listener(), entrance.is_ours())?;
-                (Parting::Restart(handover), entrance.into_locks())
+                let handover = Handover::of(socket.listener(), socket.is_ours())?;
+                (DaemonExit::Restart(handover), socket.into_locks())
             }
         };
-        leaving::drain(&house, http, &mut signals).await;
-        leaving::end_threads(arbiters);
+        shutdown::drain(&house, http, &mut signals).await;
+        shutdown::end_threads(arbiters);
         anyhow::Ok((store, parting, locks))
     })?;
-    leaving::close(&store);
+    shutdown::close(&store);
     // The process ends or is replaced now. Dropping the runtime would wait for threads that may never end, and the locks
     // must not be free before the last of those has.
     std::mem::forget(system);
@@ -147,7 +148,7 @@ fn metered(ports: &mut Ports) -> Arc<Metrics> {
 /// Installs the proxy and certificates that are known at the start. Clients for other machines wait for the login shell if
 /// it may know of others: until the sender is dropped.
 fn outbound(config: &Config) -> Option<oneshot::Sender<()>> {
-    let known = Outbound::of(&config.network, &launch::environment().collect(), &Environment::default());
+    let known = ResolvedNetwork::of(&config.network, &launch::environment().collect(), &Environment::default());
     let is_complete = known.is_complete();
     known.install();
     if is_complete {
@@ -170,7 +171,7 @@ async fn ask_login_shell(
         Some(answered) => {
             base.replace(answered.over(&base.get()));
             if routes.is_some() {
-                Outbound::of(&settings, &launch::environment().collect(), &base.get()).install();
+                ResolvedNetwork::of(&settings, &launch::environment().collect(), &base.get()).install();
             }
         }
         None => tracing::warn!("the login shell did not report its environment; tools do without it"),
@@ -187,10 +188,10 @@ fn take_locks(places: &Places, inherited: Option<&Inherited>) -> anyhow::Result<
     // An inherited socket answers before anybody serves it, so only one of our own tells that a daemon is there. One that
     // was killed while it started a command leaves lock and socket to that child for a moment, and serves nobody.
     let is_served = |at: &Path| (inherited.is_none() || at != socket) && socket::connect(at).is_ok();
-    let serves_here = |holder: Option<&Holder>| is_there(holder) && is_served(socket);
+    let serves_here = |holder: Option<&LockHolder>| is_there(holder) && is_served(socket);
     let serving = wait_for(&beside(socket, "lock"), deadline, serves_here)
         .with_context(|| format!("a daemon already serves {}", socket.display()))?;
-    let serves_elsewhere = |holder: Option<&Holder>| {
+    let serves_elsewhere = |holder: Option<&LockHolder>| {
         is_there(holder) && holder.and_then(|holder| holder.socket.as_deref()).is_some_and(is_served)
     };
     let keeping = wait_for(&places.daemon_lock(), deadline, serves_elsewhere)
@@ -199,13 +200,13 @@ fn take_locks(places: &Places, inherited: Option<&Inherited>) -> anyhow::Result<
 }
 
 /// Whether the process runs that has noted itself as the holder of a lock. One that has not yet is about to.
-fn is_there(holder: Option<&Holder>) -> bool {
+fn is_there(holder: Option<&LockHolder>) -> bool {
     let pid = holder.and_then(|holder| i32::try_from(holder.pid).ok()).and_then(Pid::from_raw);
     pid.is_none_or(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))
 }
 
 /// Waits for a predecessor to leave, unless `hopeless` says that it will not.
-fn wait_for(path: &Path, deadline: Instant, hopeless: impl Fn(Option<&Holder>) -> bool) -> anyhow::Result<Lock> {
+fn wait_for(path: &Path, deadline: Instant, hopeless: impl Fn(Option<&LockHolder>) -> bool) -> anyhow::Result<Lock> {
     loop {
         if let Attempt::Taken(lock) = Lock::attempt(path)? {
             return Ok(lock);
@@ -230,8 +231,8 @@ fn cores() -> usize {
 
 /// Lets clients in until it is time to leave.
 async fn serve(
-    entrance: &mut Entrance,
-    gate: &Gate,
+    socket: &mut ListeningSocket,
+    admission: &Admission,
     house: &House,
     patience: Option<Duration>,
     signals: &mut Signals,
@@ -240,14 +241,14 @@ async fn serve(
     let mut displaced = None;
     let farewell = loop {
         tokio::select! {
-            done = entrance.serve(gate), if displaced.is_none() => {
+            done = socket.serve(admission), if displaced.is_none() => {
                 tracing::warn!("another process listens on the socket of this daemon; it leaves when its turns have ended");
                 displaced = Some(done);
                 house.leave_when_calm();
             }
             farewell = house.farewell(RESTART_PATIENCE) => break match displaced {
                 // Whoever listens there now serves from here on.
-                Some(Displaced) => Farewell::Stop,
+                Some(SocketTaken) => Farewell::Stop,
                 None => {
                     tracing::info!(?farewell, "a client asked the daemon to leave");
                     farewell

@@ -17,12 +17,12 @@ use anyhow::{Context, anyhow, bail};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use wire::ext::HelloParams;
 
+use crate::daemon::lock::{Attempt, Lock, LockHolder};
+use crate::daemon::login_shell;
+use crate::daemon::socket;
 use crate::environment;
-use crate::lock::{Attempt, Holder, Lock};
-use crate::log_file;
-use crate::login_shell;
+use crate::logging::log_file;
 use crate::paths::{self, Places, private_folder};
-use crate::socket;
 
 /// The word with which a daemon in the background says that it listens.
 pub const READY: &str = "ready\n";
@@ -45,10 +45,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const STEP: Duration = Duration::from_millis(5);
 
 /// A connection to the daemon, which is started if need be.
-pub fn reach(places: &Places) -> anyhow::Result<UnixStream> {
+pub fn connect_or_start(places: &Places) -> anyhow::Result<UnixStream> {
     let patience = Instant::now() + PATIENCE;
     loop {
-        if let Some(stream) = probe(&follow(places).socket)? {
+        if let Some(stream) = probe(&find_running(places).socket)? {
             return Ok(stream);
         }
         private_folder(&places.state)?;
@@ -64,24 +64,24 @@ pub fn reach(places: &Places) -> anyhow::Result<UnixStream> {
 }
 
 /// The places with the socket of the daemon that uses our state folder, if one does and nobody named another socket.
-pub fn follow(places: &Places) -> Places {
+pub fn find_running(places: &Places) -> Places {
     let noted = if places.is_named { None } else { Lock::holder(&places.daemon_lock()) };
     let socket = noted.and_then(|holder| holder.socket).unwrap_or_else(|| places.socket.clone());
     Places { socket, ..places.clone() }
 }
 
 /// The daemon that runs, if one does. Nobody is connected to, so that systemd does not start one for it.
-pub fn holder(places: &Places) -> Option<Holder> {
+pub fn daemon_holder(places: &Places) -> Option<LockHolder> {
     Lock::holder(&beside(&places.socket, "lock")).or_else(|| Lock::holder(&places.daemon_lock()))
 }
 
 /// Its process id.
-pub fn running(places: &Places) -> Option<u32> {
-    holder(places).map(|holder| holder.pid)
+pub fn daemon_pid(places: &Places) -> Option<u32> {
+    daemon_holder(places).map(|holder| holder.pid)
 }
 
 /// How a program introduces itself to the daemon.
-pub fn introduction(places: &Places, bridge: Option<String>) -> HelloParams {
+pub fn hello(places: &Places, bridge: Option<String>) -> HelloParams {
     HelloParams {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         bridge,
@@ -148,7 +148,7 @@ fn start_unless_there(places: &Places) -> anyhow::Result<UnixStream> {
 fn await_return(places: &Places) -> anyhow::Result<Option<UnixStream>> {
     let deadline = Instant::now() + RETURN_DEADLINE;
     loop {
-        if let Some(stream) = probe(&follow(places).socket)? {
+        if let Some(stream) = probe(&find_running(places).socket)? {
             return Ok(Some(stream));
         }
         match Lock::holder(&places.daemon_lock()) {
@@ -179,7 +179,7 @@ fn start(places: &Places) -> anyhow::Result<()> {
         .context("cannot run acpd itself")?;
     let stdout = starter.stdout.take().context("the daemon's stdout was not piped")?;
     // The starter leaves at once; what it started holds the other end of the pipe until it is ready or dead.
-    let said = hear(stdout, Instant::now() + START_DEADLINE);
+    let said = read_readiness(stdout, Instant::now() + START_DEADLINE);
     let _ = starter.wait();
     match said? {
         said if said == READY => Ok(()),
@@ -217,7 +217,7 @@ pub fn is_of_the_user(name: &str) -> bool {
 }
 
 /// Reads until the word, the end, or the deadline.
-fn hear(mut stdout: ChildStdout, deadline: Instant) -> anyhow::Result<String> {
+fn read_readiness(mut stdout: ChildStdout, deadline: Instant) -> anyhow::Result<String> {
     let mut said = Vec::new();
     let mut piece = [0; 4096];
     while said != READY.as_bytes() {

@@ -3,6 +3,8 @@
 //! Set up once by `serve`, before anything is logged. Never writes to stdout, which belongs to the wire. The other
 //! programs have no log: what they have to say is an error to their user.
 
+pub mod log_file;
+
 use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
@@ -14,7 +16,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, reload};
 
-use crate::log_file::LogFile;
+use self::log_file::LogFile;
 
 /// Through which the filter changes while the daemon runs.
 static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();

@@ -51,7 +51,9 @@ fn dispatch(cli: Cli) -> anyhow::Result<Ending> {
     let places = Places::find(cli.socket.as_deref())?;
     // These look at a daemon that runs, wherever it listens. The bridge and `ask` find it whenever they connect.
     let places = match cli.command {
-        Command::Ctl(_) | Command::Doctor(_) | Command::Install(_) | Command::Uninstall(_) => launch::follow(&places),
+        Command::Ctl(_) | Command::Doctor(_) | Command::Install(_) | Command::Uninstall(_) => {
+            launch::find_running(&places)
+        }
         _ => places,
     };
     match cli.command {

@@ -4,7 +4,7 @@
 //! `Metered` history stands before the real one. Nothing else in the daemon knows that anybody counts. What is true at one
 //! moment (sessions, connections, what waits) is read when it is asked for.
 
-mod course;
+mod session_timing;
 
 use std::fmt;
 use std::sync::atomic::AtomicU64;
@@ -26,7 +26,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use self::course::{Courses, Fact};
+use self::session_timing::{Fact, SessionTimings};
 
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -78,7 +78,7 @@ type Durations<L> = Family<L, Histogram, fn() -> Histogram>;
 
 pub struct Metrics {
     registry: Registry,
-    courses: Mutex<Courses>,
+    timings: Mutex<SessionTimings>,
     /// Held while the gauges are set and written, so that two who ask at once do not mix.
     gauges: Mutex<Gauges>,
     turns: Family<End, Counter>,
@@ -108,7 +108,7 @@ impl Metrics {
     pub fn new() -> Arc<Self> {
         let metrics = Self {
             registry: Registry::with_prefix("acpd"),
-            courses: Mutex::default(),
+            timings: Mutex::default(),
             gauges: Mutex::default(),
             turns: Family::default(),
             turn_time: long(),
@@ -166,7 +166,7 @@ impl Metrics {
     }
 
     fn note(&self, session: &SessionId, events: &[Arc<Event>]) {
-        let facts = self.courses.lock().unwrap_or_else(PoisonError::into_inner).follow(session, events);
+        let facts = self.timings.lock().unwrap_or_else(PoisonError::into_inner).follow(session, events);
         for fact in facts {
             self.count(fact);
         }
@@ -285,6 +285,6 @@ impl History for Metered {
 
 impl Metered {
     fn forget(&self, session: &SessionId) {
-        self.metrics.courses.lock().unwrap_or_else(PoisonError::into_inner).forget(session);
+        self.metrics.timings.lock().unwrap_or_else(PoisonError::into_inner).forget(session);
     }
 }

@@ -16,7 +16,7 @@ const SLEEPERS: [(&str, &str); 29] = [
     ("src/daemon.rs", "looks at a predecessor's lock before there is a runtime"),
     ("src/bridge/recovery.rs", "waits between two tries to reach a daemon, on a thread of its own"),
     ("src/launch.rs", "looks at the start lock, in programs that have no runtime"),
-    ("src/socket.rs", "looks at what a dead daemon has left open, before anything else runs"),
+    ("src/daemon/socket.rs", "looks at what a dead daemon has left open, before anything else runs"),
     ("crates/history/src/disk.rs", "looks at sled's lock on the committer's own thread"),
     ("tests/process/daemon.rs", "measures what a daemon computes while nothing happens"),
     ("tests/process/bridge.rs", "sees that a pipe no longer fills"),
@@ -90,7 +90,7 @@ const BANS: [Ban; 14] = [
     Ban {
         who: |path| path.starts_with("crates/network/"),
         names: &["actix", "domain", "wire", "models", "tools", "acpd_actors"],
-        advice: "network knows HTTP clients alone; where its settings come from is src/outbound.rs",
+        advice: "network knows HTTP clients alone; where its settings come from is src/config/resolved_network.rs",
     },
     Ban {
         who: |path| path.starts_with("crates/history/"),
@@ -117,9 +117,9 @@ const BANS: [Ban; 14] = [
         who: |path| {
             let accounts = [
                 "src/assemble.rs",
-                "src/accounts.rs",
+                "src/assemble/accounts.rs",
                 "src/config.rs",
-                "src/config/documented.rs",
+                "src/config/defaults_tests.rs",
                 "src/commands/login.rs",
             ];
             path.starts_with("src/") && !accounts.contains(&path)
@@ -689,7 +689,7 @@ mod rules {
         assert_eq!(count(forbidden_calls, "actors/turn.rs", "addr.do_send(X)"), 1);
         assert_eq!(count(forbidden_calls, "actors/mail.rs", "addr.do_send(X)"), 0);
         assert_eq!(count(forbidden_calls, "tests/a.rs", "#[test]\n#[ignore = \"slow\"]\nfn a() {}"), 1);
-        assert_eq!(count(forbidden_calls, "src/socket.rs", concat!("var(\"", "XDG_RUNTIME_DIR\")")), 1);
+        assert_eq!(count(forbidden_calls, "src/daemon/socket.rs", concat!("var(\"", "XDG_RUNTIME_DIR\")")), 1);
     }
 
     #[test]

@@ -11,8 +11,8 @@ use wire::method;
 use wire::rpc::{self, RpcError};
 
 use super::Bridge;
-use super::link::{Inbox, Link};
-use super::memory::Aftermath;
+use super::daemon_link::{Inbox, Link};
+use super::state::Aftermath;
 
 /// What was pending when the daemon went is answered within this time.
 const ANSWER_WITHIN: Duration = Duration::from_millis(1_800);
@@ -82,7 +82,7 @@ impl Bridge {
     pub(super) fn after_cut(&self, pace: &mut Pace) {
         let Aftermath { withdrawn, unknown, in_good_order } = self.line.cut();
         for id in withdrawn {
-            self.desk.say(rpc::notification(method::CANCEL_REQUEST, &json!({ "requestId": id })));
+            self.editor.send(rpc::notification(method::CANCEL_REQUEST, &json!({ "requestId": id })));
         }
         self.refuse(unknown, &gone());
         if !in_good_order && pace.is_too_fast(Instant::now()) {

@@ -9,10 +9,11 @@ use domain::Environment;
 use crate::cli::{Config as Args, ConfigAction};
 use crate::commands::Ending;
 use crate::commands::paint::{Paint, Style, harmless};
+use crate::config::ResolvedNetwork;
 use crate::config::{self, Layers, Shown};
-use crate::outbound::Outbound;
+use crate::daemon::login_shell;
 use crate::paths::Places;
-use crate::{assemble, launch, login_shell};
+use crate::{assemble, launch};
 
 pub fn run(places: &Places, args: &Args) -> anyhow::Result<Ending> {
     match &args.action {
@@ -53,15 +54,15 @@ fn show(places: &Places, changed: bool, json: bool) -> anyhow::Result<()> {
 }
 
 /// The proxy and certificates of a daemon that an editor starts. The login shell is asked only if it may matter.
-fn outbound(places: &Places, config: &config::Config) -> anyhow::Result<Outbound> {
+fn outbound(places: &Places, config: &config::Config) -> anyhow::Result<ResolvedNetwork> {
     let nothing = Environment::default();
-    let known = Outbound::of(&config.network, &nothing, &nothing);
+    let known = ResolvedNetwork::of(&config.network, &nothing, &nothing);
     if known.is_complete() {
         return Ok(known);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let shell = runtime.block_on(login_shell::environment(places, assemble::runner())).unwrap_or_default();
-    Ok(Outbound::of(&config.network, &nothing, &shell))
+    Ok(ResolvedNetwork::of(&config.network, &nothing, &shell))
 }
 
 /// Which of these variables count for a daemon that is started with them by hand.

@@ -43,8 +43,8 @@ use crate::cli::{Action, Ctl};
 use crate::client::Client;
 use crate::commands::paint::{Style, json_line};
 use crate::commands::{Ending, which};
+use crate::daemon::socket;
 use crate::paths::Places;
-use crate::socket;
 
 pub fn run(places: &Places, args: &Ctl) -> anyhow::Result<Ending> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

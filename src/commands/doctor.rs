@@ -26,8 +26,8 @@ use self::finding::{Finding, State};
 use crate::cli::Doctor;
 use crate::commands::Ending;
 use crate::commands::paint::Paint;
+use crate::config::ResolvedNetwork;
 use crate::config::{Config, Layers, Shown};
-use crate::outbound::Outbound;
 use crate::paths::Places;
 use crate::{http, launch};
 
@@ -73,7 +73,7 @@ async fn examine(places: &Places) -> Vec<Finding> {
         let Some(config) = &config else { return Vec::new() };
         let answered = shell.clone().await.environment.unwrap_or_default();
         let here = launch::environment().collect();
-        ::network::install(Outbound::of(&config.network, &Environment::default(), &answered).network);
+        ::network::install(ResolvedNetwork::of(&config.network, &Environment::default(), &answered).network);
         vec![network::check(&config.network, &here, &answered)]
     };
     let network = within("network", network).shared();

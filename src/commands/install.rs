@@ -20,8 +20,9 @@ use self::units::{Found, Unit, Units};
 use crate::cli::{Install, Uninstall};
 use crate::client::Client;
 use crate::commands::{Ending, replacing, systemctl, which};
+use crate::daemon::socket;
 use crate::paths::{Account, Places};
-use crate::{config, launch, socket};
+use crate::{config, launch};
 
 /// How long a running daemon may take to say how it is.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -256,7 +257,7 @@ struct Serving {
 
 /// None if no daemon runs. A socket that systemd holds is not touched for this, as that would start one.
 async fn look_at_daemon(places: &Places) -> Option<Serving> {
-    let holder = launch::running(places)?;
+    let holder = launch::daemon_pid(places)?;
     let asked = tokio::time::timeout(PATIENCE, async {
         let mut client = Client::over(socket::connect(&places.socket)?)?;
         let status: StatusCard = client.call(method::STATUS, json!({})).await?;
@@ -277,7 +278,7 @@ async fn stop_daemon(places: &Places) -> anyhow::Result<()> {
     client.send(method::STOP, json!({})).await?;
     let gone = async {
         while let Ok(Some(_)) = client.next().await {}
-        while launch::running(places).is_some() {
+        while launch::daemon_pid(places).is_some() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };

@@ -18,13 +18,13 @@ use signal_hook::low_level;
 use crate::cli::{Login, Logout};
 use crate::commands::Ending;
 use crate::config;
-use crate::outbound::Outbound;
+use crate::config::ResolvedNetwork;
 use crate::paths::{Places, private_folder};
 
 pub fn run(places: &Places, args: &Login) -> anyhow::Result<Ending> {
     let config = config::load(&places.config, crate::launch::environment(), &[])?;
     let accounts = accounts(places)?;
-    Outbound::of(&config.network, &crate::launch::environment().collect(), &Environment::default()).install();
+    ResolvedNetwork::of(&config.network, &crate::launch::environment().collect(), &Environment::default()).install();
     let providers = Providers::new(&config.models, Some(&accounts), vec![Arc::new(Rehearsal::new())])?;
     let names = providers.names();
     let provider = match &args.provider {

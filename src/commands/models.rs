@@ -13,7 +13,7 @@ use domain::{Content, Environment, MessageId, ModelId, ThoughtLevel, Usage};
 use futures_util::StreamExt;
 use serde_json::json;
 
-use crate::accounts::{self, Offered, Providers, Table};
+use crate::assemble::accounts::{self, Offered, Providers, Table};
 use crate::cli::{Models, ModelsAction};
 use crate::commands::Ending;
 use crate::config::Layers;

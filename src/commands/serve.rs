@@ -24,7 +24,7 @@ use wire::rpc::{self, Id, RpcError};
 use crate::cli::Serve;
 use crate::commands::Ending;
 use crate::config::Loaded;
-use crate::daemon::{Inherited, Parting};
+use crate::daemon::{DaemonExit, Inherited};
 use crate::paths::Places;
 use crate::{assemble, daemon, launch, logging};
 
@@ -88,8 +88,8 @@ fn serve(places: &Places, args: &Serve, inherited: Option<UnixListener>, is_read
         if args.background { say_ready() } else { Ok(()) }
     };
     match daemon::run(places, loaded, inherited, rehearsal(places, args), ready)? {
-        Parting::Stopped => Ok(()),
-        Parting::Restart(handover) => Err(handover.become_successor(|program| command(program, places, args))),
+        DaemonExit::Stopped => Ok(()),
+        DaemonExit::Restart(handover) => Err(handover.become_successor(|program| command(program, places, args))),
     }
 }
 

@@ -13,7 +13,7 @@ use config::builder::DefaultState;
 use config::{ConfigBuilder, ConfigError, FileFormat};
 use domain::{complaint, redact};
 
-use super::{Config, DEFAULTS, overview, place};
+use super::{Config, DEFAULTS, key_position, overview};
 
 const PREFIX: &str = "ACPD";
 const SEPARATOR: &str = "__";
@@ -71,7 +71,7 @@ impl Layers {
 
     /// Each is fine by itself, so what is wrong comes from the last that says something about it.
     fn blame(&self, fault: &Fault) -> anyhow::Error {
-        let says = |layer: &&Layer| fault.key.as_deref().is_some_and(|key| place::holds(&layer.text, key));
+        let says = |layer: &&Layer| fault.key.as_deref().is_some_and(|key| key_position::holds(&layer.text, key));
         match self.0.iter().rev().find(says).or(self.0.last()) {
             Some(layer) => layer.blame(fault),
             None => anyhow::anyhow!("{}", redact::secrets(&fault.why)),
@@ -198,7 +198,7 @@ impl Layer {
         let Err(error) = toml::de::DeTable::parse(&self.text) else { return Ok(()) };
         let place = match (&self.origin, error.span()) {
             (Origin::File(path), Some(span)) => {
-                format!("{}:{}", path.display(), place::line_at(&self.text, span.start))
+                format!("{}:{}", path.display(), key_position::line_at(&self.text, span.start))
             }
             (origin, _) => origin.place(None, ""),
         };
@@ -217,7 +217,7 @@ impl Layer {
 impl Origin {
     fn place(&self, key: Option<&str>, text: &str) -> String {
         match (self, key) {
-            (Self::File(path), Some(key)) => match place::line_of(text, key) {
+            (Self::File(path), Some(key)) => match key_position::line_of(text, key) {
                 Some(line) => format!("{}:{line}", path.display()),
                 None => path.display().to_string(),
             },

@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 
+use super::key_position;
 use super::layers::{Layers, Origin, variable_of};
-use super::place;
 
 /// Tables whose members are anybody's secrets, and keys that are secrets by their name.
 const SECRET_TABLES: [&str; 2] = ["headers", "env"];
@@ -53,7 +53,7 @@ impl Layers {
             for (key, value) in leaves {
                 let source = match &layer.origin {
                     Origin::Defaults => "default".to_owned(),
-                    Origin::File(path) => match place::line_of(&layer.text, &key) {
+                    Origin::File(path) => match key_position::line_of(&layer.text, &key) {
                         Some(line) => format!("{}:{line}", path.display()),
                         None => path.display().to_string(),
                     },

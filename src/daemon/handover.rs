@@ -13,8 +13,8 @@ use std::process::Command;
 use anyhow::Context;
 use rustix::io::FdFlags;
 
+use crate::daemon::socket::Listener;
 use crate::launch;
-use crate::socket::Listener;
 
 /// The program that runs, also when it is no longer where it was.
 const RUNNING: &str = "/proc/self/exe";

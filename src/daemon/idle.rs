@@ -14,8 +14,8 @@ const USUAL: Duration = Duration::from_secs(3600);
 const LOOK: Duration = Duration::from_secs(60);
 
 /// How long nobody may be there; None if the daemon stays.
-pub(super) fn patience(wish: ExitWhenIdle, activated: bool) -> Option<Duration> {
-    match wish {
+pub(super) fn limit(setting: ExitWhenIdle, activated: bool) -> Option<Duration> {
+    match setting {
         ExitWhenIdle::Off => None,
         ExitWhenIdle::Auto => activated.then_some(USUAL),
         ExitWhenIdle::After(time) => Some(time),
@@ -47,10 +47,10 @@ mod tests {
 
     #[test]
     fn only_one_that_is_started_again_leaves_by_itself() {
-        assert_eq!(patience(ExitWhenIdle::Auto, true), Some(USUAL));
-        assert_eq!(patience(ExitWhenIdle::Auto, false), None);
-        assert_eq!(patience(ExitWhenIdle::Off, true), None);
+        assert_eq!(limit(ExitWhenIdle::Auto, true), Some(USUAL));
+        assert_eq!(limit(ExitWhenIdle::Auto, false), None);
+        assert_eq!(limit(ExitWhenIdle::Off, true), None);
         let minute = Duration::from_secs(60);
-        assert_eq!(patience(ExitWhenIdle::After(minute), false), Some(minute));
+        assert_eq!(limit(ExitWhenIdle::After(minute), false), Some(minute));
     }
 }

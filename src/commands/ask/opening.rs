@@ -11,7 +11,7 @@ use wire::method;
 
 use super::door::Door;
 use crate::cli::Ask;
-use crate::client::patience::Silent;
+use crate::client::deadline::NoAnswer;
 use crate::client::{Client, Refused};
 use crate::commands::which;
 use crate::launch;
@@ -63,14 +63,14 @@ pub(super) async fn connect(door: &Door<'_>, once: bool) -> anyhow::Result<Clien
 async fn introduce(places: &Places, once: bool) -> anyhow::Result<Client> {
     let patience = Instant::now() + PATIENCE;
     loop {
-        let mut client = Client::over(launch::reach(places)?)?;
-        let hello = HelloParams { one_shot: once, ..launch::introduction(places, None) };
+        let mut client = Client::over(launch::connect_or_start(places)?)?;
+        let hello = HelloParams { one_shot: once, ..launch::hello(places, None) };
         match client.call::<Value>(method::HELLO, hello).await {
             Ok(_) => {
                 initialize(&mut client).await?;
                 return Ok(client);
             }
-            Err(error) if error.is::<Refused>() || error.is::<Silent>() || Instant::now() > patience => {
+            Err(error) if error.is::<Refused>() || error.is::<NoAnswer>() || Instant::now() > patience => {
                 return Err(error);
             }
             Err(_) => tokio::time::sleep(STEP).await,

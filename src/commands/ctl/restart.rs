@@ -10,7 +10,7 @@ use wire::method;
 
 use super::{Visit, status};
 use crate::client::Message;
-use crate::client::patience::patience;
+use crate::client::deadline::timeout;
 use crate::paths::Places;
 
 /// How long the new daemon may take to answer once the old one has let go of us.
@@ -33,7 +33,7 @@ pub(super) async fn run(mut visit: Visit, places: &Places, now: bool) -> anyhow:
         }
         None
     };
-    match tokio::time::timeout(patience(LETTING_GO), refused).await {
+    match tokio::time::timeout(timeout(LETTING_GO), refused).await {
         Ok(None) => {}
         Ok(Some(why)) => bail!("a daemon of version {} did not restart: {why}", before.version),
         Err(_) => bail!("the daemon (process {}) does not let go; `acpd ctl stop --force` kills it", before.pid),

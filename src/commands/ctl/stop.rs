@@ -13,9 +13,9 @@ use wire::method;
 
 use super::{NoDaemon, Visit, status};
 use crate::client::Message;
-use crate::client::patience::{Silent, patience};
+use crate::client::deadline::{NoAnswer, timeout};
+use crate::daemon::lock::{Attempt, Lock};
 use crate::launch::beside;
-use crate::lock::{Attempt, Lock};
 use crate::paths::Places;
 
 /// How long the daemon may take to put everything away. It has its own, shorter deadline.
@@ -62,13 +62,13 @@ pub(super) async fn run(places: &Places, json: bool, force: bool) -> anyhow::Res
 /// Whether there is a daemon that only force will end.
 fn is_hopeless(error: &anyhow::Error, lock: &Path) -> bool {
     let no_socket = error.is::<NoDaemon>() && Lock::held_by(lock).is_some();
-    no_socket || error.is::<Silent>() || error.is::<StillRuns>()
+    no_socket || error.is::<NoAnswer>() || error.is::<StillRuns>()
 }
 
 async fn ask(places: &Places, json: bool, lock: &Path) -> anyhow::Result<()> {
     let mut visit = Visit::begin(places, json)?;
     let stopping = status::look(&mut visit).await?.pid;
-    let deadline = patience(DEADLINE);
+    let deadline = timeout(DEADLINE);
     // A daemon that ends at once may not get round to the answer.
     visit.client.send(method::STOP, json!({})).await?;
     if let Ok(Some(why)) = tokio::time::timeout(deadline, hang_up(&mut visit)).await {

@@ -15,9 +15,10 @@ use wire::method;
 use super::finding::{Finding, human};
 use super::state;
 use crate::client::Client;
-use crate::lock::Holder;
+use crate::daemon::lock::LockHolder;
+use crate::daemon::socket;
+use crate::launch;
 use crate::paths::Places;
-use crate::{launch, socket};
 
 /// Left for the checks around the question itself.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -32,7 +33,7 @@ pub(super) struct Known {
 }
 
 pub(super) async fn check(places: &Places, known: &Known) -> Vec<Finding> {
-    let holder = launch::holder(places);
+    let holder = launch::daemon_holder(places);
     let mut findings = vec![check_socket(places, holder.as_ref(), known)];
     let status = match &holder {
         Some(holder) => match look(places, holder).await {
@@ -69,7 +70,7 @@ fn none_runs(known: &Known) -> Finding {
 }
 
 /// Asks the daemon how it is; the finding says why it does not answer.
-async fn look(places: &Places, holder: &Holder) -> Result<StatusCard, Finding> {
+async fn look(places: &Places, holder: &LockHolder) -> Result<StatusCard, Finding> {
     let pid = holder.pid;
     let end = format!("end it with `kill {pid}`; the next client starts another");
     if is_stopped(pid) {
@@ -104,7 +105,7 @@ fn is_stopped(pid: u32) -> bool {
 async fn ask(places: &Places) -> anyhow::Result<StatusCard> {
     let mut client = Client::over(socket::connect(&places.socket)?)?;
     // A daemon of another home says so here.
-    let _: HelloResult = client.call(method::HELLO, launch::introduction(places, None)).await?;
+    let _: HelloResult = client.call(method::HELLO, launch::hello(places, None)).await?;
     client.call(method::STATUS, json!({})).await
 }
 
@@ -122,7 +123,7 @@ fn describe(status: &StatusCard) -> Finding {
     }
 }
 
-fn check_socket(places: &Places, holder: Option<&Holder>, known: &Known) -> Finding {
+fn check_socket(places: &Places, holder: Option<&LockHolder>, known: &Known) -> Finding {
     let path = places.socket.display();
     let folder = places.socket_folder();
     match fs::metadata(folder) {

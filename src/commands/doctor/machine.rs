@@ -10,8 +10,9 @@ use tools::run::Landlock;
 use super::finding::Finding;
 use crate::assemble::runner;
 use crate::commands::systemctl;
+use crate::daemon::login_shell;
+use crate::launch;
 use crate::paths::{Account, Places};
-use crate::{launch, login_shell};
 
 pub(super) fn program(path: Option<&str>) -> Finding {
     let version = env!("CARGO_PKG_VERSION");

@@ -4,13 +4,13 @@ use domain::Environment;
 
 use super::finding::Finding;
 use crate::config;
-use crate::outbound::{Outbound, Source};
+use crate::config::{ResolvedNetwork, Source};
 
 /// `here` is the environment of this terminal, `shell` that of the login shell.
 pub(super) fn check(settings: &config::Network, here: &Environment, shell: &Environment) -> Finding {
-    let used = Outbound::of(settings, &Environment::default(), shell);
-    let local = Outbound::of(settings, here, shell);
-    let address = |outbound: &Outbound| {
+    let used = ResolvedNetwork::of(settings, &Environment::default(), shell);
+    let local = ResolvedNetwork::of(settings, here, shell);
+    let address = |outbound: &ResolvedNetwork| {
         let network = &outbound.network;
         network.https_proxy.as_deref().or(network.http_proxy.as_deref()).map(::network::without_password)
     };

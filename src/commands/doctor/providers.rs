@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::Environment;
 
 use super::finding::Finding;
-use crate::accounts::{self, KeySurvey, Survey};
+use crate::assemble::accounts::{self, KeySurvey, Survey};
 use crate::config::Config;
 use crate::launch;
 use crate::paths::Places;

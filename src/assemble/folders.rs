@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 /// How long a folder may take to answer; on a network that is gone it never does.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub struct LocalFolders;
+pub(super) struct LocalFolders;
 
 impl Folders for LocalFolders {
     fn resolve(&self, path: PathBuf) -> BoxFuture<'static, Result<PathBuf, String>> {

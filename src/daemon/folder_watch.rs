@@ -11,7 +11,7 @@ use tokio::time::Instant;
 /// Whoever changes the folder may not be done: one that replaces a file removes it first.
 const SETTLE: Duration = Duration::from_millis(100);
 
-pub(super) struct Watch {
+pub(super) struct FolderWatch {
     /// None if the kernel gives out no more watches; then there is the time alone.
     inotify: Option<pipe::Receiver>,
     pause: Duration,
@@ -19,7 +19,7 @@ pub(super) struct Watch {
     due: Instant,
 }
 
-impl Watch {
+impl FolderWatch {
     /// Must be called inside a tokio runtime.
     pub(super) fn on(folder: &Path, pause: Duration) -> Self {
         Self { inotify: events(folder).ok(), pause, due: Instant::now() + pause }
@@ -75,7 +75,7 @@ mod tests {
     #[tokio::test]
     async fn a_change_is_told_and_silence_is_not() {
         let folder = tempfile::tempdir().unwrap();
-        let mut watch = Watch::on(folder.path(), Duration::from_secs(600));
+        let mut watch = FolderWatch::on(folder.path(), Duration::from_secs(600));
         assert!(watch.changed().now_or_never().is_none());
         fs::write(folder.path().join("x"), "").unwrap();
         watch.changed().await;

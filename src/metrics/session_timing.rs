@@ -29,10 +29,10 @@ pub(super) enum Fact {
 }
 
 #[derive(Default)]
-pub(super) struct Courses(HashMap<SessionId, Course>);
+pub(super) struct SessionTimings(HashMap<SessionId, SessionTiming>);
 
 #[derive(Default)]
-struct Course {
+struct SessionTiming {
     /// The last event that has been counted, in its place.
     last: Option<Place>,
     turn: Option<Turn>,
@@ -49,14 +49,14 @@ struct Call {
     started: Option<Millis>,
 }
 
-impl Courses {
+impl SessionTimings {
     pub(super) fn follow(&mut self, session: &SessionId, events: &[Arc<Event>]) -> Vec<Fact> {
-        let course = self.0.entry(session.clone()).or_default();
+        let timing = self.0.entry(session.clone()).or_default();
         let mut facts = Vec::new();
         for event in events {
-            if course.last < Some(event.place()) {
-                course.last = Some(event.place());
-                facts.extend(course.note(event));
+            if timing.last < Some(event.place()) {
+                timing.last = Some(event.place());
+                facts.extend(timing.note(event));
             }
         }
         facts
@@ -71,7 +71,7 @@ fn between(from: Millis, to: Millis) -> Duration {
     Duration::from_millis(to.0.saturating_sub(from.0))
 }
 
-impl Course {
+impl SessionTiming {
     fn note(&mut self, event: &Event) -> Option<Fact> {
         match &event.kind {
             EventKind::TurnStarted { .. } => {
@@ -144,11 +144,11 @@ mod tests {
             EventKind::ToolStarted { call: "unknown".into() },
             ended("t"),
         ]);
-        let (mut courses, session) = (Courses::default(), SessionId::from("s"));
-        assert_eq!(courses.follow(&session, &events[..2]), [Fact::FirstToken { after: Duration::from_secs(1) }]);
+        let (mut timings, session) = (SessionTimings::default(), SessionId::from("s"));
+        assert_eq!(timings.follow(&session, &events[..2]), [Fact::FirstToken { after: Duration::from_secs(1) }]);
         let end = Fact::TurnEnded { end: "end_turn", took: Some(Duration::from_secs(4)) };
-        assert_eq!(courses.follow(&session, &events), [end]);
-        assert_eq!(courses.follow(&session, &events), []);
+        assert_eq!(timings.follow(&session, &events), [end]);
+        assert_eq!(timings.follow(&session, &events), []);
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
             EventKind::ToolEnded { call: "c".into(), outcome: Outcome::failed("x") },
             ended("t"),
         ]);
-        let facts = Courses::default().follow(&SessionId::from("s"), &events);
+        let facts = SessionTimings::default().follow(&SessionId::from("s"), &events);
         assert_eq!(facts, [Fact::TurnEnded { end: "end_turn", took: None }]);
     }
 }

@@ -24,8 +24,8 @@ fn raw(ids: &[Id]) -> Vec<&str> {
 }
 
 /// A bridge whose editor has initialized and opened session `s`, of which it has seen event 7.
-fn with_session() -> Memory {
-    let mut memory = Memory::default();
+fn with_session() -> BridgeState {
+    let mut memory = BridgeState::default();
     memory.hear_editor(&request(1, "initialize", json!({ "protocolVersion": 1 })));
     memory.hear_daemon(&answer(1, json!({})));
     memory.hear_editor(&request(2, "session/new", json!({ "cwd": "/work" })));
@@ -34,7 +34,7 @@ fn with_session() -> Memory {
     memory
 }
 
-fn introduction(memory: &mut Memory) -> Vec<Value> {
+fn introduction(memory: &mut BridgeState) -> Vec<Value> {
     memory.introduction().iter().map(|message| serde_json::from_slice(message).unwrap()).collect()
 }
 
@@ -240,7 +240,7 @@ fn a_closed_session_is_not_resumed() {
 
 #[test]
 fn an_initialize_that_was_never_answered_is_sent_again_as_it_was() {
-    let mut memory = Memory::default();
+    let mut memory = BridgeState::default();
     memory.hear_editor(&request(1, "initialize", json!({ "protocolVersion": 1 })));
     memory.cut();
     let [initialize] = introduction(&mut memory).try_into().unwrap();

@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::Timeout;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::client::patience::patience;
+use crate::client::deadline::timeout;
 
 pub type Listener = uds_local_socket::tokio::Listener;
 
@@ -40,7 +40,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 
 /// Connects to whoever listens at `path`.
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
-    connect_within(path, patience(CONNECT))
+    connect_within(path, timeout(CONNECT))
 }
 
 fn connect_within(path: &Path, patience: Duration) -> io::Result<UnixStream> {

@@ -20,7 +20,7 @@ const OURS: &str = "acpd-bridge";
 const KEPT_PROMPT: usize = 1 << 20;
 
 #[derive(Default)]
-pub(super) struct Memory {
+pub(super) struct BridgeState {
     /// Part of the ids of our own requests, so that they are no editor's.
     name: String,
     /// The editor's `initialize`, once sent.
@@ -124,7 +124,7 @@ pub(super) struct Return {
     pub(super) send: Vec<Bytes>,
 }
 
-impl Memory {
+impl BridgeState {
     /// `name` is one that no editor would use in an id.
     pub(super) fn new(name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::default() }
@@ -390,6 +390,6 @@ fn params(request: &[u8]) -> Value {
 }
 
 #[cfg(test)]
-mod anything;
+mod interleavings;
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,7 @@ use crate::paths::Places;
 use crate::{http, logging};
 
 /// What can be called as often as somebody wishes.
-pub fn reloader(places: &Places, loaded: Loaded, parts: Parts) -> Box<Reload> {
+pub(super) fn reloader(places: &Places, loaded: Loaded, parts: Parts) -> Box<Reload> {
     let reloader =
         Arc::new(Reloader { places: places.clone(), parts, start: loaded.clone(), current: Mutex::new(loaded) });
     Box::new(move || {

@@ -18,13 +18,13 @@ pub use models::{KeySurvey, Offered, Providers, Survey, Table};
 /// Under this name the token of a login is stored, which is the name of the provider that uses it.
 const GITHUB: &str = "github";
 
-pub struct Keys {
+pub struct KeyAccounts {
     pub providers: Arc<Providers>,
     pub stored: Arc<models::Accounts>,
     pub github: GithubLogin,
 }
 
-impl Keys {
+impl KeyAccounts {
     /// None as long as nobody has configured an application to log in to.
     fn flow(&self) -> Option<DeviceFlow> {
         let GithubLogin { client_id, device_url, token_url, scope } = &self.github;
@@ -32,7 +32,7 @@ impl Keys {
     }
 }
 
-impl Accounts for Keys {
+impl Accounts for KeyAccounts {
     fn variables(&self) -> Vec<KeyVariable> {
         self.providers.described_keys()
     }

@@ -12,7 +12,7 @@ use crate::config::Shown;
 
 /// A setting, and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outbound {
+pub struct ResolvedNetwork {
     pub network: Network,
     pub proxy: Source,
     pub certificates: Source,
@@ -39,7 +39,7 @@ impl Source {
     }
 }
 
-impl Outbound {
+impl ResolvedNetwork {
     /// `shell` is what the login shell said, or what is known of it so far.
     pub fn of(settings: &config::Network, own: &Environment, shell: &Environment) -> Self {
         let variables = |environment: &Environment| Network::of_variables(|name| environment.get(name));
@@ -143,21 +143,21 @@ mod tests {
         let shell = environment(&[("https_proxy", "http://shell:1"), ("NO_PROXY", "localhost")]);
         let nothing = environment(&[]);
         let of = |proxy, own| {
-            let found = Outbound::of(&settings(proxy), own, &shell);
+            let found = ResolvedNetwork::of(&settings(proxy), own, &shell);
             (found.network.https_proxy, found.proxy)
         };
         assert_eq!(of("http://mine:1", &own), (Some("http://mine:1".to_owned()), Source::Configuration));
         assert_eq!(of("", &own), (Some("http://own:1".to_owned()), Source::Own));
         assert_eq!(of("", &nothing), (Some("http://shell:1".to_owned()), Source::LoginShell));
         assert_eq!(of("off", &own), (None, Source::Configuration));
-        assert_eq!(Outbound::of(&settings(""), &nothing, &shell).network.no_proxy, "localhost");
-        assert_eq!(Outbound::of(&settings(""), &nothing, &nothing).proxy, Source::Nothing);
+        assert_eq!(ResolvedNetwork::of(&settings(""), &nothing, &shell).network.no_proxy, "localhost");
+        assert_eq!(ResolvedNetwork::of(&settings(""), &nothing, &nothing).proxy, Source::Nothing);
     }
 
     #[test]
     fn a_proxy_of_the_shell_that_cannot_be_used_is_passed_over() {
         let shell = environment(&[("ALL_PROXY", "gopher://x"), ("SSL_CERT_FILE", "/nowhere.pem")]);
-        let found = Outbound::of(&settings(""), &environment(&[]), &shell);
+        let found = ResolvedNetwork::of(&settings(""), &environment(&[]), &shell);
         assert_eq!((found.proxy, found.certificates), (Source::Nothing, Source::Nothing));
     }
 }

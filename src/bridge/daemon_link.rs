@@ -15,8 +15,8 @@ use wire::method;
 use wire::rpc::{self, Id, Incoming, RpcError};
 
 use super::{READ_SIZE, drop_big_buffer};
+use crate::daemon::lock::LockHolder;
 use crate::launch;
-use crate::lock::Holder;
 use crate::paths::Places;
 
 /// How long a daemon that listens may take to answer the hello.
@@ -44,13 +44,13 @@ pub(super) struct Inbox {
 impl Link {
     /// Reaches or starts the daemon and introduces this bridge.
     pub(super) fn open(places: &Places, bridge: &str) -> Result<(Link, Inbox), NoDaemon> {
-        let stream = launch::reach(places).map_err(|error| NoDaemon::Failed(format!("{error:#}")))?;
+        let stream = launch::connect_or_start(places).map_err(|error| NoDaemon::Failed(format!("{error:#}")))?;
         let mut link = Link { stream: Arc::new(stream), writing: Arc::default(), frame_limit: None };
         // The daemon is the one peer that may send as much as it likes.
         let (stream, decoder) = (link.stream.clone(), Decoder::new(usize::MAX));
         let mut inbox = Inbox { stream, decoder, piece: vec![0; READ_SIZE], early: Vec::new() };
         link.send(&hello(places, bridge));
-        link.frame_limit = inbox.hear_hello().map_err(|error| error.about(launch::holder(places)))?;
+        link.frame_limit = inbox.hear_hello().map_err(|error| error.about(launch::daemon_holder(places)))?;
         Ok((link, inbox))
     }
 
@@ -122,7 +122,7 @@ pub(super) enum NoDaemon {
 
 impl NoDaemon {
     /// Names the daemon that keeps us waiting, so that somebody can look at it or end it.
-    fn about(self, holder: Option<Holder>) -> Self {
+    fn about(self, holder: Option<LockHolder>) -> Self {
         match (self, holder) {
             (NoDaemon::Passing(reason), Some(holder)) => NoDaemon::Passing(format!("{reason}: {holder}")),
             (other, _) => other,
@@ -143,7 +143,7 @@ impl NoDaemon {
 }
 
 fn hello(places: &Places, bridge: &str) -> Bytes {
-    let params = launch::introduction(places, Some(bridge.to_owned()));
+    let params = launch::hello(places, Some(bridge.to_owned()));
     encode(Framing::Lines, &rpc::request(&Id::from_text("hello"), method::HELLO, &params))
 }
 

@@ -12,7 +12,7 @@ const VARIABLE: &str = "ACPD_PATIENCE";
 pub const USUAL: Duration = Duration::from_secs(30);
 
 /// `usual`, or what the environment says instead.
-pub fn patience(usual: Duration) -> Duration {
+pub fn timeout(usual: Duration) -> Duration {
     let given = std::env::var(VARIABLE).ok().and_then(|text| text.trim().parse::<f64>().ok());
     given.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(usual)
 }
@@ -25,12 +25,12 @@ pub(super) fn listener(socket: impl AsFd) -> Option<u32> {
 
 /// Nobody answered in time.
 #[derive(Debug)]
-pub struct Silent {
+pub struct NoAnswer {
     pub pid: Option<u32>,
     pub waited: Duration,
 }
 
-impl fmt::Display for Silent {
+impl fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.waited.as_secs_f64();
         match self.pid {
@@ -47,7 +47,7 @@ impl fmt::Display for Silent {
     }
 }
 
-impl std::error::Error for Silent {}
+impl std::error::Error for NoAnswer {}
 
 /// A process by its name and number.
 struct Process(u32);

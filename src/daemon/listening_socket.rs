@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use interprocess::local_socket::traits::tokio::Listener as _;
 
-use super::gate::Gate;
-use super::watch::Watch;
+use super::admission::Admission;
+use super::folder_watch::FolderWatch;
 use super::{ACCEPT_PAUSE, Inherited};
+use crate::daemon::lock::{Attempt, Lock};
+use crate::daemon::socket::{self, Claim, Listener};
 use crate::launch::beside;
-use crate::lock::{Attempt, Lock};
 use crate::paths::{Places, private_folder};
-use crate::socket::{self, Claim, Listener};
 
 /// How long to wait before the next try to bind a socket that is lost.
 const RETRY: Duration = Duration::from_secs(1);
@@ -25,9 +25,9 @@ const RETRY: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_secs(60);
 
 /// Another process listens where this daemon did.
-pub(super) struct Displaced;
+pub(super) struct SocketTaken;
 
-pub(super) struct Entrance {
+pub(super) struct ListeningSocket {
     listener: Listener,
     /// The file of the listener. None if it was gone before it could be looked at.
     file: Option<Claim>,
@@ -39,7 +39,7 @@ pub(super) struct Entrance {
     refuge: PathBuf,
     /// Whether that has been said in the log.
     is_lost: bool,
-    watch: Watch,
+    watch: FolderWatch,
     locks: Locks,
 }
 
@@ -60,7 +60,7 @@ enum State {
     Taken,
 }
 
-impl Entrance {
+impl ListeningSocket {
     pub(super) fn open(places: &Places, inherited: Option<Inherited>, locks: Locks) -> anyhow::Result<Self> {
         let place = places.socket.clone();
         let (listener, file, is_ours) = match inherited {
@@ -70,12 +70,12 @@ impl Entrance {
                 (listener, Some(claim), true)
             }
         };
-        let watch = Watch::on(places.socket_folder(), LOOK);
+        let watch = FolderWatch::on(places.socket_folder(), LOOK);
         let refuge = places.refuge();
-        let mut entrance = Self { listener, file, is_ours, place, refuge, is_lost: false, watch, locks };
-        let place = entrance.place.clone();
-        entrance.note(&place);
-        Ok(entrance)
+        let mut socket = Self { listener, file, is_ours, place, refuge, is_lost: false, watch, locks };
+        let place = socket.place.clone();
+        socket.note(&place);
+        Ok(socket)
     }
 
     pub(super) fn listener(&self) -> &Listener {
@@ -87,14 +87,14 @@ impl Entrance {
     }
 
     /// Lets clients in for as long as they can find us.
-    pub(super) async fn serve(&mut self, gate: &Gate) -> Displaced {
+    pub(super) async fn serve(&mut self, admission: &Admission) -> SocketTaken {
         let mut failing = false;
         loop {
             tokio::select! {
                 accepted = self.listener.accept() => match accepted {
                     Ok(stream) => {
                         failing = false;
-                        gate.admit(stream).await;
+                        admission.admit(stream).await;
                     }
                     Err(error) => {
                         // With no descriptors left this fails until somebody leaves; one line in the log is enough.
@@ -107,7 +107,7 @@ impl Entrance {
                 () = self.watch.changed() => match self.look().await {
                     State::Ours => {}
                     State::Gone => self.bind_again().await,
-                    State::Taken => return Displaced,
+                    State::Taken => return SocketTaken,
                 },
             }
         }
@@ -151,7 +151,7 @@ impl Entrance {
                 self.replace(listener, claim);
                 self.note(&place);
                 self.is_lost = false;
-                self.watch = Watch::on(place.parent().unwrap_or(Path::new("/")), LOOK);
+                self.watch = FolderWatch::on(place.parent().unwrap_or(Path::new("/")), LOOK);
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.is_lost, true) {

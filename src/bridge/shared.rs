@@ -9,8 +9,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use wire::rpc::{Id, RpcError, owed_answer};
 
-use super::link::Link;
-use super::memory::{Aftermath, Memory, Return, Verdict};
+use super::daemon_link::Link;
+use super::state::{Aftermath, BridgeState, Return, Verdict};
 
 pub(super) struct Line {
     state: Mutex<State>,
@@ -20,7 +20,7 @@ pub(super) struct Line {
 #[derive(Default)]
 struct State {
     end: End,
-    memory: Memory,
+    memory: BridgeState,
     /// Until when sessions that are being resumed may take.
     deadline: Option<Instant>,
     /// They took longer. Only what is said about them waits any more.
@@ -58,20 +58,20 @@ impl State {
         }
     }
 
-    fn pass(&mut self, frame: &Bytes, link: Option<Link>) -> Way {
+    fn pass(&mut self, frame: &Bytes, link: Option<Link>) -> Route {
         if let Some(limit) = link.as_ref().and_then(Link::frame_limit).filter(|limit| frame.len() > *limit) {
-            return Way::TooLong { limit };
+            return Route::TooLong { limit };
         }
         match (self.memory.hear_editor(frame), link) {
-            (Verdict::Pass, Some(link)) => Way::Send(link),
-            (Verdict::Wake(resume), Some(link)) => Way::Instead(link, resume),
-            (Verdict::Pass | Verdict::Drop | Verdict::Hold | Verdict::Wake(_) | Verdict::Goodbye, _) => Way::Nowhere,
+            (Verdict::Pass, Some(link)) => Route::Send(link),
+            (Verdict::Wake(resume), Some(link)) => Route::Instead(link, resume),
+            (Verdict::Pass | Verdict::Drop | Verdict::Hold | Verdict::Wake(_) | Verdict::Goodbye, _) => Route::Nowhere,
         }
     }
 }
 
 /// Where a message of the editor goes.
-pub(super) enum Way {
+pub(super) enum Route {
     Send(Link),
     /// Nowhere yet; this goes in its place.
     Instead(Link, Vec<u8>),
@@ -86,11 +86,11 @@ pub(super) enum Way {
 impl Line {
     /// `name` is that of the bridge.
     pub(super) fn new(name: &str) -> Self {
-        let state = State { memory: Memory::new(name), ..State::default() };
+        let state = State { memory: BridgeState::new(name), ..State::default() };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    pub(super) fn hear_editor(&self, frame: &Bytes) -> Way {
+    pub(super) fn hear_editor(&self, frame: &Bytes) -> Route {
         let mut state = self.state();
         loop {
             match &mut state.end {
@@ -112,7 +112,7 @@ impl Line {
                     *wanted = true;
                     let error = error.clone();
                     self.changed.notify_all();
-                    return Way::Refuse(error);
+                    return Route::Refuse(error);
                 }
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);

@@ -31,13 +31,13 @@ pub enum Attempt {
 
 /// Who holds a lock, in its own words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub struct LockHolder {
     pub pid: u32,
     /// Where it listens, if it is a daemon.
     pub socket: Option<PathBuf>,
 }
 
-impl fmt::Display for Holder {
+impl fmt::Display for LockHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "process {}", self.pid)?;
         match &self.socket {
@@ -70,7 +70,7 @@ impl Lock {
     }
 
     /// Who holds the lock, if anybody does. A holder that has not noted itself yet is not seen.
-    pub fn holder(path: &Path) -> Option<Holder> {
+    pub fn holder(path: &Path) -> Option<LockHolder> {
         let mut file = File::open(path).ok()?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
             Err(Errno::WOULDBLOCK) => read(&mut file),
@@ -102,14 +102,14 @@ impl Lock {
     }
 }
 
-fn read(file: &mut File) -> Option<Holder> {
+fn read(file: &mut File) -> Option<LockHolder> {
     let mut text = Vec::new();
     file.rewind().ok()?;
     file.read_to_end(&mut text).ok()?;
     let mut lines = text.split(|byte| *byte == b'\n');
     let pid = std::str::from_utf8(lines.next()?).ok()?.trim().parse().ok()?;
     let socket = lines.next().filter(|line| !line.is_empty()).map(|line| PathBuf::from(OsStr::from_bytes(line)));
-    Some(Holder { pid, socket })
+    Some(LockHolder { pid, socket })
 }
 
 #[cfg(test)]
@@ -123,7 +123,7 @@ mod tests {
         let Attempt::Taken(mut first) = Lock::attempt(&path).unwrap() else { panic!("a fresh lock was held") };
         let Attempt::Held(holder) = Lock::attempt(&path).unwrap() else { panic!("a lock was taken twice") };
         assert_eq!(holder, Some(std::process::id()));
-        assert_eq!(Lock::holder(&path), Some(Holder { pid: std::process::id(), socket: None }));
+        assert_eq!(Lock::holder(&path), Some(LockHolder { pid: std::process::id(), socket: None }));
         first.note(Path::new("/run/a long name/acpd.sock"));
         first.note(Path::new("/run/acpd.sock"));
         assert_eq!(Lock::holder(&path).unwrap().socket, Some("/run/acpd.sock".into()));

@@ -129,7 +129,7 @@ struct Prompted {
 
 #[derive(Default)]
 struct World {
-    memory: Memory,
+    memory: BridgeState,
     /// What the daemon has not answered.
     requests: Vec<Request>,
     prompts: Vec<Prompted>,

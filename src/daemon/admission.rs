@@ -24,13 +24,13 @@ use super::ACCEPT_PAUSE;
 /// How long a client that is refused may take to read why.
 const REFUSAL_DEADLINE: Duration = Duration::from_secs(1);
 
-pub(super) struct Gate {
+pub(super) struct Admission {
     house: House,
     /// Whose tools' mark it looks for.
     owner: Arc<str>,
 }
 
-impl Gate {
+impl Admission {
     pub(super) fn new(house: House, owner: String) -> Self {
         Self { house, owner: owner.into() }
     }

@@ -12,21 +12,21 @@ use anyhow::Context;
 use bytes::Bytes;
 use wire::frame::{Framing, encode};
 
-pub(super) struct Desk {
+pub(super) struct EditorOutput {
     /// Without the buffer of `io::stdout`, which would look for line ends in everything.
     stdout: Mutex<File>,
     /// Beside the lock, which is held for as long as an editor does not read; what it sends must get past that.
     framing: OnceLock<Framing>,
 }
 
-impl Desk {
+impl EditorOutput {
     pub(super) fn new() -> anyhow::Result<Self> {
         let stdout = io::stdout().as_fd().try_clone_to_owned().context("cannot use stdout")?;
         Ok(Self { stdout: Mutex::new(stdout.into()), framing: OnceLock::new() })
     }
 
     /// From now on this framing, once the editor has shown it. Never waits.
-    pub(super) fn speak(&self, framing: Option<Framing>) {
+    pub(super) fn set_framing(&self, framing: Option<Framing>) {
         if let Some(framing) = framing {
             let _ = self.framing.set(framing);
         }
@@ -48,7 +48,7 @@ impl Desk {
         }
     }
 
-    pub(super) fn say(&self, message: Vec<u8>) {
+    pub(super) fn send(&self, message: Vec<u8>) {
         self.deliver(&[message.into()]);
     }
 }
