@@ -32,10 +32,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, oneshot, watch};
-use wire::from_acp::{self, Answer as Told};
 use wire::rpc::{self, Heading, Incoming, Pending};
-use wire::to_client::Answered;
-use wire::{Abilities, Id, Notice, RpcError};
+use wire::v1::client_requests::Answered;
+use wire::v1::decode::{self, Answer as Told};
+use wire::{ClientCapabilities, ClientNotification, Id, RpcError};
 
 use attachment::{Announced, Attachment, Sight};
 use elicitations::Elicitations;
@@ -134,7 +134,7 @@ pub(crate) struct Connection {
 
 enum Phase {
     Fresh,
-    Initialized { client: ClientInfo, abilities: Abilities },
+    Initialized { client: ClientInfo, capabilities: ClientCapabilities },
 }
 
 /// A request of ours to the client.
@@ -232,10 +232,10 @@ impl Connection {
         session::By { name, connection: self.id.clone(), bridge: self.bridge.clone() }
     }
 
-    fn abilities(&self) -> Abilities {
+    fn capabilities(&self) -> ClientCapabilities {
         match &self.phase {
-            Phase::Initialized { abilities, .. } => abilities.clone(),
-            Phase::Fresh => Abilities::default(),
+            Phase::Initialized { capabilities, .. } => capabilities.clone(),
+            Phase::Fresh => ClientCapabilities::default(),
         }
     }
 
@@ -291,7 +291,7 @@ impl Connection {
                     Err(error) => self.answer(&id, Err::<Value, _>(error), ctx),
                 }
             }
-            Incoming::Notice(notice) => {
+            Incoming::Notification(notice) => {
                 tracing::debug!(parent: &self.span, method = notice.method(), "notification");
                 self.heed(notice, ctx);
             }
@@ -306,11 +306,11 @@ impl Connection {
         }
     }
 
-    fn heed(&mut self, notice: Notice, ctx: &mut Context<Self>) {
+    fn heed(&mut self, notice: ClientNotification, ctx: &mut Context<Self>) {
         match notice {
-            Notice::CancelTurn { session } => self.cancel_turn(&session, ctx),
-            Notice::CancelRequest { request } => self.withdraw(&request, ctx),
-            Notice::Unknown { .. } => {}
+            ClientNotification::CancelTurn { session } => self.cancel_turn(&session, ctx),
+            ClientNotification::CancelRequest { request } => self.withdraw(&request, ctx),
+            ClientNotification::Unknown { .. } => {}
         }
     }
 
@@ -325,7 +325,7 @@ impl Connection {
             Some(Asked::Permission(session, question)) => (session, question),
         };
         let Some(attachment) = self.attachments.get(&session) else { return };
-        match from_acp::permission_answer(result.as_deref()) {
+        match decode::permission_answer(result.as_deref()) {
             Told::Decided(decision) => {
                 tell(&attachment.addr, session::Answer { question, decision, by: self.client_name() });
             }

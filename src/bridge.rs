@@ -2,7 +2,7 @@
 //!
 //! Run by `acpd acp`, one for each editor. Two plain threads copy, one each way, so that neither side can hold up the
 //! other; what they share is the link to the daemon and a memory of what is open. The bridge passes messages on and reads
-//! no more of them than `wire::glance` shows. In every failure stdout carries protocol messages only: what goes wrong is
+//! no more of them than `wire::envelope` shows. In every failure stdout carries protocol messages only: what goes wrong is
 //! told to the editor as the answer to its requests.
 //!
 //! If the daemon goes away, the bridge stays: it brings a daemon back, says again who its editor is, resumes its sessions
@@ -27,9 +27,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use bytes::{Bytes, BytesMut};
+use wire::absolute_paths::made_absolute;
 use wire::batch::Batch;
 use wire::frame::{Decoder, Framing, encode};
-use wire::relative::made_absolute;
 use wire::rpc::{self, Id, RpcError, answered, owed_answer};
 
 use self::daemon_link::{Inbox, Link};

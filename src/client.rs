@@ -252,7 +252,7 @@ fn read(frame: &[u8]) -> anyhow::Result<Message> {
     }
     match rpc::read(frame) {
         Incoming::Reply { id, result } => Ok(Message::Reply { id, result }),
-        Incoming::Request { .. } | Incoming::Notice(_) | Incoming::Malformed(_) => {
+        Incoming::Request { .. } | Incoming::Notification(_) | Incoming::Malformed(_) => {
             Err(anyhow!("the daemon said something that is no message"))
         }
     }

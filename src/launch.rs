@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use wire::ext::HelloParams;
+use wire::extension::HelloParams;
 
 use crate::daemon::lock::{Attempt, Lock, LockHolder};
 use crate::daemon::login_shell;

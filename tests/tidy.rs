@@ -106,7 +106,7 @@ const BANS: [Ban; 14] = [
         // The testkit's witness holds what wire has written against the same types, and uses nothing of wire for it.
         who: |path| !path.starts_with("crates/wire/") && path != "crates/testkit/src/witness.rs",
         names: &["agent_client_protocol_schema"],
-        advice: "only crates/wire names ACP types; translate in from_acp or to_acp",
+        advice: "only crates/wire names ACP types; translate in its decode and encode modules",
     },
     Ban {
         who: |path| path != "tests/process/sdk.rs",

@@ -4,7 +4,7 @@ use actix::{ActorFutureExt, Context, WrapFuture};
 use domain::MessageId;
 use domain::account::Login;
 use serde_json::{Value, json};
-use wire::to_acp::{self, ENV_METHOD, GITHUB_METHOD};
+use wire::v1::encode::{self, ENV_METHOD, GITHUB_METHOD};
 use wire::{Id, RpcError, method, rpc};
 
 use super::{Asked, Connection};
@@ -52,10 +52,10 @@ impl Connection {
     /// Shows address and code where the client can: as an elicitation, in an open session, or in the answer.
     fn show_login(&mut self, id: Id, login: Login, ctx: &mut Context<Self>) {
         let Login { address, code, done } = login;
-        if self.abilities().elicits_url {
+        if self.capabilities().elicits_url {
             let elicitation = MessageId::new();
             let message = format!("Type the code {code} at the address that opens.");
-            let params = to_acp::elicit_url(&id, elicitation.as_str(), &address, &message);
+            let params = encode::elicit_url(&id, elicitation.as_str(), &address, &message);
             let request = Id::from_text(MessageId::new().as_str());
             self.outbox.push(&rpc::request(&request, method::ELICITATION_CREATE, &params));
             // The client's word on the elicitation changes nothing: only the login itself tells how it ended.

@@ -11,9 +11,9 @@ use futures_util::{Stream, StreamExt, stream};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use wire::rpc;
-use wire::to_acp::{self, Menu};
-use wire::translator::{Attach as View, Viewer};
-use wire::{Id, RpcError, Said, Seen, Translator, method};
+use wire::v1::encode::{self, Menu};
+use wire::v1::translator::{Attach as View, Viewer};
+use wire::{Id, Outbound, PriorView, RpcError, Translator, method};
 
 use super::calls::Opened;
 use super::helping::AskClient;
@@ -105,7 +105,7 @@ pub(super) enum Answering {
 impl Attachment {
     /// The answer to the request that opened the session.
     pub(super) fn opened(&self, id: Option<&SessionId>) -> Value {
-        let mut opened = to_acp::session_opened(id, self.translator.menu());
+        let mut opened = encode::session_opened(id, self.translator.menu());
         if self.places {
             opened["_meta"] = json!({ "acpd": { "at": [self.head.life, self.head.number] } });
         }
@@ -124,7 +124,7 @@ impl Attachment {
     pub(super) fn commands(&self, session: &SessionId) -> Vec<u8> {
         let served = self.served.borrow();
         let all: Vec<Command> = self.commands.iter().chain(served.iter()).cloned().collect();
-        to_acp::commands(session, &all)
+        encode::commands(session, &all)
     }
 
     /// Takes back a request that waits here; says whether it was one to open the session.
@@ -178,7 +178,7 @@ impl Connection {
                 connection: self.id.clone(),
                 bridge: self.bridge.clone(),
                 places: self.bridge.is_some(),
-                abilities: self.abilities(),
+                capabilities: self.capabilities(),
                 extras,
             },
             menu: Menu { models: self.models_with(&model), mode, approval, model, thought, extras },
@@ -353,7 +353,7 @@ impl Connection {
     }
 
     /// Tells a client that starts in the middle what is open.
-    pub(super) fn catch_up(&mut self, session: &SessionId, seen: Seen, next: u64, ctx: &mut Context<Self>) {
+    pub(super) fn catch_up(&mut self, session: &SessionId, seen: PriorView, next: u64, ctx: &mut Context<Self>) {
         let Some(attachment) = self.attachments.get(session) else { return };
         for said in attachment.translator.catch_up(seen, next) {
             self.pass_on(session, next, said, None, ctx);
@@ -364,21 +364,21 @@ impl Connection {
         &mut self,
         session: &SessionId,
         number: u64,
-        said: Said,
+        said: Outbound,
         unsaved: Option<&HistoryError>,
         ctx: &mut Context<Self>,
     ) {
         match said {
-            Said::Update(message) => {
+            Outbound::Update(message) => {
                 // Of all messages, only what is said in a session is ever shown: others may hold keys.
                 tracing::trace!(parent: &self.span, message = %String::from_utf8_lossy(&message), "update");
                 self.outbox.push(&message);
             }
-            Said::Ask { question, params } => match self.attachments.get_mut(session) {
+            Outbound::Ask { question, params } => match self.attachments.get_mut(session) {
                 Some(attachment) if !attachment.loading.is_empty() => attachment.unasked.push((question, params)),
                 Some(_) | None => self.ask_permission(session, question, &params),
             },
-            Said::Settled { question } => {
+            Outbound::Settled { question } => {
                 if let Some(attachment) = self.attachments.get_mut(session) {
                     attachment.unasked.retain(|(unasked, _)| *unasked != question);
                 }
@@ -389,7 +389,7 @@ impl Connection {
                     self.outbox.push(&rpc::notification(method::CANCEL_REQUEST, &params));
                 }
             }
-            Said::TurnOver { turn, origin, answer } => {
+            Outbound::TurnOver { turn, origin, answer } => {
                 // The end of an earlier turn that is only replayed does not concern the tools of the running one.
                 let happened_since = |attachment: &Attachment| number > attachment.head.number;
                 if self.prompts.contains_key(&turn) || self.attachments.get(session).is_some_and(happened_since) {

@@ -11,10 +11,10 @@ use domain::card::{Activity, SessionCard, StatusCard};
 use domain::history::ListQuery;
 use domain::{EventKind, Origin, SessionId, TurnId};
 use serde_json::{Value, json};
-use wire::call::{self, Call};
-use wire::ext::{ConnectionsResult, HelloResult, SessionsResult};
-use wire::to_acp::{self, AgentFacts};
-use wire::{Id, RpcError, Seen};
+use wire::extension::{ConnectionsResult, HelloResult, SessionsResult};
+use wire::request::{self, ClientRequest};
+use wire::v1::encode::{self, AgentFacts};
+use wire::{Id, PriorView, RpcError};
 
 use super::attachment::Answering;
 use super::places::{check_folder, check_folders, real_folder, same_folder};
@@ -38,60 +38,60 @@ pub(super) struct Opened {
 const MODELS_WITHIN: Duration = Duration::from_secs(3);
 
 impl Connection {
-    pub(super) fn dispatch(&mut self, id: Id, call: Call, ctx: &mut Context<Self>) {
+    pub(super) fn dispatch(&mut self, id: Id, call: ClientRequest, ctx: &mut Context<Self>) {
         match call {
-            Call::Initialize(initialize) => self.initialize(id, initialize, ctx),
-            Call::Hello(hello) => self.hello(id, hello, ctx),
-            Call::DescribeSessions => self.describe(id, ctx, |overview, house| {
+            ClientRequest::Initialize(initialize) => self.initialize(id, initialize, ctx),
+            ClientRequest::Hello(hello) => self.hello(id, hello, ctx),
+            ClientRequest::DescribeSessions => self.describe(id, ctx, |overview, house| {
                 let toolbox = &house.ports().toolbox;
                 let look = |card: SessionCard| SessionCard { background: toolbox.background(&card.id), ..card };
                 serde_json::to_value(SessionsResult { sessions: overview.sessions.into_iter().map(look).collect() })
             }),
-            Call::DescribeConnections => self.describe(id, ctx, |overview, _| {
+            ClientRequest::DescribeConnections => self.describe(id, ctx, |overview, _| {
                 serde_json::to_value(ConnectionsResult { connections: overview.connections })
             }),
-            Call::DescribeStatus => {
+            ClientRequest::DescribeStatus => {
                 self.describe(id, ctx, |overview, house| serde_json::to_value(status(overview, house)))
             }
-            Call::Steer { session, how } => self.steer(id, session, how, ctx),
-            Call::Undo { session, way } => self.undo(id, session, way, ctx),
-            Call::DescribeServers { session } => self.servers(id, session, ctx),
-            Call::DescribePermissions { session } => self.permissions(id, session, ctx),
-            Call::DescribeSession { session } => self.session_details(id, session, ctx),
-            Call::Export { session, from } => self.export(id, session, from, ctx),
-            Call::Import(import) => self.import(id, import, ctx),
-            Call::Wait { session } => self.wait_for_end(id, session, ctx),
-            Call::Stop => {
+            ClientRequest::Steer { session, how } => self.steer(id, session, how, ctx),
+            ClientRequest::Undo { session, way } => self.undo(id, session, way, ctx),
+            ClientRequest::DescribeServers { session } => self.servers(id, session, ctx),
+            ClientRequest::DescribePermissions { session } => self.permissions(id, session, ctx),
+            ClientRequest::DescribeSession { session } => self.session_details(id, session, ctx),
+            ClientRequest::Export { session, from } => self.export(id, session, from, ctx),
+            ClientRequest::Import(import) => self.import(id, import, ctx),
+            ClientRequest::Wait { session } => self.wait_for_end(id, session, ctx),
+            ClientRequest::Stop => {
                 self.answer(&id, Ok(json!({})), ctx);
                 self.house.request(Farewell::Stop);
             }
-            Call::Reload => self.reload(id, ctx),
-            Call::Restart { now } => self.restart(id, now, ctx),
+            ClientRequest::Reload => self.reload(id, ctx),
+            ClientRequest::Restart { now } => self.restart(id, now, ctx),
             _ if matches!(self.phase, Phase::Fresh) => {
                 let error =
                     RpcError::invalid_request("initialize comes first on a connection", "send it, then this again");
                 self.answer(&id, Err::<Value, _>(error), ctx);
             }
-            Call::NewSession(new) => self.new_session(id, new, ctx),
-            Call::LoadSession(load) => self.open_session(id, load, From::Start, ctx),
-            Call::ResumeSession(resume) => self.open_session(id, resume, From::Head, ctx),
-            Call::Resume { open, after } => self.open_session(id, open, From::After(after), ctx),
-            Call::Cancel { session } => {
+            ClientRequest::NewSession(new) => self.new_session(id, new, ctx),
+            ClientRequest::LoadSession(load) => self.open_session(id, load, From::Start, ctx),
+            ClientRequest::ResumeSession(resume) => self.open_session(id, resume, From::Head, ctx),
+            ClientRequest::Resume { open, after } => self.open_session(id, open, From::After(after), ctx),
+            ClientRequest::Cancel { session } => {
                 self.cancel_turn(&session, ctx);
                 self.answer(&id, Ok(json!({})), ctx);
             }
-            Call::ForkSession(fork) => self.fork_session(id, fork, ctx),
-            Call::ListSessions(list) => self.list_sessions(id, list, ctx),
-            Call::Prompt(prompt) => self.prompt(id, prompt, ctx),
-            Call::CloseSession { session } => self.close_session(id, session, ctx),
-            Call::DeleteSession { session } => self.delete_session(id, session, ctx),
-            Call::Configure(configure) => self.configure(id, configure, ctx),
-            Call::Authenticate { method } => self.authenticate(id, &method, ctx),
-            Call::Logout => self.log_out(id, ctx),
+            ClientRequest::ForkSession(fork) => self.fork_session(id, fork, ctx),
+            ClientRequest::ListSessions(list) => self.list_sessions(id, list, ctx),
+            ClientRequest::Prompt(prompt) => self.prompt(id, prompt, ctx),
+            ClientRequest::CloseSession { session } => self.close_session(id, session, ctx),
+            ClientRequest::DeleteSession { session } => self.delete_session(id, session, ctx),
+            ClientRequest::Configure(configure) => self.configure(id, configure, ctx),
+            ClientRequest::Authenticate { method } => self.authenticate(id, &method, ctx),
+            ClientRequest::Logout => self.log_out(id, ctx),
         }
     }
 
-    fn initialize(&mut self, id: Id, initialize: call::Initialize, ctx: &mut Context<Self>) {
+    fn initialize(&mut self, id: Id, initialize: request::Initialize, ctx: &mut Context<Self>) {
         if matches!(self.phase, Phase::Initialized { .. }) {
             let error = RpcError::invalid_request(
                 "this connection is initialized already",
@@ -108,14 +108,14 @@ impl Connection {
             version: ports.settings.version,
             extras: ports.settings.extras.of(&client),
             key_variables: ports.accounts.variables(),
-            terminal_login: initialize.abilities.terminal_login,
+            terminal_login: initialize.capabilities.terminal_login,
         };
-        self.phase = Phase::Initialized { client, abilities: initialize.abilities };
+        self.phase = Phase::Initialized { client, capabilities: initialize.capabilities };
         self.publish();
-        self.answer(&id, Ok(to_acp::initialized(&facts)), ctx);
+        self.answer(&id, Ok(encode::initialized(&facts)), ctx);
     }
 
-    fn hello(&mut self, id: Id, hello: call::Hello, ctx: &mut Context<Self>) {
+    fn hello(&mut self, id: Id, hello: request::Hello, ctx: &mut Context<Self>) {
         let ports = self.house.ports();
         let settings = &ports.settings;
         if let (Some(mine), Some(theirs)) = (&settings.home, &hello.home)
@@ -192,7 +192,7 @@ impl Connection {
         }
     }
 
-    fn new_session(&mut self, id: Id, new: call::NewSession, ctx: &mut Context<Self>) {
+    fn new_session(&mut self, id: Id, new: request::NewSession, ctx: &mut Context<Self>) {
         let session = SessionId::new();
         if let Err(error) = self.may_open_another(&session) {
             return self.answer(&id, Err::<Value, _>(error), ctx);
@@ -221,7 +221,7 @@ impl Connection {
         self.open_then(id, open, ctx, Self::greet);
     }
 
-    fn fork_session(&mut self, id: Id, fork: call::OpenSession, ctx: &mut Context<Self>) {
+    fn fork_session(&mut self, id: Id, fork: request::OpenSession, ctx: &mut Context<Self>) {
         let session = SessionId::new();
         if let Err(error) = self.may_open_another(&session) {
             return self.answer(&id, Err::<Value, _>(error), ctx);
@@ -253,7 +253,7 @@ impl Connection {
         }
     }
 
-    fn open_session(&mut self, id: Id, open: call::OpenSession, from: From, ctx: &mut Context<Self>) {
+    fn open_session(&mut self, id: Id, open: request::OpenSession, from: From, ctx: &mut Context<Self>) {
         let session = open.session.clone();
         if let Err(error) = self.may_open_another(&session) {
             return self.answer(&id, Err::<Value, _>(error), ctx);
@@ -285,11 +285,11 @@ impl Connection {
                     // Nobody will see the end of what this client followed before.
                     this.ended(&session, RpcError::retry("the session was closed and opened again"), ctx);
                     this.attach(opened, Answering::Load(id), ctx);
-                    this.catch_up(&session, Seen::Nothing, next, ctx);
+                    this.catch_up(&session, PriorView::Nothing, next, ctx);
                 }
                 From::After(_) => {
                     this.attach(opened, Answering::Resume(id), ctx);
-                    this.catch_up(&session, Seen::Everything, next, ctx);
+                    this.catch_up(&session, PriorView::Everything, next, ctx);
                 }
             }
         });
@@ -315,7 +315,7 @@ impl Connection {
         self.work_on(&request, work, ctx);
     }
 
-    fn list_sessions(&mut self, id: Id, list: call::ListSessions, ctx: &mut Context<Self>) {
+    fn list_sessions(&mut self, id: Id, list: request::ListSessions, ctx: &mut Context<Self>) {
         let house = self.house.clone();
         let look = async move {
             let cwd = match list.cwd {
@@ -328,12 +328,12 @@ impl Connection {
             let activity = |session: &SessionId| {
                 live.iter().find(|card| card.id == *session).map_or(Activity::Idle, |card| card.state)
             };
-            Ok(to_acp::session_list(&page, activity))
+            Ok(encode::session_list(&page, activity))
         };
         self.answer_at_length(id, look, ctx);
     }
 
-    fn prompt(&mut self, id: Id, prompt: call::Prompt, ctx: &mut Context<Self>) {
+    fn prompt(&mut self, id: Id, prompt: request::Prompt, ctx: &mut Context<Self>) {
         if self.house.is_leaving() {
             let error = RpcError::retry("the daemon is about to restart or stop");
             return self.answer(&id, Err::<Value, _>(error), ctx);
@@ -345,9 +345,9 @@ impl Connection {
         self.with_session(id, &session, ctx, |this, id, ctx| this.send_prompt(id, prompt, ctx));
     }
 
-    fn send_prompt(&mut self, id: Id, prompt: call::Prompt, ctx: &mut Context<Self>) {
+    fn send_prompt(&mut self, id: Id, prompt: request::Prompt, ctx: &mut Context<Self>) {
         self.reopening.retain(|(waiting, _)| *waiting != id);
-        let call::Prompt { session, content, message } = prompt;
+        let request::Prompt { session, content, message } = prompt;
         tracing::trace!(parent: &self.span, ?content, "prompt");
         let Some(attachment) = self.attachments.get(&session) else {
             return self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);

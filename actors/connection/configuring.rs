@@ -5,20 +5,20 @@ use domain::event::Setting;
 use domain::model::ModelInfo;
 use domain::{Approval, Mode, ModelId, ThoughtLevel};
 use serde_json::{Value, json};
-use wire::call::{self, ConfigureAnswer};
-use wire::to_acp;
+use wire::request::{self, ConfigureAnswer};
+use wire::v1::encode;
 use wire::{Id, RpcError};
 
 use super::{Connection, opening};
 use crate::session;
 
 impl Connection {
-    pub(super) fn configure(&mut self, id: Id, configure: call::Configure, ctx: &mut Context<Self>) {
+    pub(super) fn configure(&mut self, id: Id, configure: request::Configure, ctx: &mut Context<Self>) {
         let session = configure.session.clone();
         self.with_session(id, &session, ctx, |this, id, ctx| this.send_setting(id, configure, ctx));
     }
 
-    fn send_setting(&mut self, id: Id, configure: call::Configure, ctx: &mut Context<Self>) {
+    fn send_setting(&mut self, id: Id, configure: request::Configure, ctx: &mut Context<Self>) {
         let Some(attachment) = self.attachments.get(&configure.session) else {
             return self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
         };
@@ -45,7 +45,7 @@ impl Connection {
             (menu.mode, menu.approval, menu.model, menu.thought) = (set.mode, set.approval, set.model, set.thought);
             Ok(match configure.answer {
                 ConfigureAnswer::Empty => json!({}),
-                ConfigureAnswer::Options => json!({ "configOptions": to_acp::config_options(&menu) }),
+                ConfigureAnswer::Options => json!({ "configOptions": encode::config_options(&menu) }),
             })
         };
         self.answer_later(id, work, ctx);
@@ -66,7 +66,7 @@ impl Connection {
     }
 }
 
-fn setting(configure: &call::Configure, is_offered: impl Fn(&ModelId) -> bool) -> Result<Setting, RpcError> {
+fn setting(configure: &request::Configure, is_offered: impl Fn(&ModelId) -> bool) -> Result<Setting, RpcError> {
     let value = configure.value.as_str();
     let setting = match configure.option.as_str() {
         "mode" => Mode::from_id(value).map(Setting::Mode),

@@ -14,7 +14,7 @@ use domain::{ConnectionId, QuestionId, SessionId};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::oneshot;
-use wire::to_client::{self, Answered};
+use wire::v1::client_requests::{self, Answered};
 use wire::{Id, RpcError, method, rpc};
 
 use super::elicitations::Elicitations;
@@ -42,7 +42,7 @@ pub(super) struct AskClient {
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(super) enum TellClient {
-    Notice {
+    ClientNotification {
         method: &'static str,
         params: Value,
     },
@@ -81,13 +81,13 @@ impl Connection {
         tail: &Arc<Tail>,
         ctx: &Context<Self>,
     ) -> Option<Arc<dyn Editor>> {
-        let abilities = self.abilities();
+        let capabilities = self.capabilities();
         let offers = Offers {
-            read_files: abilities.read_files,
-            write_files: abilities.write_files,
-            terminal: abilities.terminal,
-            forms: abilities.elicits_form,
-            pages: abilities.elicits_url,
+            read_files: capabilities.read_files,
+            write_files: capabilities.write_files,
+            terminal: capabilities.terminal,
+            forms: capabilities.elicits_form,
+            pages: capabilities.elicits_url,
         };
         (offers != Offers::default()).then(|| {
             Arc::new(ClientEditor {
@@ -147,8 +147,8 @@ impl Connection {
 
     /// A terminal that was created when nobody waited for it any more.
     pub(super) fn release_late(&mut self, session: &SessionId, result: Answered) {
-        if let Ok(terminal) = to_client::terminal_id(result) {
-            let params = to_client::terminal(session, &terminal);
+        if let Ok(terminal) = client_requests::terminal_id(result) {
+            let params = client_requests::terminal(session, &terminal);
             let (session, method) = (session.clone(), method::TERMINAL_RELEASE);
             self.ask_client(AskClient { session, after: 0, method, params, answer: None });
         }
@@ -196,7 +196,7 @@ impl Handler<TellClient> for Connection {
 
     fn handle(&mut self, tell: TellClient, _: &mut Context<Self>) {
         match tell {
-            TellClient::Notice { method, params } => self.outbox.push(&rpc::notification(method, &params)),
+            TellClient::ClientNotification { method, params } => self.outbox.push(&rpc::notification(method, &params)),
             TellClient::Abandoned => self.withdraw_abandoned(),
         }
     }
@@ -270,37 +270,37 @@ impl Editor for ClientEditor {
     }
 
     fn read_text(&self, path: PathBuf, lines: Option<Lines>) -> BoxFuture<'static, Result<String, EditorError>> {
-        let params = to_client::read_text(&self.session, path, lines);
-        self.ask_briefly(method::FS_READ_TEXT_FILE, params, to_client::text)
+        let params = client_requests::read_text(&self.session, path, lines);
+        self.ask_briefly(method::FS_READ_TEXT_FILE, params, client_requests::text)
     }
 
     fn write_text(&self, path: PathBuf, text: String) -> BoxFuture<'static, Result<(), EditorError>> {
-        let params = to_client::write_text(&self.session, path, text);
-        self.ask_patiently(method::FS_WRITE_TEXT_FILE, params, to_client::done)
+        let params = client_requests::write_text(&self.session, path, text);
+        self.ask_patiently(method::FS_WRITE_TEXT_FILE, params, client_requests::done)
     }
 
     fn open_terminal(&self, order: TerminalOrder) -> BoxFuture<'static, Result<TerminalId, EditorError>> {
-        let params = to_client::open_terminal(&self.session, order);
-        self.ask_patiently(method::TERMINAL_CREATE, params, to_client::terminal_id)
+        let params = client_requests::open_terminal(&self.session, order);
+        self.ask_patiently(method::TERMINAL_CREATE, params, client_requests::terminal_id)
     }
 
     fn terminal_output(&self, terminal: TerminalId) -> BoxFuture<'static, Result<TerminalOutput, EditorError>> {
-        let params = to_client::terminal(&self.session, &terminal);
-        self.ask_briefly(method::TERMINAL_OUTPUT, params, to_client::terminal_output)
+        let params = client_requests::terminal(&self.session, &terminal);
+        self.ask_briefly(method::TERMINAL_OUTPUT, params, client_requests::terminal_output)
     }
 
     fn terminal_exit(&self, terminal: TerminalId) -> BoxFuture<'static, Result<TerminalExit, EditorError>> {
-        let params = to_client::terminal(&self.session, &terminal);
-        self.ask_patiently(method::TERMINAL_WAIT_FOR_EXIT, params, to_client::terminal_exit)
+        let params = client_requests::terminal(&self.session, &terminal);
+        self.ask_patiently(method::TERMINAL_WAIT_FOR_EXIT, params, client_requests::terminal_exit)
     }
 
     fn kill_terminal(&self, terminal: TerminalId) -> BoxFuture<'static, Result<(), EditorError>> {
-        let params = to_client::terminal(&self.session, &terminal);
-        self.ask_briefly(method::TERMINAL_KILL, params, to_client::done)
+        let params = client_requests::terminal(&self.session, &terminal);
+        self.ask_briefly(method::TERMINAL_KILL, params, client_requests::done)
     }
 
     fn release_terminal(&self, terminal: TerminalId) {
-        let params = to_client::terminal(&self.session, &terminal);
+        let params = client_requests::terminal(&self.session, &terminal);
         self.send(method::TERMINAL_RELEASE, params, None);
     }
 
@@ -310,7 +310,7 @@ impl Editor for ClientEditor {
             Form::Page { id, .. } => Some(id.clone()),
             Form::Fields(_) => None,
         };
-        let Some(params) = to_client::elicit(&self.session, elicitation) else {
+        let Some(params) = client_requests::elicit(&self.session, elicitation) else {
             return refused("it cannot show a form like this");
         };
         let Some(open) = self.elicitations.open() else {
@@ -319,7 +319,7 @@ impl Editor for ClientEditor {
         if let Some(page) = page {
             self.elicitations.opens_page(&page);
         }
-        let answer = self.ask_patiently(method::ELICITATION_CREATE, params, to_client::elicited);
+        let answer = self.ask_patiently(method::ELICITATION_CREATE, params, client_requests::elicited);
         Box::pin(async move {
             let _open = open;
             answer.await
@@ -331,6 +331,6 @@ impl Editor for ClientEditor {
             return;
         }
         let params = serde_json::json!({ "elicitationId": id });
-        report(&self.tell, TellClient::Notice { method: method::ELICITATION_COMPLETE, params });
+        report(&self.tell, TellClient::ClientNotification { method: method::ELICITATION_COMPLETE, params });
     }
 }

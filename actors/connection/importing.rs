@@ -8,7 +8,7 @@ use domain::event::Setting;
 use domain::history::Entry;
 use domain::{Choice, Decision, Event, EventKind, Place, SessionId};
 use serde_json::{Value, json};
-use wire::call;
+use wire::request;
 use wire::{Id, RpcError};
 
 use super::opening::{self, Opener};
@@ -99,8 +99,8 @@ impl Drop for Importing {
 }
 
 impl Connection {
-    pub(super) fn import(&mut self, id: Id, import: call::Import, ctx: &mut Context<Self>) {
-        let call::Import { events, into, more } = import;
+    pub(super) fn import(&mut self, id: Id, import: request::Import, ctx: &mut Context<Self>) {
+        let request::Import { events, into, more } = import;
         let importing = match into {
             None => Some(Importing::new(self.opener(&id))),
             Some(into) => self.importing.take_if(|importing| importing.session == into),

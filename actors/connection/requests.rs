@@ -3,7 +3,8 @@
 use actix::{ActorFuture, AsyncContext, Context, SpawnHandle};
 use domain::{Extra, ExtraSet, SessionId, StopReason, Trace, Usage};
 use serde_json::Value;
-use wire::{Call, Id, RpcError, to_acp};
+use wire::v1::encode;
+use wire::{ClientRequest, Id, RpcError};
 
 use super::Connection;
 use super::opening::Opener;
@@ -39,37 +40,37 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(call: &Call) -> Self {
+    fn of(call: &ClientRequest) -> Self {
         match call {
-            Call::Prompt(_) => Kind::Prompt,
-            Call::Initialize(_)
-            | Call::NewSession(_)
-            | Call::LoadSession(_)
-            | Call::ListSessions(_)
-            | Call::ResumeSession(_)
-            | Call::ForkSession(_)
-            | Call::Authenticate { .. }
-            | Call::Hello(_)
-            | Call::Resume { .. }
-            | Call::Export { .. }
-            | Call::Import { .. }
-            | Call::Wait { .. }
-            | Call::DescribeServers { .. }
-            | Call::DescribePermissions { .. }
-            | Call::DescribeSession { .. }
-            | Call::DescribeSessions
-            | Call::DescribeConnections
-            | Call::DescribeStatus => Kind::Traceless,
-            Call::CloseSession { .. }
-            | Call::DeleteSession { .. }
-            | Call::Configure(_)
-            | Call::Logout
-            | Call::Cancel { .. }
-            | Call::Steer { .. }
-            | Call::Undo { .. }
-            | Call::Stop
-            | Call::Reload
-            | Call::Restart { .. } => Kind::Lasting,
+            ClientRequest::Prompt(_) => Kind::Prompt,
+            ClientRequest::Initialize(_)
+            | ClientRequest::NewSession(_)
+            | ClientRequest::LoadSession(_)
+            | ClientRequest::ListSessions(_)
+            | ClientRequest::ResumeSession(_)
+            | ClientRequest::ForkSession(_)
+            | ClientRequest::Authenticate { .. }
+            | ClientRequest::Hello(_)
+            | ClientRequest::Resume { .. }
+            | ClientRequest::Export { .. }
+            | ClientRequest::Import { .. }
+            | ClientRequest::Wait { .. }
+            | ClientRequest::DescribeServers { .. }
+            | ClientRequest::DescribePermissions { .. }
+            | ClientRequest::DescribeSession { .. }
+            | ClientRequest::DescribeSessions
+            | ClientRequest::DescribeConnections
+            | ClientRequest::DescribeStatus => Kind::Traceless,
+            ClientRequest::CloseSession { .. }
+            | ClientRequest::DeleteSession { .. }
+            | ClientRequest::Configure(_)
+            | ClientRequest::Logout
+            | ClientRequest::Cancel { .. }
+            | ClientRequest::Steer { .. }
+            | ClientRequest::Undo { .. }
+            | ClientRequest::Stop
+            | ClientRequest::Reload
+            | ClientRequest::Restart { .. } => Kind::Lasting,
         }
     }
 
@@ -77,7 +78,7 @@ impl Kind {
         match self {
             Kind::Prompt => {
                 let usage = extras.has(Extra::Usage).then(Usage::default);
-                to_acp::prompt_answer(&StopReason::Cancelled, usage.as_ref())
+                encode::prompt_answer(&StopReason::Cancelled, usage.as_ref())
             }
             Kind::Traceless => Err(RpcError::cancelled("nothing came of it")),
             Kind::Lasting => Err(RpcError::cancelled("it may have taken effect; look before you send it again")),
@@ -95,7 +96,7 @@ impl Requests {
     }
 
     /// None is what is no request and gets its error at once.
-    pub(super) fn open(&mut self, id: Id, call: Option<&Call>, trace: Option<Trace>) {
+    pub(super) fn open(&mut self, id: Id, call: Option<&ClientRequest>, trace: Option<Trace>) {
         let kind = call.map_or(Kind::Traceless, Kind::of);
         self.0.push(Request { id, kind, work: None, makes: None, trace });
     }

@@ -5,8 +5,8 @@ use domain::checkpoint::Way;
 use domain::mcp::SessionServers;
 use domain::{Decision, Event, SessionId};
 use serde_json::{Value, json};
-use wire::call::Steer;
-use wire::ext::ServersResult;
+use wire::extension::ServersResult;
+use wire::request::Steer;
 use wire::{Id, RpcError};
 
 use super::Connection;

@@ -104,7 +104,7 @@ impl Inbox {
         self.early = frames.collect();
         match rpc::read(&first) {
             Incoming::Reply { result, .. } => result.map(|said| frame_limit(said.get())).map_err(NoDaemon::Refused),
-            Incoming::Request { .. } | Incoming::Notice(_) | Incoming::Malformed(_) => {
+            Incoming::Request { .. } | Incoming::Notification(_) | Incoming::Malformed(_) => {
                 Err(failed("the hello got something else than an answer"))
             }
         }

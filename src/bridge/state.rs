@@ -7,7 +7,7 @@ use std::fmt::Display;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use wire::glance::glance;
+use wire::envelope::Envelope;
 use wire::method;
 use wire::rpc::{self, Id, Incoming, RpcError, owed_answer};
 
@@ -136,7 +136,7 @@ impl BridgeState {
 
     /// A message of the editor.
     pub(super) fn hear_editor(&mut self, frame: &Bytes) -> Verdict {
-        let seen = glance(frame);
+        let seen = Envelope::read(frame);
         if let Some(session) = seen.as_ref().and_then(|seen| seen.session.as_deref()) {
             let (is_on_its_way, is_asleep) = (self.is_on_its_way(session), self.asleep.remove(session));
             if is_on_its_way || is_asleep {
@@ -193,7 +193,7 @@ impl BridgeState {
 
     /// A message of the daemon. Answers that the editor does not wait for, and those to our own requests, stay here.
     pub(super) fn hear_daemon(&mut self, frame: &Bytes) -> Verdict {
-        let Some(seen) = glance(frame) else { return Verdict::Pass };
+        let Some(seen) = Envelope::read(frame) else { return Verdict::Pass };
         if let (Some(place), Some(session)) = (seen.at, &seen.session)
             && let Some(known) = self.sessions.get_mut(session.as_ref())
         {
@@ -292,7 +292,7 @@ impl BridgeState {
 
     /// An answer to a request of our own: what became of that session. None if it is not ours.
     pub(super) fn our_answer(&mut self, frame: &Bytes) -> Option<Return> {
-        let seen = glance(frame).filter(|seen| seen.is_reply)?;
+        let seen = Envelope::read(frame).filter(|seen| seen.is_reply)?;
         let id: String = serde_json::from_str(seen.id?.get()).ok()?;
         let number = id.strip_prefix(OURS)?.strip_prefix('/')?.strip_prefix(&self.name)?.strip_prefix('/')?;
         let mut back = Return { lost: Vec::new(), why: not_recorded(), send: Vec::new() };

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use domain::card::SessionCard;
 use serde_json::{Value, json};
-use wire::ext::SessionsResult;
+use wire::extension::SessionsResult;
 use wire::method;
 
 use crate::client::{Client, Refused};

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use wire::glance::glance;
+use wire::envelope::Envelope;
 use wire::method;
 
 /// What matters here of a message of the client's. It is kept, because looking at a big message takes a while.
@@ -24,7 +24,7 @@ pub(super) struct Seen {
 impl Seen {
     /// None if the bytes are not a JSON object.
     pub(super) fn of(message: &[u8]) -> Option<Self> {
-        let seen = glance(message)?;
+        let seen = Envelope::read(message)?;
         Some(Self {
             id: seen.id.map(|id| id.get().to_owned()),
             method: seen.method.map(Cow::into_owned),
@@ -161,7 +161,7 @@ impl Split {
     }
 
     fn lane_of(&mut self, message: &[u8]) -> LaneName {
-        let Some(seen) = glance(message) else { return LaneName::Connection };
+        let Some(seen) = Envelope::read(message) else { return LaneName::Connection };
         let id = seen.id.map(|id| id.get());
         if seen.is_reply {
             self.sessions.extend(seen.session.as_deref().map(str::to_owned));

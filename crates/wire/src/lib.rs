@@ -1,24 +1,19 @@
-//! The protocol at the rim: bytes <-> frames <-> JSON-RPC messages <-> the domain's words.
+//! The protocol at the edge of the daemon: bytes, frames, JSON-RPC messages, requests of the domain.
 //!
-//! Pure functions and small state machines. No I/O, no actors. Nothing outside this crate (and the tests, which are
-//! independent witnesses) names an ACP type or a method.
+//! Pure functions and small state machines, without I/O and without actors. Outside this crate only
+//! tests, which check it independently, name an ACP type or spell a method.
 
+pub mod absolute_paths;
 pub mod batch;
-pub mod call;
-pub mod ext;
+pub mod envelope;
+pub mod extension;
 pub mod frame;
-pub mod from_acp;
-pub mod glance;
 pub mod method;
-pub mod relative;
+pub mod request;
 pub mod rpc;
 mod shallow;
-pub mod to_acp;
-pub mod to_client;
-pub mod translator;
-#[cfg(test)]
-mod witness;
+pub mod v1;
 
-pub use call::{Abilities, Call, Notice};
+pub use request::{ClientCapabilities, ClientNotification, ClientRequest};
 pub use rpc::{Id, Incoming, RpcError};
-pub use translator::{Said, Seen, Translator};
+pub use v1::translator::{Outbound, PriorView, Translator};

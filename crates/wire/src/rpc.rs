@@ -1,6 +1,6 @@
 //! The JSON-RPC envelope: what a frame is, and how answers, questions and notices are written.
 //!
-//! Knows nothing of what a method means: that is `from_acp`'s to say.
+//! Knows nothing of what a method means: that is the decoder of each version.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,8 +14,9 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::call::{Call, Notice};
-use crate::{from_acp, shallow};
+use crate::request::{ClientNotification, ClientRequest};
+use crate::shallow;
+use crate::v1::decode;
 
 /// Longer messages of an error are cut; what else there is to say belongs into its data.
 const MESSAGE_LIMIT: usize = 200;
@@ -33,9 +34,9 @@ pub enum Incoming {
     Request {
         id: Id,
         heading: Heading,
-        call: Result<Call, RpcError>,
+        call: Result<ClientRequest, RpcError>,
     },
-    Notice(Notice),
+    Notification(ClientNotification),
     /// An answer to a request of ours.
     Reply {
         id: Id,
@@ -235,13 +236,13 @@ fn one_sentence(message: &str) -> String {
 
 /// What a frame is by its envelope alone. Every reader goes by this, so that the bridge and the daemon agree about what is
 /// answered.
-enum Envelope<'a> {
+enum Message<'a> {
     Request {
         id: Id,
         method: Cow<'a, str>,
         params: Option<&'a RawValue>,
     },
-    Notice {
+    Notification {
         method: Cow<'a, str>,
         params: Option<&'a RawValue>,
     },
@@ -256,10 +257,10 @@ enum Envelope<'a> {
     },
 }
 
-impl<'a> Envelope<'a> {
+impl<'a> Message<'a> {
     /// A missing or different `jsonrpc` is not held against anyone.
     fn open(frame: &'a [u8]) -> Self {
-        let malformed = |id, error| Envelope::Malformed { id, error };
+        let malformed = |id, error| Message::Malformed { id, error };
         let text = match std::str::from_utf8(frame) {
             Ok(text) => text,
             Err(error) => return malformed(None, RpcError::parse_error(error)),
@@ -274,8 +275,8 @@ impl<'a> Envelope<'a> {
         };
         match (method, result, error) {
             (Some(method), _, _) => match (shallow::text(method), id) {
-                (Some(method), Some(id)) => Envelope::Request { id, method, params },
-                (Some(method), None) => Envelope::Notice { method, params },
+                (Some(method), Some(id)) => Message::Request { id, method, params },
+                (Some(method), None) => Message::Notification { method, params },
                 (None, id) => {
                     let why = "The method must be a string";
                     malformed(id, RpcError::invalid_request(why, "name the method as the protocol does"))
@@ -283,9 +284,9 @@ impl<'a> Envelope<'a> {
             },
             // A result of `null` beside an error is how some clients write an error, and the other way round.
             (None, _, Some(error)) if error.get() != "null" => {
-                Envelope::Reply { id: id.unwrap_or_else(Id::null), result: Err(error) }
+                Message::Reply { id: id.unwrap_or_else(Id::null), result: Err(error) }
             }
-            (None, Some(result), _) => Envelope::Reply { id: id.unwrap_or_else(Id::null), result: Ok(result) },
+            (None, Some(result), _) => Message::Reply { id: id.unwrap_or_else(Id::null), result: Ok(result) },
             (None, None, _) => {
                 let why = "A message has a method, a result or an error";
                 malformed(id, RpcError::invalid_request(why, "send one with a `method`"))
@@ -296,37 +297,37 @@ impl<'a> Envelope<'a> {
 
 /// Tells what a frame is. Never fails: what is no message is `Malformed`, or a request with an error where it has an id.
 pub fn read(frame: &[u8]) -> Incoming {
-    match Envelope::open(frame) {
-        Envelope::Request { id, method, params } => {
-            let call = from_acp::call(&method, params);
+    match Message::open(frame) {
+        Message::Request { id, method, params } => {
+            let call = decode::request(&method, params);
             let heading = Heading { method: method.into_owned(), trace: params.and_then(trace) };
             Incoming::Request { id, heading, call }
         }
-        Envelope::Notice { method, params } => Incoming::Notice(from_acp::notice(&method, params)),
-        Envelope::Reply { id, result } => {
+        Message::Notification { method, params } => Incoming::Notification(decode::notification(&method, params)),
+        Message::Reply { id, result } => {
             Incoming::Reply { id, result: result.map(RawValue::to_owned).map_err(RpcError::from_reply) }
         }
-        Envelope::Malformed { id: Some(id), error } => {
+        Message::Malformed { id: Some(id), error } => {
             Incoming::Request { id, heading: Heading::default(), call: Err(error) }
         }
-        Envelope::Malformed { id: None, error } => Incoming::Malformed(error),
+        Message::Malformed { id: None, error } => Incoming::Malformed(error),
     }
 }
 
 /// The id under which whoever reads this frame with [`read`] answers it, if it is answered at all.
 pub fn owed_answer(frame: &[u8]) -> Option<Id> {
-    match Envelope::open(frame) {
-        Envelope::Request { id, .. } => Some(id),
-        Envelope::Malformed { id, .. } => Some(id.unwrap_or_else(Id::null)),
-        Envelope::Notice { .. } | Envelope::Reply { .. } => None,
+    match Message::open(frame) {
+        Message::Request { id, .. } => Some(id),
+        Message::Malformed { id, .. } => Some(id.unwrap_or_else(Id::null)),
+        Message::Notification { .. } | Message::Reply { .. } => None,
     }
 }
 
 /// The id of the request that this frame answers, if it answers one.
 pub fn answered(frame: &[u8]) -> Option<Id> {
-    match Envelope::open(frame) {
-        Envelope::Reply { id, .. } => Some(id),
-        Envelope::Request { .. } | Envelope::Notice { .. } | Envelope::Malformed { .. } => None,
+    match Message::open(frame) {
+        Message::Reply { id, .. } => Some(id),
+        Message::Request { .. } | Message::Notification { .. } | Message::Malformed { .. } => None,
     }
 }
 

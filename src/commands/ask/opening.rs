@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde_json::{Value, json};
-use wire::ext::HelloParams;
+use wire::extension::HelloParams;
 use wire::method;
 
 use super::door::Door;

@@ -2,7 +2,7 @@
 
 use domain::card::ConnectionCard;
 use serde_json::json;
-use wire::ext::ConnectionsResult;
+use wire::extension::ConnectionsResult;
 use wire::method;
 
 use super::Visit;

@@ -2,7 +2,7 @@
 
 use domain::mcp::{ServerCard, SessionServers};
 use serde_json::{Value, json};
-use wire::ext::ServersResult;
+use wire::extension::ServersResult;
 use wire::method;
 
 use super::Visit;

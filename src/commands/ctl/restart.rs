@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use domain::card::StatusCard;
 use serde_json::json;
-use wire::ext::RestartParams;
+use wire::extension::RestartParams;
 use wire::method;
 
 use super::{Visit, status};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use domain::card::StatusCard;
 use domain::history::StoreStatus;
 use serde_json::json;
-use wire::ext::HelloResult;
+use wire::extension::HelloResult;
 use wire::method;
 
 use super::finding::{Finding, human};

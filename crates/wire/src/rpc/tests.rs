@@ -10,7 +10,7 @@ fn told(frame: &str) -> String {
     match read(frame.as_bytes()) {
         Incoming::Request { id, call: Ok(call), .. } => format!("request {id:?} {call:?}"),
         Incoming::Request { id, call: Err(error), .. } => String::from_utf8(failure(&id, &error)).unwrap(),
-        Incoming::Notice(notice) => format!("notice {notice:?}"),
+        Incoming::Notification(notice) => format!("notice {notice:?}"),
         Incoming::Reply { id, result: Ok(result) } => format!("reply {id:?} {result}"),
         Incoming::Reply { id, result: Err(error) } => format!("reply {id:?} {error} {:?}", error.data),
         Incoming::Malformed(error) => String::from_utf8(failure(&Id::null(), &error)).unwrap(),
@@ -218,7 +218,7 @@ proptest! {
     #[test]
     fn no_bytes_make_reading_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = read(&bytes);
-        let _ = crate::glance::glance(&bytes);
+        let _ = crate::envelope::Envelope::read(&bytes);
     }
 
     #[test]
@@ -246,7 +246,7 @@ proptest! {
     #[test]
     fn any_answer_to_a_question_is_read_without_panic(result in any_json()) {
         let raw = RawValue::from_string(result).unwrap();
-        let _ = from_acp::permission_answer(Ok(&raw));
+        let _ = decode::permission_answer(Ok(&raw));
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use std::path::PathBuf;
 
 use crate::rpc::RpcError;
-use crate::to_acp::value;
+use crate::v1::encode::value;
 
 pub fn read_text(session: &SessionId, path: PathBuf, lines: Option<Lines>) -> Value {
     let line = lines.and_then(|lines| lines.first);

@@ -7,7 +7,7 @@ use domain::{Approval, Millis, Mode, ModelId, ThoughtLevel};
 use expect_test::{Expect, expect};
 
 use super::*;
-use crate::witness;
+use crate::v1::schema_check;
 
 fn model(id: &str) -> ModelInfo {
     ModelInfo {
@@ -46,7 +46,7 @@ fn initialize_says_what_is_true_of_this_build() {
         key_variables: vec![KeyVariable::new("A_KEY", "A key", Some("https://a.example/keys"))],
         terminal_login: true,
     });
-    witness::speaks::<acp::InitializeResponse>(&said);
+    schema_check::speaks::<acp::InitializeResponse>(&said);
     check(
         &said,
         &expect![[r#"
@@ -260,22 +260,22 @@ fn a_new_session_shows_modes_models_and_options() {
         }"#]],
     );
     assert!(said.as_object_mut().unwrap().remove("models").is_some());
-    witness::speaks::<acp::NewSessionResponse>(&said);
-    witness::speaks::<acp::ForkSessionResponse>(&said);
+    schema_check::speaks::<acp::NewSessionResponse>(&said);
+    schema_check::speaks::<acp::ForkSessionResponse>(&said);
 }
 
 #[test]
 fn a_loaded_session_is_answered_without_its_id() {
     let mut said = session_opened(None, &menu(&["a/x"], "a/x"));
     assert!(said.as_object_mut().unwrap().remove("models").is_some());
-    witness::speaks::<acp::LoadSessionResponse>(&said);
-    witness::speaks::<acp::ResumeSessionResponse>(&said);
+    schema_check::speaks::<acp::LoadSessionResponse>(&said);
+    schema_check::speaks::<acp::ResumeSessionResponse>(&said);
 }
 
 #[test]
 fn models_are_grouped_by_provider_and_the_chosen_one_is_always_there() {
     let said = config_options(&menu(&["a/x", "b/y", "a/z", "echo"], "gone/m"));
-    witness::speaks::<acp::SetSessionConfigOptionResponse>(&json!({ "configOptions": said }));
+    schema_check::speaks::<acp::SetSessionConfigOptionResponse>(&json!({ "configOptions": said }));
     let model = &said[1];
     check(
         model,
@@ -356,7 +356,7 @@ fn a_list_tells_when_and_in_what_state_sessions_are() {
     let bare = SessionMeta { id: "t".into(), extra_roots: vec![], title: None, ..meta.clone() };
     let page = Page { sessions: vec![meta, bare], next: Some("c".to_owned()) };
     let said = session_list(&page, |id| if id.as_str() == "s" { Activity::Waiting } else { Activity::Idle });
-    witness::speaks::<acp::ListSessionsResponse>(&said);
+    schema_check::speaks::<acp::ListSessionsResponse>(&said);
     check(
         &said,
         &expect![[r#"
@@ -416,7 +416,7 @@ fn a_prompt_is_answered_with_its_reason_or_with_an_error() {
     ] {
         match prompt_answer(&reason, Some(&usage)) {
             Ok(answer) => {
-                witness::speaks::<acp::PromptResponse>(&answer);
+                schema_check::speaks::<acp::PromptResponse>(&answer);
                 said += &format!("{answer}\n");
             }
             Err(error) => said += &format!("{}\n", serde_json::to_string(&error).unwrap()),
@@ -436,9 +436,9 @@ fn a_prompt_is_answered_with_its_reason_or_with_an_error() {
 
 #[test]
 fn commands_are_told_in_one_update() {
-    let params = witness::update(&commands(&"s".into(), &[]));
+    let params = schema_check::update(&commands(&"s".into(), &[]));
     assert_eq!(params["update"]["availableCommands"], json!([]));
     let one = Command { name: "model".into(), description: "Choose a model".into(), hint: Some("name".into()) };
-    let params = witness::update(&commands(&"s".into(), &[one.clone(), Command { hint: None, ..one }]));
+    let params = schema_check::update(&commands(&"s".into(), &[one.clone(), Command { hint: None, ..one }]));
     expect![[r#"{"sessionId":"s","update":{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"model","description":"Choose a model","input":{"hint":"name"}},{"name":"model","description":"Choose a model"}]}}"#]].assert_eq(&params.to_string());
 }

@@ -6,17 +6,17 @@ use serde_json::Value;
 
 use super::open_session;
 use super::params::Params;
-use crate::call::{Call, Import, Steer};
+use crate::request::{ClientRequest, Import, Steer};
 use crate::rpc::RpcError;
 
-pub(super) fn resume(mut params: Params) -> Result<Call, RpcError> {
+pub(super) fn resume(mut params: Params) -> Result<ClientRequest, RpcError> {
     let after = params.take("after").and_then(|after| serde_json::from_value::<(u32, u64)>(after).ok());
     let (life, number) = after.ok_or_else(|| RpcError::invalid_params("after", "Must be [life, number]"))?;
-    Ok(Call::Resume { open: open_session(params)?, after: Place { life, number } })
+    Ok(ClientRequest::Resume { open: open_session(params)?, after: Place { life, number } })
 }
 
-pub(super) fn restart(mut params: Params) -> Result<Call, RpcError> {
-    Ok(Call::Restart { now: flag(&mut params, "now")? })
+pub(super) fn restart(mut params: Params) -> Result<ClientRequest, RpcError> {
+    Ok(ClientRequest::Restart { now: flag(&mut params, "now")? })
 }
 
 /// One that is missing is not set.
@@ -31,8 +31,8 @@ fn flag(params: &mut Params, name: &str) -> Result<bool, RpcError> {
 pub(super) fn steer(
     mut params: Params,
     how: impl FnOnce(&mut Params) -> Result<Steer, RpcError>,
-) -> Result<Call, RpcError> {
-    Ok(Call::Steer { session: params.session()?, how: how(&mut params)? })
+) -> Result<ClientRequest, RpcError> {
+    Ok(ClientRequest::Steer { session: params.session()?, how: how(&mut params)? })
 }
 
 pub(super) fn answer(params: &mut Params) -> Result<Steer, RpcError> {
@@ -45,28 +45,28 @@ pub(super) fn rename(params: &mut Params) -> Result<Steer, RpcError> {
     Ok(Steer::Rename { title: params.required(["title"])? })
 }
 
-pub(super) fn export(mut params: Params) -> Result<Call, RpcError> {
+pub(super) fn export(mut params: Params) -> Result<ClientRequest, RpcError> {
     let from = match params.take("from") {
         None => 1,
         Some(from) => from.as_u64().ok_or_else(|| RpcError::invalid_params("from", "Must be a number"))?,
     };
-    Ok(Call::Export { session: params.session()?, from })
+    Ok(ClientRequest::Export { session: params.session()?, from })
 }
 
-pub(super) fn import(mut params: Params) -> Result<Call, RpcError> {
+pub(super) fn import(mut params: Params) -> Result<ClientRequest, RpcError> {
     let events = params.take("events").ok_or_else(|| RpcError::invalid_params("events", "Required"))?;
     let events: Vec<Event> =
         serde_json::from_value(events).map_err(|error| RpcError::invalid_params("events", &error.to_string()))?;
     let into = params.text("into")?.map(Into::into);
     let more = flag(&mut params, "more")?;
-    Ok(Call::Import(Import { events, into, more }))
+    Ok(ClientRequest::Import(Import { events, into, more }))
 }
 
-pub(super) fn wait(mut params: Params) -> Result<Call, RpcError> {
-    Ok(Call::Wait { session: params.session()? })
+pub(super) fn wait(mut params: Params) -> Result<ClientRequest, RpcError> {
+    Ok(ClientRequest::Wait { session: params.session()? })
 }
 
-pub(super) fn undo(mut params: Params) -> Result<Call, RpcError> {
+pub(super) fn undo(mut params: Params) -> Result<ClientRequest, RpcError> {
     let way = if flag(&mut params, "redo")? { Way::Redo } else { Way::Undo };
-    Ok(Call::Undo { session: params.session()?, way })
+    Ok(ClientRequest::Undo { session: params.session()?, way })
 }

@@ -8,7 +8,7 @@ use super::*;
 
 fn told(method: &str, params: &Value) -> String {
     let raw = serde_json::value::to_raw_value(params).unwrap();
-    match call(method, Some(&raw)) {
+    match request(method, Some(&raw)) {
         Ok(call) => format!("{call:?}"),
         Err(error) => format!("{} {}", error.code, error.data.unwrap_or_default()),
     }
@@ -35,10 +35,10 @@ fn any_integer_version_and_any_client_that_is_one_is_taken() {
             json!([1]),
         ],
         &expect![[r#"
-            Initialize(Initialize { version: 1, client: None, abilities: Abilities { read_files: false, write_files: false, terminal: false, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false } })
-            Initialize(Initialize { version: 2, client: Some(ClientInfo { name: "zed", version: "1" }), abilities: Abilities { read_files: true, write_files: false, terminal: true, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false } })
-            Initialize(Initialize { version: -3, client: None, abilities: Abilities { read_files: false, write_files: false, terminal: false, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false } })
-            Initialize(Initialize { version: 9223372036854775807, client: None, abilities: Abilities { read_files: false, write_files: false, terminal: false, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false } })
+            Initialize(Initialize { version: 1, client: None, capabilities: ClientCapabilities { read_files: false, write_files: false, terminal: false, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false } })
+            Initialize(Initialize { version: 2, client: Some(ClientInfo { name: "zed", version: "1" }), capabilities: ClientCapabilities { read_files: true, write_files: false, terminal: true, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false } })
+            Initialize(Initialize { version: -3, client: None, capabilities: ClientCapabilities { read_files: false, write_files: false, terminal: false, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false } })
+            Initialize(Initialize { version: 9223372036854775807, client: None, capabilities: ClientCapabilities { read_files: false, write_files: false, terminal: false, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false } })
             -32602 {"protocolVersion":"Must be an integer"}
             -32602 {"protocolVersion":"Must be an integer"}
             -32602 {"protocolVersion":"Required"}
@@ -118,8 +118,14 @@ fn opening_a_session_may_leave_out_all_but_its_id() {
             -32602 {"sessionId":"Must be a string"}
         "#]],
     );
-    assert!(matches!(call("session/resume", raw(r#"{"sessionId":"s"}"#).as_deref()), Ok(Call::ResumeSession(_))));
-    assert!(matches!(call("session/fork", raw(r#"{"sessionId":"s"}"#).as_deref()), Ok(Call::ForkSession(_))));
+    assert!(matches!(
+        request("session/resume", raw(r#"{"sessionId":"s"}"#).as_deref()),
+        Ok(ClientRequest::ResumeSession(_))
+    ));
+    assert!(matches!(
+        request("session/fork", raw(r#"{"sessionId":"s"}"#).as_deref()),
+        Ok(ClientRequest::ForkSession(_))
+    ));
 }
 
 fn raw(text: &str) -> Option<Box<RawValue>> {
@@ -128,8 +134,10 @@ fn raw(text: &str) -> Option<Box<RawValue>> {
 
 #[test]
 fn listing_needs_nothing_and_has_two_names() {
-    assert!(matches!(call("session/list", None), Ok(Call::ListSessions(list)) if list == ListSessions::default()));
-    assert!(matches!(call("sessions/list", raw("null").as_deref()), Ok(Call::ListSessions(_))));
+    assert!(
+        matches!(request("session/list", None), Ok(ClientRequest::ListSessions(list)) if list == ListSessions::default())
+    );
+    assert!(matches!(request("sessions/list", raw("null").as_deref()), Ok(ClientRequest::ListSessions(_))));
     check(
         "sessions/list",
         &[json!({"cwd": "/w", "cursor": "c"}), json!({"cwd": ""}), json!({"cwd": "w"}), json!({"cursor": 1})],
@@ -158,7 +166,7 @@ fn prompts_are_taken_in_the_words_of_the_protocol_and_of_older_dialects() {
         {"type": "image", "imageUrl": "https://host/cat.png"},
         {"type": "audio", "audioData": "YQ=="},
     ]);
-    let Call::Prompt(prompt) = call(
+    let ClientRequest::Prompt(prompt) = request(
         "session/prompt",
         raw(&json!({"sessionId": "s", "prompt": blocks, "messageId": "m"}).to_string()).as_deref(),
     )
@@ -355,7 +363,7 @@ fn calls_of_tools_and_their_results_are_taken_as_text() {
         {"type": "tool_result", "is_error": true, "content": [{"type": "text", "text": "a"}, {"type": "image"}, "b"]},
         {"type": "tool_result"},
     ]);
-    let Ok(Call::Prompt(prompt)) = call(
+    let Ok(ClientRequest::Prompt(prompt)) = request(
         "session/prompt",
         Some(&serde_json::value::to_raw_value(&json!({"sessionId": "s", "prompt": prompt})).unwrap()),
     ) else {

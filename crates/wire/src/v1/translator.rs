@@ -20,10 +20,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use self::chunk::{Params, Speaker};
-use crate::call::Abilities;
 use crate::method;
+use crate::request::ClientCapabilities;
 use crate::rpc::{self, RpcError};
-use crate::to_acp::{self, Menu, content, menu, time};
+use crate::v1::encode::{self, Menu, content, menu, time};
 
 /// For whom the log is translated.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub struct Viewer {
     /// Put `_meta.acpd.at` = [life, number] on updates. Where an event becomes several messages, only the last may
     /// have it: a reader that was cut off among them gets them all again.
     pub places: bool,
-    pub abilities: Abilities,
+    pub capabilities: ClientCapabilities,
     /// What the viewer is sent beyond the stable protocol.
     pub extras: ExtraSet,
 }
@@ -60,14 +60,14 @@ pub struct Attach {
 
 /// What a client that starts in the middle has seen of what came before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum PriorView {
     Nothing,
     Everything,
 }
 
 /// What a client is told.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Said {
+pub enum Outbound {
     /// A whole `session/update` notification (serialized JSON-RPC message).
     Update(Vec<u8>),
     /// `session/request_permission` params to send under a request id that the connection chooses.
@@ -124,9 +124,9 @@ impl Translator {
 
     /// What a client must know that starts in the middle, at event `next`: the calls that are open, where it has not seen
     /// them, and the questions before that which nobody has answered.
-    pub fn catch_up(&self, seen: Seen, next: u64) -> Vec<Said> {
+    pub fn catch_up(&self, seen: PriorView, next: u64) -> Vec<Outbound> {
         let mut said = Vec::new();
-        if seen == Seen::Nothing {
+        if seen == PriorView::Nothing {
             for (id, open) in self.calls.iter().filter(|(id, _)| !self.hidden.contains(id)) {
                 let mut call = content::pending_call(id, &open.card);
                 if open.started {
@@ -134,7 +134,7 @@ impl Translator {
                 }
                 let announced = Announced { session_update: "tool_call", call };
                 let params = Params::new(&self.session, &announced, None);
-                said.push(Said::Update(rpc::notification(method::SESSION_UPDATE, &params)));
+                said.push(Outbound::Update(rpc::notification(method::SESSION_UPDATE, &params)));
             }
         }
         let before = self.open_questions.iter().filter(|open| open.at < next);
@@ -148,7 +148,7 @@ impl Translator {
     }
 
     /// What the client is told of the next event.
-    pub fn translate(&mut self, event: &Event) -> Vec<Said> {
+    pub fn translate(&mut self, event: &Event) -> Vec<Outbound> {
         match &event.kind {
             EventKind::Delegated { call, .. } => {
                 self.hidden.insert(call.clone());
@@ -183,7 +183,7 @@ impl Translator {
             EventKind::ToolProgressed { call, content } => vec![self.tool_progressed(event, call, content)],
             EventKind::ToolEnded { call, outcome } => vec![self.tool_ended(event, call, outcome)],
             EventKind::PermissionAsked { question } => self.ask(event, question).into_iter().collect(),
-            EventKind::PermissionAnswered { question, .. } => vec![Said::Settled { question: question.clone() }],
+            EventKind::PermissionAnswered { question, .. } => vec![Outbound::Settled { question: question.clone() }],
             EventKind::Planned { entries, .. } => vec![self.planned(event, entries)],
             EventKind::Configured { setting, .. } => self.configured(event, setting),
             EventKind::Titled { title } => {
@@ -219,8 +219,8 @@ impl Translator {
     }
 
     /// A passing notice is shown where the client has a place for it, and only while it is news; elsewhere it is a message.
-    fn noticed(&self, event: &Event, message: &MessageId, text: &str, passing: bool) -> Vec<Said> {
-        if !(passing && self.viewer.abilities.notices) {
+    fn noticed(&self, event: &Event, message: &MessageId, text: &str, passing: bool) -> Vec<Outbound> {
+        if !(passing && self.viewer.capabilities.notices) {
             return vec![self.say(Speaker::Agent, text, message.as_str(), self.place(event))];
         }
         let notice = acp::Notice::new(acp::NoticeSeverity::Info, text);
@@ -228,9 +228,9 @@ impl Translator {
         news.then(|| self.update(event, &acp::SessionUpdate::Notice(notice))).into_iter().collect()
     }
 
-    fn compacted(&self, event: &Event, summary: &str) -> Said {
+    fn compacted(&self, event: &Event, summary: &str) -> Outbound {
         let id = format!("compaction-{}", event.number);
-        if !self.viewer.abilities.compaction {
+        if !self.viewer.capabilities.compaction {
             return self.say(Speaker::Agent, "Older messages were replaced by a summary.", &id, self.place(event));
         }
         let summary = vec![acp::ContentBlock::Text(acp::TextContent::new(summary))];
@@ -238,7 +238,13 @@ impl Translator {
         self.update(event, &acp::SessionUpdate::CompactionUpdate(update))
     }
 
-    fn user_message(&mut self, event: &Event, turn: &TurnId, message: &MessageId, content: &[Content]) -> Vec<Said> {
+    fn user_message(
+        &mut self,
+        event: &Event,
+        turn: &TurnId,
+        message: &MessageId,
+        content: &[Content],
+    ) -> Vec<Outbound> {
         // What a hook adds later in the turn is not the prompt.
         self.asked.get_or_insert_with(|| message.clone());
         // Whoever sent a prompt shows it already; on load it has to be told.
@@ -252,17 +258,17 @@ impl Translator {
         self.updates(event, &chunks.collect::<Vec<_>>())
     }
 
-    fn tool_called(&mut self, event: &Event, call: &CallId, card: &ToolCard) -> Said {
+    fn tool_called(&mut self, event: &Event, call: &CallId, card: &ToolCard) -> Outbound {
         self.calls.insert(call.clone(), OpenCall { card: card.clone(), started: false });
         self.update(event, &Announced { session_update: "tool_call", call: content::pending_call(call, card) })
     }
 
-    fn tool_progressed(&self, event: &Event, call: &CallId, content: &[ToolContent]) -> Said {
+    fn tool_progressed(&self, event: &Event, call: &CallId, content: &[ToolContent]) -> Outbound {
         let content = content::tool_content(content, self.live(event));
         self.update_call(event, call, acp::ToolCallStatus::InProgress, Some(content), None)
     }
 
-    fn tool_ended(&mut self, event: &Event, call: &CallId, outcome: &Outcome) -> Said {
+    fn tool_ended(&mut self, event: &Event, call: &CallId, outcome: &Outcome) -> Outbound {
         let status = match outcome.verdict {
             OutcomeKind::Completed => acp::ToolCallStatus::Completed,
             OutcomeKind::Failed | OutcomeKind::Denied | OutcomeKind::Cancelled | OutcomeKind::Interrupted => {
@@ -287,7 +293,7 @@ impl Translator {
         status: acp::ToolCallStatus,
         content: Option<Vec<acp::ToolCallContent>>,
         raw_output: Option<Value>,
-    ) -> Said {
+    ) -> Outbound {
         let kind = self.calls.get(call).map(|open| content::kind(open.card.kind));
         let fields = acp::ToolCallUpdateFields::new().kind(kind).status(status).content(content).raw_output(raw_output);
         let update = acp::ToolCallUpdate::new(call.to_string(), fields);
@@ -295,13 +301,13 @@ impl Translator {
     }
 
     /// A question is asked when the cursor passes it, unless it was settled before the client came.
-    fn ask(&self, event: &Event, question: &Question) -> Option<Said> {
+    fn ask(&self, event: &Event, question: &Question) -> Option<Outbound> {
         let open = self.open_questions.iter().any(|open| open.question.id == question.id);
         (event.number > self.head || open).then(|| self.question(question))
     }
 
     /// A call that was not shown has to be known before it can be asked about.
-    fn reveal(&self, event: &Event, question: &Question) -> Vec<Said> {
+    fn reveal(&self, event: &Event, question: &Question) -> Vec<Outbound> {
         let shown = self.calls.get(&question.call).map(|open| {
             let call = content::pending_call(&question.call, &open.card);
             self.update(event, &Announced { session_update: "tool_call", call })
@@ -309,7 +315,7 @@ impl Translator {
         shown.into_iter().chain(self.ask(event, question)).collect()
     }
 
-    fn question(&self, question: &Question) -> Said {
+    fn question(&self, question: &Question) -> Outbound {
         let call = match self.calls.get(&question.call) {
             Some(open) => content::pending_call(&question.call, &open.card),
             None => acp::ToolCallUpdate::new(question.call.to_string(), acp::ToolCallUpdateFields::new()),
@@ -319,15 +325,15 @@ impl Translator {
             .iter()
             .map(|choice| acp::PermissionOption::new(choice.id(), question.choice_name(*choice), option_kind(*choice)));
         let request = acp::RequestPermissionRequest::new(self.session.to_string(), call, options.collect());
-        Said::Ask { question: question.id.clone(), params: to_acp::value(&request) }
+        Outbound::Ask { question: question.id.clone(), params: encode::value(&request) }
     }
 
-    fn planned(&self, event: &Event, entries: &[PlanEntry]) -> Said {
+    fn planned(&self, event: &Event, entries: &[PlanEntry]) -> Outbound {
         let plan = acp::Plan::new(entries.iter().map(content::plan_entry).collect());
         self.update(event, &acp::SessionUpdate::Plan(plan))
     }
 
-    fn configured(&mut self, event: &Event, setting: &Setting) -> Vec<Said> {
+    fn configured(&mut self, event: &Event, setting: &Setting) -> Vec<Outbound> {
         let mut updates = Vec::new();
         match setting {
             Setting::Mode(mode) => {
@@ -343,14 +349,20 @@ impl Translator {
         self.updates(event, &updates)
     }
 
-    fn turn_ended(&mut self, turn: &TurnId, origin: &Option<Origin>, reason: &StopReason, usage: &Usage) -> Vec<Said> {
+    fn turn_ended(
+        &mut self,
+        turn: &TurnId,
+        origin: &Option<Origin>,
+        reason: &StopReason,
+        usage: &Usage,
+    ) -> Vec<Outbound> {
         let mut said = Vec::new();
         if let StopReason::Failed(failure) = reason {
             // No place: a reader that has this and not the answer must come back to this event for it.
             said.push(self.say(Speaker::Agent, &failure.message, turn.as_str(), None));
         }
         let extras = self.viewer.extras;
-        let mut answer = to_acp::prompt_answer(reason, extras.has(Extra::Usage).then_some(usage));
+        let mut answer = encode::prompt_answer(reason, extras.has(Extra::Usage).then_some(usage));
         if let (Ok(answer), Some(message)) = (&mut answer, self.asked.take()) {
             if extras.has(Extra::UserMessageId) {
                 answer["userMessageId"] = json!(message);
@@ -358,28 +370,28 @@ impl Translator {
             answer["_meta"] = json!({ "acpd": { "userMessageId": message } });
         }
         self.own_turn = None;
-        said.push(Said::TurnOver { turn: turn.clone(), origin: origin.clone(), answer });
+        said.push(Outbound::TurnOver { turn: turn.clone(), origin: origin.clone(), answer });
         said
     }
 
     /// A piece of text, which is most of what is ever sent: written in one go, into one allocation.
-    fn say(&self, speaker: Speaker, text: &str, message: &str, place: Option<(u32, u64)>) -> Said {
+    fn say(&self, speaker: Speaker, text: &str, message: &str, place: Option<(u32, u64)>) -> Outbound {
         let params = Params::new(&self.session, speaker.chunk(text, message), place);
         let length = chunk::length(&self.session, text, message);
-        Said::Update(rpc::sized_notification(length, method::SESSION_UPDATE, &params))
+        Outbound::Update(rpc::sized_notification(length, method::SESSION_UPDATE, &params))
     }
 
-    fn update(&self, event: &Event, update: &impl Serialize) -> Said {
+    fn update(&self, event: &Event, update: &impl Serialize) -> Outbound {
         let params = Params::new(&self.session, update, self.place(event));
-        Said::Update(rpc::notification(method::SESSION_UPDATE, &params))
+        Outbound::Update(rpc::notification(method::SESSION_UPDATE, &params))
     }
 
     /// Several updates of one event, of which the last carries its place.
-    fn updates(&self, event: &Event, updates: &[acp::SessionUpdate]) -> Vec<Said> {
+    fn updates(&self, event: &Event, updates: &[acp::SessionUpdate]) -> Vec<Outbound> {
         let last = updates.len().saturating_sub(1);
         let one = |(at, update)| {
             let place = if at == last { self.place(event) } else { None };
-            Said::Update(rpc::notification(method::SESSION_UPDATE, &Params::new(&self.session, update, place)))
+            Outbound::Update(rpc::notification(method::SESSION_UPDATE, &Params::new(&self.session, update, place)))
         };
         updates.iter().enumerate().map(one).collect()
     }

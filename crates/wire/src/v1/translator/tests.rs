@@ -8,7 +8,7 @@ use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
 use super::*;
-use crate::witness;
+use crate::v1::schema_check;
 
 fn menu_of(model: &str) -> Menu {
     let info = domain::model::ModelInfo {
@@ -37,7 +37,7 @@ fn attach(connection: &str, head: u64) -> Attach {
             connection: connection.into(),
             bridge: None,
             places: false,
-            abilities: Abilities::default(),
+            capabilities: ClientCapabilities::default(),
             extras: ExtraSet::ALL,
         },
         menu: menu_of("echo"),
@@ -156,15 +156,15 @@ fn story() -> Vec<Event> {
     ])
 }
 
-fn tell(translator: &mut Translator, events: &[Event]) -> Vec<Said> {
+fn tell(translator: &mut Translator, events: &[Event]) -> Vec<Outbound> {
     events.iter().flat_map(|event| translator.translate(event)).collect()
 }
 
 /// One line for each thing that was said, each held against the schema.
-fn transcript(said: &[Said]) -> String {
-    let line = |said: &Said| match said {
-        Said::Update(message) => {
-            let mut params = witness::update(message);
+fn transcript(said: &[Outbound]) -> String {
+    let line = |said: &Outbound| match said {
+        Outbound::Update(message) => {
+            let mut params = schema_check::update(message);
             assert_eq!(params["sessionId"], "s");
             let mut update = params["update"].take();
             // The options are long and shown whole elsewhere: what is chosen will do.
@@ -175,25 +175,25 @@ fn transcript(said: &[Said]) -> String {
             let at = params.get("_meta").map(|meta| format!(" at {}", meta["acpd"]["at"])).unwrap_or_default();
             format!("{update}{at}")
         }
-        Said::Ask { question, params } => {
-            witness::speaks::<acp::RequestPermissionRequest>(params);
+        Outbound::Ask { question, params } => {
+            schema_check::speaks::<acp::RequestPermissionRequest>(params);
             format!("ask {question} {params}")
         }
-        Said::Settled { question } => format!("settled {question}"),
-        Said::TurnOver { turn, answer: Ok(answer), .. } => {
+        Outbound::Settled { question } => format!("settled {question}"),
+        Outbound::TurnOver { turn, answer: Ok(answer), .. } => {
             let mut stable = answer.clone();
             stable.as_object_mut().unwrap().remove("userMessageId");
-            witness::speaks::<acp::PromptResponse>(&stable);
+            schema_check::speaks::<acp::PromptResponse>(&stable);
             format!("over {turn} {answer}")
         }
-        Said::TurnOver { turn, answer: Err(error), .. } => {
+        Outbound::TurnOver { turn, answer: Err(error), .. } => {
             format!("over {turn} {}", serde_json::to_string(error).unwrap())
         }
     };
     said.iter().map(|said| line(said) + "\n").collect()
 }
 
-fn check(said: &[Said], expected: &Expect) {
+fn check(said: &[Outbound], expected: &Expect) {
     expected.assert_eq(&transcript(said));
 }
 
@@ -243,7 +243,7 @@ fn a_load_tells_the_same_as_watching_did_but_asks_nothing_that_is_settled() {
     let events = story();
     let live = tell(&mut Translator::new(attach("other", 0)), &events);
     let load = tell(&mut Translator::new(attach("other", events.len() as u64)), &events);
-    let live: Vec<_> = live.into_iter().filter(|said| !matches!(said, Said::Ask { .. })).collect();
+    let live: Vec<_> = live.into_iter().filter(|said| !matches!(said, Outbound::Ask { .. })).collect();
     assert_eq!(live, load);
 }
 
@@ -279,7 +279,7 @@ fn a_client_that_comes_in_the_middle_of_a_sub_agents_work_sees_nothing_of_its_ca
         hidden_calls: ["asked", "ended", "hidden"].map(CallId::from).into(),
         ..attach("other", 0)
     };
-    assert_eq!(Translator::new(middle()).catch_up(Seen::Nothing, 1), []);
+    assert_eq!(Translator::new(middle()).catch_up(PriorView::Nothing, 1), []);
     check(
         &tell(&mut Translator::new(middle()), &events),
         &expect![[r#"
@@ -298,7 +298,8 @@ fn a_client_that_knows_notices_and_compaction_gets_them_and_notices_only_while_t
     ]);
     let knows = |head| {
         let mut attach = attach("me", head);
-        attach.viewer.abilities = Abilities { notices: true, compaction: true, ..Abilities::default() };
+        attach.viewer.capabilities =
+            ClientCapabilities { notices: true, compaction: true, ..ClientCapabilities::default() };
         Translator::new(attach)
     };
     check(
@@ -346,7 +347,7 @@ fn who_comes_in_the_middle_is_told_what_is_open() {
     };
     let translator = Translator::new(open);
     check(
-        &translator.catch_up(Seen::Nothing, 5),
+        &translator.catch_up(PriorView::Nothing, 5),
         &expect![[r#"
         {"sessionUpdate":"tool_call","toolCallId":"c","kind":"other","status":"in_progress","title":"y","name":"mcp__x__y"}
         {"sessionUpdate":"tool_call","toolCallId":"d","kind":"other","status":"pending","title":"y","name":"mcp__x__y"}
@@ -354,12 +355,12 @@ fn who_comes_in_the_middle_is_told_what_is_open() {
     "#]],
     );
     check(
-        &translator.catch_up(Seen::Everything, 5),
+        &translator.catch_up(PriorView::Everything, 5),
         &expect![[r#"
         ask q {"sessionId":"s","toolCall":{"toolCallId":"d","kind":"other","status":"pending","title":"y","name":"mcp__x__y"},"options":[{"optionId":"allow_once","name":"Allow","kind":"allow_once"},{"optionId":"reject_once","name":"Reject","kind":"reject_once"}]}
     "#]],
     );
-    assert_eq!(translator.catch_up(Seen::Everything, 4), vec![]);
+    assert_eq!(translator.catch_up(PriorView::Everything, 4), vec![]);
 }
 
 #[test]
@@ -401,8 +402,8 @@ fn a_bridge_is_told_the_place_with_the_last_update_of_each_event() {
         {"sessionUpdate":"config_option_update","configOptions":["safe","echo","ask"]} at [1,3]
     "#]],
     );
-    let Said::Update(message) = said.last().unwrap() else { panic!() };
-    assert_eq!(crate::glance::glance(message).unwrap().at, Some((1, 3)));
+    let Outbound::Update(message) = said.last().unwrap() else { panic!() };
+    assert_eq!(crate::envelope::Envelope::read(message).unwrap().at, Some((1, 3)));
 }
 
 #[test]
@@ -432,10 +433,10 @@ proptest! {
         } else {
             (EventKind::AgentText { message: message.into(), text }, acp::SessionUpdate::AgentMessageChunk(chunk))
         };
-        let meta = places.then(|| to_acp::ours(json!({"at": [1, 1]})));
+        let meta = places.then(|| encode::ours(json!({"at": [1, 1]})));
         let params = acp::SessionNotification::new("s", update).meta(meta);
         let expected = rpc::notification(method::SESSION_UPDATE, &params);
         let said = tell(&mut Translator::new(attach), &log(vec![kind]));
-        prop_assert_eq!(said, vec![Said::Update(expected)]);
+        prop_assert_eq!(said, vec![Outbound::Update(expected)]);
     }
 }

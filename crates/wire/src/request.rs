@@ -11,7 +11,7 @@ use crate::rpc::Id;
 
 /// A request, checked and made whole.
 #[derive(Debug)]
-pub enum Call {
+pub enum ClientRequest {
     Initialize(Initialize),
     NewSession(NewSession),
     LoadSession(OpenSession),
@@ -116,7 +116,7 @@ pub enum Steer {
 
 /// A notification.
 #[derive(Debug)]
-pub enum Notice {
+pub enum ClientNotification {
     CancelTurn {
         session: SessionId,
     },
@@ -130,12 +130,12 @@ pub enum Notice {
     },
 }
 
-impl Notice {
+impl ClientNotification {
     pub fn method(&self) -> &str {
         match self {
-            Notice::CancelTurn { .. } => method::SESSION_CANCEL,
-            Notice::CancelRequest { .. } => method::CANCEL_REQUEST,
-            Notice::Unknown { method } => method,
+            ClientNotification::CancelTurn { .. } => method::SESSION_CANCEL,
+            ClientNotification::CancelRequest { .. } => method::CANCEL_REQUEST,
+            ClientNotification::Unknown { method } => method,
         }
     }
 }
@@ -144,12 +144,12 @@ impl Notice {
 pub struct Initialize {
     pub version: i64,
     pub client: Option<ClientInfo>,
-    pub abilities: Abilities,
+    pub capabilities: ClientCapabilities,
 }
 
 /// What a client can do for us.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Abilities {
+pub struct ClientCapabilities {
     pub read_files: bool,
     pub write_files: bool,
     pub terminal: bool,

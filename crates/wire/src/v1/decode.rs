@@ -15,43 +15,43 @@ use serde_json::value::RawValue;
 use domain::{ClientInfo, MessageId};
 
 use self::params::Params;
-use crate::call::{
-    Abilities, Call, Configure, ConfigureAnswer, Hello, Initialize, ListSessions, NewSession, Notice, OpenSession,
-    Prompt, Steer,
-};
 use crate::method;
+use crate::request::{
+    ClientCapabilities, ClientNotification, ClientRequest, Configure, ConfigureAnswer, Hello, Initialize, ListSessions,
+    NewSession, OpenSession, Prompt, Steer,
+};
 use crate::rpc::{Id, RpcError};
 use crate::shallow;
 
 pub use permission::{Answer, permission_answer};
 
 /// Reads a request.
-pub fn call(method: &str, params: Option<&RawValue>) -> Result<Call, RpcError> {
+pub fn request(method: &str, params: Option<&RawValue>) -> Result<ClientRequest, RpcError> {
     let read = || Params::read(params);
     match method {
         method::INITIALIZE => read().and_then(initialize),
         method::AUTHENTICATE => authenticate(read()?),
-        method::LOGOUT => read().map(|_| Call::Logout),
+        method::LOGOUT => read().map(|_| ClientRequest::Logout),
         method::SESSION_NEW => read().and_then(new_session),
-        method::SESSION_LOAD => Ok(Call::LoadSession(open_session(read()?)?)),
-        method::SESSION_RESUME => Ok(Call::ResumeSession(open_session(read()?)?)),
-        method::SESSION_FORK => Ok(Call::ForkSession(open_session(read()?)?)),
+        method::SESSION_LOAD => Ok(ClientRequest::LoadSession(open_session(read()?)?)),
+        method::SESSION_RESUME => Ok(ClientRequest::ResumeSession(open_session(read()?)?)),
+        method::SESSION_FORK => Ok(ClientRequest::ForkSession(open_session(read()?)?)),
         method::SESSION_LIST | method::SESSIONS_LIST => read().and_then(list_sessions),
         method::SESSION_PROMPT => read().and_then(prompt),
-        method::SESSION_CLOSE => Ok(Call::CloseSession { session: read()?.session()? }),
-        method::SESSION_DELETE => Ok(Call::DeleteSession { session: read()?.session()? }),
+        method::SESSION_CLOSE => Ok(ClientRequest::CloseSession { session: read()?.session()? }),
+        method::SESSION_DELETE => Ok(ClientRequest::DeleteSession { session: read()?.session()? }),
         method::SESSION_SET_MODE => set_one(read()?, "mode", ["modeId", "mode"]),
         method::SESSION_SET_MODEL => set_one(read()?, "model", ["modelId", "model"]),
         method::SESSION_SET_CONFIG_OPTION | method::CONFIG_SET => read().and_then(set_config_option),
         method::HELLO => read().and_then(hello),
-        method::SESSIONS => Ok(Call::DescribeSessions),
-        method::CONNECTIONS => Ok(Call::DescribeConnections),
-        method::STATUS => Ok(Call::DescribeStatus),
-        method::STOP => Ok(Call::Stop),
-        method::RELOAD => Ok(Call::Reload),
+        method::SESSIONS => Ok(ClientRequest::DescribeSessions),
+        method::CONNECTIONS => Ok(ClientRequest::DescribeConnections),
+        method::STATUS => Ok(ClientRequest::DescribeStatus),
+        method::STOP => Ok(ClientRequest::Stop),
+        method::RELOAD => Ok(ClientRequest::Reload),
         method::RESTART => read().and_then(extension::restart),
         // A notification in the protocol; some clients send it as a request and wait for an answer.
-        method::SESSION_CANCEL => Ok(Call::Cancel { session: read()?.session()? }),
+        method::SESSION_CANCEL => Ok(ClientRequest::Cancel { session: read()?.session()? }),
         method::RESUME => read().and_then(extension::resume),
         method::CANCEL => extension::steer(read()?, |_| Ok(Steer::Cancel)),
         method::ANSWER => extension::steer(read()?, extension::answer),
@@ -60,9 +60,9 @@ pub fn call(method: &str, params: Option<&RawValue>) -> Result<Call, RpcError> {
         method::RENAME => extension::steer(read()?, extension::rename),
         method::EXPORT => read().and_then(extension::export),
         method::UNDO => read().and_then(extension::undo),
-        method::SESSION => Ok(Call::DescribeSession { session: read()?.session()? }),
-        method::MCP => Ok(Call::DescribeServers { session: read()?.text("sessionId")?.map(Into::into) }),
-        method::PERMISSIONS => Ok(Call::DescribePermissions { session: read()?.session()? }),
+        method::SESSION => Ok(ClientRequest::DescribeSession { session: read()?.session()? }),
+        method::MCP => Ok(ClientRequest::DescribeServers { session: read()?.text("sessionId")?.map(Into::into) }),
+        method::PERMISSIONS => Ok(ClientRequest::DescribePermissions { session: read()?.session()? }),
         method::IMPORT => read().and_then(extension::import),
         method::WAIT => read().and_then(extension::wait),
         _ => Err(RpcError::method_not_found(method)),
@@ -70,26 +70,26 @@ pub fn call(method: &str, params: Option<&RawValue>) -> Result<Call, RpcError> {
 }
 
 /// Reads a notification. One that makes no sense is ignored like an unknown one, since nobody waits for an answer.
-pub fn notice(method: &str, params: Option<&RawValue>) -> Notice {
+pub fn notification(method: &str, params: Option<&RawValue>) -> ClientNotification {
     let known = match method {
         method::SESSION_CANCEL => cancel_turn(params),
         method::CANCEL_REQUEST => cancel_request(params),
         _ => None,
     };
-    known.unwrap_or_else(|| Notice::Unknown { method: method.to_owned() })
+    known.unwrap_or_else(|| ClientNotification::Unknown { method: method.to_owned() })
 }
 
-fn cancel_turn(params: Option<&RawValue>) -> Option<Notice> {
+fn cancel_turn(params: Option<&RawValue>) -> Option<ClientNotification> {
     let [session] = shallow::fields(params?.get(), ["sessionId"]).ok()?;
-    Some(Notice::CancelTurn { session: shallow::text(session?)?.as_ref().into() })
+    Some(ClientNotification::CancelTurn { session: shallow::text(session?)?.as_ref().into() })
 }
 
-fn cancel_request(params: Option<&RawValue>) -> Option<Notice> {
+fn cancel_request(params: Option<&RawValue>) -> Option<ClientNotification> {
     let [request] = shallow::fields(params?.get(), ["requestId"]).ok()?;
-    Some(Notice::CancelRequest { request: Id::from_raw(request?).ok()? })
+    Some(ClientNotification::CancelRequest { request: Id::from_raw(request?).ok()? })
 }
 
-fn initialize(mut params: Params) -> Result<Call, RpcError> {
+fn initialize(mut params: Params) -> Result<ClientRequest, RpcError> {
     let version = match params.take("protocolVersion") {
         None => return Err(RpcError::invalid_params("protocolVersion", "Required")),
         Some(version) => {
@@ -106,7 +106,7 @@ fn initialize(mut params: Params) -> Result<Call, RpcError> {
     // Newer capabilities are objects, of which `{}` says yes.
     let has =
         |pointer: &str| can.pointer(pointer).is_some_and(|found| found.is_object() || *found == Value::Bool(true));
-    let abilities = Abilities {
+    let capabilities = ClientCapabilities {
         read_files: yes("/fs/readTextFile"),
         write_files: yes("/fs/writeTextFile"),
         terminal: yes("/terminal"),
@@ -116,7 +116,7 @@ fn initialize(mut params: Params) -> Result<Call, RpcError> {
         elicits_form: has("/elicitation/form"),
         terminal_login: has("/auth/terminal"),
     };
-    Ok(Call::Initialize(Initialize { version, client, abilities }))
+    Ok(ClientRequest::Initialize(Initialize { version, client, capabilities }))
 }
 
 /// `1`, `1.0` and numbers beyond all versions; not `1.5`.
@@ -129,12 +129,12 @@ fn integer(value: &Value) -> Option<i64> {
     })
 }
 
-fn authenticate(mut params: Params) -> Result<Call, RpcError> {
-    Ok(Call::Authenticate { method: params.required(["methodId", "authMethodId"])? })
+fn authenticate(mut params: Params) -> Result<ClientRequest, RpcError> {
+    Ok(ClientRequest::Authenticate { method: params.required(["methodId", "authMethodId"])? })
 }
 
-fn new_session(mut params: Params) -> Result<Call, RpcError> {
-    Ok(Call::NewSession(NewSession {
+fn new_session(mut params: Params) -> Result<ClientRequest, RpcError> {
+    Ok(ClientRequest::NewSession(NewSession {
         cwd: params.path("cwd")?.ok_or_else(|| RpcError::invalid_params("cwd", "Required"))?,
         extra_roots: params.paths("additionalDirectories")?.unwrap_or_default(),
         servers: servers::read(params.take("mcpServers"))?.unwrap_or_default(),
@@ -150,19 +150,19 @@ fn open_session(mut params: Params) -> Result<OpenSession, RpcError> {
     })
 }
 
-fn list_sessions(mut params: Params) -> Result<Call, RpcError> {
-    Ok(Call::ListSessions(ListSessions { cwd: params.path("cwd")?, cursor: params.text("cursor")? }))
+fn list_sessions(mut params: Params) -> Result<ClientRequest, RpcError> {
+    Ok(ClientRequest::ListSessions(ListSessions { cwd: params.path("cwd")?, cursor: params.text("cursor")? }))
 }
 
-fn prompt(mut params: Params) -> Result<Call, RpcError> {
+fn prompt(mut params: Params) -> Result<ClientRequest, RpcError> {
     let session = params.session()?;
     let content = content::read(params.take("prompt"))?;
     let message = params.text("messageId")?.filter(|id| !id.is_empty()).map(MessageId::from);
-    Ok(Call::Prompt(Prompt { session, content, message }))
+    Ok(ClientRequest::Prompt(Prompt { session, content, message }))
 }
 
-fn set_one(mut params: Params, option: &str, names: [&str; 2]) -> Result<Call, RpcError> {
-    Ok(Call::Configure(Configure {
+fn set_one(mut params: Params, option: &str, names: [&str; 2]) -> Result<ClientRequest, RpcError> {
+    Ok(ClientRequest::Configure(Configure {
         session: params.session()?,
         option: option.to_owned(),
         value: params.required(names)?,
@@ -170,7 +170,7 @@ fn set_one(mut params: Params, option: &str, names: [&str; 2]) -> Result<Call, R
     }))
 }
 
-fn set_config_option(mut params: Params) -> Result<Call, RpcError> {
+fn set_config_option(mut params: Params) -> Result<ClientRequest, RpcError> {
     let session = params.session()?;
     let option = params.required(["configId"])?;
     // One dialect takes any value; all of ours have names, so that other scalars are taken by how they are written.
@@ -182,10 +182,10 @@ fn set_config_option(mut params: Params) -> Result<Call, RpcError> {
         }
         None => return Err(RpcError::invalid_params("value", "Required")),
     };
-    Ok(Call::Configure(Configure { session, option, value, answer: ConfigureAnswer::Options }))
+    Ok(ClientRequest::Configure(Configure { session, option, value, answer: ConfigureAnswer::Options }))
 }
 
-fn hello(mut params: Params) -> Result<Call, RpcError> {
+fn hello(mut params: Params) -> Result<ClientRequest, RpcError> {
     let environment = match params.take("environment") {
         Some(Value::Object(variables)) => variables
             .into_iter()
@@ -197,7 +197,7 @@ fn hello(mut params: Params) -> Result<Call, RpcError> {
         Some(_) => return Err(RpcError::invalid_params("environment", "Must be an object")),
         None => domain::Environment::default(),
     };
-    Ok(Call::Hello(Hello {
+    Ok(ClientRequest::Hello(Hello {
         version: params.required(["version"])?,
         bridge: params.text("bridge")?,
         environment,
