@@ -1,23 +1,23 @@
 //! One client, whatever its transport: speaks the protocol and nothing else, and is the only actor that sees it.
 //!
-//! Started by the `House` for each accepted pair of reader and writer; ends with its client. It attaches to sessions, whose
+//! Started by the `Runtime` for each accepted pair of reader and writer; ends with its client. It attaches to sessions, whose
 //! events its cursors bring in order, and it answers each request exactly once. Sessions outlive it.
 
 mod account;
 mod attachment;
-mod calls;
+mod client_requests;
 mod configuring;
 mod elicitations;
+mod frame_reader;
 mod goodbye;
-mod helping;
 mod importing;
-mod inlet;
 mod long_answers;
 mod opening;
 pub(crate) mod outbox;
 mod places;
 mod reopening;
 mod requests;
+mod rpc_methods;
 mod steering;
 mod waiting;
 
@@ -37,17 +37,17 @@ use wire::v1::client_requests::Answered;
 use wire::v1::decode::{self, Answer as Told};
 use wire::{ClientCapabilities, ClientNotification, Id, RpcError};
 
-use attachment::{Announced, Attachment, Sight};
+use attachment::{Announced, Attachment, CursorYield};
 use elicitations::Elicitations;
+use frame_reader::{Inbound, inbound};
 use importing::Importing;
-use inlet::{Inflow, inflow};
 use long_answers::LONG_ANSWERS;
 use outbox::Outbox;
 use requests::{OPEN_REQUESTS, Requests};
 
 use crate::directory::{Arrive, Depart};
-use crate::house::House;
-use crate::mail::{Obituary, tell};
+use crate::mail::{DeathNotice, tell};
+use crate::runtime::Runtime;
 use crate::{session, spans};
 
 pub(crate) use waiting::reopen_waiting;
@@ -98,7 +98,7 @@ struct HangUp;
 
 pub(crate) struct Connection {
     id: ConnectionId,
-    house: House,
+    runtime: Runtime,
     outbox: Outbox,
     phase: Phase,
     /// What the bridge said of itself and its editor, if there is a bridge.
@@ -129,7 +129,7 @@ pub(crate) struct Connection {
     card: watch::Sender<ConnectionCard>,
     transport: Transport,
     span: tracing::Span,
-    _obituary: Obituary,
+    _death_notice: DeathNotice,
 }
 
 enum Phase {
@@ -158,7 +158,7 @@ struct PendingPrompt {
 }
 
 impl Connection {
-    pub(crate) fn new<R, W>(house: House, peer: Peer, reader: R, writer: W, ctx: &mut Context<Self>) -> Self
+    pub(crate) fn new<R, W>(runtime: Runtime, peer: Peer, reader: R, writer: W, ctx: &mut Context<Self>) -> Self
     where
         R: AsyncRead + Unpin + 'static,
         W: AsyncWrite + Unpin + 'static,
@@ -172,9 +172,9 @@ impl Connection {
                 tell(&myself, HangUp);
             }
         });
-        let ports = house.ports();
+        let ports = runtime.ports();
         let settings = &ports.settings;
-        ctx.add_stream(inflow(reader, settings.frame_limit, outbox.gate(settings.outbox_limit), framing));
+        ctx.add_stream(inbound(reader, settings.frame_limit, outbox.gate(settings.outbox_limit), framing));
         let card = watch::Sender::new(ConnectionCard {
             id: id.clone(),
             client: ClientInfo::default(),
@@ -184,16 +184,16 @@ impl Connection {
             sessions: Vec::new(),
             outbox: 0,
         });
-        let obituary = {
-            let (id, house) = (id.clone(), house.clone());
-            Obituary::new(move |_| {
-                tell(&house.directory(), Depart(id));
+        let death_notice = {
+            let (id, runtime) = (id.clone(), runtime.clone());
+            DeathNotice::new(move |_| {
+                tell(&runtime.directory(), Depart(id));
             })
         };
         Self {
             span,
             id,
-            house,
+            runtime,
             outbox,
             phase: Phase::Fresh,
             bridge: None,
@@ -212,7 +212,7 @@ impl Connection {
             half_closed: false,
             card,
             transport: peer.transport,
-            _obituary: obituary,
+            _death_notice: death_notice,
         }
     }
 
@@ -241,7 +241,7 @@ impl Connection {
 
     /// What this client is sent beyond the stable protocol.
     fn extras(&self) -> ExtraSet {
-        let ports = self.house.ports();
+        let ports = self.runtime.ports();
         match &self.phase {
             Phase::Initialized { client, .. } => ports.settings.extras.of(client),
             Phase::Fresh => ports.settings.extras.of(&ClientInfo::default()),
@@ -250,7 +250,7 @@ impl Connection {
 
     /// Where this client's keys and programs are found.
     fn whole_environment(&self) -> Environment {
-        self.environment.over(&self.house.ports().settings.base.get())
+        self.environment.over(&self.runtime.ports().settings.base.get())
     }
 
     /// Answers a request, unless it has been: one that was withdrawn may have left work behind.
@@ -330,17 +330,17 @@ impl Connection {
                 tell(&attachment.addr, session::Answer { question, decision, by: self.client_name() });
             }
             Told::Unable(why) => {
-                tell(&attachment.addr, session::CannotAnswer { question, attach: attachment.presence.attach(), why });
+                tell(&attachment.addr, session::CannotAnswer { question, attach: attachment.guard.attach(), why });
             }
         }
     }
 
     /// Enters the directory, and every one that takes its place.
     fn arrive(&self, ctx: &mut Context<Self>) {
-        let mut directories = self.house.directories();
+        let mut directories = self.runtime.directories();
         let arrive = Arrive { id: self.id.clone(), card: self.card.subscribe(), queued: self.outbox.queued() };
-        tell(&self.house.directory(), arrive);
-        // The house outlives its connections, so that this does not end early.
+        tell(&self.runtime.directory(), arrive);
+        // The runtime outlives its connections, so that this does not end early.
         let replaced = async move { directories.changed().await.is_ok() };
         ctx.spawn(replaced.into_actor(self).map(|replaced, this, ctx| {
             if replaced {
@@ -376,11 +376,11 @@ impl Actor for Connection {
     }
 }
 
-impl StreamHandler<Inflow> for Connection {
-    fn handle(&mut self, inflow: Inflow, ctx: &mut Context<Self>) {
-        match inflow {
-            Inflow::Message(message) => self.take(message, ctx),
-            Inflow::Broken(error) => {
+impl StreamHandler<Inbound> for Connection {
+    fn handle(&mut self, inbound: Inbound, ctx: &mut Context<Self>) {
+        match inbound {
+            Inbound::Message(message) => self.take(message, ctx),
+            Inbound::Broken(error) => {
                 tracing::warn!(parent: &self.span, %error, "the client broke the framing");
                 let told = RpcError::invalid_request(error.to_string(), error.advice());
                 self.outbox.push(&rpc::failure(&Id::null(), &told));
@@ -398,9 +398,9 @@ impl StreamHandler<Inflow> for Connection {
     }
 }
 
-impl StreamHandler<Sight> for Connection {
-    fn handle(&mut self, sight: Sight, ctx: &mut Context<Self>) {
-        self.see(sight, ctx);
+impl StreamHandler<CursorYield> for Connection {
+    fn handle(&mut self, yielded: CursorYield, ctx: &mut Context<Self>) {
+        self.take_from_cursor(yielded, ctx);
     }
 
     fn finished(&mut self, _: &mut Context<Self>) {

@@ -8,7 +8,7 @@ use domain::{Event, SessionId};
 use futures_util::Stream;
 use futures_util::stream;
 
-use crate::connection::outbox::{Gate, Room};
+use crate::connection::outbox::{OutboxGate, Reservation};
 use crate::tail::{Found, Progress, Tail};
 
 /// How much is read from the tail, and from the store, at a time.
@@ -18,13 +18,13 @@ const FROM_STORE: usize = 256 << 10;
 const JOINED: usize = 32 << 10;
 
 /// What a cursor yields.
-pub(crate) enum Passed {
+pub(crate) enum CursorItem {
     Events {
         events: Vec<Arc<Event>>,
         /// Set if it is one event that could not be stored as it should have been.
         unsaved: Option<HistoryError>,
         /// To be held until they are in the client's outbox.
-        room: Room,
+        reservation: Reservation,
     },
     /// The session left memory; nothing more comes.
     Ended,
@@ -36,40 +36,40 @@ pub(crate) struct Cursor {
     pub(crate) session: SessionId,
     pub(crate) tail: Arc<Tail>,
     pub(crate) history: Arc<dyn History>,
-    pub(crate) gate: Gate,
+    pub(crate) gate: OutboxGate,
     /// The number of the next event to yield.
     pub(crate) next: u64,
 }
 
 impl Cursor {
-    pub(crate) fn stream(self) -> impl Stream<Item = Passed> {
+    pub(crate) fn stream(self) -> impl Stream<Item = CursorItem> {
         let watch = self.tail.watch();
         stream::unfold(Some((self, watch)), |state| async move {
             let (mut cursor, mut watch) = state?;
             let passed = cursor.advance(&mut watch).await;
-            let more = matches!(passed, Passed::Events { .. });
+            let more = matches!(passed, CursorItem::Events { .. });
             Some((passed, more.then_some((cursor, watch))))
         })
     }
 
-    async fn advance(&mut self, watch: &mut tokio::sync::watch::Receiver<Progress>) -> Passed {
+    async fn advance(&mut self, watch: &mut tokio::sync::watch::Receiver<Progress>) -> CursorItem {
         // Nothing is held while there is nothing to yield: neither room, which others need, nor events, which cost memory.
         if !self.something_to_pass(watch).await {
-            return Passed::Ended;
+            return CursorItem::Ended;
         }
-        let room = self.gate.reserve(FROM_STORE).await;
+        let reservation = self.gate.reserve(FROM_STORE).await;
         let events = match self.tail.read(self.next, FROM_TAIL) {
             Found::Events(events) => events,
             // What was in the ring a moment ago is in the store if it is not in the ring any more.
             Found::InStore | Found::Nothing => {
                 match self.history.read(self.session.clone(), self.next, FROM_STORE).await {
-                    Ok(events) if events.is_empty() => return Passed::Unreadable(HistoryError::Lost),
+                    Ok(events) if events.is_empty() => return CursorItem::Unreadable(HistoryError::Lost),
                     Ok(events) => events,
-                    Err(error) => return Passed::Unreadable(error),
+                    Err(error) => return CursorItem::Unreadable(error),
                 }
             }
         };
-        self.pass(events, room).await
+        self.pass(events, reservation).await
     }
 
     /// Waits for the next event, and until it is safe or cannot be. False if none will come.
@@ -94,7 +94,7 @@ impl Cursor {
 
     /// Yields what is as safe as it must be before anything rests on it. A reader never sees a call, a decision or the end
     /// of a turn that a crash could take back; text, of which it could, is not held up.
-    async fn pass(&mut self, mut events: Vec<Arc<Event>>, room: Room) -> Passed {
+    async fn pass(&mut self, mut events: Vec<Arc<Event>>, reservation: Reservation) -> CursorItem {
         let safe = {
             let progress = self.tail.watch();
             let progress = progress.borrow();
@@ -110,7 +110,7 @@ impl Cursor {
         if let Some(last) = events.last() {
             self.next = last.number + 1;
         }
-        Passed::Events { events: join_text(events), unsaved, room }
+        CursorItem::Events { events: join_text(events), unsaved, reservation }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which sessions are in memory. Started by the `House`. It keeps sessions when connections go, and alone decides the
+//! Which sessions are in memory. Started by the `Runtime`. It keeps sessions when connections go, and alone decides the
 //! races of open, close, delete and eviction: at any time an id has one entry, and whoever comes at a bad moment waits
 //! for the entry's next state. It never looks into a session.
 
@@ -17,10 +17,10 @@ use domain::tool::Toolbox;
 use domain::{ConnectionId, SessionId};
 use tokio::sync::{oneshot, watch};
 
-use crate::mail::{Obituary, tell};
+use crate::mail::{DeathNotice, tell};
 use crate::session::{By, PutAway, Resubmit, Session};
 
-pub(crate) use entry::Live;
+pub(crate) use entry::LiveSession;
 use entry::{Departure, Entry, Waiting};
 
 /// Asks for a session: the live one, or, to one caller at a time, leave to bring it back from the log.
@@ -38,7 +38,7 @@ pub(crate) struct Find(pub(crate) SessionId);
 #[rtype(result = "()")]
 pub(crate) struct Enter {
     pub(crate) id: SessionId,
-    pub(crate) live: Live,
+    pub(crate) live: LiveSession,
 }
 
 /// Gives back a leave that was not used.
@@ -49,7 +49,7 @@ struct Abandon(SessionId);
 /// Puts a session away and, if wanted, deletes it. Answered when that is done and written.
 #[derive(Message)]
 #[rtype(result = "Result<(), HistoryError>")]
-pub(crate) struct Leave {
+pub(crate) struct Evict {
     pub(crate) id: SessionId,
     pub(crate) fate: Fate,
     pub(crate) why: Why,
@@ -58,7 +58,7 @@ pub(crate) struct Leave {
 /// The session was not put away, because somebody came.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Stays(pub(crate) SessionId);
+pub(crate) struct EvictionRefused(pub(crate) SessionId);
 
 /// Puts every session away and lets no other in.
 #[derive(Message)]
@@ -127,24 +127,24 @@ pub(crate) struct Closed;
 
 pub(crate) enum Opening {
     Live(Addr<Session>),
-    Leave(OpenLeave),
+    Permit(OpenPermit),
 }
 
 /// The right to bring one session back. Dropped unused, it goes to the next who waits.
-pub(crate) struct OpenLeave {
+pub(crate) struct OpenPermit {
     id: SessionId,
     directory: Addr<Directory>,
     used: bool,
 }
 
-impl OpenLeave {
-    pub(crate) fn enter(mut self, live: Live) {
+impl OpenPermit {
+    pub(crate) fn enter(mut self, live: LiveSession) {
         self.used = true;
         tell(&self.directory, Enter { id: self.id.clone(), live });
     }
 }
 
-impl Drop for OpenLeave {
+impl Drop for OpenPermit {
     fn drop(&mut self) {
         if !self.used {
             tell(&self.directory, Abandon(self.id.clone()));
@@ -161,7 +161,7 @@ pub(crate) struct Directory {
     grace: Duration,
     /// Set by `Drain`: who waits for the last session to go.
     draining: Option<Vec<oneshot::Sender<()>>>,
-    _obituary: Obituary,
+    _death_notice: DeathNotice,
 }
 
 impl Directory {
@@ -169,14 +169,14 @@ impl Directory {
         history: Arc<dyn History>,
         toolbox: Arc<dyn Toolbox>,
         grace: Duration,
-        obituary: Obituary,
+        death_notice: DeathNotice,
     ) -> Self {
         let (sessions, connections) = (HashMap::new(), HashMap::new());
-        Self { sessions, connections, history, toolbox, grace, draining: None, _obituary: obituary }
+        Self { sessions, connections, history, toolbox, grace, draining: None, _death_notice: death_notice }
     }
 
     fn grant(&self, id: SessionId, directory: Addr<Directory>) -> Opening {
-        Opening::Leave(OpenLeave { id, directory, used: false })
+        Opening::Permit(OpenPermit { id, directory, used: false })
     }
 
     /// Starts over for those who waited for an entry that is no more: the first of them gets leave.
@@ -295,10 +295,10 @@ impl Handler<Abandon> for Directory {
     }
 }
 
-impl Handler<Leave> for Directory {
+impl Handler<Evict> for Directory {
     type Result = ResponseFuture<Result<(), HistoryError>>;
 
-    fn handle(&mut self, Leave { id, fate, why }: Leave, ctx: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, Evict { id, fate, why }: Evict, ctx: &mut Context<Self>) -> Self::Result {
         let (tell_done, done) = oneshot::channel();
         match self.sessions.remove(&id) {
             Some(Entry::Live(live)) => {
@@ -362,7 +362,7 @@ impl Handler<Drain> for Directory {
                     card if card.messages == 0 && card.clients.is_empty() => Fate::Delete,
                     _ => Fate::Keep,
                 };
-                drop(Handler::<Leave>::handle(self, Leave { id, fate, why: Why::Drain }, ctx));
+                drop(Handler::<Evict>::handle(self, Evict { id, fate, why: Why::Drain }, ctx));
             }
         }
         self.finish_drain();
@@ -399,10 +399,10 @@ impl Handler<Gone> for Directory {
     }
 }
 
-impl Handler<Stays> for Directory {
+impl Handler<EvictionRefused> for Directory {
     type Result = ();
 
-    fn handle(&mut self, Stays(id): Stays, _: &mut Context<Self>) {
+    fn handle(&mut self, EvictionRefused(id): EvictionRefused, _: &mut Context<Self>) {
         // A session that is wanted gone by somebody has been told so after it said that it stays, and goes.
         if let Some(Entry::Leaving { departure, .. }) = self.sessions.get(&id)
             && departure.may_stay()

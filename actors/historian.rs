@@ -1,4 +1,4 @@
-//! Takes records from all sessions to the one committer. Started by the `House`, which replaces it if it dies; sessions
+//! Takes records from all sessions to the one committer. Started by the `Runtime`, which replaces it if it dies; sessions
 //! then submit again what no receipt has covered. It keeps nothing and never waits for the disk.
 
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use actix::{Actor, Context, Handler, Message};
 use domain::history::{History, Record};
 
-use crate::mail::Obituary;
+use crate::mail::DeathNotice;
 
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -14,12 +14,12 @@ pub(crate) struct Keep(pub(crate) Record);
 
 pub(crate) struct Historian {
     history: Arc<dyn History>,
-    _obituary: Obituary,
+    _death_notice: DeathNotice,
 }
 
 impl Historian {
-    pub(crate) fn new(history: Arc<dyn History>, obituary: Obituary) -> Self {
-        Self { history, _obituary: obituary }
+    pub(crate) fn new(history: Arc<dyn History>, death_notice: DeathNotice) -> Self {
+        Self { history, _death_notice: death_notice }
     }
 }
 

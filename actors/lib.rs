@@ -7,9 +7,9 @@ mod connection;
 mod cursor;
 mod directory;
 mod historian;
-mod house;
 mod mail;
 mod ports;
+mod runtime;
 mod session;
 mod spans;
 mod tail;
@@ -18,6 +18,6 @@ mod turn;
 
 pub use connection::{Peer, Transport};
 pub use directory::Overview;
-pub use house::{Farewell, House, Rehearse, Reload};
 pub use ports::{Ports, Settings, Unattended, WhenBusy};
+pub use runtime::{Rehearse, Reload, Runtime, Shutdown};
 pub use tail::Backlog;

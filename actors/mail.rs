@@ -1,8 +1,8 @@
 //! How actors reach each other: the only place that sends without waiting, and the two ties between parent and child.
 //!
 //! actix drops a message to a dead actor without a word, lets a panicked actor vanish silently, and keeps an actor alive
-//! that nobody can reach any more. `tell` and `report` say whether the other side is there; an `Obituary` tells the
-//! parent that its child is gone; a `Leash` tells the child that its parent is.
+//! that nobody can reach any more. `tell` and `report` say whether the other side is there; a `DeathNotice` tells the
+//! parent that its child is gone; a `ParentGone` tells the child that its parent is.
 
 #![expect(clippy::disallowed_methods, reason = "this is the one place where mail is sent")]
 
@@ -48,42 +48,42 @@ where
 
 /// Whether an actor ended by a panic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Death {
-    Natural,
-    Panic,
+pub(crate) enum StopCause {
+    Stopped,
+    Panicked,
 }
 
 /// A field of every actor that somebody must hear of. Its drop is the news: it runs on a panic and on a normal stop.
-pub(crate) struct Obituary(Option<Box<dyn FnOnce(Death) + Send>>);
+pub(crate) struct DeathNotice(Option<Box<dyn FnOnce(StopCause) + Send>>);
 
-impl Obituary {
-    pub(crate) fn new(tell: impl FnOnce(Death) + Send + 'static) -> Self {
+impl DeathNotice {
+    pub(crate) fn new(tell: impl FnOnce(StopCause) + Send + 'static) -> Self {
         Self(Some(Box::new(tell)))
     }
 }
 
-impl Drop for Obituary {
+impl Drop for DeathNotice {
     fn drop(&mut self) {
         if let Some(tell) = self.0.take() {
-            tell(if std::thread::panicking() { Death::Panic } else { Death::Natural });
+            tell(if std::thread::panicking() { StopCause::Panicked } else { StopCause::Stopped });
         }
     }
 }
 
-/// The parent's end of a leash. Dropping it ends the child.
-pub(crate) struct Lead(#[expect(dead_code, reason = "held for its drop")] oneshot::Sender<()>);
+/// Held by a parent. Dropping it stops the child.
+pub(crate) struct ChildGuard(#[expect(dead_code, reason = "held for its drop")] oneshot::Sender<()>);
 
-/// The child's end of a leash.
-pub(crate) struct Leash(oneshot::Receiver<()>);
+/// Held by a child: resolves when the parent has dropped its `ChildGuard`.
+pub(crate) struct ParentGone(oneshot::Receiver<()>);
 
-pub(crate) fn leash() -> (Lead, Leash) {
-    let (lead, leash) = oneshot::channel();
-    (Lead(lead), Leash(leash))
+pub(crate) fn child_guard() -> (ChildGuard, ParentGone) {
+    let (child_guard, parent_gone) = oneshot::channel();
+    (ChildGuard(child_guard), ParentGone(parent_gone))
 }
 
-impl Leash {
+impl ParentGone {
     /// Called in the child's `started`: stops the child when the parent lets go.
-    pub(crate) fn hold<A>(self, ctx: &mut A::Context)
+    pub(crate) fn stop_child<A>(self, ctx: &mut A::Context)
     where
         A: Actor,
         A::Context: AsyncContext<A>,

@@ -35,7 +35,7 @@ use tokio::sync::watch;
 
 pub(crate) use asking::{Answer, AnswerOpen, CannotAnswer};
 pub(crate) use commands::{
-    Attach, Attached, Configure, DescribeDetails, DescribePermissions, From, Latest, Leaving, Presence, Prompt,
+    Attach, Attached, AttachmentGuard, Configure, DescribeDetails, DescribePermissions, From, Latest, Leaving, Prompt,
     Recorded, Refused, Rename, Resubmit, Return, Tell,
 };
 pub(crate) use custom::offered;
@@ -49,9 +49,9 @@ use equipping::Equipment;
 use record::Ledger;
 use running::Running;
 
-use crate::directory::{Fate, Gone, Leave, Stays, Why};
+use crate::directory::{Evict, EvictionRefused, Fate, Gone, Why};
 use crate::historian::Historian;
-use crate::mail::{Leash, Obituary, Reach, report};
+use crate::mail::{DeathNotice, ParentGone, Reach, report};
 use crate::ports::Ports;
 use crate::tail::Tail;
 
@@ -77,12 +77,12 @@ pub(crate) enum Beginning {
 pub(crate) struct Surroundings {
     pub(crate) ports: Ports,
     pub(crate) historian: Reach<Historian>,
-    pub(crate) leave: WeakRecipient<Leave>,
-    pub(crate) stays: WeakRecipient<Stays>,
+    pub(crate) evict: WeakRecipient<Evict>,
+    pub(crate) eviction_refused: WeakRecipient<EvictionRefused>,
     pub(crate) gone: WeakRecipient<Gone>,
     pub(crate) incarnation: u64,
     pub(crate) card: watch::Sender<SessionCard>,
-    pub(crate) leash: Leash,
+    pub(crate) parent_gone: ParentGone,
     pub(crate) span: tracing::Span,
 }
 
@@ -100,8 +100,8 @@ pub(crate) struct Session {
     state: SessionState,
     ledger: Ledger,
     ports: Ports,
-    leave: WeakRecipient<Leave>,
-    stays: WeakRecipient<Stays>,
+    evict: WeakRecipient<Evict>,
+    eviction_refused: WeakRecipient<EvictionRefused>,
     card: watch::Sender<SessionCard>,
     /// The attached clients, by the number of their attach.
     clients: HashMap<u64, Client>,
@@ -120,7 +120,7 @@ pub(crate) struct Session {
     waiting: VecDeque<Prompt>,
     given_up: Vec<Prompt>,
     beginning: Option<Beginning>,
-    leash: Option<Leash>,
+    parent_gone: Option<ParentGone>,
     /// Told to put itself away; no new turns.
     leaving: bool,
     /// Runs while the session is idle with nobody attached.
@@ -135,7 +135,7 @@ pub(crate) struct Session {
     span: tracing::Span,
     /// Of the turn that runs.
     turn_span: tracing::Span,
-    _obituary: Obituary,
+    _death_notice: DeathNotice,
 }
 
 impl Session {
@@ -145,11 +145,12 @@ impl Session {
 
     fn new(seed: Seed, around: Surroundings) -> Self {
         let Seed { state, beginning } = seed;
-        let Surroundings { ports, historian, leave, stays, gone, incarnation, card, leash, span } = around;
+        let Surroundings { ports, historian, evict, eviction_refused, gone, incarnation, card, parent_gone, span } =
+            around;
         let id = state.id.clone();
-        let obituary = {
+        let death_notice = {
             let id = id.clone();
-            Obituary::new(move |_| {
+            DeathNotice::new(move |_| {
                 report(&gone, Gone { id, incarnation });
             })
         };
@@ -161,8 +162,8 @@ impl Session {
             ledger: Ledger::new(Arc::new(Tail::after(state.head.number, ports.backlog.clone())), historian, life),
             state,
             ports,
-            leave,
-            stays,
+            evict,
+            eviction_refused,
             card,
             clients: HashMap::new(),
             attaches: 0,
@@ -175,7 +176,7 @@ impl Session {
             waiting: VecDeque::new(),
             given_up: Vec::new(),
             beginning: Some(beginning),
-            leash: Some(leash),
+            parent_gone: Some(parent_gone),
             leaving: false,
             idling: None,
             denying: None,
@@ -184,7 +185,7 @@ impl Session {
             models_awaited: false,
             span,
             turn_span: tracing::Span::none(),
-            _obituary: obituary,
+            _death_notice: death_notice,
         }
     }
 
@@ -255,7 +256,7 @@ impl Session {
             }
             // A session that never had a prompt is nothing that anybody would look for.
             let fate = if this.state.messages == 0 { Fate::Delete } else { Fate::Keep };
-            report(&this.leave, Leave { id: this.id().clone(), fate, why: Why::Idle });
+            report(&this.evict, Evict { id: this.id().clone(), fate, why: Why::Idle });
         }));
     }
 
@@ -310,8 +311,8 @@ impl Actor for Session {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        if let Some(leash) = self.leash.take() {
-            leash.hold::<Self>(ctx);
+        if let Some(parent_gone) = self.parent_gone.take() {
+            parent_gone.stop_child::<Self>(ctx);
         }
         if let Some(beginning) = self.beginning.take() {
             self.begin(beginning, ctx);

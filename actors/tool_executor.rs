@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::{oneshot, watch};
 use tracing::Instrument;
 
-use crate::mail::{Leash, Obituary, report};
+use crate::mail::{DeathNotice, ParentGone, report};
 use crate::tail::Tail;
 
 /// Leave to run, once event number `after` is safe.
@@ -58,7 +58,7 @@ pub(crate) struct Assignment {
     pub(crate) toolbox: Arc<dyn Toolbox>,
     pub(crate) tail: Arc<Tail>,
     pub(crate) parent: WeakRecipient<ExecutorEvent>,
-    pub(crate) leash: Leash,
+    pub(crate) parent_gone: ParentGone,
     /// How long a cancelled job may take to end by itself.
     pub(crate) patience: Duration,
 }
@@ -71,7 +71,7 @@ pub(crate) struct ToolExecutor {
     phase: Phase,
     cancel: watch::Sender<bool>,
     span: tracing::Span,
-    _obituary: Obituary,
+    _death_notice: DeathNotice,
 }
 
 enum Phase {
@@ -81,7 +81,7 @@ enum Phase {
         recorded: Option<Box<ToolCard>>,
         site: Arc<Site>,
         toolbox: Arc<dyn Toolbox>,
-        leash: Leash,
+        parent_gone: ParentGone,
     },
     Planning(Around),
     /// Planned, and waiting for leave.
@@ -99,10 +99,11 @@ struct Around {
 
 impl ToolExecutor {
     pub(crate) fn new(assignment: Assignment) -> Self {
-        let Assignment { span, call, request, recorded, site, toolbox, tail, parent, leash, patience } = assignment;
-        let obituary = {
+        let Assignment { span, call, request, recorded, site, toolbox, tail, parent, parent_gone, patience } =
+            assignment;
+        let death_notice = {
             let (call, parent) = (call.clone(), parent.clone());
-            Obituary::new(move |_| {
+            DeathNotice::new(move |_| {
                 report(&parent, ExecutorEvent { call, what: What::Died });
             })
         };
@@ -111,10 +112,10 @@ impl ToolExecutor {
             parent,
             tail,
             patience,
-            phase: Phase::Assigned { request, recorded, site, toolbox, leash },
+            phase: Phase::Assigned { request, recorded, site, toolbox, parent_gone },
             cancel: watch::Sender::new(false),
             span,
-            _obituary: obituary,
+            _death_notice: death_notice,
         }
     }
 
@@ -193,10 +194,10 @@ impl Actor for ToolExecutor {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         let assigned = std::mem::replace(&mut self.phase, Phase::Over);
-        let Phase::Assigned { request, recorded, site, toolbox, leash } = assigned else {
+        let Phase::Assigned { request, recorded, site, toolbox, parent_gone } = assigned else {
             unreachable!("an actor starts once");
         };
-        leash.hold::<Self>(ctx);
+        parent_gone.stop_child::<Self>(ctx);
         let around = Around { site, toolbox };
         let plan = around.clone().plan(request, recorded).instrument(self.span.clone());
         self.phase = Phase::Planning(around);

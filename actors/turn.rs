@@ -1,5 +1,5 @@
-//! One prompt's loop: ask the model, have its tool calls carried out, ask again. Started by the `Session`, whose leash it
-//! holds and through which everything it does is recorded; it ends with its turn. It runs no tool and writes no log.
+//! One prompt's loop: ask the model, have its tool calls carried out, ask again. Started by the `Session`, which
+//! holds its guard and records everything it does; it ends with its turn. It runs no tool and writes no log.
 
 mod calling;
 mod compaction;
@@ -25,7 +25,7 @@ pub(crate) use self::calling::{CallEnded, Reequip, Unfinished};
 use self::concluding::Endings;
 use self::estimate::Tally;
 use self::failing::Failing;
-use crate::mail::{Leash, Obituary, report};
+use crate::mail::{DeathNotice, ParentGone, report};
 use crate::tail::Tail;
 
 /// Older messages have been replaced by a summary.
@@ -158,7 +158,7 @@ pub(crate) struct Turn {
     /// of the request that runs.
     task: Task,
     switch: Option<Switch>,
-    leash: Option<Leash>,
+    parent_gone: Option<ParentGone>,
     /// Known once the first request is made.
     system: String,
     requests: u32,
@@ -178,7 +178,7 @@ pub(crate) struct Turn {
     /// Calls that have been handed over and have no outcome yet.
     running: Vec<(CallId, ToolRequest)>,
     failing: Failing,
-    _obituary: Obituary,
+    _death_notice: DeathNotice,
 }
 
 /// What the stream that is being read is for.
@@ -203,17 +203,17 @@ enum Doing {
 const HALVINGS: u32 = 8;
 
 impl Turn {
-    pub(crate) fn new(task: Task, leash: Leash) -> Self {
-        let obituary = {
+    pub(crate) fn new(task: Task, parent_gone: ParentGone) -> Self {
+        let death_notice = {
             let (turn, parent) = (task.turn.clone(), task.parent.clone());
-            Obituary::new(move |_| {
+            DeathNotice::new(move |_| {
                 report(&parent, TurnEvent { turn, what: What::Died });
             })
         };
         Self {
             task,
             switch: None,
-            leash: Some(leash),
+            parent_gone: Some(parent_gone),
             system: String::new(),
             requests: 0,
             message: MessageId::new(),
@@ -227,7 +227,7 @@ impl Turn {
             waiting: VecDeque::new(),
             running: Vec::new(),
             failing: Failing::default(),
-            _obituary: obituary,
+            _death_notice: death_notice,
         }
     }
 
@@ -236,7 +236,7 @@ impl Turn {
     }
 
     fn end(&self, reason: StopReason) {
-        // The session answers by letting go of the leash.
+        // The session answers by dropping the guard.
         self.say(What::Ended { reason });
     }
 
@@ -388,8 +388,8 @@ impl Actor for Turn {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        if let Some(leash) = self.leash.take() {
-            leash.hold::<Self>(ctx);
+        if let Some(parent_gone) = self.parent_gone.take() {
+            parent_gone.stop_child::<Self>(ctx);
         }
         if let Some(unfinished) = self.task.unfinished.take() {
             return self.take_up(unfinished);

@@ -39,7 +39,7 @@ fn main() {
         chunk_latency(&scene).await;
         cancel_latency(&scene).await;
         load_time(&scene, &stored).await;
-        scene.house.drain(Duration::from_secs(10)).await;
+        scene.runtime.drain(Duration::from_secs(10)).await;
     });
     store.close();
     bridge_start();
@@ -66,7 +66,7 @@ impl Client {
         let (ours, theirs) = UnixStream::pair().unwrap();
         theirs.set_nonblocking(true).unwrap();
         let (reader, writer) = tokio::net::UnixStream::from_std(theirs).unwrap().into_split();
-        scene.house.connect(reader, writer, Peer { transport: Transport::Socket, pid: None });
+        scene.runtime.connect(reader, writer, Peer { transport: Transport::Socket, pid: None });
         Self { reader: BufReader::new(ours.try_clone().unwrap()), writer: ours, sent: 0 }
     }
 

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use acpd_actors::{Farewell, House, Ports, Rehearse};
+use acpd_actors::{Ports, Rehearse, Runtime, Shutdown};
 use actix::{Arbiter, System};
 use anyhow::{Context, bail};
 use domain::{BaseEnvironment, Environment};
@@ -99,26 +99,26 @@ pub fn run(
         let Assembled { mut ports, store, base, parts } = assemble(places, &config)?;
         let metrics = config.http.listen.is_some().then(|| metered(&mut ports));
         let arbiters: Vec<Arbiter> = (0..cores()).map(|_| Arbiter::new()).collect();
-        let house = House::open(ports, arbiters.iter().map(Arbiter::handle).collect());
-        let http = metrics.map(|metrics| Http::open(places, &config, &house, metrics)).transpose()?.flatten();
-        house.on_reload(reload::reloader(places, loaded, parts));
-        house.on_restart(rehearse);
+        let runtime = Runtime::open(ports, arbiters.iter().map(Arbiter::handle).collect());
+        let http = metrics.map(|metrics| Http::open(places, &config, &runtime, metrics)).transpose()?.flatten();
+        runtime.on_reload(reload::reloader(places, loaded, parts));
+        runtime.on_restart(rehearse);
         let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot listen for signals")?;
         ready()?;
         actix::spawn(ask_login_shell(places.clone(), base, config.network.clone(), routes));
         tracing::info!(socket = %places.socket.display(), version = env!("CARGO_PKG_VERSION"), "ready");
         tell_manager(&[NotifyState::Ready]);
-        let admission = Admission::new(house.clone(), owner(places));
-        let (parting, locks) = match serve(&mut socket, &admission, &house, patience, &mut signals).await {
-            Farewell::Stop => {
+        let admission = Admission::new(runtime.clone(), owner(places));
+        let (parting, locks) = match serve(&mut socket, &admission, &runtime, patience, &mut signals).await {
+            Shutdown::Stop => {
                 tracing::info!("stopping");
                 tell_manager(&[NotifyState::Stopping]);
                 // From here on a new daemon may be started; it waits for our locks.
                 let locks = socket.close();
-                house.say_goodbye(GOODBYE_DEADLINE).await;
+                runtime.say_goodbye(GOODBYE_DEADLINE).await;
                 (DaemonExit::Stopped, locks)
             }
-            Farewell::Restart { .. } => {
+            Shutdown::Restart { .. } => {
                 tracing::info!("restarting");
                 tell_manager_of_reload();
                 // Who connects from here on waits for our successor.
@@ -126,7 +126,7 @@ pub fn run(
                 (DaemonExit::Restart(handover), socket.into_locks())
             }
         };
-        shutdown::drain(&house, http, &mut signals).await;
+        shutdown::drain(&runtime, http, &mut signals).await;
         shutdown::end_threads(arbiters);
         anyhow::Ok((store, parting, locks))
     })?;
@@ -233,49 +233,49 @@ fn cores() -> usize {
 async fn serve(
     socket: &mut ListeningSocket,
     admission: &Admission,
-    house: &House,
+    runtime: &Runtime,
     patience: Option<Duration>,
     signals: &mut Signals,
-) -> Farewell {
+) -> Shutdown {
     let watchdog = actix::spawn(feed_watchdog());
     let mut displaced = None;
-    let farewell = loop {
+    let shutdown = loop {
         tokio::select! {
             done = socket.serve(admission), if displaced.is_none() => {
                 tracing::warn!("another process listens on the socket of this daemon; it leaves when its turns have ended");
                 displaced = Some(done);
-                house.leave_when_calm();
+                runtime.leave_when_calm();
             }
-            farewell = house.farewell(RESTART_PATIENCE) => break match displaced {
+            shutdown = runtime.shutdown_requested(RESTART_PATIENCE) => break match displaced {
                 // Whoever listens there now serves from here on.
-                Some(SocketTaken) => Farewell::Stop,
+                Some(SocketTaken) => Shutdown::Stop,
                 None => {
-                    tracing::info!(?farewell, "a client asked the daemon to leave");
-                    farewell
+                    tracing::info!(?shutdown, "a client asked the daemon to leave");
+                    shutdown
                 }
             },
-            () = idle::over(house, patience) => {
+            () = idle::over(runtime, patience) => {
                 tracing::info!("nobody has been here for a while");
-                break Farewell::Stop;
+                break Shutdown::Stop;
             }
-            signal = stop_signal(signals, house) => {
+            signal = stop_signal(signals, runtime) => {
                 tracing::info!(signal, "heard a signal");
-                break Farewell::Stop;
+                break Shutdown::Stop;
             }
         }
     };
     watchdog.abort();
-    farewell
+    shutdown
 }
 
 /// Resolves at a signal to stop; at a hang-up the configuration is read again.
-async fn stop_signal(signals: &mut Signals, house: &House) -> i32 {
+async fn stop_signal(signals: &mut Signals, runtime: &Runtime) -> i32 {
     while let Some(signal) = signals.next().await {
         match signal {
             SIGHUP => {
                 tell_manager_of_reload();
                 // What came of it is in the log.
-                let _ = house.reload().await;
+                let _ = runtime.reload().await;
                 tell_manager(&[NotifyState::Ready]);
             }
             other => return other,

@@ -26,7 +26,7 @@ mod websocket;
 
 use std::sync::Arc;
 
-use acpd_actors::House;
+use acpd_actors::Runtime;
 use actix_web::dev::ServerHandle;
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpRequest, web};
@@ -60,7 +60,7 @@ impl Http {
     pub fn open(
         places: &Places,
         config: &Config,
-        house: &House,
+        runtime: &Runtime,
         metrics: Arc<Metrics>,
     ) -> anyhow::Result<Option<Self>> {
         let settings = &config.http;
@@ -69,7 +69,7 @@ impl Http {
         let token = Token::load(&file)?;
         let listener = server::bind(listen).with_context(|| format!("cannot listen for HTTP on {listen}"))?;
         let address = listener.local_addr()?;
-        let clients = Clients::new(house.clone(), config.limits.outbox, settings.detach_after());
+        let clients = Clients::new(runtime.clone(), config.limits.outbox, settings.detach_after());
         let guarding = web::Data::new(Guard::new(token, address, owner(places), settings));
         let shared = web::Data::from(clients.clone());
         let limits = web::Data::new(Limits { frame: config.limits.frame });

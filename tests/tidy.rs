@@ -662,7 +662,7 @@ mod rules {
             ("tests/process/bridge.rs", "use agent_client_protocol::Agent;"),
             ("crates/models/src/script.rs", "use actix::Actor;"),
             ("crates/tools/src/bash.rs", "use domain::model::Model;"),
-            ("crates/history/src/store.rs", "use acpd_actors::House;"),
+            ("crates/history/src/store.rs", "use acpd_actors::Runtime;"),
             ("src/daemon.rs", "sled::open(path)"),
             ("src/client.rs", "use agent_client_protocol_schema::v1 as acp;"),
             ("src/daemon.rs", "use models::Shelf;"),

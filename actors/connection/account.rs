@@ -24,7 +24,7 @@ impl Connection {
     }
 
     fn check_environment(&mut self, id: Id, ctx: &mut Context<Self>) {
-        let ports = self.house.ports();
+        let ports = self.runtime.ports();
         let authenticated = ports.accounts.is_authenticated(&self.whole_environment());
         let missing: Vec<String> = ports.accounts.variables().into_iter().map(|variable| variable.name).collect();
         let work = async move {
@@ -40,7 +40,7 @@ impl Connection {
     }
 
     fn log_in(&mut self, id: Id, ctx: &mut Context<Self>) {
-        let begin = self.house.ports().accounts.begin_login();
+        let begin = self.runtime.ports().accounts.begin_login();
         let request = id.clone();
         let work = begin.into_actor(self).map(move |begun, this, ctx| match begun {
             Ok(login) => this.show_login(id, login, ctx),
@@ -104,7 +104,7 @@ impl Connection {
     }
 
     pub(super) fn log_out(&mut self, id: Id, ctx: &mut Context<Self>) {
-        let forget = self.house.ports().accounts.forget();
+        let forget = self.runtime.ports().accounts.forget();
         let work = async move {
             forget
                 .await

@@ -15,20 +15,20 @@ use wire::v1::encode::{self, Menu};
 use wire::v1::translator::{Attach as View, Viewer};
 use wire::{Id, Outbound, PriorView, RpcError, Translator, method};
 
-use super::calls::Opened;
-use super::helping::AskClient;
+use super::client_requests::AskClient;
+use super::rpc_methods::Opened;
 use super::{Asked, Connection, opening};
-use crate::cursor::{Cursor, Passed};
+use crate::cursor::{Cursor, CursorItem};
 use crate::mail::tell;
-use crate::session::{Attached, Presence, Session};
+use crate::session::{Attached, AttachmentGuard, Session};
 use crate::tail::Tail;
 
 /// What a cursor of this connection brought.
-pub(super) struct Sight {
+pub(super) struct CursorYield {
     session: SessionId,
     /// Which attach of this connection the cursor belongs to: one that was cancelled may still have its say.
     attach: u64,
-    passed: Passed,
+    passed: CursorItem,
 }
 
 pub(super) struct Attachment {
@@ -60,7 +60,7 @@ pub(super) struct Attachment {
     /// Requests that are answered then, and want nothing else.
     pub(super) watching: Vec<Id>,
     cursor: SpawnHandle,
-    pub(super) presence: Presence,
+    pub(super) guard: AttachmentGuard,
 }
 
 /// What the session's MCP servers add to its commands has changed.
@@ -154,7 +154,7 @@ impl Connection {
         let Opened { session, addr, attached, commands, servers } = opened;
         let session = &session;
         let Attached {
-            presence,
+            guard,
             tail,
             next,
             head,
@@ -214,8 +214,8 @@ impl Connection {
         let cursor = Cursor {
             session: session.clone(),
             tail: tail.clone(),
-            history: self.house.ports().history.clone(),
-            gate: self.outbox.gate(self.house.ports().settings.outbox_limit),
+            history: self.runtime.ports().history.clone(),
+            gate: self.outbox.gate(self.runtime.ports().settings.outbox_limit),
             next,
         };
         self.attaches += 1;
@@ -224,7 +224,8 @@ impl Connection {
             let name = name.clone();
             ctx.add_stream(changes(served.clone()).map(move |()| Announced { session: name.clone(), attach }))
         };
-        let cursor = ctx.add_stream(cursor.stream().map(move |passed| Sight { session: name.clone(), attach, passed }));
+        let cursor =
+            ctx.add_stream(cursor.stream().map(move |passed| CursorYield { session: name.clone(), attach, passed }));
         self.attachments.insert(
             session.clone(),
             Attachment {
@@ -247,7 +248,7 @@ impl Connection {
                 closing: Vec::new(),
                 watching,
                 cursor,
-                presence,
+                guard,
             },
         );
         self.publish();
@@ -295,22 +296,22 @@ impl Connection {
         }
     }
 
-    pub(super) fn see(&mut self, sight: Sight, ctx: &mut Context<Self>) {
-        let Sight { session, attach, passed } = sight;
+    pub(super) fn take_from_cursor(&mut self, yielded: CursorYield, ctx: &mut Context<Self>) {
+        let CursorYield { session, attach, passed } = yielded;
         if self.attachments.get(&session).is_none_or(|attachment| attachment.attach != attach) {
             return;
         }
         match passed {
-            Passed::Events { events, unsaved, room } => {
+            CursorItem::Events { events, unsaved, reservation } => {
                 for event in events {
                     self.show(&session, &event, unsaved.as_ref(), ctx);
                 }
-                drop(room);
+                drop(reservation);
             }
-            Passed::Ended => {
+            CursorItem::Ended => {
                 self.ended(&session, RpcError::internal("the session ended unexpectedly", "load it again"), ctx)
             }
-            Passed::Unreadable(error) => self.ended(&session, opening::unreadable(error), ctx),
+            CursorItem::Unreadable(error) => self.ended(&session, opening::unreadable(error), ctx),
         }
     }
 

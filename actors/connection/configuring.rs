@@ -23,7 +23,7 @@ impl Connection {
             return self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
         };
         let mut menu = attachment.translator.menu().clone();
-        let ports = self.house.ports();
+        let ports = self.runtime.ports();
         let environment = self.whole_environment();
         let setting = match setting(&configure, |model| ports.models.offers(model, &environment)) {
             Ok(setting) => setting,
@@ -55,7 +55,7 @@ impl Connection {
 impl Connection {
     /// What this client may choose from, with the model that is chosen.
     pub(super) fn models_with(&self, chosen: &ModelId) -> Vec<ModelInfo> {
-        let ports = self.house.ports();
+        let ports = self.runtime.ports();
         let mut models = ports.models.list(&self.whole_environment());
         if !models.iter().any(|info| info.id == *chosen)
             && let Some(model) = ports.models.find(chosen)

@@ -14,10 +14,10 @@ use super::Connection;
 const LOOK: Duration = Duration::from_millis(5);
 
 impl Connection {
-    /// When the sessions have been put away, their last words may still be on the way to the client, and the house waits
+    /// When the sessions have been put away, their last words may still be on the way to the client, and the runtime waits
     /// for them to get there.
     pub(super) fn await_drain(&self, ctx: &mut Context<Self>) {
-        let mut drained = self.house.drained();
+        let mut drained = self.runtime.drained();
         let told = async move {
             let _ = drained.wait_for(|drained| *drained).await;
             drained
@@ -33,9 +33,9 @@ impl Connection {
     }
 
     pub(super) fn await_goodbye(&self, ctx: &mut Context<Self>) {
-        let mut leaving = self.house.leaving();
+        let mut leaving = self.runtime.leaving();
         let told = async move {
-            // The house outlives its connections, so this does not end early.
+            // The runtime outlives its connections, so this does not end early.
             let _ = leaving.wait_for(|leaving| *leaving).await;
             leaving
         };
@@ -44,7 +44,7 @@ impl Connection {
             let mut queued = this.outbox.queued();
             let written = async move {
                 let _ = queued.wait_for(|queued| *queued == 0).await;
-                // The house waits until everybody has let go of this.
+                // The runtime waits until everybody has let go of this.
                 drop(leaving);
             };
             written.into_actor(this)

@@ -13,7 +13,7 @@ use wire::{Id, RpcError};
 
 use super::opening::{self, Opener};
 use super::{Connection, steering};
-use crate::directory::{Fate, Leave, Why};
+use crate::directory::{Evict, Fate, Why};
 use crate::mail::tell;
 use crate::ports::Settings;
 use crate::session;
@@ -40,10 +40,10 @@ impl Importing {
 
     async fn take(mut self, events: Vec<Event>, more: bool) -> Result<Part, RpcError> {
         self.check(&events)?;
-        let ports = self.by.house.ports();
+        let ports = self.by.runtime.ports();
         let settings = &ports.settings;
         let events = events.into_iter().map(|event| Arc::new(with_defaults(event, settings))).collect();
-        opening::keep(&self.by.house, &self.session, Entry::Prepare { events }).await?;
+        opening::keep(&self.by.runtime, &self.session, Entry::Prepare { events }).await?;
         if more {
             return Ok(Part::More(self));
         }
@@ -93,7 +93,7 @@ impl Drop for Importing {
     fn drop(&mut self) {
         if !self.finished {
             let (id, fate, why) = (self.session.clone(), Fate::Delete, Why::Unwanted);
-            tell(&self.by.house.directory(), Leave { id, fate, why });
+            tell(&self.by.runtime.directory(), Evict { id, fate, why });
         }
     }
 }

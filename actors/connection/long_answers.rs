@@ -22,8 +22,8 @@ impl Connection {
         ctx: &mut Context<Self>,
     ) {
         let request = id.clone();
-        let (own, all) = (self.long_answers.clone(), self.house.long_answers());
-        let gate = self.outbox.gate(self.house.ports().settings.outbox_limit);
+        let (own, all) = (self.long_answers.clone(), self.runtime.long_answers());
+        let gate = self.outbox.gate(self.runtime.ports().settings.outbox_limit);
         let work = async move {
             // Neither is ever closed.
             let own = own.acquire_owned().await.ok();

@@ -13,11 +13,11 @@ use domain::{Event, EventKind, SessionId, SessionState, Trace};
 use tokio::sync::{oneshot, watch};
 use wire::RpcError;
 
-use super::calls::Opened;
 use super::places::{check_folder, own_folder};
-use crate::directory::{Enter, Live, Open, Opening};
-use crate::house::House;
-use crate::mail::{leash, tell};
+use super::rpc_methods::Opened;
+use crate::directory::{Enter, LiveSession, Open, Opening};
+use crate::mail::{child_guard, tell};
+use crate::runtime::Runtime;
 use crate::session::{
     Attach, Attached, Beginning, Equip, Leaving, Rename, Seed, Session, Surroundings, Tell, describe,
 };
@@ -35,7 +35,7 @@ static INCARNATIONS: AtomicU64 = AtomicU64::new(1);
 /// Who opens a session: its span has its place there.
 #[derive(Clone)]
 pub(super) struct Opener {
-    pub(super) house: House,
+    pub(super) runtime: Runtime,
     pub(super) span: tracing::Span,
     /// The trace that the client said its request is part of.
     pub(super) trace: Option<Trace>,
@@ -52,7 +52,7 @@ fn enter(by: &Opener, seed: Seed) -> Addr<Session> {
     let id = seed.state.id.clone();
     let live = spawn(by, seed);
     let addr = live.addr.clone();
-    tell(&by.house.directory(), Enter { id, live });
+    tell(&by.runtime.directory(), Enter { id, live });
     addr
 }
 
@@ -75,15 +75,15 @@ pub(super) async fn open_attached(
 
 /// The live session, or the one from the log.
 pub(super) async fn open(by: &Opener, id: &SessionId) -> Result<Addr<Session>, RpcError> {
-    let opening = by.house.directory().send(Open(id.clone())).await;
+    let opening = by.runtime.directory().send(Open(id.clone())).await;
     let opening = opening.map_err(|_| no_directory())?;
     match opening.map_err(|_| RpcError::retry("the daemon is stopping"))? {
         Opening::Live(addr) => Ok(addr),
-        Opening::Leave(leave) => {
-            let seed = revive(&by.house, id).await?;
+        Opening::Permit(permit) => {
+            let seed = revive(&by.runtime, id).await?;
             // A turn that waits may go on before a client attaches, because `ctl` can answer its question.
             let kept = match seed.state.is_waiting() {
-                true => Some(by.house.ports().toolbox.kept_servers(id).await),
+                true => Some(by.runtime.ports().toolbox.kept_servers(id).await),
                 false => None,
             };
             let live = spawn(by, seed);
@@ -91,17 +91,17 @@ pub(super) async fn open(by: &Opener, id: &SessionId) -> Result<Addr<Session>, R
             if let Some(kept) = kept {
                 tell(&addr, Equip { wanted: None, kept });
             }
-            leave.enter(live);
+            permit.enter(live);
             Ok(addr)
         }
     }
 }
 
-async fn revive(house: &House, id: &SessionId) -> Result<Seed, RpcError> {
-    let meta = house.ports().history.find(id.clone()).await.map_err(unreadable)?;
+async fn revive(runtime: &Runtime, id: &SessionId) -> Result<Seed, RpcError> {
+    let meta = runtime.ports().history.find(id.clone()).await.map_err(unreadable)?;
     let meta = meta.ok_or_else(RpcError::unknown_session)?;
     let mut state = SessionState::new(id.clone());
-    each_event(house, id, |event| state.apply(event)).await?;
+    each_event(runtime, id, |event| state.apply(event)).await?;
     if state.head.number == 0 {
         return Err(RpcError::unknown_session());
     }
@@ -122,16 +122,16 @@ pub(super) async fn fork(
     extra_roots: Vec<PathBuf>,
 ) -> Result<Addr<Session>, RpcError> {
     let mut state = SessionState::new(to.clone());
-    each_event(&by.house, from, |event| state.apply(event)).await?;
+    each_event(&by.runtime, from, |event| state.apply(event)).await?;
     if state.head.number == 0 {
         return Err(RpcError::unknown_session());
     }
     let (cwd, real_cwd) = match cwd {
-        Some(cwd) => (cwd.clone(), check_folder(&by.house, "cwd", &cwd).await?),
-        None => (state.cwd.clone(), own_folder(&by.house, &state.cwd).await?),
+        Some(cwd) => (cwd.clone(), check_folder(&by.runtime, "cwd", &cwd).await?),
+        None => (state.cwd.clone(), own_folder(&by.runtime, &state.cwd).await?),
     };
     state.real_cwd = Some(real_cwd);
-    keep(&by.house, to, Entry::Copy { from: from.clone(), last: state.head.number }).await?;
+    keep(&by.runtime, to, Entry::Copy { from: from.clone(), last: state.head.number }).await?;
     let created =
         EventKind::Created { cwd, extra_roots, mode: state.mode, approval: state.approval, model: state.model.clone() };
     let title = state.title.as_deref().map(fork_title);
@@ -155,16 +155,16 @@ fn fork_title(title: &str) -> String {
 /// A new session with a log from elsewhere, which has been checked and is in the store.
 pub(super) async fn import(by: &Opener, id: &SessionId) -> Result<Addr<Session>, RpcError> {
     let mut state = SessionState::new(id.clone());
-    each_event(&by.house, id, |event| state.apply(event)).await?;
+    each_event(&by.runtime, id, |event| state.apply(event)).await?;
     // It may come from another machine, where its folder is.
-    state.real_cwd = by.house.ports().folders.resolve(state.cwd.clone()).await.ok();
+    state.real_cwd = by.runtime.ports().folders.resolve(state.cwd.clone()).await.ok();
     Ok(enter(by, Seed { state, beginning: Beginning::Imported }))
 }
 
 /// A session that was opened, with its servers: those that the client names, which are kept for the next time, or those
 /// that were kept.
-pub(super) async fn equipped(house: &House, opened: Opened, wanted: Option<Vec<Server>>) -> Opened {
-    let toolbox = &house.ports().toolbox;
+pub(super) async fn equipped(runtime: &Runtime, opened: Opened, wanted: Option<Vec<Server>>) -> Opened {
+    let toolbox = &runtime.ports().toolbox;
     let servers = match wanted {
         None => Equip { wanted: None, kept: toolbox.kept_servers(&opened.session).await },
         Some(servers) => {
@@ -178,52 +178,57 @@ pub(super) async fn equipped(house: &House, opened: Opened, wanted: Option<Vec<S
 }
 
 /// The same for a session for which nothing can be kept yet.
-pub(super) async fn equipped_first(house: &House, opened: Opened, servers: Vec<Server>) -> Opened {
+pub(super) async fn equipped_first(runtime: &Runtime, opened: Opened, servers: Vec<Server>) -> Opened {
     if servers.is_empty() {
         return Opened { servers: Equip { wanted: Some(servers), kept: Vec::new() }, ..opened };
     }
-    equipped(house, opened, Some(servers)).await
+    equipped(runtime, opened, Some(servers)).await
 }
 
 /// Has something kept of a session that nobody can find yet, and waits until it is written.
-pub(super) async fn keep(house: &House, session: &SessionId, entry: Entry) -> Result<(), RpcError> {
+pub(super) async fn keep(runtime: &Runtime, session: &SessionId, entry: Entry) -> Result<(), RpcError> {
     let (told, kept) = oneshot::channel();
     let receipt = Receipt::new(move |result| {
         // Whoever waited may be gone.
         let _ = told.send(result);
     });
-    house.ports().history.submit(Record { session: session.clone(), entry, receipt });
+    runtime.ports().history.submit(Record { session: session.clone(), entry, receipt });
     kept.await.unwrap_or(Err(HistoryError::Lost)).map(|_| ()).map_err(unreadable)
 }
 
-async fn each_event(house: &House, id: &SessionId, mut take: impl FnMut(&Arc<Event>)) -> Result<(), RpcError> {
+async fn each_event(runtime: &Runtime, id: &SessionId, mut take: impl FnMut(&Arc<Event>)) -> Result<(), RpcError> {
     let mut next = 1;
     loop {
-        let events = house.ports().history.read(id.clone(), next, READ).await.map_err(unreadable)?;
+        let events = runtime.ports().history.read(id.clone(), next, READ).await.map_err(unreadable)?;
         let Some(last) = events.last() else { return Ok(()) };
         next = last.number + 1;
         events.iter().for_each(&mut take);
     }
 }
 
-fn spawn(by: &Opener, seed: Seed) -> Live {
-    let (lead, leash) = leash();
+fn spawn(by: &Opener, seed: Seed) -> LiveSession {
+    let (child_guard, parent_gone) = child_guard();
     let incarnation = INCARNATIONS.fetch_add(1, Ordering::Relaxed);
     let card = watch::Sender::new(describe(&seed.state, Activity::Idle, Vec::new(), Proposal::LISTED));
     let card_seen = card.subscribe();
-    let directory = by.house.directory();
+    let directory = by.runtime.directory();
     let around = Surroundings {
-        ports: (*by.house.ports()).clone(),
-        historian: by.house.historian(),
-        leave: directory.clone().recipient().downgrade(),
-        stays: directory.clone().recipient().downgrade(),
+        ports: (*by.runtime.ports()).clone(),
+        historian: by.runtime.historian(),
+        evict: directory.clone().recipient().downgrade(),
+        eviction_refused: directory.clone().recipient().downgrade(),
         gone: directory.recipient().downgrade(),
         incarnation,
         card,
-        leash,
+        parent_gone,
         span: spans::session(&by.span, &seed.state.id, by.trace.as_ref()),
     };
-    Live { addr: Session::spawn(seed, around, &by.house.arbiter()), incarnation, card: card_seen, _lead: lead }
+    LiveSession {
+        addr: Session::spawn(seed, around, &by.runtime.arbiter()),
+        incarnation,
+        card: card_seen,
+        _guard: child_guard,
+    }
 }
 
 pub(super) fn unreadable(error: HistoryError) -> RpcError {

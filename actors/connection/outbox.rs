@@ -1,7 +1,7 @@
 //! What waits to be read by one client: a queue of encoded frames, counted in bytes, and the task that writes them.
 //!
 //! Cursors reserve room at the gate before they yield, so a client that does not read costs one bounded queue, however many
-//! cursors wake together. Answers pass the gate always; instead the inlet stops reading requests when they pile up.
+//! cursors wake together. Answers pass the gate always; instead the frame reader stops reading requests when they pile up.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -34,18 +34,18 @@ pub(super) struct Outbox {
 
 /// Says whether there is room.
 #[derive(Clone)]
-pub(crate) struct Gate {
+pub(crate) struct OutboxGate {
     queued: Arc<watch::Sender<usize>>,
     limit: usize,
 }
 
 /// Room for what a cursor is about to yield, counted as if it were queued; gone with its drop, when that is.
-pub(crate) struct Room {
+pub(crate) struct Reservation {
     queued: Arc<watch::Sender<usize>>,
     size: usize,
 }
 
-impl Drop for Room {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.queued.send_modify(|queued| *queued = queued.saturating_sub(self.size));
     }
@@ -98,8 +98,8 @@ impl Outbox {
         block.split().freeze()
     }
 
-    pub(super) fn gate(&self, limit: usize) -> Gate {
-        Gate { queued: self.queued.clone(), limit }
+    pub(super) fn gate(&self, limit: usize) -> OutboxGate {
+        OutboxGate { queued: self.queued.clone(), limit }
     }
 
     pub(super) fn queued(&self) -> watch::Receiver<usize> {
@@ -107,14 +107,14 @@ impl Outbox {
     }
 }
 
-impl Gate {
+impl OutboxGate {
     #[cfg(test)]
     pub(crate) fn for_tests(queued: Arc<watch::Sender<usize>>, limit: usize) -> Self {
         Self { queued, limit }
     }
 
     /// Resolves when a cursor may yield about so much, for which the room is its own then.
-    pub(crate) async fn reserve(&self, size: usize) -> Room {
+    pub(crate) async fn reserve(&self, size: usize) -> Reservation {
         loop {
             self.below(self.limit).await;
             let taken = self.queued.send_if_modified(|queued| {
@@ -123,7 +123,7 @@ impl Gate {
                 free
             });
             if taken {
-                return Room { queued: self.queued.clone(), size };
+                return Reservation { queued: self.queued.clone(), size };
             }
         }
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use wire::{Id, RpcError};
 
 use super::attachment::Answering;
-use super::calls::written;
+use super::rpc_methods::written;
 use super::{Connection, opening};
 use crate::directory::Open;
 use crate::mail::tell;
@@ -33,8 +33,8 @@ impl Connection {
         let attach = self.attach_as(From::After(attachment.seen));
         let reopen = async move {
             let (addr, attached) = opening::open_attached(&by, &session, &attach).await?;
-            let opened = written(&by.house, session, addr, attached).await?;
-            Ok(opening::equipped(&by.house, opened, None).await)
+            let opened = written(&by.runtime, session, addr, attached).await?;
+            Ok(opening::equipped(&by.runtime, opened, None).await)
         };
         self.open_then(id, reopen, ctx, |this, id, opened, ctx| {
             if this.half_closed {
@@ -65,11 +65,11 @@ impl Connection {
     }
 
     pub(super) fn tell_end(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
-        let house = self.house.clone();
+        let runtime = self.runtime.clone();
         let look = async move {
             // Answered when the directory is done with it, so that a deletion is complete. The leave is not used.
-            drop(house.directory().send(Open(session.clone())).await);
-            let known = house.ports().history.find(session).await.map_err(opening::unreadable)?;
+            drop(runtime.directory().send(Open(session.clone())).await);
+            let known = runtime.ports().history.find(session).await.map_err(opening::unreadable)?;
             Ok(json!({ "deleted": known.is_none() }))
         };
         self.answer_later(id, look, ctx);

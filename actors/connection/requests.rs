@@ -8,7 +8,7 @@ use wire::{ClientRequest, Id, RpcError};
 
 use super::Connection;
 use super::opening::Opener;
-use crate::directory::{Fate, Leave, Why};
+use crate::directory::{Evict, Fate, Why};
 use crate::mail::tell;
 use crate::session;
 
@@ -126,7 +126,7 @@ impl Requests {
 impl Connection {
     /// Who opens a session for a request.
     pub(super) fn opener(&self, id: &Id) -> Opener {
-        Opener { house: self.house.clone(), span: self.span.clone(), trace: self.requests.trace(id) }
+        Opener { runtime: self.runtime.clone(), span: self.span.clone(), trace: self.requests.trace(id) }
     }
 
     /// Does what a request needs done. It stops where it is if the request is withdrawn.
@@ -165,7 +165,7 @@ impl Connection {
             ctx.cancel_future(work);
         }
         if let Some(made) = made {
-            tell(&self.house.directory(), Leave { id: made, fate: Fate::Delete, why: Why::Unwanted });
+            tell(&self.runtime.directory(), Evict { id: made, fate: Fate::Delete, why: Why::Unwanted });
         }
         self.withdraw_waiting(&id, ctx);
         self.withdraw_page(&id);

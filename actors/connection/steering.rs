@@ -12,8 +12,8 @@ use wire::{Id, RpcError};
 use super::Connection;
 use super::opening::{self, Opener};
 use crate::directory::{Fate, Find};
-use crate::house::{Farewell, House};
 use crate::mail::tell;
+use crate::runtime::{Runtime, Shutdown};
 use crate::session::{self, NotUndone, Recorded, Session};
 
 /// How much of a log is exported at a time.
@@ -21,17 +21,17 @@ const PAGE: usize = 1 << 20;
 
 impl Connection {
     pub(super) fn steer(&mut self, id: Id, session: SessionId, how: Steer, ctx: &mut Context<Self>) {
-        let house = self.house.clone();
+        let runtime = self.runtime.clone();
         let (opener, by) = (self.opener(&id), self.client_name());
         let fate = match how {
             Steer::Close => Fate::Keep,
             Steer::Delete => Fate::Delete,
             Steer::Cancel => {
                 let by = self.by();
-                return self.answer_later(id, async move { cancel(&house, session, by).await }, ctx);
+                return self.answer_later(id, async move { cancel(&runtime, session, by).await }, ctx);
             }
             Steer::Answer { question, choice } => {
-                let answer = async move { answer(&house, session, question, Decision::Chose(choice), by).await };
+                let answer = async move { answer(&runtime, session, question, Decision::Chose(choice), by).await };
                 return self.answer_later(id, answer, ctx);
             }
             Steer::Rename { title } => {
@@ -45,9 +45,9 @@ impl Connection {
 
     /// Has the daemon read its configuration again.
     pub(super) fn reload(&mut self, id: Id, ctx: &mut Context<Self>) {
-        let house = self.house.clone();
+        let runtime = self.runtime.clone();
         let work = async move {
-            match house.reload().await {
+            match runtime.reload().await {
                 Ok(card) => serde_json::to_value(card).map_err(|error| opening::unwritable(&error)),
                 Err(why) => Err(RpcError::invalid_request(
                     format!("the configuration stays as it was: {why}"),
@@ -60,8 +60,8 @@ impl Connection {
 
     /// Has the daemon make way for the installed program, unless that could not take its place.
     pub(super) fn restart(&mut self, id: Id, now: bool, ctx: &mut Context<Self>) {
-        let (house, request) = (self.house.clone(), id.clone());
-        let work = async move { house.rehearse().await };
+        let (runtime, request) = (self.runtime.clone(), id.clone());
+        let work = async move { runtime.rehearse().await };
         let work = actix::fut::wrap_future(work).map(move |could, this: &mut Self, ctx| {
             let refused = |why| {
                 let message = format!("the daemon goes on, because the next one could not start: {why}");
@@ -71,7 +71,7 @@ impl Connection {
             let leaves = could.is_ok();
             this.answer(&id, could, ctx);
             if leaves {
-                this.house.request(Farewell::Restart { now });
+                this.runtime.request_shutdown(Shutdown::Restart { now });
             }
         });
         self.work_on(&request, work, ctx);
@@ -95,11 +95,11 @@ impl Connection {
 
     /// How the servers of one session are, or of all that are in memory and have any.
     pub(super) fn servers(&mut self, id: Id, wanted: Option<SessionId>, ctx: &mut Context<Self>) {
-        self.describe(id, ctx, move |overview, house| {
+        self.describe(id, ctx, move |overview, runtime| {
             let live = overview.sessions.into_iter().map(|card| card.id);
             let sessions = live.filter(|session| wanted.as_ref().is_none_or(|wanted| wanted == session));
             let servers =
-                sessions.map(|session| SessionServers { servers: house.ports().toolbox.servers(&session), session });
+                sessions.map(|session| SessionServers { servers: runtime.ports().toolbox.servers(&session), session });
             let sessions = servers.filter(|one| wanted.is_some() || !one.servers.is_empty()).collect();
             serde_json::to_value(ServersResult { sessions })
         });
@@ -128,9 +128,9 @@ impl Connection {
     }
 
     pub(super) fn export(&mut self, id: Id, session: SessionId, from: u64, ctx: &mut Context<Self>) {
-        let house = self.house.clone();
+        let runtime = self.runtime.clone();
         let read = async move {
-            let ports = house.ports();
+            let ports = runtime.ports();
             let history = &ports.history;
             let known = history.find(session.clone()).await.map_err(opening::unreadable)?;
             let meta = known.ok_or_else(RpcError::unknown_session)?;
@@ -143,25 +143,25 @@ impl Connection {
     }
 }
 
-async fn live(house: &House, session: SessionId) -> Result<Addr<Session>, RpcError> {
-    let found = house.directory().send(Find(session)).await;
+async fn live(runtime: &Runtime, session: SessionId) -> Result<Addr<Session>, RpcError> {
+    let found = runtime.directory().send(Find(session)).await;
     let found = found.map_err(|_| opening::no_directory())?;
     found.ok_or_else(RpcError::unknown_session)
 }
 
-async fn cancel(house: &House, session: SessionId, by: session::By) -> Result<Value, RpcError> {
-    tell(&live(house, session).await?, session::Cancel(by));
+async fn cancel(runtime: &Runtime, session: SessionId, by: session::By) -> Result<Value, RpcError> {
+    tell(&live(runtime, session).await?, session::Cancel(by));
     Ok(json!({}))
 }
 
 async fn answer(
-    house: &House,
+    runtime: &Runtime,
     session: SessionId,
     question: Option<domain::QuestionId>,
     decision: Decision,
     by: String,
 ) -> Result<Value, RpcError> {
-    let addr = live(house, session).await?;
+    let addr = live(runtime, session).await?;
     match addr.send(session::AnswerOpen { question, decision, by }).await {
         Ok(Err(open)) => {
             let why = match open {

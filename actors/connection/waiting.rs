@@ -10,8 +10,8 @@ use wire::{Id, RpcError};
 
 use super::opening::{self, Opener};
 use super::{Connection, PendingPrompt};
-use crate::house::House;
 use crate::mail::tell;
+use crate::runtime::Runtime;
 use crate::session::{Lend, Session};
 
 /// How many sessions are looked at when the daemon starts, newest first, and how many of them are opened. Others come back
@@ -20,23 +20,23 @@ const LOOKED_AT: usize = 2000;
 const OPENED: usize = 64;
 
 /// Opens the sessions whose turns wait for an answer, one after the other.
-pub(crate) async fn reopen_waiting(house: House) {
-    let waiting = match find_waiting(&house).await {
+pub(crate) async fn reopen_waiting(runtime: Runtime) {
+    let waiting = match find_waiting(&runtime).await {
         Ok(waiting) => waiting,
         Err(error) => return tracing::warn!(%error, "cannot look for sessions that wait for an answer"),
     };
     for session in waiting {
-        let by = Opener { house: house.clone(), span: tracing::Span::none(), trace: None };
+        let by = Opener { runtime: runtime.clone(), span: tracing::Span::none(), trace: None };
         if let Err(error) = opening::open(&by, &session).await {
             tracing::warn!(%session, error = error.message, "cannot open a session that waits for an answer");
         }
     }
 }
 
-async fn find_waiting(house: &House) -> Result<Vec<SessionId>, HistoryError> {
+async fn find_waiting(runtime: &Runtime) -> Result<Vec<SessionId>, HistoryError> {
     let (mut found, mut looked_at, mut cursor) = (Vec::new(), 0, None);
     loop {
-        let ports = house.ports();
+        let ports = runtime.ports();
         let page = ports.history.list(ListQuery { cwd: None, cursor, limit: ports.settings.page }).await?;
         looked_at += page.sessions.len();
         found.extend(page.sessions.into_iter().filter(|meta| meta.waiting).map(|meta| meta.id));
@@ -55,8 +55,8 @@ impl Connection {
     pub(super) fn leave_prompts(&mut self, session: &SessionId, error: &RpcError, ctx: &mut Context<Self>) {
         let left = self.prompts.extract_if(|_, prompt| prompt.session == *session);
         let left: Vec<Id> = left.map(|(_, PendingPrompt { request, .. })| request).collect();
-        let is_draining = self.house.is_draining();
-        let comes_back = self.bridge.is_some() && !*self.house.leaving().borrow();
+        let is_draining = self.runtime.is_draining();
+        let comes_back = self.bridge.is_some() && !*self.runtime.leaving().borrow();
         for request in left {
             if is_draining && comes_back {
                 self.requests.close(&request);

@@ -107,8 +107,8 @@ struct Stage {
 }
 
 struct Reader {
-    stream: std::pin::Pin<Box<dyn Stream<Item = Passed>>>,
-    room: Arc<watch::Sender<usize>>,
+    stream: std::pin::Pin<Box<dyn Stream<Item = CursorItem>>>,
+    reservation: Arc<watch::Sender<usize>>,
     /// What a client without room may still be shown: an event that its cursor had taken and was waiting with.
     grace: usize,
     from: u64,
@@ -138,15 +138,15 @@ impl Stage {
 
     fn attach(&self, percent: u64) -> Reader {
         let from = 1 + self.log.len() as u64 * percent / 100;
-        let room = Arc::new(watch::Sender::new(0));
+        let reservation = Arc::new(watch::Sender::new(0));
         let cursor = Cursor {
             session: SessionId::from("s"),
             tail: self.tail.clone(),
             history: self.shelf.clone(),
-            gate: Gate::for_tests(room.clone(), 1),
+            gate: OutboxGate::for_tests(reservation.clone(), 1),
             next: from,
         };
-        Reader { stream: Box::pin(cursor.stream()), room, grace: 1, from, seen: Vec::new() }
+        Reader { stream: Box::pin(cursor.stream()), reservation, grace: 1, from, seen: Vec::new() }
     }
 }
 
@@ -156,11 +156,12 @@ impl Reader {
         for _ in 0..steps {
             match self.stream.next().now_or_never() {
                 None => return,
-                Some(Some(Passed::Events { events, unsaved, room })) => {
+                Some(Some(CursorItem::Events { events, unsaved, reservation })) => {
                     assert_eq!(unsaved, None);
-                    drop(room);
-                    if *self.room.borrow() > 0 {
-                        self.grace = self.grace.checked_sub(1).expect("a client without room is shown nothing more");
+                    drop(reservation);
+                    if *self.reservation.borrow() > 0 {
+                        self.grace =
+                            self.grace.checked_sub(1).expect("a client without reservation is shown nothing more");
                     } else {
                         self.grace = 1;
                     }
@@ -168,8 +169,8 @@ impl Reader {
                     assert!(events.iter().all(|event| progress.borrow().is_safe(event)));
                     self.seen.extend(events);
                 }
-                Some(Some(Passed::Unreadable(error))) => panic!("{error}"),
-                Some(Some(Passed::Ended) | None) => return,
+                Some(Some(CursorItem::Unreadable(error))) => panic!("{error}"),
+                Some(Some(CursorItem::Ended) | None) => return,
             }
         }
     }
@@ -214,7 +215,7 @@ fn play(moves: Vec<Move>) {
             }
             Move::Stuff { who, full } => {
                 let count = readers.len();
-                readers[who % count].room.send_replace(usize::from(full));
+                readers[who % count].reservation.send_replace(usize::from(full));
             }
         }
     }
@@ -223,7 +224,7 @@ fn play(moves: Vec<Move>) {
     stage.tail.settle(1, stage.log.len() as u64, Settled::Synced);
     stage.tail.end();
     for reader in &mut readers {
-        reader.room.send_replace(0);
+        reader.reservation.send_replace(0);
         reader.read(usize::MAX, &stage.tail);
         reader.check(&stage.log);
     }
@@ -270,7 +271,7 @@ fn a_reader_that_fell_behind_goes_on_from_the_store_and_comes_back_to_the_ring()
 #[test]
 fn cursors_of_one_client_that_wake_together_share_its_room() {
     const LIMIT: usize = 1 << 20;
-    let room = Arc::new(watch::Sender::new(0));
+    let reservation = Arc::new(watch::Sender::new(0));
     let mut stages: Vec<Stage> = (0..256)
         .map(|_| Stage {
             tail: Arc::new(Tail::after(0, Arc::default())),
@@ -286,14 +287,14 @@ fn cursors_of_one_client_that_wake_together_share_its_room() {
                 session: SessionId::from("s"),
                 tail: stage.tail.clone(),
                 history: stage.shelf.clone(),
-                gate: Gate::for_tests(room.clone(), LIMIT),
+                gate: OutboxGate::for_tests(reservation.clone(), LIMIT),
                 next: 1,
             };
             Box::pin(cursor.stream())
         })
         .collect();
     assert!(streams.iter_mut().all(|stream| stream.next().now_or_never().is_none()), "nobody has anything to say");
-    assert_eq!(*room.borrow(), 0, "who waits for something to say holds no room");
+    assert_eq!(*reservation.borrow(), 0, "who waits for something to say holds no room");
     stages.iter_mut().for_each(|stage| stage.append(text(0, 60)));
     let mut told = 0;
     while told < streams.len() {
@@ -301,5 +302,5 @@ fn cursors_of_one_client_that_wake_together_share_its_room() {
         assert!(!passed.is_empty() && passed.len() <= LIMIT / FROM_STORE, "{} at once", passed.len());
         told += passed.len();
     }
-    assert_eq!(*room.borrow(), 0);
+    assert_eq!(*reservation.borrow(), 0);
 }

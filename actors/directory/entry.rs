@@ -6,16 +6,16 @@ use domain::history::HistoryError;
 use tokio::sync::{oneshot, watch};
 
 use super::{Fate, Opening, Why};
-use crate::mail::Lead;
+use crate::mail::ChildGuard;
 use crate::session::Session;
 
 /// A session in memory.
-pub(crate) struct Live {
+pub(crate) struct LiveSession {
     pub(crate) addr: Addr<Session>,
     pub(crate) incarnation: u64,
     pub(crate) card: watch::Receiver<SessionCard>,
     /// Ends the session if the directory dies.
-    pub(crate) _lead: Lead,
+    pub(crate) _guard: ChildGuard,
 }
 
 pub(super) enum Entry {
@@ -24,10 +24,10 @@ pub(super) enum Entry {
         waiting: Vec<Waiting>,
         doomed: Vec<Done>,
     },
-    Live(Live),
+    Live(LiveSession),
     /// Told to put itself away; whoever wants it waits until it is gone.
     Leaving {
-        live: Live,
+        live: LiveSession,
         departure: Departure,
         done: Vec<Done>,
         waiting: Vec<Waiting>,

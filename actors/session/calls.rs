@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use super::Session;
 use super::running::{Phase, Running};
-use crate::mail::{Lead, leash, tell};
+use crate::mail::{ChildGuard, child_guard, tell};
 use crate::spans;
 use crate::tool_executor::{self, Assignment, ExecutorEvent, Run, ToolExecutor};
 use crate::turn::CallEnded;
@@ -28,7 +28,7 @@ pub(super) struct Executor {
     pub(super) agent: Option<TurnId>,
     /// The person has allowed what the log shows of it; a plan that would do something else is not covered.
     allowed: bool,
-    _lead: Lead,
+    _guard: ChildGuard,
 }
 
 impl Session {
@@ -62,7 +62,7 @@ impl Session {
         }
         let recorded = self.state.calls.get(&call).map(|open| Box::new(open.card.clone()));
         let Some(running) = &mut self.turn else { return };
-        let (lead, leash) = leash();
+        let (child_guard, parent_gone) = child_guard();
         let addr = ToolExecutor::new(Assignment {
             span: spans::tool(&self.turn_span, &call, &request.tool),
             call: call.clone(),
@@ -72,11 +72,11 @@ impl Session {
             toolbox: self.ports.toolbox.clone(),
             tail: self.ledger.tail.clone(),
             parent: ctx.address().recipient().downgrade(),
-            leash,
+            parent_gone,
             patience: self.ports.settings.cancel_patience,
         })
         .start();
-        running.executors.insert(call, Executor { addr, message, request, agent, allowed: false, _lead: lead });
+        running.executors.insert(call, Executor { addr, message, request, agent, allowed: false, _guard: child_guard });
     }
 
     /// Plans a call that the log holds and that has not run.

@@ -63,7 +63,7 @@ pub(crate) enum From {
 
 /// The session as it is at the moment of the attach.
 pub(crate) struct Attached {
-    pub(crate) presence: Presence,
+    pub(crate) guard: AttachmentGuard,
     pub(crate) tail: Arc<Tail>,
     /// The first event for the cursor to yield.
     pub(crate) next: u64,
@@ -87,19 +87,19 @@ pub(crate) struct Attached {
 }
 
 /// A client's being attached. Its drop detaches, whoever holds it by then and for whatever reason it goes.
-pub(crate) struct Presence {
+pub(crate) struct AttachmentGuard {
     session: WeakAddr<Session>,
     attach: u64,
 }
 
-impl Presence {
+impl AttachmentGuard {
     /// By which the session knows the client.
     pub(crate) fn attach(&self) -> u64 {
         self.attach
     }
 }
 
-impl Drop for Presence {
+impl Drop for AttachmentGuard {
     fn drop(&mut self) {
         if let Some(session) = self.session.upgrade() {
             tell(&session, Detach(self.attach));
@@ -258,7 +258,7 @@ impl Handler<Attach> for Session {
             From::After(place) => self.state.next_after(place),
         };
         Ok(Attached {
-            presence: Presence { session: ctx.address().downgrade(), attach: self.attaches },
+            guard: AttachmentGuard { session: ctx.address().downgrade(), attach: self.attaches },
             tail: self.ledger.tail.clone(),
             next,
             head,

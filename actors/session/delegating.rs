@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use super::Session;
 use super::running::Spent;
-use crate::mail::{Lead, leash, tell};
+use crate::mail::{ChildGuard, child_guard, tell};
 use crate::tool_executor;
 use crate::turn::{CallEnded, Compacted, GoOn, Purpose, Switch, Task, Turn, What};
 
@@ -30,7 +30,7 @@ pub(super) struct SubAgent {
     /// Whether its model is the session's and not one that it was given.
     follows: bool,
     turn: Addr<Turn>,
-    _lead: Lead,
+    _guard: ChildGuard,
     conversation: Conversation,
     /// What it has said in the response `message`; the last one is its report.
     said: String,
@@ -82,7 +82,7 @@ impl Session {
         conversation.apply(&Event { life: 0, number: 0, at: Millis::default(), kind: asked });
         let mut tools = self.ports.toolbox.offer(&self.state.id, mode);
         tools.retain(|tool| tool.name != AGENT);
-        let (lead, leash) = leash();
+        let (child_guard, parent_gone) = child_guard();
         let task = Task {
             turn: turn.clone(),
             purpose: Purpose::Answer,
@@ -104,8 +104,8 @@ impl Session {
             call,
             mode,
             follows,
-            turn: Turn::new(task, leash).start(),
-            _lead: lead,
+            turn: Turn::new(task, parent_gone).start(),
+            _guard: child_guard,
             conversation,
             said: String::new(),
             message: None,

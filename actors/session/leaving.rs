@@ -5,7 +5,7 @@ use domain::{ConnectionId, EventKind, MessageId, Origin, StopReason, TurnId};
 
 use super::running::{Phase, Running};
 use super::{Session, stop};
-use crate::directory::{Stays, Why};
+use crate::directory::{EvictionRefused, Why};
 use crate::mail::report;
 
 /// The client that wants something of a session.
@@ -112,7 +112,7 @@ impl Handler<PutAway> for Session {
 
     fn handle(&mut self, PutAway(why): PutAway, ctx: &mut Context<Self>) {
         if why == Why::Idle && self.is_used() && !self.leaving {
-            report(&self.stays, Stays(self.id().clone()));
+            report(&self.eviction_refused, EvictionRefused(self.id().clone()));
             return;
         }
         if std::mem::replace(&mut self.leaving, true) {

@@ -20,7 +20,7 @@ use super::custom::{Asked, Reading};
 use super::delegating::SubAgent;
 use super::ending::HooksAtEnd;
 use super::{Session, slash};
-use crate::mail::{Lead, leash, tell};
+use crate::mail::{ChildGuard, child_guard, tell};
 use crate::turn::{self, Compacted, Purpose, Switch, Task, Turn, TurnEvent, Unfinished};
 use crate::{spans, tool_executor};
 
@@ -41,7 +41,7 @@ pub(super) struct Running {
 pub(super) enum Phase {
     Going {
         turn: Addr<Turn>,
-        _lead: Lead,
+        _guard: ChildGuard,
     },
     /// What a command of the project stands for is being read.
     Reading(Reading),
@@ -120,7 +120,7 @@ impl Session {
             };
             return self.open_turn(turn, StopReason::Failed(failure), ctx);
         };
-        let (lead, leash) = leash();
+        let (child_guard, parent_gone) = child_guard();
         let task = Task {
             turn: turn.clone(),
             purpose,
@@ -138,7 +138,7 @@ impl Session {
             parent: ctx.address().recipient().downgrade(),
             span: self.turn_span.clone(),
         };
-        let phase = Phase::Going { turn: Turn::new(task, leash).start(), _lead: lead };
+        let phase = Phase::Going { turn: Turn::new(task, parent_gone).start(), _guard: child_guard };
         self.turn = Some(Running::new(turn, phase));
         self.publish();
     }

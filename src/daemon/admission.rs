@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acpd_actors::{House, Peer, Transport};
+use acpd_actors::{Peer, Runtime, Transport};
 use interprocess::local_socket::traits::StreamCommon;
 use interprocess::os::unix::uds_local_socket::tokio::Stream;
 use rustix::io::Errno;
@@ -25,14 +25,14 @@ use super::ACCEPT_PAUSE;
 const REFUSAL_DEADLINE: Duration = Duration::from_secs(1);
 
 pub(super) struct Admission {
-    house: House,
+    runtime: Runtime,
     /// Whose tools' mark it looks for.
     owner: Arc<str>,
 }
 
 impl Admission {
-    pub(super) fn new(house: House, owner: String) -> Self {
-        Self { house, owner: owner.into() }
+    pub(super) fn new(runtime: Runtime, owner: String) -> Self {
+        Self { runtime, owner: owner.into() }
     }
 
     pub(super) async fn admit(&self, stream: Stream) {
@@ -44,7 +44,7 @@ impl Admission {
         match checked {
             Ok(pid) => {
                 let (reader, writer) = stream.into_split();
-                self.house.connect(reader, writer, Peer { transport: Transport::Socket, pid: Some(pid) });
+                self.runtime.connect(reader, writer, Peer { transport: Transport::Socket, pid: Some(pid) });
             }
             Err(reason) => drop(actix::spawn(refuse(stream, reason))),
         }

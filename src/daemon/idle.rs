@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use acpd_actors::House;
+use acpd_actors::Runtime;
 use tokio::time::Instant;
 
 use crate::config::ExitWhenIdle;
@@ -24,14 +24,14 @@ pub(super) fn limit(setting: ExitWhenIdle, activated: bool) -> Option<Duration> 
 
 /// Resolves when no client was connected and no session in memory for that long. A client that connects at this very moment
 /// is told goodbye like any other, and reaches the next daemon.
-pub(super) async fn over(house: &House, patience: Option<Duration>) {
+pub(super) async fn over(runtime: &Runtime, patience: Option<Duration>) {
     let Some(patience) = patience else { return std::future::pending().await };
     let pause = (patience / 4).clamp(Duration::from_millis(50), LOOK);
     let mut empty_since: Option<Instant> = None;
     loop {
         tokio::time::sleep(pause).await;
         let is_empty = |found: &acpd_actors::Overview| found.sessions.is_empty() && found.connections.is_empty();
-        empty_since = match house.describe().await {
+        empty_since = match runtime.describe().await {
             Some(found) if is_empty(&found) => empty_since.or_else(|| Some(Instant::now())),
             Some(_) | None => None,
         };

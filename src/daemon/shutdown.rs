@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use acpd_actors::House;
+use acpd_actors::Runtime;
 use actix::Arbiter;
 use futures_util::StreamExt;
 use history::Store;
@@ -30,9 +30,9 @@ const THREADS_DEADLINE: Duration = Duration::from_secs(2);
 const STORE_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Puts every session away. A second signal cuts it short: what is then left is repaired when it is opened again.
-pub(super) async fn drain(house: &House, http: Option<Http>, signals: &mut Signals) {
+pub(super) async fn drain(runtime: &Runtime, http: Option<Http>, signals: &mut Signals) {
     let put_away = async {
-        house.drain(DRAIN_DEADLINE).await;
+        runtime.drain(DRAIN_DEADLINE).await;
         // Clients over HTTP hear the last words, too.
         if let Some(http) = http
             && tokio::time::timeout(HTTP_DEADLINE, http.close()).await.is_err()

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use acpd_actors::{House, Peer, Transport};
+use acpd_actors::{Peer, Runtime, Transport};
 
 use super::client::Client;
 use super::pipe::{Outlet, inlet};
@@ -46,7 +46,7 @@ fn make_room(clients: &mut HashMap<Key, Arc<Client>>) -> Result<(), Refusal> {
 }
 
 pub(super) struct Clients {
-    house: House,
+    runtime: Runtime,
     /// Bytes that may wait for one client, and bytes that are kept for it beyond that.
     outbox: usize,
     detach_after: Duration,
@@ -55,12 +55,12 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    pub(super) fn new(house: House, outbox: usize, detach_after: Duration) -> Arc<Self> {
-        Arc::new(Self { house, outbox, detach_after, open: Mutex::new(Some(HashMap::new())) })
+    pub(super) fn new(runtime: Runtime, outbox: usize, detach_after: Duration) -> Arc<Self> {
+        Arc::new(Self { runtime, outbox, detach_after, open: Mutex::new(Some(HashMap::new())) })
     }
 
-    pub(super) fn house(&self) -> &House {
-        &self.house
+    pub(super) fn runtime(&self) -> &Runtime {
+        &self.runtime
     }
 
     pub(super) fn find(&self, key: &Key) -> Option<Arc<Client>> {
@@ -93,7 +93,7 @@ impl Clients {
         let (mouth, inlet) = inlet();
         let client = Client::new(router, self.outbox, kept, mouth);
         let peer = Peer { transport: key.transport(), pid: None };
-        self.house.connect(inlet, Outlet::new(client.clone()), peer);
+        self.runtime.connect(inlet, Outlet::new(client.clone()), peer);
         client
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use acpd_actors::House;
+use acpd_actors::Runtime;
 use actix_web::{HttpResponse, web};
 use domain::Millis;
 use domain::history::StoreStatus;
@@ -16,9 +16,9 @@ use crate::metrics::{CONTENT_TYPE, Metrics};
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(super) async fn healthz(clients: web::Data<Clients>) -> Result<HttpResponse, Refusal> {
-    let house = clients.house();
-    let overview = look(house).await?;
-    let uptime = Millis::now().0.saturating_sub(house.started().0) / 1000;
+    let runtime = clients.runtime();
+    let overview = look(runtime).await?;
+    let uptime = Millis::now().0.saturating_sub(runtime.started().0) / 1000;
     let is_well = !matches!(overview.store, StoreStatus::Failing { .. });
     let mut response = if is_well { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() };
     Ok(response.json(json!({
@@ -30,11 +30,11 @@ pub(super) async fn healthz(clients: web::Data<Clients>) -> Result<HttpResponse,
 }
 
 pub(super) async fn metrics(clients: web::Data<Clients>, metrics: web::Data<Metrics>) -> Result<HttpResponse, Refusal> {
-    let overview = look(clients.house()).await?;
+    let overview = look(clients.runtime()).await?;
     let text = metrics.text(&overview, clients.unread()).map_err(|_| Refusal::NoAnswer)?;
     Ok(HttpResponse::Ok().content_type(CONTENT_TYPE).body(text))
 }
 
-async fn look(house: &House) -> Result<acpd_actors::Overview, Refusal> {
-    tokio::time::timeout(PATIENCE, house.describe()).await.ok().flatten().ok_or(Refusal::NoAnswer)
+async fn look(runtime: &Runtime) -> Result<acpd_actors::Overview, Refusal> {
+    tokio::time::timeout(PATIENCE, runtime.describe()).await.ok().flatten().ok_or(Refusal::NoAnswer)
 }

@@ -71,7 +71,7 @@ async fn stream(request: &HttpRequest, clients: &Clients) -> Result<HttpResponse
         Some(session) => {
             let known = client.with_router(|router| router.knows(session));
             // Before a load the stream may be opened already, of a session that there is.
-            if !known && !clients.house().knows(&SessionId::from(session)).await {
+            if !known && !clients.runtime().knows(&SessionId::from(session)).await {
                 return Err(Refusal::NoSuchSession);
             }
             LaneName::Session(session.to_owned())

@@ -218,7 +218,7 @@ fn a_thousand_attaches_at_any_instant_of_a_stream_see_every_piece_once_and_in_or
         let [loads, resumes, returns] = seen;
         eprintln!("{loads} loads, {resumes} second editors without replay, {returns} returns to a place; none wrong");
         assert_eq!(loads + resumes + returns, SESSIONS * ATTACHES);
-        scene.house.drain(Duration::from_secs(10)).await;
+        scene.runtime.drain(Duration::from_secs(10)).await;
         arbiters.iter().for_each(|arbiter| {
             arbiter.stop();
         });

@@ -62,7 +62,7 @@ async fn a_session_that_never_had_a_prompt_goes_for_good_after_a_while_and_when_
     drop(vim);
     // That of an editor stays, for it comes back to the next daemon.
     let (_emacs, third) = scene.editor_with_session("emacs").await;
-    scene.house.drain(Duration::from_secs(5)).await;
+    scene.runtime.drain(Duration::from_secs(5)).await;
     assert!(scene.history.events(&second).is_empty());
     assert!(!scene.history.events(&third).is_empty());
 }

@@ -105,7 +105,7 @@ async fn a_daemon_that_leaves_puts_a_question_away_at_once_and_two_editors_are_a
     vim.request("session/load", json!({ "sessionId": session })).await;
     vim.hear("session/request_permission").await;
     scene.transcript.take();
-    scene.house.drain(Duration::from_secs(5)).await;
+    scene.runtime.drain(Duration::from_secs(5)).await;
     zed.silence().await;
     vim.silence().await;
     // Nothing has been answered or recorded; the bridge waits for the next daemon.
@@ -143,7 +143,7 @@ async fn an_answer_that_comes_while_the_session_is_put_away_is_not_recorded_and_
     vim.request("session/load", json!({ "sessionId": session })).await;
     let question = vim.hear("session/request_permission").await;
     scene.history.hold();
-    let drained = actix::spawn(scene.house.drain(Duration::from_secs(60)));
+    let drained = actix::spawn(scene.runtime.drain(Duration::from_secs(60)));
     zed.silence().await;
     vim.choose(&question, "allow_once").await;
     let mut ctl = scene.client("ctl");
@@ -175,7 +175,7 @@ async fn cancelled_while_leaving(after: Duration) -> String {
     zed.prompt(&session, "look at both").await;
     vim.hear("session/request_permission").await;
     scene.history.hold();
-    let drained = actix::spawn(scene.house.drain(Duration::from_secs(60)));
+    let drained = actix::spawn(scene.runtime.drain(Duration::from_secs(60)));
     tokio::time::sleep(after).await;
     vim.notify("session/cancel", json!({ "sessionId": session })).await;
     vim.silence().await;
@@ -204,7 +204,7 @@ async fn a_client_without_a_bridge_is_told_that_its_turn_waits_when_the_daemon_l
     let prompt = zed.prompt(&session, "touch it").await;
     zed.hear("session/request_permission").await;
     scene.transcript.take();
-    scene.house.drain(Duration::from_secs(5)).await;
+    scene.runtime.drain(Duration::from_secs(5)).await;
     zed.answer(prompt).await;
     expect![[r#"
         zed    < 3 error {"code":-32603,"message":"the daemon stopped while the turn waited for an answer","data":{"retry":false,"advice":"open the session again and answer the permission question; the turn goes on from there"}}

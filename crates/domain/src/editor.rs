@@ -9,7 +9,7 @@ use crate::ConnectionId;
 
 /// Handed to tools with their site. Every call goes to that one editor and to no other.
 pub trait Editor: Send + Sync + 'static {
-    fn offers(&self) -> Offers;
+    fn capabilities(&self) -> EditorCapabilities;
 
     /// False once it has hung up.
     fn is_connected(&self) -> bool {
@@ -58,7 +58,7 @@ pub struct Lines {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Offers {
+pub struct EditorCapabilities {
     pub read_files: bool,
     pub write_files: bool,
     pub terminal: bool,

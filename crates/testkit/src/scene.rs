@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use acpd_actors::{House, Peer, Ports, Settings, Transport};
+use acpd_actors::{Peer, Ports, Runtime, Settings, Transport};
 use actix::ArbiterHandle;
 use domain::briefing::{Briefing, Workplace};
 use domain::conversation::{Message, Part};
@@ -27,7 +27,7 @@ use crate::wallet::Wallet;
 const PIPE: usize = 64 << 10;
 
 pub struct Scene {
-    pub house: House,
+    pub runtime: Runtime,
     pub script: Script,
     pub history: MemoryHistory,
     pub transcript: Transcript,
@@ -88,16 +88,16 @@ impl Scene {
             settings: Settings::default(),
         };
         adjust(&mut ports);
-        let house = House::open(ports.clone(), arbiters);
-        Scene { house, script, history, transcript, wallet, ports }
+        let runtime = Runtime::open(ports.clone(), arbiters);
+        Scene { runtime, script, history, transcript, wallet, ports }
     }
 
     /// The same scene with another daemon, which knows only what is in the history. The one before must have been drained,
     /// or be gone as after `crash`.
     #[must_use]
     pub fn restarted(self) -> Scene {
-        let house = House::open(self.ports.clone(), Vec::new());
-        Scene { house, ..self }
+        let runtime = Runtime::open(self.ports.clone(), Vec::new());
+        Scene { runtime, ..self }
     }
 
     /// Takes everything out of memory that sessions hold, as a crash of the daemon does. Clients stay connected.
@@ -127,7 +127,7 @@ impl Scene {
     pub fn pipe_of(&self, bytes: usize) -> DuplexStream {
         let (ours, theirs) = tokio::io::duplex(bytes);
         let (reader, writer) = tokio::io::split(theirs);
-        self.house.connect(reader, writer, Peer { transport: Transport::Pipe, pid: None });
+        self.runtime.connect(reader, writer, Peer { transport: Transport::Pipe, pid: None });
         ours
     }
 

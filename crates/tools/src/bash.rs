@@ -205,7 +205,7 @@ impl BashJob {
     /// The editor in whose terminal the command runs. The sandbox is ours alone, and so is what outlives the call.
     fn host(&self) -> Option<Arc<dyn Editor>> {
         let ours = self.background.is_some() || self.site.mode == Mode::Sandbox;
-        self.site.editor.clone().filter(|editor| !ours && editor.offers().terminal)
+        self.site.editor.clone().filter(|editor| !ours && editor.capabilities().terminal)
     }
 
     fn order(&self) -> TerminalOrder {

@@ -9,7 +9,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use domain::Site;
-use domain::editor::{Editor, EditorError, Lines, Offers};
+use domain::editor::{Editor, EditorCapabilities, EditorError, Lines};
 use domain::site::Fingerprint;
 use tokio::runtime::Handle;
 
@@ -135,8 +135,8 @@ fn writer(site: &Site) -> Option<&Arc<dyn Editor>> {
     offering(site, |offers| offers.write_files).filter(|editor| editor.is_connected())
 }
 
-fn offering(site: &Site, what: fn(&Offers) -> bool) -> Option<&Arc<dyn Editor>> {
-    site.editor.as_ref().filter(|editor| what(&editor.offers()))
+fn offering(site: &Site, what: fn(&EditorCapabilities) -> bool) -> Option<&Arc<dyn Editor>> {
+    site.editor.as_ref().filter(|editor| what(&editor.capabilities()))
 }
 
 /// Editors keep line endings and the byte order mark apart from the text, so those do not count as changes.

@@ -15,7 +15,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use acpd_tools::{FileWrites, Registry, Settings};
 use desk::{TestDesk, call, plan};
-use domain::editor::{Editor, EditorError, Lines, Offers, TerminalExit, TerminalId, TerminalOrder, TerminalOutput};
+use domain::editor::{
+    Editor, EditorCapabilities, EditorError, Lines, TerminalExit, TerminalId, TerminalOrder, TerminalOutput,
+};
 use domain::tool::{OutcomeKind, Toolbox};
 use domain::{Access, ConnectionId, Mode, Site, ToolContent, ToolKind, Verdict};
 use futures_util::future::BoxFuture;
@@ -144,8 +146,8 @@ struct Writer {
 }
 
 impl Editor for Writer {
-    fn offers(&self) -> Offers {
-        Offers { write_files: true, ..Offers::default() }
+    fn capabilities(&self) -> EditorCapabilities {
+        EditorCapabilities { write_files: true, ..EditorCapabilities::default() }
     }
 
     fn is_connected(&self) -> bool {

@@ -60,8 +60,8 @@ impl ClientHandler for Ears {
         let declined = || ElicitResult::new(ElicitationAction::Decline);
         let Some((message, form)) = read(request) else { return Ok(declined()) };
         let can = |editor: &dyn Editor| match form {
-            Form::Fields(_) => editor.offers().forms,
-            Form::Page { .. } => editor.offers().pages,
+            Form::Fields(_) => editor.capabilities().forms,
+            Form::Page { .. } => editor.capabilities().pages,
         };
         let Some(mut asker) = self.shared.ask(can) else { return Ok(declined()) };
         let mut page = match &form {

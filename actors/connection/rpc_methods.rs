@@ -19,9 +19,9 @@ use wire::{Id, PriorView, RpcError};
 use super::attachment::Answering;
 use super::places::{check_folder, check_folders, real_folder, same_folder};
 use super::{Connection, PendingPrompt, Phase, opening};
-use crate::directory::{Describe, Fate, Leave, Overview, Why};
-use crate::house::{Farewell, House};
+use crate::directory::{Describe, Evict, Fate, Overview, Why};
 use crate::mail::tell;
+use crate::runtime::{Runtime, Shutdown};
 use crate::session::{self, Attach, Attached, Equip, From, Refused, Return, Session};
 
 /// A session that a client may see now.
@@ -42,8 +42,8 @@ impl Connection {
         match call {
             ClientRequest::Initialize(initialize) => self.initialize(id, initialize, ctx),
             ClientRequest::Hello(hello) => self.hello(id, hello, ctx),
-            ClientRequest::DescribeSessions => self.describe(id, ctx, |overview, house| {
-                let toolbox = &house.ports().toolbox;
+            ClientRequest::DescribeSessions => self.describe(id, ctx, |overview, runtime| {
+                let toolbox = &runtime.ports().toolbox;
                 let look = |card: SessionCard| SessionCard { background: toolbox.background(&card.id), ..card };
                 serde_json::to_value(SessionsResult { sessions: overview.sessions.into_iter().map(look).collect() })
             }),
@@ -51,7 +51,7 @@ impl Connection {
                 serde_json::to_value(ConnectionsResult { connections: overview.connections })
             }),
             ClientRequest::DescribeStatus => {
-                self.describe(id, ctx, |overview, house| serde_json::to_value(status(overview, house)))
+                self.describe(id, ctx, |overview, runtime| serde_json::to_value(status(overview, runtime)))
             }
             ClientRequest::Steer { session, how } => self.steer(id, session, how, ctx),
             ClientRequest::Undo { session, way } => self.undo(id, session, way, ctx),
@@ -63,7 +63,7 @@ impl Connection {
             ClientRequest::Wait { session } => self.wait_for_end(id, session, ctx),
             ClientRequest::Stop => {
                 self.answer(&id, Ok(json!({})), ctx);
-                self.house.request(Farewell::Stop);
+                self.runtime.request_shutdown(Shutdown::Stop);
             }
             ClientRequest::Reload => self.reload(id, ctx),
             ClientRequest::Restart { now } => self.restart(id, now, ctx),
@@ -99,7 +99,7 @@ impl Connection {
             );
             return self.answer(&id, Err::<Value, _>(error), ctx);
         }
-        let ports = self.house.ports();
+        let ports = self.runtime.ports();
         let model = ports.models.find(&ports.models.default_model(&self.whole_environment()));
         let client = initialize.client.unwrap_or_default();
         let facts = AgentFacts {
@@ -116,7 +116,7 @@ impl Connection {
     }
 
     fn hello(&mut self, id: Id, hello: request::Hello, ctx: &mut Context<Self>) {
-        let ports = self.house.ports();
+        let ports = self.runtime.ports();
         let settings = &ports.settings;
         if let (Some(mine), Some(theirs)) = (&settings.home, &hello.home)
             && mine != theirs
@@ -148,13 +148,13 @@ impl Connection {
         &mut self,
         id: Id,
         ctx: &mut Context<Self>,
-        show: impl FnOnce(Overview, &House) -> serde_json::Result<Value> + 'static,
+        show: impl FnOnce(Overview, &Runtime) -> serde_json::Result<Value> + 'static,
     ) {
-        let house = self.house.clone();
+        let runtime = self.runtime.clone();
         let look = async move {
-            let overview = house.directory().send(Describe).await;
+            let overview = runtime.directory().send(Describe).await;
             let overview = overview.map_err(|_| opening::no_directory())?;
-            show(overview, &house).map_err(|error| opening::unwritable(&error))
+            show(overview, &runtime).map_err(|error| opening::unwritable(&error))
         };
         self.answer_at_length(id, look, ctx);
     }
@@ -172,7 +172,7 @@ impl Connection {
     }
 
     fn may_open_another(&self, session: &SessionId) -> Result<(), RpcError> {
-        let limit = self.house.ports().settings.sessions_per_connection;
+        let limit = self.runtime.ports().settings.sessions_per_connection;
         if self.attachments.len() + Rc::strong_count(&self.opening) - 1 < limit
             || self.attachments.contains_key(session)
         {
@@ -199,12 +199,12 @@ impl Connection {
         }
         self.makes(&id, &session);
         let by = self.opener(&id);
-        let ports = by.house.ports();
+        let ports = by.runtime.ports();
         let environment = self.whole_environment();
         let attach = self.attach_as(From::Head);
         let open = async move {
-            let real_cwd = check_folder(&by.house, "cwd", &new.cwd).await?;
-            check_folders(&by.house, &new.extra_roots).await?;
+            let real_cwd = check_folder(&by.runtime, "cwd", &new.cwd).await?;
+            check_folders(&by.runtime, &new.extra_roots).await?;
             ports.models.settle(&environment, MODELS_WITHIN).await;
             let settings = &ports.settings;
             let created = EventKind::Created {
@@ -215,8 +215,8 @@ impl Connection {
                 model: ports.models.default_model(&environment),
             };
             let addr = opening::create(&by, &session, created, real_cwd);
-            let opened = attach_written(&by.house, session, addr, attach).await?;
-            Ok(opening::equipped_first(&by.house, opened, new.servers).await)
+            let opened = attach_written(&by.runtime, session, addr, attach).await?;
+            Ok(opening::equipped_first(&by.runtime, opened, new.servers).await)
         };
         self.open_then(id, open, ctx, Self::greet);
     }
@@ -230,14 +230,14 @@ impl Connection {
         let by = self.opener(&id);
         let attach = self.attach_as(From::Head);
         let open = async move {
-            check_folders(&by.house, &fork.extra_roots).await?;
+            check_folders(&by.runtime, &fork.extra_roots).await?;
             let addr = opening::fork(&by, &fork.session, &session, fork.cwd, fork.extra_roots).await?;
             let servers = match fork.servers {
                 Some(servers) => servers,
-                None => by.house.ports().toolbox.kept_servers(&fork.session).await,
+                None => by.runtime.ports().toolbox.kept_servers(&fork.session).await,
             };
-            let opened = attach_written(&by.house, session, addr, attach).await?;
-            Ok(opening::equipped_first(&by.house, opened, servers).await)
+            let opened = attach_written(&by.runtime, session, addr, attach).await?;
+            Ok(opening::equipped_first(&by.runtime, opened, servers).await)
         };
         self.open_then(id, open, ctx, Self::greet);
     }
@@ -264,14 +264,14 @@ impl Connection {
             attach.returning = Some(Return { bridge: bridge.clone(), connection: self.id.clone() });
         }
         let opened = async move {
-            check_folders(&by.house, &open.extra_roots).await?;
+            check_folders(&by.runtime, &open.extra_roots).await?;
             let (addr, attached) = opening::open_attached(&by, &session, &attach).await?;
             if let Some(cwd) = &open.cwd {
-                same_folder(&by.house, cwd, &attached.cwd).await?;
+                same_folder(&by.runtime, cwd, &attached.cwd).await?;
             }
             tell(&addr, session::Roots(open.extra_roots));
-            let opened = written(&by.house, session, addr, attached).await?;
-            Ok(opening::equipped(&by.house, opened, open.servers).await)
+            let opened = written(&by.runtime, session, addr, attached).await?;
+            Ok(opening::equipped(&by.runtime, opened, open.servers).await)
         };
         self.open_then(id, opened, ctx, move |this, id, opened, ctx| {
             let (session, addr, next) = (opened.session.clone(), opened.addr.clone(), opened.attached.next);
@@ -316,15 +316,15 @@ impl Connection {
     }
 
     fn list_sessions(&mut self, id: Id, list: request::ListSessions, ctx: &mut Context<Self>) {
-        let house = self.house.clone();
+        let runtime = self.runtime.clone();
         let look = async move {
             let cwd = match list.cwd {
-                Some(cwd) => Some(real_folder(&house, cwd).await),
+                Some(cwd) => Some(real_folder(&runtime, cwd).await),
                 None => None,
             };
-            let query = ListQuery { cwd, cursor: list.cursor, limit: house.ports().settings.page };
-            let page = house.ports().history.list(query).await.map_err(opening::unreadable)?;
-            let live = house.directory().send(Describe).await.map(|overview| overview.sessions).unwrap_or_default();
+            let query = ListQuery { cwd, cursor: list.cursor, limit: runtime.ports().settings.page };
+            let page = runtime.ports().history.list(query).await.map_err(opening::unreadable)?;
+            let live = runtime.directory().send(Describe).await.map(|overview| overview.sessions).unwrap_or_default();
             let activity = |session: &SessionId| {
                 live.iter().find(|card| card.id == *session).map_or(Activity::Idle, |card| card.state)
             };
@@ -334,7 +334,7 @@ impl Connection {
     }
 
     fn prompt(&mut self, id: Id, prompt: request::Prompt, ctx: &mut Context<Self>) {
-        if self.house.is_leaving() {
+        if self.runtime.is_leaving() {
             let error = RpcError::retry("the daemon is about to restart or stop");
             return self.answer(&id, Err::<Value, _>(error), ctx);
         }
@@ -423,7 +423,7 @@ impl Connection {
             Fate::Keep => Why::Closed(self.by()),
             Fate::Delete => Why::Deleted(self.by()),
         };
-        let left = self.house.directory().send(Leave { id: session.clone(), fate, why });
+        let left = self.runtime.directory().send(Evict { id: session.clone(), fate, why });
         let work = left.into_actor(self).map(move |left, this, ctx| {
             let left = match left {
                 Ok(Ok(())) => Ok(()),
@@ -437,36 +437,36 @@ impl Connection {
 }
 
 async fn attach_written(
-    house: &House,
+    runtime: &Runtime,
     session: SessionId,
     addr: Addr<Session>,
     attach: Attach,
 ) -> Result<Opened, RpcError> {
     match addr.send(attach).await {
-        Ok(Ok(attached)) => written(house, session, addr, attached).await,
+        Ok(Ok(attached)) => written(runtime, session, addr, attached).await,
         Ok(Err(_)) | Err(_) => Err(opening::crashed()),
     }
 }
 
 /// Waits until all that the client will rest on is written.
 pub(super) async fn written(
-    house: &House,
+    runtime: &Runtime,
     session: SessionId,
     addr: Addr<Session>,
     attached: Attached,
 ) -> Result<Opened, RpcError> {
     attached.tail.until_written(attached.head).await.map_err(opening::unreadable)?;
     let place = Workplace { cwd: attached.cwd.clone(), extra_roots: Vec::new(), mode: attached.mode };
-    let commands = session::offered(house.ports().briefing.commands(place).await);
+    let commands = session::offered(runtime.ports().briefing.commands(place).await);
     Ok(Opened { session, addr, attached, commands, servers: Equip::default() })
 }
 
-fn status(overview: Overview, house: &House) -> StatusCard {
-    let ports = house.ports();
+fn status(overview: Overview, runtime: &Runtime) -> StatusCard {
+    let ports = runtime.ports();
     StatusCard {
         version: ports.settings.version.to_owned(),
         pid: std::process::id(),
-        started: house.started(),
+        started: runtime.started(),
         sessions: overview.sessions.len(),
         connections: overview.connections.len(),
         store: overview.store,

@@ -16,11 +16,11 @@ use tokio::sync::{Mutex, Semaphore, mpsc, watch};
 use crate::connection::{self, Connection, Peer};
 use crate::directory::{Describe, Directory, Drain, Find, HistorianReplaced, Overview};
 use crate::historian::Historian;
-use crate::mail::{Obituary, Reach, tell};
+use crate::mail::{DeathNotice, Reach, tell};
 use crate::ports::{Ports, Settings};
 
 #[derive(Clone)]
-pub struct House(Arc<Rooms>);
+pub struct Runtime(Arc<RuntimeState>);
 
 /// Resolves with what has changed and what sessions go by from now on, or with the reason why nothing has changed.
 pub type Reload = dyn Fn() -> BoxFuture<'static, Result<(ReloadCard, Settings), String>> + Send + Sync;
@@ -28,7 +28,7 @@ pub type Reload = dyn Fn() -> BoxFuture<'static, Result<(ReloadCard, Settings), 
 /// Resolves with the reason why a restarted daemon could not start, if there is one.
 pub type Rehearse = dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync;
 
-struct Rooms {
+struct RuntimeState {
     ports: Swap<Ports>,
     /// Reads the configuration again; the program says how.
     reload: OnceLock<Box<Reload>>,
@@ -42,7 +42,7 @@ struct Rooms {
     historian: Reach<Historian>,
     arbiters: Vec<ArbiterHandle>,
     next_arbiter: AtomicUsize,
-    farewell: watch::Sender<Option<Farewell>>,
+    shutdown: watch::Sender<Option<Shutdown>>,
     /// True once the daemon leaves for good. Whoever must be told holds a receiver until that is done.
     leaving: watch::Sender<bool>,
     /// True once all sessions have been put away. Whoever has something left to say holds a receiver until it is said.
@@ -59,7 +59,7 @@ const LONG_ANSWERS: usize = 8;
 
 /// How a client wants the daemon to leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Farewell {
+pub enum Shutdown {
     Stop,
     /// To come back as the installed program; not before the running turns have ended, unless `now`.
     Restart {
@@ -80,14 +80,14 @@ enum Post {
     Historian,
 }
 
-impl House {
+impl Runtime {
     /// Must be called inside an actix system. Without arbiters everything runs on the current one.
-    pub fn open(ports: Ports, mut arbiters: Vec<ArbiterHandle>) -> House {
+    pub fn open(ports: Ports, mut arbiters: Vec<ArbiterHandle>) -> Runtime {
         if arbiters.is_empty() {
             arbiters.push(actix::Arbiter::current());
         }
         let (deaths, mut vacancies) = mpsc::unbounded_channel();
-        let house = House(Arc::new(Rooms {
+        let runtime = Runtime(Arc::new(RuntimeState {
             directory: Reach::new(start_directory(&ports, &deaths)),
             directories: watch::Sender::new(0),
             historian: Reach::new(start_historian(&ports, &deaths)),
@@ -97,22 +97,22 @@ impl House {
             rehearse: OnceLock::new(),
             arbiters,
             next_arbiter: AtomicUsize::new(0),
-            farewell: watch::Sender::new(None),
+            shutdown: watch::Sender::new(None),
             leaving: watch::Sender::new(false),
             drained: watch::Sender::new(false),
             draining: AtomicBool::new(false),
             long_answers: Arc::new(Semaphore::new(LONG_ANSWERS)),
             started: Millis::now(),
         }));
-        house.reopen_waiting();
-        let rooms = Arc::downgrade(&house.0);
+        runtime.reopen_waiting();
+        let state = Arc::downgrade(&runtime.0);
         actix::spawn(async move {
             while let Some(post) = vacancies.recv().await {
-                let Some(rooms) = rooms.upgrade() else { return };
-                House(rooms).fill(post, &deaths);
+                let Some(state) = state.upgrade() else { return };
+                Runtime(state).fill(post, &deaths);
             }
         });
-        house
+        runtime
     }
 
     pub(crate) fn long_answers(&self) -> Arc<Semaphore> {
@@ -140,21 +140,21 @@ impl House {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        let house = self.clone();
-        Connection::start_in_arbiter(&self.arbiter(), move |ctx| Connection::new(house, peer, reader, writer, ctx));
+        let runtime = self.clone();
+        Connection::start_in_arbiter(&self.arbiter(), move |ctx| Connection::new(runtime, peer, reader, writer, ctx));
     }
 
     /// Resolves when it is time to leave as a client asked: at once, or, for a restart that can wait, when the running
     /// turns have ended or `patience` is over.
-    pub async fn farewell(&self, patience: Duration) -> Farewell {
-        let mut wishes = self.0.farewell.subscribe();
+    pub async fn shutdown_requested(&self, patience: Duration) -> Shutdown {
+        let mut wishes = self.0.shutdown.subscribe();
         loop {
             // The sender lives in self, so neither wait can end early.
             let wish = wishes.wait_for(Option::is_some).await.ok().and_then(|wish| *wish);
             let Some(wish) = wish else { return std::future::pending().await };
             match wish {
-                Farewell::Stop | Farewell::Restart { now: true } => return wish,
-                Farewell::Restart { now: false } => {}
+                Shutdown::Stop | Shutdown::Restart { now: true } => return wish,
+                Shutdown::Restart { now: false } => {}
             }
             tokio::select! {
                 () = self.calm() => return wish,
@@ -216,30 +216,30 @@ impl House {
     pub fn drain(&self, deadline: Duration) -> impl Future<Output = ()> + use<> {
         self.0.draining.store(true, Ordering::Release);
         let drained = self.directory().send(Drain);
-        let house = self.clone();
+        let runtime = self.clone();
         async move {
             if !matches!(tokio::time::timeout(deadline, drained).await, Ok(Ok(()))) {
                 tracing::warn!("some sessions were not put away in time; they are repaired when they are opened again");
             }
-            house.0.drained.send_replace(true);
-            if tokio::time::timeout(LAST_WORDS, house.0.drained.closed()).await.is_err() {
+            runtime.0.drained.send_replace(true);
+            if tokio::time::timeout(LAST_WORDS, runtime.0.drained.closed()).await.is_err() {
                 tracing::debug!("some clients did not hear in time how their turns ended");
             }
         }
     }
 
-    pub(crate) fn request(&self, farewell: Farewell) {
-        self.0.farewell.send_if_modified(|wish| wish.replace(farewell) != Some(farewell));
+    pub(crate) fn request_shutdown(&self, shutdown: Shutdown) {
+        self.0.shutdown.send_if_modified(|wish| wish.replace(shutdown) != Some(shutdown));
     }
 
     /// Has the daemon leave as for a restart: no new turns begin, and those that run may finish.
     pub fn leave_when_calm(&self) {
-        self.request(Farewell::Restart { now: false });
+        self.request_shutdown(Shutdown::Restart { now: false });
     }
 
     /// Whether the daemon is about to leave, so that no new turns begin.
     pub(crate) fn is_leaving(&self) -> bool {
-        self.0.farewell.borrow().is_some()
+        self.0.shutdown.borrow().is_some()
     }
 
     pub(crate) fn ports(&self) -> Arc<Ports> {
@@ -311,18 +311,18 @@ impl House {
 }
 
 fn start_directory(ports: &Ports, deaths: &mpsc::UnboundedSender<Post>) -> Addr<Directory> {
-    let obituary = obituary(deaths, Post::Directory);
-    Directory::new(ports.history.clone(), ports.toolbox.clone(), ports.settings.idle_after, obituary).start()
+    let death_notice = death_notice(deaths, Post::Directory);
+    Directory::new(ports.history.clone(), ports.toolbox.clone(), ports.settings.idle_after, death_notice).start()
 }
 
 fn start_historian(ports: &Ports, deaths: &mpsc::UnboundedSender<Post>) -> Addr<Historian> {
-    Historian::new(ports.history.clone(), obituary(deaths, Post::Historian)).start()
+    Historian::new(ports.history.clone(), death_notice(deaths, Post::Historian)).start()
 }
 
-fn obituary(deaths: &mpsc::UnboundedSender<Post>, post: Post) -> Obituary {
+fn death_notice(deaths: &mpsc::UnboundedSender<Post>, post: Post) -> DeathNotice {
     let deaths = deaths.clone();
-    Obituary::new(move |_| {
-        // Nobody listens any more when the house itself is gone.
+    DeathNotice::new(move |_| {
+        // Nobody listens any more when the runtime itself is gone.
         let _ = deaths.send(post);
     })
 }

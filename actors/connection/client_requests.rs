@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use actix::{AsyncContext, Context, Handler, Message, WeakRecipient};
 use domain::editor::{
-    Editor, EditorError, Elicitation, Elicited, Form, Lines, Offers, TerminalExit, TerminalId, TerminalOrder,
-    TerminalOutput,
+    Editor, EditorCapabilities, EditorError, Elicitation, Elicited, Form, Lines, TerminalExit, TerminalId,
+    TerminalOrder, TerminalOutput,
 };
 use domain::{ConnectionId, QuestionId, SessionId};
 use futures_util::future::BoxFuture;
@@ -82,18 +82,18 @@ impl Connection {
         ctx: &Context<Self>,
     ) -> Option<Arc<dyn Editor>> {
         let capabilities = self.capabilities();
-        let offers = Offers {
+        let offered = EditorCapabilities {
             read_files: capabilities.read_files,
             write_files: capabilities.write_files,
             terminal: capabilities.terminal,
             forms: capabilities.elicits_form,
             pages: capabilities.elicits_url,
         };
-        (offers != Offers::default()).then(|| {
+        (offered != EditorCapabilities::default()).then(|| {
             Arc::new(ClientEditor {
                 connection: self.id.clone(),
                 session: session.clone(),
-                offers,
+                capabilities: offered,
                 tail: tail.clone(),
                 elicitations: self.elicitations.clone(),
                 reach: ctx.address().recipient().downgrade(),
@@ -205,7 +205,7 @@ impl Handler<TellClient> for Connection {
 pub(super) struct ClientEditor {
     pub(super) connection: ConnectionId,
     pub(super) session: SessionId,
-    pub(super) offers: Offers,
+    pub(super) capabilities: EditorCapabilities,
     pub(super) tail: Arc<Tail>,
     pub(super) elicitations: Arc<Elicitations>,
     pub(super) reach: WeakRecipient<AskClient>,
@@ -257,8 +257,8 @@ impl ClientEditor {
 }
 
 impl Editor for ClientEditor {
-    fn offers(&self) -> Offers {
-        self.offers
+    fn capabilities(&self) -> EditorCapabilities {
+        self.capabilities
     }
 
     fn is_connected(&self) -> bool {

@@ -10,7 +10,7 @@ use wire::batch::Batch;
 use wire::frame::{Decoder, FrameError, Framing};
 use wire::rpc::{self, Incoming};
 
-use super::outbox::Gate;
+use super::outbox::OutboxGate;
 
 /// Messages above this size are parsed on another thread.
 const BIG: usize = 256 << 10;
@@ -18,44 +18,44 @@ const READ: usize = 16 << 10;
 /// A buffer that a rare big message has grown beyond this is not kept.
 const KEPT: usize = 256 << 10;
 
-pub(super) enum Inflow {
+pub(super) enum Inbound {
     Message(Incoming),
     /// Bytes that are no frame. After a fatal error nothing more comes.
     Broken(FrameError),
 }
 
-struct Inlet<R> {
+struct FrameReader<R> {
     reader: R,
     decoder: Decoder,
     /// What is left of a frame that holds several messages.
     batch: Option<Batch>,
-    gate: Gate,
+    gate: OutboxGate,
     framing: Arc<OnceLock<Framing>>,
 }
 
-pub(super) fn inflow<R>(
+pub(super) fn inbound<R>(
     reader: R,
     limit: usize,
-    gate: Gate,
+    gate: OutboxGate,
     framing: Arc<OnceLock<Framing>>,
-) -> impl Stream<Item = Inflow>
+) -> impl Stream<Item = Inbound>
 where
     R: AsyncRead + Unpin,
 {
-    let inlet = Inlet { reader, decoder: Decoder::new(limit), batch: None, gate, framing };
-    stream::unfold(Some(inlet), |inlet| async move {
-        let mut inlet = inlet?;
-        match inlet.next_message().await? {
-            Ok(message) => Some((Inflow::Message(message), Some(inlet))),
+    let frame_reader = FrameReader { reader, decoder: Decoder::new(limit), batch: None, gate, framing };
+    stream::unfold(Some(frame_reader), |frame_reader| async move {
+        let mut frame_reader = frame_reader?;
+        match frame_reader.next_message().await? {
+            Ok(message) => Some((Inbound::Message(message), Some(frame_reader))),
             Err(error) => {
                 let goes_on = !error.is_fatal();
-                Some((Inflow::Broken(error), goes_on.then_some(inlet)))
+                Some((Inbound::Broken(error), goes_on.then_some(frame_reader)))
             }
         }
     })
 }
 
-impl<R: AsyncRead + Unpin> Inlet<R> {
+impl<R: AsyncRead + Unpin> FrameReader<R> {
     /// The next message, alone in its frame or one of a batch. None at the end.
     async fn next_message(&mut self) -> Option<Result<Incoming, FrameError>> {
         loop {
