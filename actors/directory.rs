@@ -18,7 +18,7 @@ use domain::{ConnectionId, SessionId};
 use tokio::sync::{oneshot, watch};
 
 use crate::mail::{DeathNotice, tell};
-use crate::session::{By, PutAway, Resubmit, Session};
+use crate::session::{By, PutAway, Session};
 
 pub(crate) use entry::LiveSession;
 use entry::{Departure, Entry, Waiting};
@@ -72,10 +72,6 @@ pub(crate) struct Gone {
     pub(crate) id: SessionId,
     pub(crate) incarnation: u64,
 }
-
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct HistorianReplaced;
 
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -415,21 +411,6 @@ impl Handler<EvictionRefused> for Directory {
                 let _ = done.send(Ok(()));
             }
             self.sessions.insert(id, Entry::Live(live));
-        }
-    }
-}
-
-impl Handler<HistorianReplaced> for Directory {
-    type Result = ();
-
-    fn handle(&mut self, HistorianReplaced: HistorianReplaced, _: &mut Context<Self>) {
-        for entry in self.sessions.values() {
-            match entry {
-                Entry::Live(live) | Entry::Leaving { live, .. } => {
-                    tell(&live.addr, Resubmit);
-                }
-                Entry::Opening { .. } | Entry::Deleting { .. } => {}
-            }
         }
     }
 }

@@ -6,7 +6,6 @@
 mod connection;
 mod cursor;
 mod directory;
-mod historian;
 mod mail;
 mod ports;
 mod runtime;

@@ -6,8 +6,6 @@
 
 #![expect(clippy::disallowed_methods, reason = "this is the one place where mail is sent")]
 
-use std::sync::{Arc, PoisonError, RwLock};
-
 use actix::dev::ToEnvelope;
 use actix::{Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Handler, Message, WeakRecipient};
 use tokio::sync::oneshot;
@@ -92,28 +90,5 @@ impl ParentGone {
             let _ = self.0.await;
         };
         ctx.spawn(actix::fut::wrap_future::<_, A>(released).map(|(), _, ctx: &mut A::Context| ctx.stop()));
-    }
-}
-
-/// The address of an actor that is replaced when it dies.
-pub(crate) struct Reach<A: Actor>(Arc<RwLock<Addr<A>>>);
-
-impl<A: Actor> Reach<A> {
-    pub(crate) fn new(first: Addr<A>) -> Self {
-        Self(Arc::new(RwLock::new(first)))
-    }
-
-    pub(crate) fn get(&self) -> Addr<A> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(crate) fn replace(&self, next: Addr<A>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = next;
-    }
-}
-
-impl<A: Actor> Clone for Reach<A> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
     }
 }

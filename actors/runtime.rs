@@ -1,4 +1,4 @@
-//! The whole of the actors behind one handle: starts the `Directory` and the `Historian`, replaces them if they die,
+//! The whole of the actors behind one handle: starts the `Directory`, replaces it if it dies,
 //! spreads sessions and connections over the arbiters, and is what the program holds on to.
 
 use std::future::Future;
@@ -14,9 +14,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Mutex, Semaphore, mpsc, watch};
 
 use crate::connection::{self, Connection, Peer};
-use crate::directory::{Describe, Directory, Drain, Find, HistorianReplaced, Overview};
-use crate::historian::Historian;
-use crate::mail::{DeathNotice, Reach, tell};
+use crate::directory::{Describe, Directory, Drain, Find, Overview};
+use crate::mail::DeathNotice;
 use crate::ports::{Ports, Settings};
 
 #[derive(Clone)]
@@ -36,10 +35,9 @@ struct RuntimeState {
     reloading: Mutex<()>,
     /// Whether the program that a restart would bring could start; the program says how to tell.
     rehearse: OnceLock<Box<Rehearse>>,
-    directory: Reach<Directory>,
+    directory: Swap<Addr<Directory>>,
     /// How many directories there have been before this one.
     directories: watch::Sender<u32>,
-    historian: Reach<Historian>,
     arbiters: Vec<ArbiterHandle>,
     next_arbiter: AtomicUsize,
     shutdown: watch::Sender<Option<Shutdown>>,
@@ -73,12 +71,8 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Between two looks at whether a turn still runs.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The actors of which there is one, and which must always be there.
-#[derive(Clone, Copy, Debug)]
-enum Post {
-    Directory,
-    Historian,
-}
+/// The directory died.
+struct DirectoryDied;
 
 impl Runtime {
     /// Must be called inside an actix system. Without arbiters everything runs on the current one.
@@ -86,11 +80,10 @@ impl Runtime {
         if arbiters.is_empty() {
             arbiters.push(actix::Arbiter::current());
         }
-        let (deaths, mut vacancies) = mpsc::unbounded_channel();
+        let (deaths, mut died) = mpsc::unbounded_channel();
         let runtime = Runtime(Arc::new(RuntimeState {
-            directory: Reach::new(start_directory(&ports, &deaths)),
+            directory: Swap::new(start_directory(&ports, &deaths)),
             directories: watch::Sender::new(0),
-            historian: Reach::new(start_historian(&ports, &deaths)),
             ports: Swap::new(ports),
             reload: OnceLock::new(),
             reloading: Mutex::new(()),
@@ -107,9 +100,9 @@ impl Runtime {
         runtime.reopen_waiting();
         let state = Arc::downgrade(&runtime.0);
         actix::spawn(async move {
-            while let Some(post) = vacancies.recv().await {
+            while let Some(DirectoryDied) = died.recv().await {
                 let Some(state) = state.upgrade() else { return };
-                Runtime(state).fill(post, &deaths);
+                Runtime(state).replace_directory(&deaths);
             }
         });
         runtime
@@ -119,19 +112,11 @@ impl Runtime {
         self.0.long_answers.clone()
     }
 
-    fn fill(&self, post: Post, deaths: &mpsc::UnboundedSender<Post>) {
-        tracing::error!(?post, "an actor that must always be there died; starting another");
-        match post {
-            Post::Directory => {
-                self.0.directory.replace(start_directory(&self.ports(), deaths));
-                self.0.directories.send_modify(|count| *count += 1);
-                self.reopen_waiting();
-            }
-            Post::Historian => {
-                self.0.historian.replace(start_historian(&self.ports(), deaths));
-                tell(&self.directory(), HistorianReplaced);
-            }
-        }
+    fn replace_directory(&self, deaths: &mpsc::UnboundedSender<DirectoryDied>) {
+        tracing::error!("the directory died; starting another");
+        self.0.directory.replace(start_directory(&self.ports(), deaths));
+        self.0.directories.send_modify(|count| *count += 1);
+        self.reopen_waiting();
     }
 
     /// Starts a connection over this pair and returns at once. It ends when the reader does.
@@ -280,11 +265,7 @@ impl Runtime {
     }
 
     pub(crate) fn directory(&self) -> Addr<Directory> {
-        self.0.directory.get()
-    }
-
-    pub(crate) fn historian(&self) -> Reach<Historian> {
-        self.0.historian.clone()
+        (*self.0.directory.get()).clone()
     }
 
     /// Everything that is in memory, at one moment. None if the directory has just died; another takes its place.
@@ -310,19 +291,11 @@ impl Runtime {
     }
 }
 
-fn start_directory(ports: &Ports, deaths: &mpsc::UnboundedSender<Post>) -> Addr<Directory> {
-    let death_notice = death_notice(deaths, Post::Directory);
-    Directory::new(ports.history.clone(), ports.toolbox.clone(), ports.settings.idle_after, death_notice).start()
-}
-
-fn start_historian(ports: &Ports, deaths: &mpsc::UnboundedSender<Post>) -> Addr<Historian> {
-    Historian::new(ports.history.clone(), death_notice(deaths, Post::Historian)).start()
-}
-
-fn death_notice(deaths: &mpsc::UnboundedSender<Post>, post: Post) -> DeathNotice {
+fn start_directory(ports: &Ports, deaths: &mpsc::UnboundedSender<DirectoryDied>) -> Addr<Directory> {
     let deaths = deaths.clone();
-    DeathNotice::new(move |_| {
-        // Nobody listens any more when the runtime itself is gone.
-        let _ = deaths.send(post);
-    })
+    let death_notice = DeathNotice::new(move |_| {
+        // Nobody receives this once the runtime itself is gone.
+        let _ = deaths.send(DirectoryDied);
+    });
+    Directory::new(ports.history.clone(), ports.toolbox.clone(), ports.settings.idle_after, death_notice).start()
 }

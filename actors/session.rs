@@ -36,7 +36,7 @@ use tokio::sync::watch;
 pub(crate) use asking::{Answer, AnswerOpen, CannotAnswer};
 pub(crate) use commands::{
     Attach, Attached, AttachmentGuard, Configure, DescribeDetails, DescribePermissions, From, Latest, Leaving, Prompt,
-    Recorded, Refused, Rename, Resubmit, Return, Tell,
+    Recorded, Refused, Rename, Return, Tell,
 };
 pub(crate) use custom::offered;
 pub(crate) use equipping::Equip;
@@ -50,8 +50,7 @@ use record::Ledger;
 use running::Running;
 
 use crate::directory::{Evict, EvictionRefused, Fate, Gone, Why};
-use crate::historian::Historian;
-use crate::mail::{DeathNotice, ParentGone, Reach, report};
+use crate::mail::{DeathNotice, ParentGone, report};
 use crate::ports::Ports;
 use crate::tail::Tail;
 
@@ -76,7 +75,6 @@ pub(crate) enum Beginning {
 /// What a session reaches outside itself.
 pub(crate) struct Surroundings {
     pub(crate) ports: Ports,
-    pub(crate) historian: Reach<Historian>,
     pub(crate) evict: WeakRecipient<Evict>,
     pub(crate) eviction_refused: WeakRecipient<EvictionRefused>,
     pub(crate) gone: WeakRecipient<Gone>,
@@ -145,7 +143,7 @@ impl Session {
 
     fn new(seed: Seed, around: Surroundings) -> Self {
         let Seed { state, beginning } = seed;
-        let Surroundings { ports, historian, evict, eviction_refused, gone, incarnation, card, parent_gone, span } =
+        let Surroundings { ports, evict, eviction_refused, gone, incarnation, card, parent_gone, span } =
             around;
         let id = state.id.clone();
         let death_notice = {
@@ -159,7 +157,7 @@ impl Session {
             Beginning::Created(_) | Beginning::Continued => state.head.life,
         };
         Self {
-            ledger: Ledger::new(Arc::new(Tail::after(state.head.number, ports.backlog.clone())), historian, life),
+            ledger: Ledger::new(Arc::new(Tail::after(state.head.number, ports.backlog.clone())), ports.history.clone(), life),
             state,
             ports,
             evict,

@@ -214,7 +214,6 @@ fn spawn(by: &Opener, seed: Seed) -> LiveSession {
     let directory = by.runtime.directory();
     let around = Surroundings {
         ports: (*by.runtime.ports()).clone(),
-        historian: by.runtime.historian(),
         evict: directory.clone().recipient().downgrade(),
         eviction_refused: directory.clone().recipient().downgrade(),
         gone: directory.recipient().downgrade(),

@@ -190,11 +190,6 @@ pub(crate) struct DescribePermissions;
 #[rtype(result = "SessionDetails")]
 pub(crate) struct DescribeDetails;
 
-/// Sends what no receipt has covered to the historian again.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Resubmit;
-
 /// Prompts that may wait in line.
 const WAITING: usize = 16;
 

@@ -1,22 +1,20 @@
-//! How a session's events get into its log: numbered, folded into the state, shown on the tail, and sent to the historian.
+//! How a session's events get into its log: numbered, folded into the state, shown on the tail, and submitted to the
+//! history, which keeps it without being waited for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use actix::{AsyncContext, Context, Handler, Message, WeakRecipient};
-use domain::history::{Entry, HistoryError, Receipt, Record, SessionMeta, Settled};
+use domain::history::{Entry, History, HistoryError, Receipt, Record, SessionMeta, Settled};
 use domain::turn::FailureKind;
 use domain::{Durability, Event, EventKind, Millis, StopReason, TurnFailure};
 use tokio::sync::oneshot;
 
 use super::Session;
-use super::commands::Resubmit;
-use crate::historian::{Historian, Keep};
-use crate::mail::{Reach, tell};
 use crate::tail::Tail;
 
-/// Streamed text is gathered this long, or this many bytes, before it goes to the historian. Together with the
+/// Streamed text is gathered this long, or this many bytes, before it goes to the history. Together with the
 /// committer's own delay it stays within the 200 ms that a crash may cost.
 const GATHER: Duration = Duration::from_millis(50);
 const GATHER_BYTES: usize = 64 << 10;
@@ -26,11 +24,11 @@ const LOSSES: u32 = 20;
 
 pub(super) struct Ledger {
     pub(super) tail: Arc<Tail>,
-    historian: Reach<Historian>,
+    history: Arc<dyn History>,
     life: u32,
     /// The last event that must be synced before what follows from it; those after it need not be waited for.
     pub(super) sync_point: u64,
-    /// Appended, and not yet sent to the historian.
+    /// Appended, and not yet submitted to the history.
     unsent: Vec<Arc<Event>>,
     unsent_bytes: usize,
     gathering: bool,
@@ -44,10 +42,10 @@ pub(super) struct Ledger {
 pub(super) struct RecordFailed(HistoryError);
 
 impl Ledger {
-    pub(super) fn new(tail: Arc<Tail>, historian: Reach<Historian>, life: u32) -> Self {
+    pub(super) fn new(tail: Arc<Tail>, history: Arc<dyn History>, life: u32) -> Self {
         Self {
             tail,
-            historian,
+            history,
             life,
             sync_point: 0,
             unsent: Vec::new(),
@@ -79,8 +77,8 @@ impl Ledger {
             }
         });
         let record = Record { session: meta.id.clone(), entry: Entry::Append { events, meta }, receipt };
-        // If the historian is dead, the record's drop says that it was lost, and it is sent again to the next one.
-        tell(&self.historian.get(), Keep(record));
+        // Does not block. If the committer is gone, the record's drop reports that it was lost.
+        self.history.submit(record);
     }
 }
 
@@ -116,7 +114,7 @@ impl Session {
         number
     }
 
-    /// Sends what has been appended to the historian. After a failure that is everything since the last success.
+    /// Submits what has been appended to the history. After a failure that is everything since the last success.
     pub(super) fn submit(&mut self, ctx: &mut Context<Self>) {
         if self.ledger.tail.retry() {
             self.ledger.unsent = self.ledger.tail.uncommitted();
@@ -142,24 +140,12 @@ impl Session {
     }
 }
 
-impl Handler<Resubmit> for Session {
-    type Result = ();
-
-    fn handle(&mut self, Resubmit: Resubmit, ctx: &mut Context<Self>) {
-        self.resubmit(ctx);
-    }
-}
-
 impl Handler<RecordFailed> for Session {
     type Result = ();
 
     fn handle(&mut self, RecordFailed(error): RecordFailed, ctx: &mut Context<Self>) {
         if error == HistoryError::Lost && self.ledger.losses.fetch_add(1, Ordering::Relaxed) < LOSSES {
-            // A new historian sends `Resubmit`; a lost record with a living one is simply sent again.
-            if self.ledger.historian.get().connected() {
-                self.resubmit(ctx);
-            }
-            return;
+            return self.resubmit(ctx);
         }
         tracing::error!(parent: &self.span, %error, "events could not be written");
         self.ledger.losses.store(0, Ordering::Relaxed);

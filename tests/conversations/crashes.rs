@@ -85,12 +85,12 @@ async fn a_running_tool_ends_with_its_session() {
 }
 
 #[actix::test]
-async fn a_historian_that_panics_is_replaced_and_nothing_is_lost() {
+async fn a_record_that_is_lost_on_its_way_is_submitted_again() {
     let scene = Scene::new(vec![]);
     let neighbour = neighbour(&scene).await;
     let (mut zed, session) = scene.editor_with_session("zed").await;
     scene.script.push(vec![Step::text("Kept"), Step::end()]);
-    scene.history.panic_once();
+    scene.history.lose_once();
     let prompt = zed.prompt(&session, "keep this").await;
     assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
     let stored: Vec<u64> = scene.history.events(&session).iter().map(|event| event.number).collect();

@@ -158,9 +158,7 @@ async fn prompts_are_refused_while_too_much_is_not_written_and_taken_again_when_
         zed.silence().await;
     }
     scene.history.release();
-    let prompt = zed.prompt(&session, "again").await;
-    assert_eq!(zed.answer(prompt).await["error"]["data"]["retry"], true);
-    zed.silence().await;
+    // The prompt makes the session submit everything again, which this history keeps at once.
     let prompt = zed.prompt(&session, "at last").await;
     zed.answer(prompt).await;
     let stored = scene.history.events(&session);

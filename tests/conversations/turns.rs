@@ -193,8 +193,8 @@ async fn a_second_prompt_during_a_turn_is_an_invalid_request_and_the_first_goes_
         zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"one"}]}
         zed    > 4 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"two"}]}
         model  < user: one
-        zed    < 4 error {"code":-32600,"message":"a prompt is running in this session","data":{"advice":"wait for its answer, or cancel it first"}}
         zed    < update {"sessionUpdate":"session_info_update","title":"one","updatedAt":"T"}
+        zed    < 4 error {"code":-32600,"message":"a prompt is running in this session","data":{"advice":"wait for its answer, or cancel it first"}}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"First"},"messageId":"#2"}
         zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
     "##]].assert_eq(&scene.transcript.take());

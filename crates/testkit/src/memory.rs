@@ -35,8 +35,8 @@ enum Manner {
     /// Records wait until they are let go.
     Holding,
     Failing(HistoryError),
-    /// The next record is met with a panic.
-    Panicking,
+    /// The next record is lost on its way.
+    Losing,
     /// The next look at the status is met with a panic.
     PanickingOnStatus,
 }
@@ -84,8 +84,8 @@ impl MemoryHistory {
         self.0.lock().unwrap().manner = Manner::Failing(HistoryError::Write("no space left on device".to_owned()));
     }
 
-    pub fn panic_once(&self) {
-        self.0.lock().unwrap().manner = Manner::Panicking;
+    pub fn lose_once(&self) {
+        self.0.lock().unwrap().manner = Manner::Losing;
     }
 
     pub fn panic_on_status_once(&self) {
@@ -149,11 +149,8 @@ impl History for MemoryHistory {
                 drop(shelf);
                 record.receipt.stamp(Err(error));
             }
-            Manner::Panicking => {
-                shelf.manner = Manner::Prompt;
-                drop(shelf);
-                panic!("the history was told to panic");
-            }
+            // Dropping the record reports that it was lost.
+            Manner::Losing => shelf.manner = Manner::Prompt,
         }
     }
 
