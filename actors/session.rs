@@ -143,8 +143,7 @@ impl Session {
 
     fn new(seed: Seed, around: Surroundings) -> Self {
         let Seed { state, beginning } = seed;
-        let Surroundings { ports, evict, eviction_refused, gone, incarnation, card, parent_gone, span } =
-            around;
+        let Surroundings { ports, evict, eviction_refused, gone, incarnation, card, parent_gone, span } = around;
         let id = state.id.clone();
         let death_notice = {
             let id = id.clone();
@@ -157,7 +156,11 @@ impl Session {
             Beginning::Created(_) | Beginning::Continued => state.head.life,
         };
         Self {
-            ledger: Ledger::new(Arc::new(Tail::after(state.head.number, ports.backlog.clone())), ports.history.clone(), life),
+            ledger: Ledger::new(
+                Arc::new(Tail::after(state.head.number, ports.backlog.clone())),
+                ports.history.clone(),
+                life,
+            ),
             state,
             ports,
             evict,
