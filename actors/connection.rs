@@ -224,12 +224,12 @@ impl Connection {
     }
 
     /// This client, for sessions whose turns it ends.
-    fn by(&self) -> session::By {
+    fn by(&self) -> session::Requester {
         let name = match &self.phase {
             Phase::Initialized { client, .. } if !client.name.is_empty() => Some(client.name.clone()),
             Phase::Initialized { .. } | Phase::Fresh => None,
         };
-        session::By { name, connection: self.id.clone(), bridge: self.bridge.clone() }
+        session::Requester { name, connection: self.id.clone(), bridge: self.bridge.clone() }
     }
 
     fn capabilities(&self) -> ClientCapabilities {

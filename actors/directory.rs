@@ -18,7 +18,8 @@ use domain::{ConnectionId, SessionId};
 use tokio::sync::{oneshot, watch};
 
 use crate::mail::{DeathNotice, tell};
-use crate::session::{By, PutAway, Session};
+use crate::session::{EvictSession, Session};
+pub(crate) use domain::session::eviction::EvictionReason;
 
 pub(crate) use entry::LiveSession;
 use entry::{Departure, Entry, Waiting};
@@ -52,7 +53,7 @@ struct Abandon(SessionId);
 pub(crate) struct Evict {
     pub(crate) id: SessionId,
     pub(crate) fate: Fate,
-    pub(crate) why: Why,
+    pub(crate) why: EvictionReason,
 }
 
 /// The session was not put away, because somebody came.
@@ -100,21 +101,6 @@ pub struct Overview {
 pub(crate) enum Fate {
     Keep,
     Delete,
-}
-
-/// Why a session leaves memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
-    /// This client closes it.
-    Closed(By),
-    /// This client deletes it.
-    Deleted(By),
-    /// What it was made for has been given up.
-    Unwanted,
-    /// Nobody seems to want it; if somebody has come meanwhile, it stays.
-    Idle,
-    /// The daemon leaves. A turn that waits for an answer is put away as it is.
-    Drain,
 }
 
 /// The daemon is stopping.
@@ -266,8 +252,8 @@ impl Handler<Enter> for Directory {
                 let _ = waiting.send(Opening::Live(addr.clone()));
             }
         } else {
-            tell(&addr, PutAway(Why::Unwanted));
-            let departure = Departure::new(Fate::Delete, &Why::Unwanted);
+            tell(&addr, EvictSession(EvictionReason::Unwanted));
+            let departure = Departure::new(Fate::Delete, &EvictionReason::Unwanted);
             self.sessions.insert(id, Entry::Leaving { live, departure, done: doomed, waiting });
         }
     }
@@ -299,13 +285,13 @@ impl Handler<Evict> for Directory {
         match self.sessions.remove(&id) {
             Some(Entry::Live(live)) => {
                 let departure = Departure::new(fate, &why);
-                tell(&live.addr, PutAway(why));
+                tell(&live.addr, EvictSession(why));
                 let (done, waiting) = (vec![tell_done], Vec::new());
                 self.sessions.insert(id, Entry::Leaving { live, departure, done, waiting });
             }
             Some(Entry::Leaving { live, departure, mut done, waiting }) => {
                 let departure = departure.and(Departure::new(fate, &why));
-                tell(&live.addr, PutAway(why));
+                tell(&live.addr, EvictSession(why));
                 done.push(tell_done);
                 self.sessions.insert(id, Entry::Leaving { live, departure, done, waiting });
             }
@@ -358,7 +344,7 @@ impl Handler<Drain> for Directory {
                     card if card.messages == 0 && card.clients.is_empty() => Fate::Delete,
                     _ => Fate::Keep,
                 };
-                drop(Handler::<Evict>::handle(self, Evict { id, fate, why: Why::Drain }, ctx));
+                drop(Handler::<Evict>::handle(self, Evict { id, fate, why: EvictionReason::Drain }, ctx));
             }
         }
         self.finish_drain();

@@ -4,22 +4,22 @@
 //! turn or a tool does comes here as an event first. It dies when it is put away, or with the directory. It knows nothing
 //! of ACP, and of clients only their names.
 
-mod asking;
-mod calls;
-mod commands;
-mod custom;
-mod delegating;
-mod ending;
-mod equipping;
-mod leaving;
+mod eviction;
+mod log_writer;
+mod mcp_servers;
+mod messages;
 mod model_choice;
-mod news;
-mod record;
+mod notifications;
+mod prompt_expansion;
+mod questions;
 mod roots;
-mod running;
-mod slash;
-mod undoing;
-mod waiting;
+mod slash_commands;
+mod sub_agents;
+mod suspension;
+mod tool_calls;
+mod turn_hooks;
+mod turns;
+mod undo;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
@@ -33,23 +33,24 @@ use domain::state::Asked;
 use domain::{ConnectionId, Environment, EventKind, Grant, QuestionId, SeenFiles, SessionId, SessionState};
 use tokio::sync::watch;
 
-pub(crate) use asking::{Answer, AnswerOpen, CannotAnswer};
-pub(crate) use commands::{
-    Attach, Attached, AttachmentGuard, Configure, DescribeDetails, DescribePermissions, From, Latest, Leaving, Prompt,
-    Recorded, Refused, Rename, Return, Tell,
+pub(crate) use domain::session::eviction::Requester;
+pub(crate) use eviction::{Cancel, EvictSession, Withdraw};
+pub(crate) use mcp_servers::SetServers;
+pub(crate) use messages::{
+    Attach, Attached, AttachmentGuard, BeingEvicted, BridgeReturn, Configure, DescribeDetails, DescribeHead,
+    DescribePermissions, PostNotice, Prompt, PromptRefused, Recorded, Rename, StartAt,
 };
-pub(crate) use custom::offered;
-pub(crate) use equipping::Equip;
-pub(crate) use leaving::{By, Cancel, PutAway, Withdraw};
+pub(crate) use prompt_expansion::offered;
+pub(crate) use questions::{Answer, AnswerOpen, CannotAnswer};
 pub(crate) use roots::Roots;
-pub(crate) use undoing::{NotUndone, Undo};
-pub(crate) use waiting::Lend;
+pub(crate) use suspension::LendEditor;
+pub(crate) use undo::{Undo, UndoError};
 
-use equipping::Equipment;
-use record::Ledger;
-use running::Running;
+use log_writer::LogWriter;
+use mcp_servers::ServerSet;
+use turns::RunningTurn;
 
-use crate::directory::{Evict, EvictionRefused, Fate, Gone, Why};
+use crate::directory::{Evict, EvictionReason, EvictionRefused, Fate, Gone};
 use crate::mail::{DeathNotice, ParentGone, report};
 use crate::ports::Ports;
 use crate::tail::Tail;
@@ -96,7 +97,7 @@ struct Client {
 
 pub(crate) struct Session {
     state: SessionState,
-    ledger: Ledger,
+    log: LogWriter,
     ports: Ports,
     evict: WeakRecipient<Evict>,
     eviction_refused: WeakRecipient<EvictionRefused>,
@@ -113,7 +114,7 @@ pub(crate) struct Session {
     seen: Arc<SeenFiles>,
     /// The editor that sent the running turn's prompt.
     editor: Option<Arc<dyn Editor>>,
-    turn: Option<Running>,
+    turn: Option<RunningTurn>,
     /// Prompts that wait in line, and those among them that were cancelled and are recorded as such after this turn.
     waiting: VecDeque<Prompt>,
     given_up: Vec<Prompt>,
@@ -127,7 +128,7 @@ pub(crate) struct Session {
     denying: Option<SpawnHandle>,
     /// Folders that a client named when it came; they count from the next turn on.
     roots_wanted: Option<Vec<PathBuf>>,
-    equipment: Equipment,
+    servers: ServerSet,
     /// Whether the providers' lists were waited for, so that a model that nobody chose can be corrected.
     models_awaited: bool,
     span: tracing::Span,
@@ -156,7 +157,7 @@ impl Session {
             Beginning::Created(_) | Beginning::Continued => state.head.life,
         };
         Self {
-            ledger: Ledger::new(
+            log: LogWriter::new(
                 Arc::new(Tail::after(state.head.number, ports.backlog.clone())),
                 ports.history.clone(),
                 life,
@@ -182,7 +183,7 @@ impl Session {
             idling: None,
             denying: None,
             roots_wanted: None,
-            equipment: Equipment::default(),
+            servers: ServerSet::default(),
             models_awaited: false,
             span,
             turn_span: tracing::Span::none(),
@@ -257,7 +258,7 @@ impl Session {
             }
             // A session that never had a prompt is nothing that anybody would look for.
             let fate = if this.state.messages == 0 { Fate::Delete } else { Fate::Keep };
-            report(&this.evict, Evict { id: this.id().clone(), fate, why: Why::Idle });
+            report(&this.evict, Evict { id: this.id().clone(), fate, why: EvictionReason::Idle });
         }));
     }
 
@@ -332,7 +333,7 @@ impl Actor for Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.ledger.tail.end();
+        self.log.tail.end();
         self.ports.toolbox.close(&self.state.id);
     }
 }

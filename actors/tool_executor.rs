@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, WeakRecipient, WrapFuture};
-use domain::tool::{Desk, Errand, Job, Moment, OutcomeKind, Refusal, ToolRequest, Toolbox};
-use domain::{CallId, Mode, Outcome, Site, ToolCard, ToolContent};
+use domain::tool::{HookPoint, Job, OutcomeKind, Refusal, SubAgentTask, ToolHost, ToolRequest, Toolbox};
+use domain::{CallId, CallSite, Mode, Outcome, ToolCard, ToolContent};
 use futures_util::future::BoxFuture;
 use tokio::sync::{oneshot, watch};
 use tracing::Instrument;
@@ -40,7 +40,7 @@ pub(crate) enum What {
     Refused(Refusal),
     Progressed(Vec<ToolContent>),
     /// A sub-agent shall do this; its report goes back by the channel, which closes if it will not.
-    Delegated(Errand, oneshot::Sender<Outcome>),
+    Delegated(SubAgentTask, oneshot::Sender<Outcome>),
     /// The person has agreed to another mode; how that went goes back by the channel.
     ModeAgreed(Mode, oneshot::Sender<Outcome>),
     Ended(Outcome),
@@ -54,7 +54,7 @@ pub(crate) struct Assignment {
     pub(crate) request: ToolRequest,
     /// What the log shows of a call that was planned before the daemon restarted.
     pub(crate) recorded: Option<Box<ToolCard>>,
-    pub(crate) site: Arc<Site>,
+    pub(crate) site: Arc<CallSite>,
     pub(crate) toolbox: Arc<dyn Toolbox>,
     pub(crate) tail: Arc<Tail>,
     pub(crate) parent: WeakRecipient<ExecutorEvent>,
@@ -79,7 +79,7 @@ enum Phase {
     Assigned {
         request: ToolRequest,
         recorded: Option<Box<ToolCard>>,
-        site: Arc<Site>,
+        site: Arc<CallSite>,
         toolbox: Arc<dyn Toolbox>,
         parent_gone: ParentGone,
     },
@@ -93,7 +93,7 @@ enum Phase {
 /// What the call's hooks need.
 #[derive(Clone)]
 struct Around {
-    site: Arc<Site>,
+    site: Arc<CallSite>,
     toolbox: Arc<dyn Toolbox>,
 }
 
@@ -157,9 +157,9 @@ impl Around {
     }
 
     /// The call with its hooks: those before it may deny it, and the model hears what those after it say.
-    async fn run(self, job: Box<dyn Job>, desk: Arc<dyn Desk>) -> Outcome {
+    async fn run(self, job: Box<dyn Job>, desk: Arc<dyn ToolHost>) -> Outcome {
         let card = job.card().clone();
-        match self.consult(Moment::BeforeTool { card: &card }, &desk).await {
+        match self.consult(HookPoint::BeforeTool { card: &card }, &desk).await {
             Consulted::Agreed => {}
             Consulted::Refused(reason) => return Outcome::denied_because(&reason),
             Consulted::Cancelled => return Outcome::cancelled(),
@@ -167,14 +167,14 @@ impl Around {
         let mut outcome = job.run(desk.clone()).await;
         if outcome.verdict != OutcomeKind::Cancelled
             && let Consulted::Refused(reason) =
-                self.consult(Moment::AfterTool { card: &card, outcome: &outcome }, &desk).await
+                self.consult(HookPoint::AfterTool { card: &card, outcome: &outcome }, &desk).await
         {
             outcome.text.push_str(&format!("\n[a hook says: {reason}]"));
         }
         outcome
     }
 
-    async fn consult(&self, moment: Moment<'_>, desk: &Arc<dyn Desk>) -> Consulted {
+    async fn consult(&self, moment: HookPoint<'_>, desk: &Arc<dyn ToolHost>) -> Consulted {
         let Some(asked) = self.toolbox.consult(moment, &self.site) else { return Consulted::Agreed };
         tokio::select! {
             refusal = asked => refusal.map_or(Consulted::Agreed, Consulted::Refused),
@@ -211,7 +211,7 @@ impl Handler<Run> for ToolExecutor {
     fn handle(&mut self, Run { after }: Run, ctx: &mut Context<Self>) {
         let Phase::Ready(job, around) = std::mem::replace(&mut self.phase, Phase::Running) else { return };
         let tail = self.tail.clone();
-        let desk: Arc<dyn Desk> = Arc::new(CallDesk {
+        let desk: Arc<dyn ToolHost> = Arc::new(CallHost {
             call: self.call.clone(),
             parent: self.parent.clone(),
             cancel: self.cancel.subscribe(),
@@ -243,14 +243,14 @@ impl Handler<Cancel> for ToolExecutor {
 }
 
 /// What the running tool may ask of its session.
-struct CallDesk {
+struct CallHost {
     call: CallId,
     parent: WeakRecipient<ExecutorEvent>,
     cancel: watch::Receiver<bool>,
 }
 
-impl Desk for CallDesk {
-    fn delegate(&self, errand: Errand) -> BoxFuture<'static, Outcome> {
+impl ToolHost for CallHost {
+    fn delegate(&self, errand: SubAgentTask) -> BoxFuture<'static, Outcome> {
         let (tell, told) = oneshot::channel();
         report(&self.parent, ExecutorEvent { call: self.call.clone(), what: What::Delegated(errand, tell) });
         Box::pin(async move { told.await.unwrap_or_else(|_| Outcome::cancelled()) })

@@ -1,11 +1,11 @@
 //! One prompt's loop: ask the model, have its tool calls carried out, ask again. Started by the `Session`, which
 //! holds its guard and records everything it does; it ends with its turn. It runs no tool and writes no log.
 
-mod calling;
 mod compaction;
-mod concluding;
+mod endings;
 mod estimate;
-mod failing;
+mod repeated_failures;
+mod tool_calls;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use domain::{CallId, Environment, MessageId, PlanEntry, StopReason, ThoughtLevel
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 
-pub(crate) use self::calling::{CallEnded, Reequip, Unfinished};
-use self::concluding::Endings;
+use self::endings::Endings;
 use self::estimate::Tally;
-use self::failing::Failing;
+use self::repeated_failures::RepeatedFailures;
+pub(crate) use self::tool_calls::{CallEnded, OfferTools, Unfinished};
 use crate::mail::{DeathNotice, ParentGone, report};
 use crate::tail::Tail;
 
@@ -177,7 +177,7 @@ pub(crate) struct Turn {
     waiting: VecDeque<(CallId, ToolRequest)>,
     /// Calls that have been handed over and have no outcome yet.
     running: Vec<(CallId, ToolRequest)>,
-    failing: Failing,
+    repeated_failures: RepeatedFailures,
     _death_notice: DeathNotice,
 }
 
@@ -226,7 +226,7 @@ impl Turn {
             requested: Vec::new(),
             waiting: VecDeque::new(),
             running: Vec::new(),
-            failing: Failing::default(),
+            repeated_failures: RepeatedFailures::default(),
             _death_notice: death_notice,
         }
     }

@@ -64,7 +64,7 @@ impl Connection {
         }
         if let Some(attachment) = self.attachments.values().find(|attachment| !attachment.ended) {
             let text = format!("To log in, open {address} and type the code {code}.");
-            tell(&attachment.addr, session::Tell(text));
+            tell(&attachment.addr, session::PostNotice(text));
             return self.finish_login(id, None, done, ctx);
         }
         let data =

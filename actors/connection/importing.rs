@@ -13,7 +13,7 @@ use wire::{Id, RpcError};
 
 use super::opening::{self, Opener};
 use super::{Connection, steering};
-use crate::directory::{Evict, Fate, Why};
+use crate::directory::{Evict, EvictionReason, Fate};
 use crate::mail::tell;
 use crate::ports::Settings;
 use crate::session;
@@ -49,7 +49,7 @@ impl Importing {
         }
         let addr = opening::import(&self.by, &self.session).await?;
         self.finished = true;
-        steering::written(addr.send(session::Latest).await).await?;
+        steering::written(addr.send(session::DescribeHead).await).await?;
         Ok(Part::Last(self.session.clone()))
     }
 
@@ -92,7 +92,7 @@ fn with_defaults(mut event: Event, settings: &Settings) -> Event {
 impl Drop for Importing {
     fn drop(&mut self) {
         if !self.finished {
-            let (id, fate, why) = (self.session.clone(), Fate::Delete, Why::Unwanted);
+            let (id, fate, why) = (self.session.clone(), Fate::Delete, EvictionReason::Unwanted);
             tell(&self.by.runtime.directory(), Evict { id, fate, why });
         }
     }

@@ -19,7 +19,7 @@ use crate::directory::{Enter, LiveSession, Open, Opening};
 use crate::mail::{child_guard, tell};
 use crate::runtime::Runtime;
 use crate::session::{
-    Attach, Attached, Beginning, Equip, Leaving, Rename, Seed, Session, Surroundings, Tell, describe,
+    Attach, Attached, Beginning, BeingEvicted, PostNotice, Rename, Seed, Session, SetServers, Surroundings, describe,
 };
 use crate::spans;
 
@@ -66,7 +66,7 @@ pub(super) async fn open_attached(
         let addr = open(by, id).await?;
         match addr.send(attach.clone()).await {
             Ok(Ok(attached)) => return Ok((addr, attached)),
-            Ok(Err(Leaving)) => {}
+            Ok(Err(BeingEvicted)) => {}
             Err(_) => return Err(crashed()),
         }
     }
@@ -89,7 +89,7 @@ pub(super) async fn open(by: &Opener, id: &SessionId) -> Result<Addr<Session>, R
             let live = spawn(by, seed);
             let addr = live.addr.clone();
             if let Some(kept) = kept {
-                tell(&addr, Equip { wanted: None, kept });
+                tell(&addr, SetServers { wanted: None, kept });
             }
             permit.enter(live);
             Ok(addr)
@@ -166,12 +166,12 @@ pub(super) async fn import(by: &Opener, id: &SessionId) -> Result<Addr<Session>,
 pub(super) async fn equipped(runtime: &Runtime, opened: Opened, wanted: Option<Vec<Server>>) -> Opened {
     let toolbox = &runtime.ports().toolbox;
     let servers = match wanted {
-        None => Equip { wanted: None, kept: toolbox.kept_servers(&opened.session).await },
+        None => SetServers { wanted: None, kept: toolbox.kept_servers(&opened.session).await },
         Some(servers) => {
             if let Some(trouble) = toolbox.keep_servers(&opened.session, servers.clone()).await {
-                tell(&opened.addr, Tell(trouble));
+                tell(&opened.addr, PostNotice(trouble));
             }
-            Equip { wanted: Some(servers), kept: Vec::new() }
+            SetServers { wanted: Some(servers), kept: Vec::new() }
         }
     };
     Opened { servers, ..opened }
@@ -180,7 +180,7 @@ pub(super) async fn equipped(runtime: &Runtime, opened: Opened, wanted: Option<V
 /// The same for a session for which nothing can be kept yet.
 pub(super) async fn equipped_first(runtime: &Runtime, opened: Opened, servers: Vec<Server>) -> Opened {
     if servers.is_empty() {
-        return Opened { servers: Equip { wanted: Some(servers), kept: Vec::new() }, ..opened };
+        return Opened { servers: SetServers { wanted: Some(servers), kept: Vec::new() }, ..opened };
     }
     equipped(runtime, opened, Some(servers)).await
 }

@@ -11,7 +11,7 @@ use super::rpc_methods::written;
 use super::{Connection, opening};
 use crate::directory::Open;
 use crate::mail::tell;
-use crate::session::{self, From};
+use crate::session::{self, StartAt};
 
 impl Connection {
     /// Goes on with a session that this client has open, if need be after it was opened again where the cursor stopped.
@@ -30,7 +30,7 @@ impl Connection {
         }
         let by = self.opener(&id);
         let session = session.clone();
-        let attach = self.attach_as(From::After(attachment.seen));
+        let attach = self.attach_as(StartAt::After(attachment.seen));
         let reopen = async move {
             let (addr, attached) = opening::open_attached(&by, &session, &attach).await?;
             let opened = written(&by.runtime, session, addr, attached).await?;

@@ -8,7 +8,7 @@ use wire::{ClientRequest, Id, RpcError};
 
 use super::Connection;
 use super::opening::Opener;
-use crate::directory::{Evict, Fate, Why};
+use crate::directory::{Evict, EvictionReason, Fate};
 use crate::mail::tell;
 use crate::session;
 
@@ -165,7 +165,7 @@ impl Connection {
             ctx.cancel_future(work);
         }
         if let Some(made) = made {
-            tell(&self.runtime.directory(), Evict { id: made, fate: Fate::Delete, why: Why::Unwanted });
+            tell(&self.runtime.directory(), Evict { id: made, fate: Fate::Delete, why: EvictionReason::Unwanted });
         }
         self.withdraw_waiting(&id, ctx);
         self.withdraw_page(&id);

@@ -19,10 +19,10 @@ use wire::{Id, PriorView, RpcError};
 use super::attachment::Answering;
 use super::places::{check_folder, check_folders, real_folder, same_folder};
 use super::{Connection, PendingPrompt, Phase, opening};
-use crate::directory::{Describe, Evict, Fate, Overview, Why};
+use crate::directory::{Describe, Evict, EvictionReason, Fate, Overview};
 use crate::mail::tell;
 use crate::runtime::{Runtime, Shutdown};
-use crate::session::{self, Attach, Attached, Equip, From, Refused, Return, Session};
+use crate::session::{self, Attach, Attached, BridgeReturn, PromptRefused, Session, SetServers, StartAt};
 
 /// A session that a client may see now.
 pub(super) struct Opened {
@@ -31,7 +31,7 @@ pub(super) struct Opened {
     pub(super) attached: Attached,
     /// What the person can type to acpd itself.
     pub(super) commands: Vec<Command>,
-    pub(super) servers: Equip,
+    pub(super) servers: SetServers,
 }
 
 /// How long a new session waits for providers to say which models they have, so that it begins with one that is there.
@@ -73,9 +73,9 @@ impl Connection {
                 self.answer(&id, Err::<Value, _>(error), ctx);
             }
             ClientRequest::NewSession(new) => self.new_session(id, new, ctx),
-            ClientRequest::LoadSession(load) => self.open_session(id, load, From::Start, ctx),
-            ClientRequest::ResumeSession(resume) => self.open_session(id, resume, From::Head, ctx),
-            ClientRequest::Resume { open, after } => self.open_session(id, open, From::After(after), ctx),
+            ClientRequest::LoadSession(load) => self.open_session(id, load, StartAt::Start, ctx),
+            ClientRequest::ResumeSession(resume) => self.open_session(id, resume, StartAt::Head, ctx),
+            ClientRequest::Resume { open, after } => self.open_session(id, open, StartAt::After(after), ctx),
             ClientRequest::Cancel { session } => {
                 self.cancel_turn(&session, ctx);
                 self.answer(&id, Ok(json!({})), ctx);
@@ -181,7 +181,7 @@ impl Connection {
         Err(RpcError::invalid_request(format!("{limit} sessions are open on this connection"), "close one first"))
     }
 
-    pub(super) fn attach_as(&self, from: From) -> Attach {
+    pub(super) fn attach_as(&self, from: StartAt) -> Attach {
         Attach {
             name: self.client_name(),
             connection: self.id.clone(),
@@ -201,7 +201,7 @@ impl Connection {
         let by = self.opener(&id);
         let ports = by.runtime.ports();
         let environment = self.whole_environment();
-        let attach = self.attach_as(From::Head);
+        let attach = self.attach_as(StartAt::Head);
         let open = async move {
             let real_cwd = check_folder(&by.runtime, "cwd", &new.cwd).await?;
             check_folders(&by.runtime, &new.extra_roots).await?;
@@ -228,7 +228,7 @@ impl Connection {
         }
         self.makes(&id, &session);
         let by = self.opener(&id);
-        let attach = self.attach_as(From::Head);
+        let attach = self.attach_as(StartAt::Head);
         let open = async move {
             check_folders(&by.runtime, &fork.extra_roots).await?;
             let addr = opening::fork(&by, &fork.session, &session, fork.cwd, fork.extra_roots).await?;
@@ -253,15 +253,15 @@ impl Connection {
         }
     }
 
-    fn open_session(&mut self, id: Id, open: request::OpenSession, from: From, ctx: &mut Context<Self>) {
+    fn open_session(&mut self, id: Id, open: request::OpenSession, from: StartAt, ctx: &mut Context<Self>) {
         let session = open.session.clone();
         if let Err(error) = self.may_open_another(&session) {
             return self.answer(&id, Err::<Value, _>(error), ctx);
         }
         let by = self.opener(&id);
         let mut attach = self.attach_as(from);
-        if let (From::After(_), Some(bridge)) = (from, &self.bridge) {
-            attach.returning = Some(Return { bridge: bridge.clone(), connection: self.id.clone() });
+        if let (StartAt::After(_), Some(bridge)) = (from, &self.bridge) {
+            attach.returning = Some(BridgeReturn { bridge: bridge.clone(), connection: self.id.clone() });
         }
         let opened = async move {
             check_folders(&by.runtime, &open.extra_roots).await?;
@@ -276,18 +276,18 @@ impl Connection {
         self.open_then(id, opened, ctx, move |this, id, opened, ctx| {
             let (session, addr, next) = (opened.session.clone(), opened.addr.clone(), opened.attached.next);
             match from {
-                From::Start => this.attach(opened, Answering::Load(id), ctx),
-                From::Head if this.follows(&session, &addr) => {
+                StartAt::Start => this.attach(opened, Answering::Load(id), ctx),
+                StartAt::Head if this.follows(&session, &addr) => {
                     tell(&addr, opened.servers);
                     this.resume_again(&session, &id, ctx);
                 }
-                From::Head => {
+                StartAt::Head => {
                     // Nobody will see the end of what this client followed before.
                     this.ended(&session, RpcError::retry("the session was closed and opened again"), ctx);
                     this.attach(opened, Answering::Load(id), ctx);
                     this.catch_up(&session, PriorView::Nothing, next, ctx);
                 }
-                From::After(_) => {
+                StartAt::After(_) => {
                     this.attach(opened, Answering::Resume(id), ctx);
                     this.catch_up(&session, PriorView::Everything, next, ctx);
                 }
@@ -363,17 +363,17 @@ impl Connection {
         ctx.spawn(sent.into_actor(self).map(move |taken, this, ctx| {
             let error = match taken {
                 Ok(Ok(())) => return,
-                Ok(Err(Refused::Busy)) => RpcError::invalid_request(
+                Ok(Err(PromptRefused::Busy)) => RpcError::invalid_request(
                     "a prompt is running in this session",
                     "wait for its answer, or cancel it first",
                 ),
-                Ok(Err(Refused::Restoring)) => RpcError::invalid_request(
+                Ok(Err(PromptRefused::Restoring)) => RpcError::invalid_request(
                     "files are being put back in this session",
                     "wait until that is done, or cancel it",
                 ),
-                Ok(Err(Refused::Superseded)) => RpcError::retry("this bridge goes on by another connection"),
-                Ok(Err(Refused::Unwritten)) => RpcError::retry("the history cannot be written"),
-                Ok(Err(Refused::Leaving)) | Err(_) => RpcError::retry("the session is being put away"),
+                Ok(Err(PromptRefused::Superseded)) => RpcError::retry("this bridge goes on by another connection"),
+                Ok(Err(PromptRefused::Unwritten)) => RpcError::retry("the history cannot be written"),
+                Ok(Err(PromptRefused::BeingEvicted)) | Err(_) => RpcError::retry("the session is being put away"),
             };
             if let Some(prompt) = this.prompts.remove(&turn) {
                 this.answer(&prompt.request, Err::<Value, _>(error), ctx);
@@ -420,8 +420,8 @@ impl Connection {
     ) {
         let request = id.clone();
         let why = match fate {
-            Fate::Keep => Why::Closed(self.by()),
-            Fate::Delete => Why::Deleted(self.by()),
+            Fate::Keep => EvictionReason::Closed(self.by()),
+            Fate::Delete => EvictionReason::Deleted(self.by()),
         };
         let left = self.runtime.directory().send(Evict { id: session.clone(), fate, why });
         let work = left.into_actor(self).map(move |left, this, ctx| {
@@ -458,7 +458,7 @@ pub(super) async fn written(
     attached.tail.until_written(attached.head).await.map_err(opening::unreadable)?;
     let place = Workplace { cwd: attached.cwd.clone(), extra_roots: Vec::new(), mode: attached.mode };
     let commands = session::offered(runtime.ports().briefing.commands(place).await);
-    Ok(Opened { session, addr, attached, commands, servers: Equip::default() })
+    Ok(Opened { session, addr, attached, commands, servers: SetServers::default() })
 }
 
 fn status(overview: Overview, runtime: &Runtime) -> StatusCard {

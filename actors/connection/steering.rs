@@ -1,7 +1,7 @@
 //! What `ctl` does to sessions that it has not opened: steer and export.
 
 use actix::{ActorFutureExt as _, Addr, Context, MailboxError};
-use domain::checkpoint::Way;
+use domain::checkpoint::RestoreDirection;
 use domain::mcp::SessionServers;
 use domain::{Decision, Event, SessionId};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use super::opening::{self, Opener};
 use crate::directory::{Fate, Find};
 use crate::mail::tell;
 use crate::runtime::{Runtime, Shutdown};
-use crate::session::{self, NotUndone, Recorded, Session};
+use crate::session::{self, Recorded, Session, UndoError};
 
 /// How much of a log is exported at a time.
 const PAGE: usize = 1 << 20;
@@ -77,17 +77,17 @@ impl Connection {
         self.work_on(&request, work, ctx);
     }
 
-    pub(super) fn undo(&mut self, id: Id, session: SessionId, way: Way, ctx: &mut Context<Self>) {
+    pub(super) fn undo(&mut self, id: Id, session: SessionId, way: RestoreDirection, ctx: &mut Context<Self>) {
         let by = self.opener(&id);
         let work = async move {
             let addr = opening::open(&by, &session).await?;
             let done = addr.send(session::Undo(way)).await;
             match done.map_err(|_| RpcError::retry("the session is not there"))? {
                 Ok(card) => serde_json::to_value(card).map_err(|error| opening::unwritable(&error)),
-                Err(NotUndone::Busy) => {
+                Err(UndoError::Busy) => {
                     Err(RpcError::invalid_request("a turn or an undo is running", "wait for its end, or cancel it"))
                 }
-                Err(NotUndone::Unreadable(error)) => Err(opening::unreadable(error)),
+                Err(UndoError::Unreadable(error)) => Err(opening::unreadable(error)),
             }
         };
         self.answer_later(id, work, ctx);
@@ -149,7 +149,7 @@ async fn live(runtime: &Runtime, session: SessionId) -> Result<Addr<Session>, Rp
     found.ok_or_else(RpcError::unknown_session)
 }
 
-async fn cancel(runtime: &Runtime, session: SessionId, by: session::By) -> Result<Value, RpcError> {
+async fn cancel(runtime: &Runtime, session: SessionId, by: session::Requester) -> Result<Value, RpcError> {
     tell(&live(runtime, session).await?, session::Cancel(by));
     Ok(json!({}))
 }

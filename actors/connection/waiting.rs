@@ -12,7 +12,7 @@ use super::opening::{self, Opener};
 use super::{Connection, PendingPrompt};
 use crate::mail::tell;
 use crate::runtime::Runtime;
-use crate::session::{Lend, Session};
+use crate::session::{LendEditor, Session};
 
 /// How many sessions are looked at when the daemon starts, newest first, and how many of them are opened. Others come back
 /// when a client opens them.
@@ -72,7 +72,7 @@ impl Connection {
     pub(super) fn lend_editor(&self, session: &SessionId, addr: &actix::Addr<Session>, ctx: &Context<Self>) {
         let Some(attachment) = self.attachments.get(session) else { return };
         if let Some(editor) = self.as_editor(session, &Arc::clone(&attachment.tail), ctx) {
-            tell(addr, Lend(editor));
+            tell(addr, LendEditor(editor));
         }
     }
 }

@@ -5,7 +5,7 @@ use domain::card::SessionCard;
 use domain::history::HistoryError;
 use tokio::sync::{oneshot, watch};
 
-use super::{Fate, Opening, Why};
+use super::{EvictionReason, Fate, Opening};
 use crate::mail::ChildGuard;
 use crate::session::Session;
 
@@ -48,10 +48,13 @@ pub(super) enum Departure {
 }
 
 impl Departure {
-    pub(super) fn new(fate: Fate, why: &Why) -> Self {
+    pub(super) fn new(fate: Fate, why: &EvictionReason) -> Self {
         match why {
-            Why::Idle => Departure::IfUnused(fate),
-            Why::Closed(_) | Why::Deleted(_) | Why::Unwanted | Why::Drain => Departure::Certain(fate),
+            EvictionReason::Idle => Departure::IfUnused(fate),
+            EvictionReason::Closed(_)
+            | EvictionReason::Deleted(_)
+            | EvictionReason::Unwanted
+            | EvictionReason::Drain => Departure::Certain(fate),
         }
     }
 
@@ -101,21 +104,21 @@ mod tests {
 
     #[test]
     fn a_deletion_that_comes_while_an_idle_session_decides_whether_it_stays_is_not_lost() {
-        let idle = Departure::new(Fate::Keep, &Why::Idle);
+        let idle = Departure::new(Fate::Keep, &EvictionReason::Idle);
         assert!(idle.may_stay());
-        let deleted = idle.and(Departure::new(Fate::Delete, &Why::Unwanted));
+        let deleted = idle.and(Departure::new(Fate::Delete, &EvictionReason::Unwanted));
         assert!(!deleted.may_stay(), "what the session says about the first wish does not answer the second");
         assert_eq!(deleted.fate(), Fate::Delete);
         // Nor by whatever comes after it.
-        for why in [Why::Idle, Why::Drain, Why::Unwanted] {
+        for why in [EvictionReason::Idle, EvictionReason::Drain, EvictionReason::Unwanted] {
             assert_eq!(deleted.and(Departure::new(Fate::Keep, &why)), deleted);
         }
     }
 
     #[test]
     fn closing_a_session_that_was_empty_when_it_was_idle_does_not_delete_it() {
-        let empty = Departure::new(Fate::Delete, &Why::Idle);
-        let closed = empty.and(Departure::new(Fate::Keep, &Why::Drain));
+        let empty = Departure::new(Fate::Delete, &EvictionReason::Idle);
+        let closed = empty.and(Departure::new(Fate::Keep, &EvictionReason::Drain));
         assert_eq!((closed.may_stay(), closed.fate()), (false, Fate::Keep));
         assert_eq!(closed.and(empty), closed);
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 use domain::SessionId;
 
-use super::{Directory, Evict, Fate, Why};
+use super::{Directory, Evict, EvictionReason, Fate};
 
 impl Directory {
     /// Looks what there is now, and for what is left of that after a while.
@@ -55,7 +55,11 @@ impl Directory {
             for id in found {
                 if still.contains(&id) && !this.sessions.contains_key(&id) {
                     tracing::info!(session = %id, "swept away a session that never had a prompt");
-                    drop(Handler::<Evict>::handle(this, Evict { id, fate: Fate::Delete, why: Why::Unwanted }, ctx));
+                    drop(Handler::<Evict>::handle(
+                        this,
+                        Evict { id, fate: Fate::Delete, why: EvictionReason::Unwanted },
+                        ctx,
+                    ));
                 }
             }
         }));

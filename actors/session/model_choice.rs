@@ -9,7 +9,7 @@ use domain::turn::FailureKind;
 use domain::{EventKind, MessageId, ModelId, StopReason};
 
 use super::Session;
-use super::running::{Phase, Running};
+use super::turns::{Phase, RunningTurn};
 use crate::mail::tell;
 use crate::turn::GoOn;
 
@@ -59,8 +59,8 @@ impl Session {
         let text = format!("The provider does not know the model `{unknown}`; `{other}` answers in its place.");
         self.set_model(other, ctx);
         self.append(EventKind::Noticed { message: MessageId::new(), text, passing: true }, ctx);
-        let at = self.ledger.sync_point;
-        if let Some(Running { phase: Phase::Going { turn, .. }, .. }) = &self.turn {
+        let at = self.log.sync_point;
+        if let Some(RunningTurn { phase: Phase::Going { turn, .. }, .. }) = &self.turn {
             tell(turn, GoOn { at, conversation: self.state.conversation.clone() });
         }
         true

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use domain::checkpoint::{Restore, Restored};
 use domain::tool::{Job, Refusal, ToolRequest, ToolSpec, Toolbox};
-use domain::{Mode, SessionId, Site};
+use domain::{CallSite, Mode, SessionId};
 use expect_test::expect;
 use futures_util::future::BoxFuture;
 use serde_json::json;
@@ -136,11 +136,11 @@ impl Toolbox for Stuck {
         self.tools.offer(session, mode)
     }
 
-    fn plan(&self, request: ToolRequest, site: Arc<Site>) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>> {
+    fn plan(&self, request: ToolRequest, site: Arc<CallSite>) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>> {
         self.tools.plan(request, site)
     }
 
-    fn restore(&self, steps: Vec<Restore>, site: Arc<Site>) -> BoxFuture<'static, Vec<Restored>> {
+    fn restore(&self, steps: Vec<Restore>, site: Arc<CallSite>) -> BoxFuture<'static, Vec<Restored>> {
         if steps.iter().any(|step| step.path.ends_with(&self.file) && step.to.is_none()) {
             return Box::pin(std::future::pending());
         }

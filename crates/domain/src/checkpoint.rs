@@ -24,7 +24,7 @@ pub struct Checkpoint {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub enum RestoreDirection {
     /// To what was before the turn.
     Undo,
     /// To what the turn had made of it.
@@ -53,17 +53,17 @@ impl Checkpoints {
         }
     }
 
-    pub(crate) fn restored(&mut self, turn: &TurnId, way: Way) {
+    pub(crate) fn restored(&mut self, turn: &TurnId, way: RestoreDirection) {
         for known in self.0.iter_mut().filter(|known| known.turn == *turn) {
-            known.undone = way == Way::Undo;
+            known.undone = way == RestoreDirection::Undo;
         }
     }
 
     /// The turn whose changes come next on this way.
-    pub fn next(&self, way: Way) -> Option<&Checkpoint> {
+    pub fn next(&self, way: RestoreDirection) -> Option<&Checkpoint> {
         match way {
-            Way::Undo => self.0.iter().rfind(|known| !known.undone),
-            Way::Redo => self.0.iter().find(|known| known.undone),
+            RestoreDirection::Undo => self.0.iter().rfind(|known| !known.undone),
+            RestoreDirection::Redo => self.0.iter().find(|known| known.undone),
         }
     }
 }
@@ -131,7 +131,7 @@ pub struct Restored {
 
 /// A turn's changes as one step a file. Where somebody else changed a file between two of them, only what came after that
 /// is part of the step: their work is not undone.
-pub fn steps(changes: Vec<Change>, way: Way) -> Vec<Restore> {
+pub fn steps(changes: Vec<Change>, way: RestoreDirection) -> Vec<Restore> {
     let mut steps: Vec<Restore> = Vec::new();
     for Change { path, old, new } in changes {
         match steps.iter_mut().find(|step| step.path == path) {
@@ -141,7 +141,7 @@ pub fn steps(changes: Vec<Change>, way: Way) -> Vec<Restore> {
         }
     }
     steps.retain(|step| step.from != step.to);
-    if way == Way::Undo {
+    if way == RestoreDirection::Undo {
         for step in &mut steps {
             std::mem::swap(&mut step.from, &mut step.to);
         }
@@ -165,10 +165,10 @@ mod tests {
     fn the_changes_of_a_turn_are_one_step_a_file() {
         let changes = vec![change("a", Some("1"), "2"), change("b", None, "x"), change("a", Some("2"), "3")];
         let undo = [restore("a", Some("3"), Some("1")), restore("b", Some("x"), None)];
-        assert_eq!(steps(changes.clone(), Way::Undo), undo);
+        assert_eq!(steps(changes.clone(), RestoreDirection::Undo), undo);
         let redo = [restore("a", Some("1"), Some("3")), restore("b", None, Some("x"))];
-        assert_eq!(steps(changes, Way::Redo), redo);
-        assert_eq!(steps(vec![change("a", Some("1"), "2"), change("a", Some("2"), "1")], Way::Undo), []);
+        assert_eq!(steps(changes, RestoreDirection::Redo), redo);
+        assert_eq!(steps(vec![change("a", Some("1"), "2"), change("a", Some("2"), "1")], RestoreDirection::Undo), []);
     }
 
     #[test]
@@ -183,17 +183,20 @@ mod tests {
             .with_raw(serde_json::json!({"path": "b", "deleted": "a", "added": 0}));
         let changes: Vec<Change> = changes(&moved).collect();
         let undo = [restore("a", None, Some("1")), restore("b", Some("1"), None)];
-        assert_eq!(steps(changes.clone(), Way::Undo), undo);
-        assert_eq!(steps(changes, Way::Redo), [restore("a", Some("1"), None), restore("b", None, Some("1"))]);
+        assert_eq!(steps(changes.clone(), RestoreDirection::Undo), undo);
+        assert_eq!(
+            steps(changes, RestoreDirection::Redo),
+            [restore("a", Some("1"), None), restore("b", None, Some("1"))]
+        );
         let emptied = Outcome::completed("").showing(vec![diff("a", Some("1"), "")]);
         let changes: Vec<Change> = super::changes(&emptied).collect();
-        assert_eq!(steps(changes, Way::Undo), [restore("a", Some(""), Some("1"))]);
+        assert_eq!(steps(changes, RestoreDirection::Undo), [restore("a", Some(""), Some("1"))]);
     }
 
     #[test]
     fn what_somebody_else_did_in_between_is_not_undone() {
         let changes = vec![change("a", Some("1"), "2"), change("a", Some("2 and mine"), "3")];
-        assert_eq!(steps(changes, Way::Undo), [restore("a", Some("3"), Some("2 and mine"))]);
+        assert_eq!(steps(changes, RestoreDirection::Undo), [restore("a", Some("3"), Some("2 and mine"))]);
     }
 
     #[test]
@@ -206,15 +209,18 @@ mod tests {
         }
         points.note(&"four".into(), 11, &Outcome::completed("nothing changed"));
         let next = |points: &Checkpoints, way| points.next(way).map(|point| point.turn.to_string());
-        assert_eq!(points.next(Way::Redo), None);
-        points.restored(&"three".into(), Way::Undo);
-        points.restored(&"two".into(), Way::Undo);
-        assert_eq!(next(&points, Way::Undo).as_deref(), Some("one"));
-        let two = points.next(Way::Redo).unwrap();
+        assert_eq!(points.next(RestoreDirection::Redo), None);
+        points.restored(&"three".into(), RestoreDirection::Undo);
+        points.restored(&"two".into(), RestoreDirection::Undo);
+        assert_eq!(next(&points, RestoreDirection::Undo).as_deref(), Some("one"));
+        let two = points.next(RestoreDirection::Redo).unwrap();
         assert_eq!((two.first, two.last, two.turn.as_str()), (5, 7, "two"));
-        points.restored(&"two".into(), Way::Redo);
-        assert_eq!(next(&points, Way::Redo).as_deref(), Some("three"));
+        points.restored(&"two".into(), RestoreDirection::Redo);
+        assert_eq!(next(&points, RestoreDirection::Redo).as_deref(), Some("three"));
         points.note(&"five".into(), 20, &outcome);
-        assert_eq!((next(&points, Way::Redo), next(&points, Way::Undo).as_deref()), (None, Some("five")));
+        assert_eq!(
+            (next(&points, RestoreDirection::Redo), next(&points, RestoreDirection::Undo).as_deref()),
+            (None, Some("five"))
+        );
     }
 }

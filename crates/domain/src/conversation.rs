@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::checkpoint::Way;
+use crate::checkpoint::RestoreDirection;
 use crate::event::RequestedCall;
 use crate::model::CallOrigin;
 use crate::tool::{OutcomeKind, UPDATE_PLAN};
@@ -250,11 +250,11 @@ fn image(shown: &ToolContent) -> Option<Content> {
 }
 
 /// The model would otherwise go on from files that are not there any more.
-fn restored(way: Way, files: &[PathBuf]) -> String {
+fn restored(way: RestoreDirection, files: &[PathBuf]) -> String {
     let files: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
     match way {
-        Way::Undo => format!("[The user has undone your changes to {}.]", files.join(", ")),
-        Way::Redo => format!("[The user has made your changes to {} again.]", files.join(", ")),
+        RestoreDirection::Undo => format!("[The user has undone your changes to {}.]", files.join(", ")),
+        RestoreDirection::Redo => format!("[The user has made your changes to {} again.]", files.join(", ")),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::checkpoint::Way;
+use crate::checkpoint::RestoreDirection;
 use crate::model::CallOrigin;
 use crate::{
     Approval, CallId, Content, Cost, Decision, MessageId, Mode, ModelId, Origin, Outcome, Place, PlanEntry, Question,
@@ -169,7 +169,7 @@ pub enum EventKind {
     Restored {
         message: MessageId,
         turn: TurnId,
-        way: Way,
+        way: RestoreDirection,
         files: Vec<PathBuf>,
     },
     TurnEnded {

@@ -13,12 +13,12 @@ use crate::{Content, Environment, SessionId};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
     pub name: String,
-    pub way: Way,
+    pub transport: Transport,
 }
 
 /// How a server is reached. Variables and headers may hold keys, so `Debug` shows their names only.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Way {
+pub enum Transport {
     /// A program that is started, and talked with over its standard input and output.
     Stdio { command: String, args: Vec<String>, env: Vec<(String, String)>, cwd: Option<PathBuf> },
     /// The protocol's present form over HTTP.
@@ -27,21 +27,21 @@ pub enum Way {
     Sse { url: String, headers: Vec<(String, String)> },
 }
 
-impl Way {
+impl Transport {
     pub fn name(&self) -> &'static str {
         match self {
-            Way::Stdio { .. } => "stdio",
-            Way::Http { .. } => "http",
-            Way::Sse { .. } => "sse",
+            Transport::Stdio { .. } => "stdio",
+            Transport::Http { .. } => "http",
+            Transport::Sse { .. } => "sse",
         }
     }
 }
 
-impl fmt::Debug for Way {
+impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = |pairs: &[(String, String)]| pairs.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
         match self {
-            Way::Stdio { command, args, env, cwd } => f
+            Transport::Stdio { command, args, env, cwd } => f
                 .debug_struct("Stdio")
                 .field("command", command)
                 // Arguments hold keys, too, now and then.
@@ -49,17 +49,19 @@ impl fmt::Debug for Way {
                 .field("env", &names(env))
                 .field("cwd", cwd)
                 .finish(),
-            Way::Http { headers, .. } => {
+            Transport::Http { headers, .. } => {
                 f.debug_struct("Http").field("headers", &names(headers)).finish_non_exhaustive()
             }
-            Way::Sse { headers, .. } => f.debug_struct("Sse").field("headers", &names(headers)).finish_non_exhaustive(),
+            Transport::Sse { headers, .. } => {
+                f.debug_struct("Sse").field("headers", &names(headers)).finish_non_exhaustive()
+            }
         }
     }
 }
 
 /// What a session's servers need to know of it.
 #[derive(Clone, Debug)]
-pub struct Outfit {
+pub struct McpRequest {
     pub session: SessionId,
     pub cwd: PathBuf,
     pub extra_roots: Vec<PathBuf>,
@@ -70,7 +72,7 @@ pub struct Outfit {
 
 /// What happened to a session's servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Supply {
+pub enum McpEvent {
     /// What a mode offers is not what it was.
     ToolsChanged,
     /// What the person can type is not what it was.
@@ -185,10 +187,10 @@ mod tests {
     fn a_server_shows_no_values() {
         let pair = |name: &str| vec![(name.to_owned(), "secret".to_owned())];
         let args = vec!["--token=secret".to_owned()];
-        let stdio = Way::Stdio { command: "serve".to_owned(), args, env: pair("TOKEN"), cwd: None };
-        let http = Way::Http { url: "https://a.example/?key=secret".to_owned(), headers: pair("Authorization") };
-        for (way, name) in [(stdio, "TOKEN"), (http, "Authorization")] {
-            let shown = format!("{:?}", Server { name: "one".to_owned(), way });
+        let stdio = Transport::Stdio { command: "serve".to_owned(), args, env: pair("TOKEN"), cwd: None };
+        let http = Transport::Http { url: "https://a.example/?key=secret".to_owned(), headers: pair("Authorization") };
+        for (transport, name) in [(stdio, "TOKEN"), (http, "Authorization")] {
+            let shown = format!("{:?}", Server { name: "one".to_owned(), transport });
             assert!(shown.contains(name) && !shown.contains("secret"), "{shown}");
         }
     }

@@ -12,7 +12,7 @@ use crate::{Mode, SessionId, TurnId};
 
 /// Handed to the toolbox with every call. The roots are absolute; the first is the working folder.
 #[derive(Clone)]
-pub struct Site {
+pub struct CallSite {
     pub session: SessionId,
     /// The turn that the call is part of, and with whose cancellation it ends what it started.
     pub turn: TurnId,
@@ -26,7 +26,7 @@ pub struct Site {
     pub editor: Option<Arc<dyn Editor>>,
 }
 
-impl Site {
+impl CallSite {
     pub fn roots(&self) -> impl Iterator<Item = &Path> {
         std::iter::once(self.cwd.as_path()).chain(self.extra_roots.iter().map(PathBuf::as_path))
     }

@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use crate::briefing::Command;
 use crate::checkpoint::{Restore, Restored};
-use crate::mcp::{Outfit, Prepared, Server, ServerCard, Supply};
+use crate::mcp::{McpEvent, McpRequest, Prepared, Server, ServerCard};
 use crate::permission::RuleTexts;
-use crate::{Access, ConnectionId, Content, Mode, ModelId, SessionId, Site, StopReason, TurnId, Verdict};
+use crate::{Access, CallSite, ConnectionId, Content, Mode, ModelId, SessionId, StopReason, TurnId, Verdict};
 
 /// The name under which the turn itself keeps the plan; the registry declares it, the turn carries it out.
 pub const UPDATE_PLAN: &str = "update_plan";
@@ -213,7 +213,7 @@ pub enum PlanStatus {
 
 /// When the operator's hooks are asked.
 #[derive(Clone, Copy, Debug)]
-pub enum Moment<'a> {
+pub enum HookPoint<'a> {
     /// The call is about to run; a refusal denies it.
     BeforeTool { card: &'a ToolCard },
     /// The call has ended; the model hears a refusal with the outcome.
@@ -224,8 +224,8 @@ pub enum Moment<'a> {
 
 /// Something that a person who is not looking may want to know.
 #[derive(Clone, Copy, Debug)]
-pub struct News<'a> {
-    pub event: NewsEvent,
+pub struct Notification<'a> {
+    pub event: NotificationKind,
     /// The call that waits, or why the turn ended.
     pub about: &'a str,
     /// The session's.
@@ -235,17 +235,17 @@ pub struct News<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NewsEvent {
+pub enum NotificationKind {
     /// A permission question is open.
     Waiting,
     TurnEnded,
 }
 
-impl NewsEvent {
+impl NotificationKind {
     pub fn name(self) -> &'static str {
         match self {
-            NewsEvent::Waiting => "waiting",
-            NewsEvent::TurnEnded => "turn_ended",
+            NotificationKind::Waiting => "waiting",
+            NotificationKind::TurnEnded => "turn_ended",
         }
     }
 }
@@ -258,7 +258,7 @@ pub trait Toolbox: Send + Sync + 'static {
     /// From now on the session has these servers of its own, in place of those before. They connect in the background, and
     /// what becomes of them comes by the stream, which must be read, and ends when the session is closed or equipped anew,
     /// or has no servers. Returns at once.
-    fn equip(&self, _outfit: Outfit) -> Option<BoxStream<'static, Supply>> {
+    fn set_servers(&self, _outfit: McpRequest) -> Option<BoxStream<'static, McpEvent>> {
         None
     }
 
@@ -297,7 +297,7 @@ pub trait Toolbox: Send + Sync + 'static {
 
     /// Looks at a request and says what it would do, without doing it. A refusal (unknown tool, bad input, a path
     /// outside the roots, a tool that the mode leaves out) is what the model hears.
-    fn plan(&self, request: ToolRequest, site: Arc<Site>) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>>;
+    fn plan(&self, request: ToolRequest, site: Arc<CallSite>) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>>;
 
     /// Plans a call again that was planned before the daemon restarted, and that the log shows as this card. What the card
     /// shows of a file counts as seen by the model, which has read it before.
@@ -305,7 +305,7 @@ pub trait Toolbox: Send + Sync + 'static {
         &self,
         request: ToolRequest,
         _recorded: ToolCard,
-        site: Arc<Site>,
+        site: Arc<CallSite>,
     ) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>> {
         self.plan(request, site)
     }
@@ -323,15 +323,15 @@ pub trait Toolbox: Send + Sync + 'static {
 
     /// Asks the hooks for this moment; they refuse by a reason. None if there are none. Dropping the future ends the hook
     /// that runs.
-    fn consult(&self, _moment: Moment<'_>, _site: &Arc<Site>) -> Option<BoxFuture<'static, Option<String>>> {
+    fn consult(&self, _moment: HookPoint<'_>, _site: &Arc<CallSite>) -> Option<BoxFuture<'static, Option<String>>> {
         None
     }
 
     /// Tells the person by whatever means the operator has set up. Returns at once.
-    fn notify(&self, _news: News<'_>, _site: &Arc<Site>) {}
+    fn notify(&self, _news: Notification<'_>, _site: &Arc<CallSite>) {}
 
     /// Puts files back, each only if it holds what is expected; the others are left, with a reason.
-    fn restore(&self, steps: Vec<Restore>, _site: Arc<Site>) -> BoxFuture<'static, Vec<Restored>> {
+    fn restore(&self, steps: Vec<Restore>, _site: Arc<CallSite>) -> BoxFuture<'static, Vec<Restored>> {
         let left = Some("these tools keep no files".to_owned());
         let left = steps.into_iter().map(|step| Restored { path: step.path, left: left.clone() }).collect();
         Box::pin(std::future::ready(left))
@@ -357,7 +357,7 @@ pub trait Job: Send + 'static {
 
     /// Does it. When the desk says `cancelled`, the job ends what it started and returns; if its future is dropped
     /// instead, what it started must end too.
-    fn run(self: Box<Self>, desk: Arc<dyn Desk>) -> BoxFuture<'static, Outcome>;
+    fn run(self: Box<Self>, desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome>;
 }
 
 /// Why a request was not even planned.
@@ -370,7 +370,7 @@ pub struct Refusal {
 
 /// A task for a sub-agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Errand {
+pub struct SubAgentTask {
     pub task: String,
     /// Which tools it has.
     pub mode: Mode,
@@ -379,9 +379,9 @@ pub struct Errand {
 }
 
 /// What a running tool may ask of its session.
-pub trait Desk: Send + Sync + 'static {
+pub trait ToolHost: Send + Sync + 'static {
     /// Has a sub-agent do a task and gives its report. Dropping the future ends the sub-agent.
-    fn delegate(&self, _errand: Errand) -> BoxFuture<'static, Outcome> {
+    fn delegate(&self, _errand: SubAgentTask) -> BoxFuture<'static, Outcome> {
         Box::pin(std::future::ready(Outcome::failed("There are no sub-agents here.")))
     }
 

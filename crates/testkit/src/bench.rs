@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use domain::tool::{Desk, Job, Refusal, ToolRequest, ToolSpec, Toolbox};
-use domain::{Access, Grant, Mode, Outcome, SessionId, Site, ToolCard, ToolContent, ToolKind};
+use domain::tool::{Job, Refusal, ToolHost, ToolRequest, ToolSpec, Toolbox};
+use domain::{Access, CallSite, Grant, Mode, Outcome, SessionId, ToolCard, ToolContent, ToolKind};
 use futures_util::future::BoxFuture;
 use serde_json::json;
 
@@ -31,7 +31,7 @@ impl Toolbox for Bench {
             .collect()
     }
 
-    fn plan(&self, request: ToolRequest, site: Arc<Site>) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>> {
+    fn plan(&self, request: ToolRequest, site: Arc<CallSite>) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>> {
         let transcript = self.transcript.clone();
         Box::pin(async move {
             let kind = match request.tool.as_str() {
@@ -75,7 +75,7 @@ impl Job for Piece {
         &self.card
     }
 
-    fn run(self: Box<Self>, desk: Arc<dyn Desk>) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
             self.transcript.note(format!("tool   : {} runs", self.card.title));
             match self.card.tool.as_str() {

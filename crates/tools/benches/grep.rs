@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use acpd_tools::{Registry, Settings};
-use domain::tool::{Desk, ToolRequest, Toolbox};
-use domain::{Mode, SessionId, Site, ToolContent, TurnId};
+use domain::tool::{ToolHost, ToolRequest, Toolbox};
+use domain::{CallSite, Mode, SessionId, ToolContent, TurnId};
 use futures_util::future::BoxFuture;
 use grep_regex::RegexMatcherBuilder;
 use grep_searcher::SearcherBuilder;
@@ -90,7 +90,7 @@ async fn tool(root: &Path, pattern: &str, ignore_case: bool) -> usize {
     let mut settings = Settings::new("/nonexistent");
     // All lines come back, as they do from `rg`.
     settings.output_limit = 16 << 20;
-    let site = Arc::new(Site {
+    let site = Arc::new(CallSite {
         session: SessionId::new(),
         turn: TurnId::new(),
         cwd: root.to_owned(),
@@ -146,7 +146,7 @@ fn median(mut times: Vec<f64>) -> f64 {
 
 struct Quiet;
 
-impl Desk for Quiet {
+impl ToolHost for Quiet {
     fn progress(&self, _: Vec<ToolContent>) {}
 
     fn cancelled(&self) -> BoxFuture<'static, ()> {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use domain::tool::{AGENT, Desk, Errand, Job, ToolSpec};
+use domain::tool::{AGENT, Job, SubAgentTask, ToolHost, ToolSpec};
 use domain::{Access, Grant, Mode, ModelId, Outcome, ToolCard, ToolContent, ToolKind};
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
@@ -92,14 +92,14 @@ impl Tool for Agent {
             access: Access::Ask { always: Some(Grant::Tool(self.name().to_owned())) },
             input: call.input,
         };
-        let errand = Errand { task, mode, model: model.as_deref().map(ModelId::from) };
+        let errand = SubAgentTask { task, mode, model: model.as_deref().map(ModelId::from) };
         Ok(Box::new(AgentJob { card, errand }))
     }
 }
 
 struct AgentJob {
     card: ToolCard,
-    errand: Errand,
+    errand: SubAgentTask,
 }
 
 impl Job for AgentJob {
@@ -107,7 +107,7 @@ impl Job for AgentJob {
         &self.card
     }
 
-    fn run(self: Box<Self>, desk: Arc<dyn Desk>) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
         desk.delegate(self.errand)
     }
 }

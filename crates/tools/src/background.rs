@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use domain::{SessionId, Site, TurnId};
+use domain::{CallSite, SessionId, TurnId};
 use tokio::sync::watch;
 
 use crate::bash::{self, End, Heard, Output};
@@ -29,7 +29,7 @@ pub(crate) struct Start {
     pub(crate) started: Started,
     pub(crate) command: String,
     pub(crate) timeout: Option<Duration>,
-    pub(crate) site: Arc<Site>,
+    pub(crate) site: Arc<CallSite>,
 }
 
 /// The background commands of all sessions.

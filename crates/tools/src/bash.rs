@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::editor::{Editor, TerminalOrder};
-use domain::tool::{Desk, Job, ToolSpec};
-use domain::{Access, Grant, Mode, Outcome, Site, ToolCard, ToolContent, ToolKind};
+use domain::tool::{Job, ToolHost, ToolSpec};
+use domain::{Access, CallSite, Grant, Mode, Outcome, ToolCard, ToolContent, ToolKind};
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
@@ -169,7 +169,7 @@ struct BashJob {
     timeout: Option<Duration>,
     /// Where the command goes on after the call, if it does.
     background: Option<Arc<Background>>,
-    site: Arc<Site>,
+    site: Arc<CallSite>,
     settings: Arc<Settings>,
     bounds: Arc<Bounds>,
 }
@@ -179,7 +179,7 @@ impl Job for BashJob {
         &self.card
     }
 
-    fn run(self: Box<Self>, desk: Arc<dyn Desk>) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
             if let Some(editor) = self.host()
                 && let Some(outcome) = terminal::run(editor, self.order(), self.limit(), desk.as_ref()).await
@@ -264,9 +264,9 @@ impl BashJob {
 async fn attend(
     started: Started,
     timeout: Option<Duration>,
-    site: &Site,
+    site: &CallSite,
     settings: &Settings,
-    desk: &dyn Desk,
+    desk: &dyn ToolHost,
 ) -> Outcome {
     let heard = Heard::new(settings.output_limit);
     let show = || desk.progress(vec![ToolContent::text(heard.lock().live(LIVE_LIMIT))]);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::tool::{Desk, Job, ToolSpec};
+use domain::tool::{Job, ToolHost, ToolSpec};
 use domain::{Access, Outcome, ToolCard, ToolContent, ToolKind};
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
@@ -89,7 +89,7 @@ impl Job for OutputJob {
         &self.card
     }
 
-    fn run(self: Box<Self>, desk: Arc<dyn Desk>) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
             let kept = &self.kept;
             let show = async {

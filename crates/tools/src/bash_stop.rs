@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::tool::{Desk, Job, ToolSpec};
+use domain::tool::{Job, ToolHost, ToolSpec};
 use domain::{Access, Outcome, ToolCard, ToolKind};
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
@@ -77,7 +77,7 @@ impl Job for StopJob {
         &self.card
     }
 
-    fn run(self: Box<Self>, _desk: Arc<dyn Desk>) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, _desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
             self.kept.stop();
             // Takes 2 seconds at most, so a cancellation waits for it as well.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use domain::tool::{Desk, Job};
+use domain::tool::{Job, ToolHost};
 use domain::{Outcome, ToolCard, ToolContent};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
@@ -33,7 +33,7 @@ impl Job for Bounded {
         self.job.card()
     }
 
-    fn run(self: Box<Self>, desk: Arc<dyn Desk>) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
         let Self { job, limit } = *self;
         Box::pin(async move { hold(job.run(desk).await, limit) })
     }

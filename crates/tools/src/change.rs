@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use domain::site::Fingerprint;
 use domain::tool::{Job, Location};
-use domain::{Access, Grant, Outcome, Site, ToolCard, ToolContent, ToolKind};
+use domain::{Access, CallSite, Grant, Outcome, ToolCard, ToolContent, ToolKind};
 use serde_json::json;
 use similar::{ChangeTag, TextDiff};
 
@@ -60,7 +60,7 @@ impl Subject {
 
 /// Takes what a card shows of a file for seen by the model, which had read it before the daemon restarted. A file that has
 /// changed since does not match, as ever.
-pub(crate) fn recall(card: &ToolCard, site: &Site, bounds: &Bounds) {
+pub(crate) fn recall(card: &ToolCard, site: &CallSite, bounds: &Bounds) {
     for shown in &card.preview {
         if let ToolContent::Diff { path, old: Some(old), .. } = shown
             && let Some(path) = path.to_str()
@@ -134,7 +134,7 @@ struct Commit {
     real: std::path::PathBuf,
     expected: Option<Fingerprint>,
     new: String,
-    site: Arc<Site>,
+    site: Arc<CallSite>,
     bounds: Arc<Bounds>,
 }
 

@@ -20,7 +20,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use domain::Site;
+use domain::CallSite;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
@@ -115,7 +115,7 @@ impl Roots {
     /// A command in the sandbox may put a symlink in the place of a folder inside a root. If that folder were a root too
     /// and opened by its path, the symlink would decide what the next call may touch. So each root is walked to, and from
     /// where the way enters another root, by whatever name, no symlink is followed.
-    pub(crate) fn open(site: &Site, bounds: &Bounds) -> Result<Self, Denial> {
+    pub(crate) fn open(site: &CallSite, bounds: &Bounds) -> Result<Self, Denial> {
         let ids: Vec<Option<FileId>> = site.roots().map(bounds::identify).collect();
         let mut roots = Vec::new();
         for (index, given) in site.roots().enumerate() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use domain::site::Fingerprint;
 use domain::tool::{Job, Location, ToolSpec};
-use domain::{Outcome, Site, ToolCard, ToolKind};
+use domain::{CallSite, Outcome, ToolCard, ToolKind};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -91,7 +91,7 @@ struct Removal {
     path: String,
     real: std::path::PathBuf,
     expected: Fingerprint,
-    site: Arc<Site>,
+    site: Arc<CallSite>,
     bounds: Arc<Bounds>,
 }
 

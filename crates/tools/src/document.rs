@@ -8,7 +8,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use domain::Site;
+use domain::CallSite;
 use domain::editor::{Editor, EditorCapabilities, EditorError, Lines};
 use domain::site::Fingerprint;
 use tokio::runtime::Handle;
@@ -47,12 +47,12 @@ impl From<Denial> for Unwritten {
 }
 
 /// What an existing file holds.
-pub(crate) fn read(spot: &Spot, site: &Site) -> Result<Document, Denial> {
+pub(crate) fn read(spot: &Spot, site: &CallSite) -> Result<Document, Denial> {
     read_for(spot, site, None)
 }
 
 /// The same for somebody who wants these lines of it. What the editor has changed elsewhere may be left out then.
-pub(crate) fn read_for(spot: &Spot, site: &Site, lines: Option<Lines>) -> Result<Document, Denial> {
+pub(crate) fn read_for(spot: &Spot, site: &CallSite, lines: Option<Lines>) -> Result<Document, Denial> {
     let disk = spot.read()?;
     Ok(match unsaved(spot, site, &disk, lines) {
         Some(text) => Document { bytes: text.into_bytes(), unsaved: true },
@@ -61,14 +61,14 @@ pub(crate) fn read_for(spot: &Spot, site: &Site, lines: Option<Lines>) -> Result
 }
 
 /// Whether changes go through the editor.
-pub(crate) fn is_written_by_editor(site: &Site) -> bool {
+pub(crate) fn is_written_by_editor(site: &CallSite) -> bool {
     writer(site).is_some()
 }
 
 /// Puts a new content in place if the file still holds what is expected; None means that it must not exist.
 pub(crate) fn replace(
     spot: &Spot,
-    site: &Site,
+    site: &CallSite,
     new: &str,
     expected: Option<Fingerprint>,
     stop: &Stop,
@@ -104,7 +104,7 @@ pub(crate) fn replace(
 }
 
 /// The editor's text, if it is another than the disk's.
-fn unsaved(spot: &Spot, site: &Site, disk: &[u8], lines: Option<Lines>) -> Option<String> {
+fn unsaved(spot: &Spot, site: &CallSite, disk: &[u8], lines: Option<Lines>) -> Option<String> {
     let editor = offering(site, |offers| offers.read_files)?;
     // What an editor makes of other bytes is a guess.
     let disk = std::str::from_utf8(disk).ok().filter(|text| !binary::is_binary(text.as_bytes()))?;
@@ -131,11 +131,11 @@ fn cut(text: &str, lines: Lines) -> impl Iterator<Item = &str> {
     text.trim_start_matches('\u{feff}').lines().skip(skipped).take(lines.count.map_or(usize::MAX, size))
 }
 
-fn writer(site: &Site) -> Option<&Arc<dyn Editor>> {
+fn writer(site: &CallSite) -> Option<&Arc<dyn Editor>> {
     offering(site, |offers| offers.write_files).filter(|editor| editor.is_connected())
 }
 
-fn offering(site: &Site, what: fn(&EditorCapabilities) -> bool) -> Option<&Arc<dyn Editor>> {
+fn offering(site: &CallSite, what: fn(&EditorCapabilities) -> bool) -> Option<&Arc<dyn Editor>> {
     site.editor.as_ref().filter(|editor| what(&editor.capabilities()))
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use domain::{Environment, Site};
+use domain::{CallSite, Environment};
 
 use crate::Settings;
 use crate::mark::{self, Mark};
@@ -134,7 +134,7 @@ const SET: [(&str, &str); 7] = [
 /// For a session whose environment has none.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-pub(crate) fn for_tools(site: &Site, settings: &Settings) -> BTreeMap<String, String> {
+pub(crate) fn for_tools(site: &CallSite, settings: &Settings) -> BTreeMap<String, String> {
     for_programs(&site.environment, &site.cwd, settings)
 }
 
@@ -162,7 +162,7 @@ pub(crate) fn is_volatile(name: &str) -> bool {
 
 /// What is set in an editor's own terminal, over what the editor has there. It cannot be told to leave a variable out, so
 /// keys are set to nothing.
-pub(crate) fn for_terminal(site: &Site, settings: &Settings) -> Vec<(String, String)> {
+pub(crate) fn for_terminal(site: &CallSite, settings: &Settings) -> Vec<(String, String)> {
     let keys = site.environment.iter().map(|(name, _)| name).filter(|name| is_key(name, settings));
     let keys = keys.map(|name| (name.to_owned(), String::new()));
     // The terminal is a real one, whatever it calls itself.
@@ -207,7 +207,7 @@ mod tests {
             "MY_TOKEN",
             "TMUX",
         ];
-        let site = Site {
+        let site = CallSite {
             session: SessionId::new(),
             turn: TurnId::new(),
             cwd: "/project".into(),

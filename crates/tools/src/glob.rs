@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use domain::tool::{Job, Location, ToolSpec};
-use domain::{Access, Outcome, Site, ToolCard, ToolKind};
+use domain::{Access, CallSite, Outcome, ToolCard, ToolKind};
 use globset::{GlobBuilder, GlobMatcher};
 use serde::Deserialize;
 use serde_json::json;
@@ -134,7 +134,7 @@ fn find(
     input: &Input,
     pattern: &Pattern,
     veil: &Veil,
-    (site, bounds): (&Site, &Bounds),
+    (site, bounds): (&CallSite, &Bounds),
     (stop, output_limit): (&Stop, usize),
 ) -> Result<Outcome, Refused> {
     let spot = Roots::open(site, bounds)?.find(input.folder())?;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use domain::tool::{Job, Location, ToolSpec};
-use domain::{Access, Outcome, Site, ToolCard, ToolKind};
+use domain::{Access, CallSite, Outcome, ToolCard, ToolKind};
 use grep_matcher::LineTerminator;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
@@ -212,7 +212,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn run(&self, scope: Scope, site: &Site, bounds: &Bounds, output_limit: usize) -> Result<Outcome, Refused> {
+    fn run(&self, scope: Scope, site: &CallSite, bounds: &Bounds, output_limit: usize) -> Result<Outcome, Refused> {
         let spot = Roots::open(site, bounds)?.find(self.input.place())?;
         let mut hits = Hits::new(self.input.output, self.input.limit(), output_limit);
         match scope {

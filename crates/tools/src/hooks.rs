@@ -9,8 +9,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use domain::tool::Moment;
-use domain::{Site, ToolCard};
+use domain::tool::HookPoint;
+use domain::{CallSite, ToolCard};
 use globset::{Glob, GlobMatcher};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -72,17 +72,17 @@ pub struct Answer {
 
 impl Hooks {
     /// What there is for the moment, with what it is told; None if there is nothing.
-    pub fn pick(&self, moment: Moment<'_>, site: &Site) -> Option<Round> {
+    pub fn pick(&self, moment: HookPoint<'_>, site: &CallSite) -> Option<Round> {
         let hooks: Vec<Hook> = self.at(moment).cloned().collect();
-        let guards = matches!(moment, Moment::BeforeTool { .. });
+        let guards = matches!(moment, HookPoint::BeforeTool { .. });
         (!hooks.is_empty()).then(|| Round { hooks, input: describe(moment, site).to_string(), guards })
     }
 
-    fn at(&self, moment: Moment<'_>) -> impl Iterator<Item = &Hook> {
+    fn at(&self, moment: HookPoint<'_>) -> impl Iterator<Item = &Hook> {
         let (hooks, tool) = match moment {
-            Moment::BeforeTool { card } => (&self.before_tool, Some(card.tool.as_str())),
-            Moment::AfterTool { card, .. } => (&self.after_tool, Some(card.tool.as_str())),
-            Moment::TurnEnd { .. } => (&self.turn_end, None),
+            HookPoint::BeforeTool { card } => (&self.before_tool, Some(card.tool.as_str())),
+            HookPoint::AfterTool { card, .. } => (&self.after_tool, Some(card.tool.as_str())),
+            HookPoint::TurnEnd { .. } => (&self.turn_end, None),
         };
         hooks.iter().filter(move |hook| match (&hook.tool, tool) {
             (Some(ToolName(wanted)), Some(tool)) => wanted.is_match(tool),
@@ -102,7 +102,7 @@ pub struct Round {
 
 impl Round {
     /// Runs the hooks in order, until one refuses. Dropping the future ends the hook that runs.
-    pub async fn run(self, site: &Site, settings: &Settings) -> Answer {
+    pub async fn run(self, site: &CallSite, settings: &Settings) -> Answer {
         let mut answer = Answer::default();
         for hook in self.hooks {
             match hook.ask(&self.input, site, settings).await {
@@ -125,7 +125,7 @@ impl Round {
     }
 }
 
-fn describe(moment: Moment<'_>, site: &Site) -> Value {
+fn describe(moment: HookPoint<'_>, site: &CallSite) -> Value {
     let mut about = json!({
         "session": site.session, "turn": site.turn, "cwd": site.cwd, "mode": site.mode,
     });
@@ -134,13 +134,13 @@ fn describe(moment: Moment<'_>, site: &Site) -> Value {
         json!({"tool": card.tool, "kind": card.kind, "title": card.title, "input": card.input, "paths": paths})
     };
     let (event, more) = match moment {
-        Moment::BeforeTool { card } => ("before_tool", call(card)),
-        Moment::AfterTool { card, outcome } => {
+        HookPoint::BeforeTool { card } => ("before_tool", call(card)),
+        HookPoint::AfterTool { card, outcome } => {
             let mut more = call(card);
             more["outcome"] = json!({"verdict": outcome.verdict, "text": outcome.text, "raw": outcome.raw});
             ("after_tool", more)
         }
-        Moment::TurnEnd { reason } => ("turn_end", json!({"reason": reason})),
+        HookPoint::TurnEnd { reason } => ("turn_end", json!({"reason": reason})),
     };
     about["event"] = event.into();
     if let (Value::Object(about), Value::Object(more)) = (&mut about, more) {
@@ -160,7 +160,7 @@ impl Hook {
         Self { command: command.to_owned(), tool: None, timeout_ms: default_timeout() }
     }
 
-    pub(crate) async fn ask(&self, input: &str, site: &Site, settings: &Settings) -> Said {
+    pub(crate) async fn ask(&self, input: &str, site: &CallSite, settings: &Settings) -> Said {
         let environment = environment::for_tools(site, settings);
         let command = Command {
             runner: settings.runner.clone(),

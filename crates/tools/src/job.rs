@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::tool::{Desk, Job};
+use domain::tool::{Job, ToolHost};
 use domain::{Outcome, ToolCard};
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
@@ -69,7 +69,7 @@ impl<F: FnOnce(&Stop) -> Outcome + Send + 'static> Job for BlockingJob<F> {
         &self.card
     }
 
-    fn run(self: Box<Self>, desk: Arc<dyn Desk>) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
         let Self { on_cancel, work, .. } = *self;
         Box::pin(async move {
             let stop = Stop::default();

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use domain::tool::{Job, Location, ToolSpec};
-use domain::{Access, Outcome, Site, ToolCard, ToolKind};
+use domain::{Access, CallSite, Outcome, ToolCard, ToolKind};
 use rustix::fs::{AtFlags, Dir, FileType};
 use serde::Deserialize;
 use serde_json::json;
@@ -98,7 +98,7 @@ struct Entry {
     note: String,
 }
 
-fn list(path: &str, site: &Site, bounds: &Bounds, veil: &Veil, limit: usize) -> Result<Outcome, Refused> {
+fn list(path: &str, site: &CallSite, bounds: &Bounds, veil: &Veil, limit: usize) -> Result<Outcome, Refused> {
     let spot = Roots::open(site, bounds)?.find(path)?;
     let folder = spot.open_folder()?;
     let failed = |error: rustix::io::Errno| Refused(format!("listing {}: {}", spot.shown, std::io::Error::from(error)));

@@ -33,9 +33,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::briefing::Command;
-use domain::mcp::{Outfit, Prepared, Server, ServerCard, Supply};
+use domain::mcp::{McpEvent, McpRequest, Prepared, Server, ServerCard};
 use domain::tool::{Job, Refusal, ToolRequest, ToolSpec};
-use domain::{Content, Mode, SessionId, Site, Swap};
+use domain::{CallSite, Content, Mode, SessionId, Swap};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use tokio::sync::{mpsc, watch};
@@ -91,7 +91,7 @@ impl Mcp {
     }
 
     /// Must be called within a tokio runtime. The look at the project's folder may block, so it happens elsewhere.
-    pub(crate) fn equip(&self, outfit: Outfit) -> Option<BoxStream<'static, Supply>> {
+    pub(crate) fn set_servers(&self, outfit: McpRequest) -> Option<BoxStream<'static, McpEvent>> {
         let session = outfit.session.clone();
         let (members, gathered) = watch::channel(None);
         let kit = Arc::new(Kit::new(gathered));
@@ -119,7 +119,7 @@ impl Mcp {
                     kit.hold(watching);
                     None
                 }
-                Err(error) => Some(Supply::Lost(format!("The session's MCP servers cannot be started: {error}."))),
+                Err(error) => Some(McpEvent::Lost(format!("The session's MCP servers cannot be started: {error}."))),
             }
         };
         let news = stream::unfold(told, |mut told| async move { Some((told.recv().await?, told)) });
@@ -164,7 +164,7 @@ impl Mcp {
         tools.iter().filter(|tool| call::allows(mode, &tool.tool, hints)).map(|tool| call::spec(tool, hints)).collect()
     }
 
-    pub(crate) fn plan(&self, request: ToolRequest, site: &Site) -> Result<Box<dyn Job>, Refusal> {
+    pub(crate) fn plan(&self, request: ToolRequest, site: &CallSite) -> Result<Box<dyn Job>, Refusal> {
         let tools = self.kit(&site.session).map(|kit| kit.tools()).unwrap_or_default();
         let settings = self.settings.get();
         let around = call::Around {
@@ -207,24 +207,24 @@ impl Mcp {
 
 #[cfg(test)]
 mod tests {
-    use domain::mcp::{ServerState, Way};
+    use domain::mcp::{ServerState, Transport};
 
     use super::*;
 
-    fn outfit(servers: Vec<Server>) -> Outfit {
+    fn outfit(servers: Vec<Server>) -> McpRequest {
         let session = SessionId::new();
-        Outfit { session, cwd: "/".into(), extra_roots: Vec::new(), environment: Arc::default(), servers }
+        McpRequest { session, cwd: "/".into(), extra_roots: Vec::new(), environment: Arc::default(), servers }
     }
 
     #[tokio::test]
     async fn no_room_for_a_thread_is_told_and_ends_nothing() {
         let mut mcp = Mcp::new(Arc::new(Settings::new("/bin/false")));
         mcp.workshop = Arc::new(Workshop::without_room());
-        let way = Way::Http { url: "http://127.0.0.1:1/".to_owned(), headers: Vec::new() };
-        let outfit = outfit(vec![Server { name: "one".to_owned(), way }]);
+        let transport = Transport::Http { url: "http://127.0.0.1:1/".to_owned(), headers: Vec::new() };
+        let outfit = outfit(vec![Server { name: "one".to_owned(), transport }]);
         let session = outfit.session.clone();
-        let news: Vec<Supply> = mcp.equip(outfit).unwrap().collect().await;
-        assert_eq!(news, [Supply::Lost("The session's MCP servers cannot be started: no room.".to_owned())]);
+        let news: Vec<McpEvent> = mcp.set_servers(outfit).unwrap().collect().await;
+        assert_eq!(news, [McpEvent::Lost("The session's MCP servers cannot be started: no room.".to_owned())]);
         let prepared = mcp.prepare(&session, &[Content::text("hello")]).unwrap().await;
         assert_eq!(prepared, Prepared::default());
     }
@@ -241,7 +241,7 @@ mod tests {
         };
         let outfit = outfit(Vec::new());
         let session = outfit.session.clone();
-        let news = tokio::spawn(mcp.equip(outfit).unwrap().collect::<Vec<Supply>>());
+        let news = tokio::spawn(mcp.set_servers(outfit).unwrap().collect::<Vec<McpEvent>>());
         // The look has begun when the time passes.
         tokio::task::yield_now().await;
         tokio::time::advance(LOOK + Duration::from_millis(1)).await;

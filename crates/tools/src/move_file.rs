@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use domain::site::Fingerprint;
 use domain::tool::{Job, Location, ToolSpec};
-use domain::{Outcome, Site, ToolCard, ToolContent, ToolKind};
+use domain::{CallSite, Outcome, ToolCard, ToolContent, ToolKind};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -118,7 +118,7 @@ struct Moving {
     /// What both were when people were asked, without symlinks.
     real: (PathBuf, PathBuf),
     expected: Fingerprint,
-    site: Arc<Site>,
+    site: Arc<CallSite>,
     bounds: Arc<Bounds>,
 }
 

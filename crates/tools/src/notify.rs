@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use domain::Site;
-use domain::tool::News;
+use domain::CallSite;
+use domain::tool::Notification;
 use serde::de::IntoDeserializer;
 use serde::{Deserialize, Deserializer, de};
 use serde_json::json;
@@ -37,7 +37,7 @@ pub enum When {
 }
 
 /// Starts the command, if there is one for this, and does not wait for it.
-pub(crate) fn tell(news: &News<'_>, site: &Arc<Site>, settings: &Arc<Settings>) {
+pub(crate) fn tell(news: &Notification<'_>, site: &Arc<CallSite>, settings: &Arc<Settings>) {
     let notify = &settings.notify;
     if notify.command.is_empty() || (news.attended && notify.when == When::Unattended) {
         return;

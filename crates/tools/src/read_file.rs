@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::editor::Lines;
 use domain::tool::{Job, Location, ToolSpec};
-use domain::{Access, Outcome, Site, ToolCard, ToolContent, ToolKind};
+use domain::{Access, CallSite, Outcome, ToolCard, ToolContent, ToolKind};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -128,7 +128,7 @@ fn range(input: &Input) -> String {
     }
 }
 
-fn read(input: &Input, site: &Site, bounds: &Bounds, output_limit: usize) -> Result<Outcome, Refused> {
+fn read(input: &Input, site: &CallSite, bounds: &Bounds, output_limit: usize) -> Result<Outcome, Refused> {
     let spot = Roots::open(site, bounds)?.find(&input.path)?;
     let Document { bytes, unsaved } = document::read_for(&spot, site, input.lines())?;
     let length = bytes.len();

@@ -7,14 +7,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use domain::{Site, ToolCard};
+use domain::{CallSite, ToolCard};
 
 #[derive(Debug, Default)]
 pub(crate) struct RealNames(Mutex<HashMap<PathBuf, PathBuf>>);
 
 impl RealNames {
     /// Looks at the folders of a session.
-    pub(crate) fn learn(&self, site: &Site) {
+    pub(crate) fn learn(&self, site: &CallSite) {
         site.roots().for_each(|root| self.learn_folder(root));
     }
 

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use domain::briefing::Command;
 use domain::checkpoint::{Restore, Restored};
-use domain::mcp::{Outfit, Prepared, Server, ServerCard, Supply};
+use domain::mcp::{McpEvent, McpRequest, Prepared, Server, ServerCard};
 use domain::permission::RuleTexts;
-use domain::tool::{Job, Moment, News, Refusal, ToolRequest, ToolSpec, Toolbox};
-use domain::{Content, Mode, SessionId, Site, Swap, ToolCard, ToolKind, TurnId, Verdict};
+use domain::tool::{HookPoint, Job, Notification, Refusal, ToolRequest, ToolSpec, Toolbox};
+use domain::{CallSite, Content, Mode, SessionId, Swap, ToolCard, ToolKind, TurnId, Verdict};
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use serde_json::Value;
@@ -128,7 +128,7 @@ pub(crate) fn built_in() -> Vec<Arc<dyn Tool>> {
     ]
 }
 
-/// All tools of all sessions. What belongs to a session comes with its `Site`, but for the commands that it left running.
+/// All tools of all sessions. What belongs to a session comes with its `CallSite`, but for the commands that it left running.
 pub struct Registry {
     settings: Swap<Settings>,
     tools: Vec<Arc<dyn Tool>>,
@@ -204,8 +204,8 @@ impl Toolbox for Registry {
         own.chain(self.mcp.offer(session, mode)).collect()
     }
 
-    fn equip(&self, outfit: Outfit) -> Option<BoxStream<'static, Supply>> {
-        self.mcp.equip(outfit)
+    fn set_servers(&self, outfit: McpRequest) -> Option<BoxStream<'static, McpEvent>> {
+        self.mcp.set_servers(outfit)
     }
 
     fn keep_servers(&self, session: &SessionId, servers: Vec<Server>) -> BoxFuture<'static, Option<String>> {
@@ -254,7 +254,7 @@ impl Toolbox for Registry {
         self.mcp.servers(session)
     }
 
-    fn plan(&self, request: ToolRequest, site: Arc<Site>) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>> {
+    fn plan(&self, request: ToolRequest, site: Arc<CallSite>) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>> {
         if Mcp::names(&request.tool) {
             let planned = self.mcp.plan(request, &site);
             let (names, projects) = (Arc::clone(&self.names), Arc::clone(&self.projects));
@@ -299,7 +299,7 @@ impl Toolbox for Registry {
         &self,
         request: ToolRequest,
         recorded: ToolCard,
-        site: Arc<Site>,
+        site: Arc<CallSite>,
     ) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>> {
         if Mcp::names(&request.tool) {
             // After a restart the servers of the session may only be connecting.
@@ -339,7 +339,7 @@ impl Toolbox for Registry {
         Box::pin(async move { read.await.unwrap_or_default() })
     }
 
-    fn consult(&self, moment: Moment<'_>, site: &Arc<Site>) -> Option<BoxFuture<'static, Option<String>>> {
+    fn consult(&self, moment: HookPoint<'_>, site: &Arc<CallSite>) -> Option<BoxFuture<'static, Option<String>>> {
         let settings = self.settings.get();
         let round = settings.hooks.pick(moment, site)?;
         let site = Arc::clone(site);
@@ -352,11 +352,11 @@ impl Toolbox for Registry {
         }))
     }
 
-    fn notify(&self, news: News<'_>, site: &Arc<Site>) {
+    fn notify(&self, news: Notification<'_>, site: &Arc<CallSite>) {
         notify::tell(&news, site, &self.settings.get());
     }
 
-    fn restore(&self, steps: Vec<Restore>, site: Arc<Site>) -> BoxFuture<'static, Vec<Restored>> {
+    fn restore(&self, steps: Vec<Restore>, site: Arc<CallSite>) -> BoxFuture<'static, Vec<Restored>> {
         let bounds = self.bounds();
         Box::pin(async move {
             let paths: Vec<PathBuf> = steps.iter().map(|step| step.path.clone()).collect();

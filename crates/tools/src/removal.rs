@@ -1,7 +1,7 @@
 //! What `delete_file` and `move_file` share: one file that is taken from its place, shown before that, and kept in the log
 //! where that is possible, so that it can be put back.
 
-use domain::{Access, Site, ToolContent};
+use domain::{Access, CallSite, ToolContent};
 use serde_json::{Value, json};
 
 use crate::change::{LARGEST_DIFF, refuse_git};
@@ -69,7 +69,7 @@ impl Subject {
 }
 
 /// What a file holds. Unsaved text of an editor's would be lost, or come back later.
-pub(crate) fn contents(spot: &Spot, site: &Site) -> Result<Vec<u8>, Refused> {
+pub(crate) fn contents(spot: &Spot, site: &CallSite) -> Result<Vec<u8>, Refused> {
     let Document { bytes, unsaved } = document::read(spot, site)?;
     if unsaved {
         let shown = &spot.shown;

@@ -1,6 +1,6 @@
 //! Puts files back to an earlier content, inside the roots, and only where they still hold what is expected.
 
-use domain::Site;
+use domain::CallSite;
 use domain::checkpoint::{Restore, Restored};
 
 use crate::change::refuse_git;
@@ -11,7 +11,7 @@ use crate::tool::Refused;
 use crate::{document, fingerprint};
 
 /// Blocks, so it must not run on the thread of an actor.
-pub(crate) fn all(steps: Vec<Restore>, site: &Site, bounds: &Bounds) -> Vec<Restored> {
+pub(crate) fn all(steps: Vec<Restore>, site: &CallSite, bounds: &Bounds) -> Vec<Restored> {
     let one = |step: Restore| {
         let left = one(&step, site, bounds).err().map(|Refused(reason)| reason);
         Restored { path: step.path, left }
@@ -19,7 +19,7 @@ pub(crate) fn all(steps: Vec<Restore>, site: &Site, bounds: &Bounds) -> Vec<Rest
     steps.into_iter().map(one).collect()
 }
 
-fn one(step: &Restore, site: &Site, bounds: &Bounds) -> Result<(), Refused> {
+fn one(step: &Restore, site: &CallSite, bounds: &Bounds) -> Result<(), Refused> {
     let spot = Roots::open(site, bounds)?.find(&step.path.to_string_lossy())?;
     refuse_git(&spot)?;
     let now = if spot.is_missing() { None } else { Some(document::read(&spot, site)?.bytes) };

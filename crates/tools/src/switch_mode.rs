@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use domain::tool::{Desk, Job, ToolSpec};
+use domain::tool::{Job, ToolHost, ToolSpec};
 use domain::{Access, Mode, Outcome, ToolCard, ToolContent, ToolKind};
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
@@ -98,7 +98,7 @@ impl Job for SwitchJob {
         &self.card
     }
 
-    fn run(self: Box<Self>, desk: Arc<dyn Desk>) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
         desk.switch_mode(self.mode)
     }
 }

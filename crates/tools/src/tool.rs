@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::tool::{Job, ToolSpec};
-use domain::{Access, Mode, Site, ToolKind};
+use domain::{Access, CallSite, Mode, ToolKind};
 use serde_json::Value;
 
 use crate::Settings;
@@ -30,7 +30,7 @@ pub(crate) trait Tool: Send + Sync + 'static {
 /// One request on its way to becoming a job.
 pub(crate) struct Call {
     pub(crate) input: Value,
-    pub(crate) site: Arc<Site>,
+    pub(crate) site: Arc<CallSite>,
     /// Those of the session's folder.
     pub(crate) rules: Rules,
     pub(crate) settings: Arc<Settings>,

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::tool::{Desk, Job, ToolSpec};
+use domain::tool::{Job, ToolHost, ToolSpec};
 use domain::{Access, Outcome, ToolCard, ToolContent, ToolKind};
 use futures_util::future::BoxFuture;
 use reqwest::Url;
@@ -132,7 +132,7 @@ impl Job for FetchJob {
         &self.card
     }
 
-    fn run(self: Box<Self>, desk: Arc<dyn Desk>) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
             let cancelled = desk.cancelled();
             tokio::select! {

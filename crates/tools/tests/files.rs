@@ -18,7 +18,7 @@ use base64::engine::general_purpose::STANDARD;
 use desk::{TestDesk, call, plan, refusal};
 use domain::checkpoint::Restore;
 use domain::tool::{OutcomeKind, Toolbox};
-use domain::{Access, Grant, Mode, Site, ToolContent, Verdict};
+use domain::{Access, CallSite, Grant, Mode, ToolContent, Verdict};
 use project::Project;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -275,7 +275,7 @@ async fn grep_over_many_files_gives_the_first_matches_in_order_every_time() {
 async fn a_mode_refuses_the_tools_that_it_leaves_out() {
     let mut project = Project::new(&[]);
     let refuse = async |project: &mut Project, mode, tool: &str, input| {
-        let site = Site { mode, ..(*project.site).clone() };
+        let site = CallSite { mode, ..(*project.site).clone() };
         project.site = Arc::new(site);
         project.refusal(tool, input).await
     };

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use acpd_tools::{Registry, Settings, run};
 use desk::{TestDesk, call, plan};
 use domain::tool::OutcomeKind;
-use domain::{Access, Grant, Outcome, Site, ToolContent};
+use domain::{Access, CallSite, Grant, Outcome, ToolContent};
 use libtest_mimic::{Arguments, Trial};
 use serde_json::json;
 use tempfile::TempDir;
@@ -128,7 +128,7 @@ fn run_test(test: impl Future<Output = ()>) {
 struct Bench {
     folder: TempDir,
     registry: Arc<Registry>,
-    site: Arc<Site>,
+    site: Arc<CallSite>,
 }
 
 impl Bench {
@@ -404,7 +404,7 @@ async fn a_flood_of_output_is_cut_in_the_middle() {
 
 async fn a_missing_folder_or_runner_is_a_failure_with_a_reason() {
     let mut bench = Bench::new();
-    bench.site = Arc::new(Site { cwd: "/nonexistent/folder".into(), ..(*bench.site).clone() });
+    bench.site = Arc::new(CallSite { cwd: "/nonexistent/folder".into(), ..(*bench.site).clone() });
     let text = bench.bash("true").await.text;
     assert_eq!(text, "[entering /nonexistent/folder: No such file or directory (os error 2)]");
     let mut bench = Bench::new();

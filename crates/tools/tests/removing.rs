@@ -19,7 +19,7 @@ use domain::editor::{
     Editor, EditorCapabilities, EditorError, Lines, TerminalExit, TerminalId, TerminalOrder, TerminalOutput,
 };
 use domain::tool::{OutcomeKind, Toolbox};
-use domain::{Access, ConnectionId, Mode, Site, ToolContent, ToolKind, Verdict};
+use domain::{Access, CallSite, ConnectionId, Mode, ToolContent, ToolKind, Verdict};
 use futures_util::future::BoxFuture;
 use project::Project;
 use serde_json::{Value, json};
@@ -119,7 +119,7 @@ async fn rules_about_editing_keep_from_deleting_and_moving_and_allow_neither() {
 #[tokio::test]
 async fn the_operator_decides_what_file_tools_may_write_in_the_sandbox() {
     let mut project = Project::new(&[("a.txt", "a\n")]);
-    project.site = Arc::new(Site { mode: Mode::Sandbox, ..(*project.site).clone() });
+    project.site = Arc::new(CallSite { mode: Mode::Sandbox, ..(*project.site).clone() });
     let write = || json!({"path": "b.txt", "content": "b"});
     assert!(matches!(card_of(&project, "write_file", write()).await.access, Access::Ask { always: Some(_) }));
     let with = |writes| {
@@ -134,7 +134,7 @@ async fn the_operator_decides_what_file_tools_may_write_in_the_sandbox() {
     project.registry = with(FileWrites::Deny);
     let refused = project.refusal("write_file", write()).await;
     assert_eq!(refused, "the session's mode `sandbox` leaves out `write_file`; only the user can change it");
-    project.site = Arc::new(Site { mode: Mode::Safe, ..(*project.site).clone() });
+    project.site = Arc::new(CallSite { mode: Mode::Safe, ..(*project.site).clone() });
     assert!(matches!(card_of(&project, "write_file", write()).await.access, Access::Ask { .. }));
 }
 
@@ -189,7 +189,7 @@ impl Editor for Writer {
 fn with_editor(connected: bool, answers: bool) -> (Project, Arc<Writer>) {
     let mut project = Project::new(&[]);
     let editor = Arc::new(Writer { connected, answers, asked: AtomicUsize::new(0) });
-    project.site = Arc::new(Site { editor: Some(editor.clone()), ..(*project.site).clone() });
+    project.site = Arc::new(CallSite { editor: Some(editor.clone()), ..(*project.site).clone() });
     (project, editor)
 }
 

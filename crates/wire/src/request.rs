@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use domain::checkpoint::Way;
+use domain::checkpoint::RestoreDirection;
 use domain::mcp::Server;
 use domain::{Choice, ClientInfo, Content, Environment, Event, MessageId, Place, QuestionId, SessionId};
 
@@ -61,7 +61,7 @@ pub enum ClientRequest {
     /// `_acpd/undo`: puts files back to what they were before the last turn that changed any, or forth again.
     Undo {
         session: SessionId,
-        way: Way,
+        way: RestoreDirection,
     },
     /// `_acpd/mcp`: the MCP servers of a session, or of all that are in memory.
     DescribeServers {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::editor::{Editor, EditorError, TerminalExit, TerminalId, TerminalOrder};
-use domain::tool::Desk;
+use domain::tool::ToolHost;
 use domain::{Outcome, ToolContent};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
@@ -52,7 +52,7 @@ pub(super) async fn run(
     editor: Arc<dyn Editor>,
     order: TerminalOrder,
     limit: Duration,
-    desk: &dyn Desk,
+    desk: &dyn ToolHost,
 ) -> Option<Outcome> {
     let bytes = usize::try_from(order.output_limit).unwrap_or(usize::MAX);
     let command = order.args.last().cloned().unwrap_or_default();
@@ -94,7 +94,7 @@ async fn open(editor: Arc<dyn Editor>, order: TerminalOrder) -> Result<Terminal,
 }
 
 impl Terminal {
-    async fn watch(&self, bytes: usize, limit: Duration, desk: &dyn Desk) -> End {
+    async fn watch(&self, bytes: usize, limit: Duration, desk: &dyn ToolHost) -> End {
         tokio::select! {
             exit = self.editor.terminal_exit(self.id.clone()) => match exit {
                 Ok(exit) => End::Exited(exit),
@@ -107,7 +107,7 @@ impl Terminal {
     }
 
     /// Shows what is new, now and then.
-    async fn show(&self, bytes: usize, desk: &dyn Desk) -> Infallible {
+    async fn show(&self, bytes: usize, desk: &dyn ToolHost) -> Infallible {
         let began = Instant::now();
         let mut before = String::new();
         loop {

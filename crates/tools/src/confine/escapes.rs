@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use domain::{Mode, SessionId, Site, TurnId};
+use domain::{CallSite, Mode, SessionId, TurnId};
 use rustix::fs::{CWD, RenameFlags, mknodat};
 use tempfile::TempDir;
 
@@ -51,8 +51,8 @@ impl Place {
     }
 }
 
-fn site(cwd: &Path, extra: &[PathBuf]) -> Site {
-    Site {
+fn site(cwd: &Path, extra: &[PathBuf]) -> CallSite {
+    CallSite {
         session: SessionId::new(),
         turn: TurnId::new(),
         cwd: cwd.to_owned(),
@@ -64,7 +64,7 @@ fn site(cwd: &Path, extra: &[PathBuf]) -> Site {
     }
 }
 
-fn open(site: &Site) -> Roots {
+fn open(site: &CallSite) -> Roots {
     Roots::open(site, &Bounds::default()).unwrap()
 }
 

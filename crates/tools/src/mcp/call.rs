@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::editor::Editor;
-use domain::tool::{Desk, Job, Refusal, ToolRequest, ToolSpec};
-use domain::{Access, Grant, Mode, Outcome, SessionId, Site, ToolCard, ToolContent, ToolKind};
+use domain::tool::{Job, Refusal, ToolHost, ToolRequest, ToolSpec};
+use domain::{Access, CallSite, Grant, Mode, Outcome, SessionId, ToolCard, ToolContent, ToolKind};
 use futures_util::future::BoxFuture;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientRequest,
@@ -101,7 +101,7 @@ pub(super) struct Around {
 pub(super) fn plan(
     tools: Vec<Offered>,
     request: ToolRequest,
-    site: &Site,
+    site: &CallSite,
     around: Around,
 ) -> Result<Box<dyn Job>, Refusal> {
     let ToolRequest { tool: name, input } = request;
@@ -148,7 +148,7 @@ impl Job for Planned {
         &self.card
     }
 
-    fn run(self: Box<Self>, desk: Arc<dyn Desk>) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
             let mut errand = match self.workshop.spawn(self.call.run(desk.clone())) {
                 Ok(errand) => errand,
@@ -176,7 +176,7 @@ struct Call {
 }
 
 impl Call {
-    async fn run(self, desk: Arc<dyn Desk>) -> Outcome {
+    async fn run(self, desk: Arc<dyn ToolHost>) -> Outcome {
         let peer = &self.live.peer;
         let (entry, progress) = self.shared.enter(self.session, self.editor);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(self.params));
@@ -217,7 +217,7 @@ fn failed(error: &ServiceError, live: &Arc<Live>, shared: &Shared) -> Outcome {
     })
 }
 
-async fn show(mut progress: watch::Receiver<Option<String>>, desk: Arc<dyn Desk>) -> std::convert::Infallible {
+async fn show(mut progress: watch::Receiver<Option<String>>, desk: Arc<dyn ToolHost>) -> std::convert::Infallible {
     while progress.changed().await.is_ok() {
         let text = progress.borrow_and_update().clone();
         desk.progress(text.into_iter().map(ToolContent::text).collect());

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::SessionId;
-use domain::mcp::{Server, Way};
+use domain::mcp::{Server, Transport};
 use serde::{Deserialize, Serialize};
 
 /// Bytes of one session's list.
@@ -188,7 +188,7 @@ struct List {
 struct Written {
     name: String,
     #[serde(flatten)]
-    way: WrittenWay,
+    transport: WrittenWay,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -200,24 +200,24 @@ enum WrittenWay {
 }
 
 impl From<Server> for Written {
-    fn from(Server { name, way }: Server) -> Self {
-        let way = match way {
-            Way::Stdio { command, args, env, cwd } => WrittenWay::Stdio { command, args, env, cwd },
-            Way::Http { url, headers } => WrittenWay::Http { url, headers },
-            Way::Sse { url, headers } => WrittenWay::Sse { url, headers },
+    fn from(Server { name, transport }: Server) -> Self {
+        let transport = match transport {
+            Transport::Stdio { command, args, env, cwd } => WrittenWay::Stdio { command, args, env, cwd },
+            Transport::Http { url, headers } => WrittenWay::Http { url, headers },
+            Transport::Sse { url, headers } => WrittenWay::Sse { url, headers },
         };
-        Self { name, way }
+        Self { name, transport }
     }
 }
 
 impl From<Written> for Server {
-    fn from(Written { name, way }: Written) -> Self {
-        let way = match way {
-            WrittenWay::Stdio { command, args, env, cwd } => Way::Stdio { command, args, env, cwd },
-            WrittenWay::Http { url, headers } => Way::Http { url, headers },
-            WrittenWay::Sse { url, headers } => Way::Sse { url, headers },
+    fn from(Written { name, transport }: Written) -> Self {
+        let transport = match transport {
+            WrittenWay::Stdio { command, args, env, cwd } => Transport::Stdio { command, args, env, cwd },
+            WrittenWay::Http { url, headers } => Transport::Http { url, headers },
+            WrittenWay::Sse { url, headers } => Transport::Sse { url, headers },
         };
-        Self { name, way }
+        Self { name, transport }
     }
 }
 
@@ -230,10 +230,10 @@ mod tests {
     fn servers() -> Vec<Server> {
         let pair = |name: &str| vec![(name.to_owned(), "hush".to_owned())];
         let stdio =
-            Way::Stdio { command: "a".into(), args: vec!["-x".into()], env: pair("K"), cwd: Some("sub".into()) };
-        let http = Way::Http { url: "https://a.example/mcp".into(), headers: pair("Authorization") };
-        let sse = Way::Sse { url: "https://b.example/sse".into(), headers: Vec::new() };
-        let named = |(name, way): (&str, Way)| Server { name: name.to_owned(), way };
+            Transport::Stdio { command: "a".into(), args: vec!["-x".into()], env: pair("K"), cwd: Some("sub".into()) };
+        let http = Transport::Http { url: "https://a.example/mcp".into(), headers: pair("Authorization") };
+        let sse = Transport::Sse { url: "https://b.example/sse".into(), headers: Vec::new() };
+        let named = |(name, transport): (&str, Transport)| Server { name: name.to_owned(), transport };
         [("one", stdio), ("two", http), ("three", sse)].map(named).to_vec()
     }
 

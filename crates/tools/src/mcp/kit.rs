@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use domain::SessionId;
-use domain::mcp::{Outfit, Server, ServerCard, ServerState, Source, Supply, Way};
+use domain::mcp::{McpEvent, McpRequest, Server, ServerCard, ServerState, Source, Transport};
 use futures_util::stream::{self, BoxStream, SelectAll, StreamExt};
 use rmcp::model::Tool;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -178,39 +178,40 @@ fn offered(members: &[Member]) -> Vec<Offered> {
 }
 
 /// A server's name, its transport, who wants it, and how to reach it or why not.
-pub(super) type Gathered = (String, &'static str, Source, Result<Way, String>);
+pub(super) type Gathered = (String, &'static str, Source, Result<Transport, String>);
 
 /// Who a session's servers are, before any is joined: those of the editor, then the project's, then the user's; of a name
 /// the first counts.
-pub(super) fn gather(outfit: &Outfit, settings: &Settings, project: Project) -> Vec<Gathered> {
+pub(super) fn gather(outfit: &McpRequest, settings: &Settings, project: Project) -> Vec<Gathered> {
     let mcp = &settings.mcp;
     let mut all: Vec<Gathered> = Vec::new();
-    for Server { name, way } in &outfit.servers {
-        all.push((name.clone(), way.name(), Source::Client, Ok(way.clone())));
+    for Server { name, transport } in &outfit.servers {
+        all.push((name.clone(), transport.name(), Source::Client, Ok(transport.clone())));
     }
-    let resolved = |server: &ServerSettings| {
+    let resolve = |server: &ServerSettings| {
         if server.enabled { server.resolve(&outfit.environment) } else { Err("it is disabled".to_owned()) }
     };
     for (name, server) in project.servers {
         let transport = server.as_ref().map_or("", ServerSettings::transport);
-        let way = match server {
+        let resolved = match server {
             Err(why) => Err(format!("{} cannot be used: {why}", project::FILE)),
-            Ok(server) if project.trusted => resolved(&server),
+            Ok(server) if project.trusted => resolve(&server),
             Ok(_) => Err(format!(
                 "{} is not trusted; to run what its {} names, add it to `trusted_projects` under [mcp] in the configuration",
                 project.real.display(),
                 project::FILE,
             )),
         };
-        all.push((name, transport, Source::Project, way));
+        all.push((name, transport, Source::Project, resolved));
     }
     for (name, server) in &mcp.servers {
-        all.push((name.clone(), server.transport(), Source::User, resolved(server)));
+        all.push((name.clone(), server.transport(), Source::User, resolve(server)));
     }
     let mut taken = HashSet::new();
-    for (name, _, _, way) in &mut all {
-        if way.is_ok() && !taken.insert(names::key(name)) {
-            *way = Err("another server of this session has its name, or one that looks the same to models".to_owned());
+    for (name, _, _, transport) in &mut all {
+        if transport.is_ok() && !taken.insert(names::key(name)) {
+            *transport =
+                Err("another server of this session has its name, or one that looks the same to models".to_owned());
         }
     }
     all
@@ -219,21 +220,21 @@ pub(super) fn gather(outfit: &Outfit, settings: &Settings, project: Project) -> 
 /// Joins the servers of a session and then tells what becomes of them, until it is dropped. Runs on the workshop's thread.
 /// `before` is what the session had, and goes only then, so that what stays is not started anew.
 pub(super) async fn watch(
-    outfit: Outfit,
+    outfit: McpRequest,
     gathered: Vec<Gathered>,
     settings: Arc<Settings>,
     pool: Arc<Pool>,
     before: Option<Arc<Kit>>,
-    tell: mpsc::Sender<Supply>,
+    tell: mpsc::Sender<McpEvent>,
     members: watch::Sender<Option<Arc<[Member]>>>,
 ) {
     let roots: Vec<PathBuf> = std::iter::once(&outfit.cwd).chain(&outfit.extra_roots).cloned().collect();
     let joined: Vec<Member> = gathered
         .into_iter()
-        .map(|(name, transport, source, way)| {
-            let post = match way {
-                Ok(way) => {
-                    let link = pool.join(&name, Recipe::new(way, &outfit, &settings), &settings);
+        .map(|(name, transport, source, resolved)| {
+            let post = match resolved {
+                Ok(transport) => {
+                    let link = pool.join(&name, Recipe::new(transport, &outfit, &settings), &settings);
                     Post::Joined(Seat { link, session: outfit.session.clone() })
                 }
                 Err(reason) => Post::Off(reason),
@@ -251,7 +252,7 @@ pub(super) async fn watch(
     follow(&joined, &tell).await;
 }
 
-async fn follow(members: &[Member], tell: &mpsc::Sender<Supply>) {
+async fn follow(members: &[Member], tell: &mpsc::Sender<McpEvent>) {
     let mut changes: SelectAll<BoxStream<'static, (usize, State)>> = SelectAll::new();
     for (at, member) in members.iter().enumerate() {
         if let Some(shared) = member.shared() {
@@ -305,7 +306,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn differs(&mut self, name: &str, state: &State) -> Vec<Supply> {
+    fn differs(&mut self, name: &str, state: &State) -> Vec<McpEvent> {
         let (tools, commands) = match state {
             State::Ready(live) => {
                 (live.tools.clone(), commands::of(name, live).into_iter().map(|card| card.name).collect())
@@ -316,7 +317,7 @@ impl Seen {
         match state {
             State::Failed { reason, .. } if !self.failed => {
                 self.failed = true;
-                news.push(Supply::Told(format!(
+                news.push(McpEvent::Told(format!(
                     "The MCP server `{name}` is not there: {reason}. It is tried again; `/mcp` shows how it is."
                 )));
             }
@@ -324,7 +325,7 @@ impl Seen {
                 self.left_out = live.left_out.clone();
                 if !self.left_out.is_empty() {
                     let what = self.left_out.join(", ");
-                    news.push(Supply::Told(format!("The MCP server `{name}` offers what cannot be used: {what}.")));
+                    news.push(McpEvent::Told(format!("The MCP server `{name}` offers what cannot be used: {what}.")));
                 }
             }
             State::Ready(_) | State::Failed { .. } | State::Connecting { .. } => {}
@@ -335,19 +336,19 @@ impl Seen {
         };
         if tools != self.tools {
             self.tools = tools;
-            news.push(Supply::ToolsChanged);
+            news.push(McpEvent::ToolsChanged);
         }
         if commands != self.commands {
             self.commands = commands;
-            news.push(Supply::CommandsChanged);
+            news.push(McpEvent::CommandsChanged);
         }
         news
     }
 
     /// What is told of a server that was lost and has been there for a while.
-    fn stays(&mut self, name: &str) -> Vec<Supply> {
+    fn stays(&mut self, name: &str) -> Vec<McpEvent> {
         self.failed = false;
         self.steady_at = None;
-        vec![Supply::Told(format!("The MCP server `{name}` is there again."))]
+        vec![McpEvent::Told(format!("The MCP server `{name}` is there again."))]
     }
 }

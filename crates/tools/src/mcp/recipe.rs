@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 
-use domain::mcp::{Outfit, Way};
+use domain::mcp::{McpRequest, Transport};
 
 use crate::{Settings, environment};
 
@@ -24,18 +24,18 @@ pub(super) enum Reach {
 
 impl Recipe {
     /// A program gets the session's environment without what is kept from tools, and its own variables on top.
-    pub(super) fn new(way: Way, outfit: &Outfit, settings: &Settings) -> Self {
+    pub(super) fn new(transport: Transport, outfit: &McpRequest, settings: &Settings) -> Self {
         let mut folder = outfit.cwd.clone();
-        let reach = match way {
-            Way::Stdio { command, args, env, cwd } => {
+        let reach = match transport {
+            Transport::Stdio { command, args, env, cwd } => {
                 if let Some(cwd) = cwd {
                     folder = folder.join(cwd);
                 }
                 let session = environment::for_programs(&outfit.environment, &folder, settings);
                 Reach::Program { command, args, environment: Variables::new(session, env) }
             }
-            Way::Http { url, headers } => Reach::Http { url, headers },
-            Way::Sse { url, headers } => Reach::Sse { url, headers },
+            Transport::Http { url, headers } => Reach::Http { url, headers },
+            Transport::Sse { url, headers } => Reach::Sse { url, headers },
         };
         Self { folder, reach }
     }

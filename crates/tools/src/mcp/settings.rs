@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use domain::Environment;
-use domain::mcp::Way;
+use domain::mcp::Transport;
 use serde::Deserialize;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -65,7 +65,7 @@ impl McpSettings {
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Written")]
 pub struct ServerSettings {
-    way: Way,
+    transport: Transport,
     pub(super) enabled: bool,
 }
 
@@ -98,47 +98,47 @@ impl TryFrom<Written> for ServerSettings {
     fn try_from(written: Written) -> Result<Self, String> {
         let Written { command, args, env, cwd, url, transport, headers, enabled } = written;
         let headers = headers.into_iter().collect();
-        let way = match (transport.as_deref(), command, url) {
+        let transport = match (transport.as_deref(), command, url) {
             (None | Some("stdio"), Some(command), None) => {
-                Way::Stdio { command, args, env: env.into_iter().collect(), cwd }
+                Transport::Stdio { command, args, env: env.into_iter().collect(), cwd }
             }
-            (None | Some("http" | "streamable-http"), None, Some(url)) => Way::Http { url, headers },
-            (Some("sse"), None, Some(url)) => Way::Sse { url, headers },
+            (None | Some("http" | "streamable-http"), None, Some(url)) => Transport::Http { url, headers },
+            (Some("sse"), None, Some(url)) => Transport::Sse { url, headers },
             (Some(other), ..) if !["stdio", "http", "streamable-http", "sse"].contains(&other) => {
                 return Err(format!("unknown transport `{other}`, expected stdio, http or sse"));
             }
             _ => return Err("a server has either a `command` or a `url`".to_owned()),
         };
-        Ok(Self { way, enabled })
+        Ok(Self { transport, enabled })
     }
 }
 
 impl fmt::Debug for ServerSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerSettings").field("way", &self.way).field("enabled", &self.enabled).finish()
+        f.debug_struct("ServerSettings").field("transport", &self.transport).field("enabled", &self.enabled).finish()
     }
 }
 
 impl ServerSettings {
     pub(super) fn transport(&self) -> &'static str {
-        self.way.name()
+        self.transport.name()
     }
 
     /// With the variables of this environment filled in; an error names one that is missing.
-    pub(super) fn resolve(&self, environment: &Environment) -> Result<Way, String> {
+    pub(super) fn resolve(&self, environment: &Environment) -> Result<Transport, String> {
         let fill = |text: &String| fill(text, environment);
         let fill_pairs = |pairs: &[(String, String)]| {
             pairs.iter().map(|(name, value)| Ok((name.clone(), fill(value)?))).collect::<Result<Vec<_>, String>>()
         };
-        Ok(match &self.way {
-            Way::Stdio { command, args, env, cwd } => Way::Stdio {
+        Ok(match &self.transport {
+            Transport::Stdio { command, args, env, cwd } => Transport::Stdio {
                 command: fill(command)?,
                 args: args.iter().map(fill).collect::<Result<_, _>>()?,
                 env: fill_pairs(env)?,
                 cwd: cwd.clone(),
             },
-            Way::Http { url, headers } => Way::Http { url: fill(url)?, headers: fill_pairs(headers)? },
-            Way::Sse { url, headers } => Way::Sse { url: fill(url)?, headers: fill_pairs(headers)? },
+            Transport::Http { url, headers } => Transport::Http { url: fill(url)?, headers: fill_pairs(headers)? },
+            Transport::Sse { url, headers } => Transport::Sse { url: fill(url)?, headers: fill_pairs(headers)? },
         })
     }
 }

@@ -61,7 +61,7 @@ pub(super) async fn cancelling_a_turn_ends_what_it_started_and_nothing_else() {
     let mut bench = Bench::new();
     bench.leave("echo $$ >> other; sleep 600; true").await;
     let earlier = Arc::clone(&bench.site);
-    bench.site = Arc::new(Site { turn: TurnId::new(), ..(*bench.site).clone() });
+    bench.site = Arc::new(CallSite { turn: TurnId::new(), ..(*bench.site).clone() });
     let handle = bench.leave(SLEEPER).await;
     let pids = wait_for_pids(bench.folder.path(), 2).await;
     bench.registry.cancel_turn(&bench.site.session, &bench.site.turn);

@@ -1,7 +1,7 @@
 //! Hooks as real commands: what they are told, and how they refuse.
 
 use acpd_tools::hooks::{Answer, Hooks};
-use domain::tool::Moment;
+use domain::tool::HookPoint;
 use domain::{StopReason, ToolCard, ToolKind};
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ fn hooks(config: Value) -> Hooks {
     serde_json::from_value(config).unwrap()
 }
 
-async fn run(hooks: &Hooks, moment: Moment<'_>, site: &Site, settings: &Settings) -> Answer {
+async fn run(hooks: &Hooks, moment: HookPoint<'_>, site: &CallSite, settings: &Settings) -> Answer {
     match hooks.pick(moment, site) {
         Some(round) => round.run(site, settings).await,
         None => Answer::default(),
@@ -33,7 +33,8 @@ fn card() -> ToolCard {
 impl Bench {
     async fn before(&self, hook: Value) -> Answer {
         let settings = Settings::new(std::env::current_exe().unwrap());
-        run(&hooks(json!({"before_tool": [hook]})), Moment::BeforeTool { card: &card() }, &self.site, &settings).await
+        run(&hooks(json!({"before_tool": [hook]})), HookPoint::BeforeTool { card: &card() }, &self.site, &settings)
+            .await
     }
 }
 
@@ -49,9 +50,9 @@ pub(super) async fn a_hook_hears_what_happens_as_json() {
     let large = Outcome::completed("x".repeat(1 << 20)).with_raw(json!({"exitCode": 0}));
     let (card, reason) = (card(), StopReason::EndTurn);
     let moments = [
-        Moment::BeforeTool { card: &card },
-        Moment::AfterTool { card: &card, outcome: &large },
-        Moment::TurnEnd { reason: &reason },
+        HookPoint::BeforeTool { card: &card },
+        HookPoint::AfterTool { card: &card, outcome: &large },
+        HookPoint::TurnEnd { reason: &reason },
     ];
     for moment in moments {
         assert_eq!(run(&hooks, moment, &bench.site, &settings).await, Answer::default());
@@ -104,7 +105,7 @@ pub(super) async fn a_guard_that_fails_has_not_agreed() {
     // Afterwards there is nothing left to guard.
     let settings = Settings::new(std::env::current_exe().unwrap());
     let hooks = hooks(json!({"turn_end": [{"command": "exit 1"}, {"command": "echo tests fail; exit 2"}]}));
-    let answer = run(&hooks, Moment::TurnEnd { reason: &StopReason::EndTurn }, &bench.site, &settings).await;
+    let answer = run(&hooks, HookPoint::TurnEnd { reason: &StopReason::EndTurn }, &bench.site, &settings).await;
     let failures = vec!["the hook `exit 1` failed: exit status 1".to_owned()];
     assert_eq!(answer, Answer { refusal: Some("tests fail".to_owned()), failures });
 }

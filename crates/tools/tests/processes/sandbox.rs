@@ -13,7 +13,7 @@ const CONTROL: Mode = Mode::Full;
 
 fn bench_in(mode: Mode) -> Bench {
     let mut bench = Bench::new();
-    bench.site = Arc::new(Site { mode, ..(*bench.site).clone() });
+    bench.site = Arc::new(CallSite { mode, ..(*bench.site).clone() });
     bench
 }
 
@@ -104,7 +104,7 @@ pub(super) async fn a_folder_swapped_for_a_link_does_not_widen_the_next_call() {
         fs::create_dir(folder.join("inner")).unwrap();
         let (cwd, extra) =
             if inner_first { (folder.join("inner"), folder.clone()) } else { (folder.clone(), folder.join("inner")) };
-        bench.site = Arc::new(Site { cwd, extra_roots: vec![extra], ..(*bench.site).clone() });
+        bench.site = Arc::new(CallSite { cwd, extra_roots: vec![extra], ..(*bench.site).clone() });
         fs::remove_dir(folder.join("inner")).unwrap();
         symlink(outside.0.path(), folder.join("inner")).unwrap();
 
@@ -124,12 +124,12 @@ pub(super) async fn a_root_under_another_name_is_the_same_root() {
     fs::create_dir_all(base.join("wide/inner")).unwrap();
     symlink(base.join("wide"), base.join("alias")).unwrap();
     let (cwd, extra_roots) = (base.join("alias/inner"), vec![base.join("wide")]);
-    bench.site = Arc::new(Site { cwd, extra_roots, ..(*bench.site).clone() });
+    bench.site = Arc::new(CallSite { cwd, extra_roots, ..(*bench.site).clone() });
     let moving = outside.fill("echo x > here && cd ../../wide && mv inner moved && ln -s $OUT inner");
     assert_eq!(bench.bash(&moving).await.verdict, OutcomeKind::Completed);
 
     // The same session, and a new one that never saw the folder as it was.
-    let newcomer = Site { session: domain::SessionId::new(), ..(*bench.site).clone() };
+    let newcomer = CallSite { session: domain::SessionId::new(), ..(*bench.site).clone() };
     for site in [Arc::clone(&bench.site), Arc::new(newcomer)] {
         let outcome = call(&bench.registry, &site, "bash", json!({"command": "echo x > new"})).await;
         assert_eq!(outcome.verdict, OutcomeKind::Failed, "{}", outcome.text);
@@ -143,7 +143,7 @@ pub(super) async fn a_command_of_one_session_does_not_move_the_root_of_another()
     let bench = bench_in(Mode::Sandbox);
     let base = bench.folder.path().canonicalize().unwrap();
     fs::create_dir(base.join("inner")).unwrap();
-    let other = Site { session: domain::SessionId::new(), cwd: base.join("inner"), ..(*bench.site).clone() };
+    let other = CallSite { session: domain::SessionId::new(), cwd: base.join("inner"), ..(*bench.site).clone() };
     let other = Arc::new(other);
     let write = json!({"command": "echo x > new"});
     assert_eq!(call(&bench.registry, &other, "bash", write.clone()).await.verdict, OutcomeKind::Completed);
@@ -217,7 +217,7 @@ pub(super) async fn acpds_own_places_are_out_of_reach_in_a_session_at_home() {
     let key = elsewhere.folder.path().join(".local/state/acpd/keys/one");
     let outcome = elsewhere.bash(&format!("cat {}", key.display())).await;
     assert!(outcome.verdict == OutcomeKind::Failed && !outcome.text.contains("sk-secret"), "{}", outcome.text);
-    let inside = Site { cwd: key.parent().unwrap().to_owned(), ..(*elsewhere.site).clone() };
+    let inside = CallSite { cwd: key.parent().unwrap().to_owned(), ..(*elsewhere.site).clone() };
     let outcome = call(&elsewhere.registry, &Arc::new(inside), "bash", json!({"command": "cat one"})).await;
     assert!(outcome.verdict == OutcomeKind::Failed && !outcome.text.contains("sk-secret"), "{}", outcome.text);
 }
@@ -256,7 +256,7 @@ pub(super) async fn other_processes_keep_their_limits_and_priorities() {
 pub(super) async fn work_inside_goes_on() {
     let bench = bench_in(Mode::Sandbox);
     let extra = TempDir::new().unwrap();
-    let site = Site { extra_roots: vec![extra.path().to_owned()], ..(*bench.site).clone() };
+    let site = CallSite { extra_roots: vec![extra.path().to_owned()], ..(*bench.site).clone() };
     let bench = Bench { site: Arc::new(site), ..bench };
     let work = [
         "echo a > f && mv f g && ln g h && ln -s g s && mkdir -p a/b && cp h a/b/c && truncate -s 0 a/b/c && rm -r a",
@@ -292,7 +292,7 @@ pub(super) async fn the_temporary_folder_is_private_and_goes_with_the_command() 
 
     let usual = TempDir::new().unwrap();
     let elsewhere = Bench::with_environment(&[("TMPDIR", usual.path().to_str().unwrap())]);
-    let site = Site { mode: Mode::Sandbox, ..(*elsewhere.site).clone() };
+    let site = CallSite { mode: Mode::Sandbox, ..(*elsewhere.site).clone() };
     let elsewhere = Bench { site: Arc::new(site), ..elsewhere };
     let started = elsewhere.start("touch $TMPDIR/x; echo $$ >> pids; sleep 600; true", 1).await;
     assert_eq!(fs::read_dir(usual.path()).unwrap().count(), 1);

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use acpd_tools::Registry;
-use domain::tool::{Desk, Job, Refusal, ToolRequest, Toolbox};
-use domain::{Mode, Outcome, SessionId, Site, ToolContent, TurnId};
+use domain::tool::{Job, Refusal, ToolHost, ToolRequest, Toolbox};
+use domain::{CallSite, Mode, Outcome, SessionId, ToolContent, TurnId};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -26,7 +26,7 @@ impl TestDesk {
     }
 }
 
-impl Desk for TestDesk {
+impl ToolHost for TestDesk {
     fn progress(&self, content: Vec<ToolContent>) {
         for item in content {
             if let ToolContent::Text { text } = item {
@@ -46,8 +46,8 @@ impl Desk for TestDesk {
     }
 }
 
-pub(crate) fn site(folder: &Path, environment: &[(&str, &str)]) -> Site {
-    Site {
+pub(crate) fn site(folder: &Path, environment: &[(&str, &str)]) -> CallSite {
+    CallSite {
         session: SessionId::new(),
         turn: TurnId::new(),
         cwd: folder.to_owned(),
@@ -61,14 +61,14 @@ pub(crate) fn site(folder: &Path, environment: &[(&str, &str)]) -> Site {
 
 pub(crate) async fn plan(
     registry: &Registry,
-    site: &Arc<Site>,
+    site: &Arc<CallSite>,
     tool: &str,
     input: Value,
 ) -> Result<Box<dyn Job>, Refusal> {
     registry.plan(ToolRequest { tool: tool.to_owned(), input }, Arc::clone(site)).await
 }
 
-pub(crate) async fn call(registry: &Registry, site: &Arc<Site>, tool: &str, input: Value) -> Outcome {
+pub(crate) async fn call(registry: &Registry, site: &Arc<CallSite>, tool: &str, input: Value) -> Outcome {
     match plan(registry, site, tool, input).await {
         Ok(job) => job.run(TestDesk::new()).await,
         Err(refusal) => panic!("refused: {}", refusal.reason),
@@ -76,7 +76,7 @@ pub(crate) async fn call(registry: &Registry, site: &Arc<Site>, tool: &str, inpu
 }
 
 #[allow(dead_code, reason = "only the file tests look at refusals")]
-pub(crate) async fn refusal(registry: &Registry, site: &Arc<Site>, tool: &str, input: Value) -> String {
+pub(crate) async fn refusal(registry: &Registry, site: &Arc<CallSite>, tool: &str, input: Value) -> String {
     match plan(registry, site, tool, input).await {
         Ok(_) => panic!("not refused"),
         Err(refusal) => refusal.reason,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use acpd_tools::{Registry, Settings};
-use domain::Site;
+use domain::CallSite;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -16,7 +16,7 @@ use crate::desk::{self, call, plan, refusal};
 pub(crate) struct Project {
     pub(crate) folder: TempDir,
     pub(crate) registry: Registry,
-    pub(crate) site: Arc<Site>,
+    pub(crate) site: Arc<CallSite>,
 }
 
 impl Project {

@@ -1,6 +1,6 @@
 //! The parameters of our own methods that steer sessions, read strictly: they come from our own programs.
 
-use domain::checkpoint::Way;
+use domain::checkpoint::RestoreDirection;
 use domain::{Choice, Event, Place};
 use serde_json::Value;
 
@@ -67,6 +67,6 @@ pub(super) fn wait(mut params: Params) -> Result<ClientRequest, RpcError> {
 }
 
 pub(super) fn undo(mut params: Params) -> Result<ClientRequest, RpcError> {
-    let way = if flag(&mut params, "redo")? { Way::Redo } else { Way::Undo };
+    let way = if flag(&mut params, "redo")? { RestoreDirection::Redo } else { RestoreDirection::Undo };
     Ok(ClientRequest::Undo { session: params.session()?, way })
 }

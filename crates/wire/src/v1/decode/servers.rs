@@ -1,6 +1,6 @@
 //! `mcpServers` in all the shapes that clients send, made into one: a list of servers with nothing missing.
 
-use domain::mcp::{Server, Way};
+use domain::mcp::{Server, Transport};
 use serde_json::Value;
 
 use crate::rpc::RpcError;
@@ -32,18 +32,18 @@ fn one(field: &str, name: Option<String>, server: &Value) -> Result<Server, RpcE
     let url = || text("url").map(str::to_owned).ok_or_else(|| refuse(".url", "Required"));
     let headers =
         || pairs(server.get("headers")).ok_or_else(|| refuse(".headers", "Must be a list of names and values"));
-    let way = match kind {
-        "stdio" => Way::Stdio {
+    let transport = match kind {
+        "stdio" => Transport::Stdio {
             command: text("command").ok_or_else(|| refuse(".command", "Required"))?.to_owned(),
             args: strings(server.get("args")).ok_or_else(|| refuse(".args", "Must be a list of strings"))?,
             env: pairs(server.get("env")).ok_or_else(|| refuse(".env", "Must be a list of names and values"))?,
             cwd: None,
         },
-        "http" => Way::Http { url: url()?, headers: headers()? },
-        "sse" => Way::Sse { url: url()?, headers: headers()? },
+        "http" => Transport::Http { url: url()?, headers: headers()? },
+        "sse" => Transport::Sse { url: url()?, headers: headers()? },
         _ => return Err(refuse(".type", "Must be stdio, http or sse")),
     };
-    Ok(Server { name, way })
+    Ok(Server { name, transport })
 }
 
 fn strings(value: Option<&Value>) -> Option<Vec<String>> {

@@ -25,15 +25,15 @@ use crate::tail::Tail;
 
 /// A client wants to see the session.
 #[derive(Message)]
-#[rtype(result = "Result<Attached, Leaving>")]
+#[rtype(result = "Result<Attached, BeingEvicted>")]
 #[derive(Clone)]
 pub(crate) struct Attach {
     /// The client's name.
     pub(crate) name: String,
     pub(crate) connection: ConnectionId,
-    pub(crate) from: From,
+    pub(crate) from: StartAt,
     pub(crate) environment: Arc<Environment>,
-    pub(crate) returning: Option<Return>,
+    pub(crate) returning: Option<BridgeReturn>,
     /// The session need not stay in memory for it once it has left.
     pub(crate) one_shot: bool,
 }
@@ -41,18 +41,18 @@ pub(crate) struct Attach {
 /// A bridge that goes on by another connection. What it sent by an earlier one and has not come by now is refused if it
 /// comes, so that the bridge may send it again.
 #[derive(Clone, Debug)]
-pub(crate) struct Return {
+pub(crate) struct BridgeReturn {
     pub(crate) bridge: String,
     pub(crate) connection: ConnectionId,
 }
 
 /// The session is being put away; it can be opened again in a moment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Leaving;
+pub(crate) struct BeingEvicted;
 
 /// Where a client's cursor starts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum From {
+pub(crate) enum StartAt {
     /// At the first event: all is replayed.
     Start,
     /// After the last event: nothing is.
@@ -113,7 +113,7 @@ struct Detach(u64);
 
 /// Starts a turn, unless one runs.
 #[derive(Message)]
-#[rtype(result = "Result<(), Refused>")]
+#[rtype(result = "Result<(), PromptRefused>")]
 pub(crate) struct Prompt {
     pub(crate) turn: TurnId,
     pub(crate) origin: Origin,
@@ -126,13 +126,13 @@ pub(crate) struct Prompt {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum PromptRefused {
     /// A turn is running, and as many prompts as may wait are waiting.
     Busy,
     /// Files are being put back, as `ctl undo` wants.
     Restoring,
     /// The session is being put away.
-    Leaving,
+    BeingEvicted,
     /// The bridge that sent it goes on by another connection.
     Superseded,
     /// Too much of the session is not written yet.
@@ -147,12 +147,12 @@ pub(crate) struct Rename(pub(crate) String);
 /// Tells whoever is attached something.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Tell(pub(crate) String);
+pub(crate) struct PostNotice(pub(crate) String);
 
 /// What has been recorded so far.
 #[derive(Message)]
 #[rtype(result = "Recorded")]
-pub(crate) struct Latest;
+pub(crate) struct DescribeHead;
 
 /// An event that is appended and on its way to the disk.
 pub(crate) struct Recorded {
@@ -205,7 +205,7 @@ impl Session {
     }
 
     pub(super) fn recorded(&self) -> Recorded {
-        Recorded { tail: self.ledger.tail.clone(), number: self.state.head.number }
+        Recorded { tail: self.log.tail.clone(), number: self.state.head.number }
     }
 
     /// The rules of the project may have to be read first.
@@ -223,16 +223,16 @@ impl Session {
 }
 
 impl Handler<Attach> for Session {
-    type Result = Result<Attached, Leaving>;
+    type Result = Result<Attached, BeingEvicted>;
 
     fn handle(&mut self, attach: Attach, ctx: &mut Context<Self>) -> Self::Result {
         if self.leaving {
-            return Err(Leaving);
+            return Err(BeingEvicted);
         }
         // What could not be written when nobody waited for it may be writable now.
         self.submit(ctx);
         let Attach { name, connection, from, environment, returning, one_shot } = attach;
-        if let Some(Return { bridge, connection: current }) = returning {
+        if let Some(BridgeReturn { bridge, connection: current }) = returning {
             self.bridges.insert(bridge, current);
         }
         self.attend(ctx);
@@ -248,13 +248,13 @@ impl Handler<Attach> for Session {
         self.await_models(ctx);
         let head = self.state.head.number;
         let next = match from {
-            From::Start => 1,
-            From::Head => head + 1,
-            From::After(place) => self.state.next_after(place),
+            StartAt::Start => 1,
+            StartAt::Head => head + 1,
+            StartAt::After(place) => self.state.next_after(place),
         };
         Ok(Attached {
             guard: AttachmentGuard { session: ctx.address().downgrade(), attach: self.attaches },
-            tail: self.ledger.tail.clone(),
+            tail: self.log.tail.clone(),
             next,
             head,
             life: self.state.head.life,
@@ -268,7 +268,7 @@ impl Handler<Attach> for Session {
             open_calls: self.state.calls.iter().map(|(id, open)| (id.clone(), open.clone())).collect(),
             hidden_calls: self.state.hidden_at(next).cloned().collect(),
             open_questions: self.state.questions.clone(),
-            served: self.equipment.commands(),
+            served: self.servers.commands(),
         })
     }
 }
@@ -290,25 +290,25 @@ impl Handler<Detach> for Session {
 }
 
 impl Handler<Prompt> for Session {
-    type Result = Result<(), Refused>;
+    type Result = Result<(), PromptRefused>;
 
     fn handle(&mut self, prompt: Prompt, ctx: &mut Context<Self>) -> Self::Result {
         if self.leaving {
-            return Err(Refused::Leaving);
+            return Err(PromptRefused::BeingEvicted);
         }
         if self.is_superseded(&prompt.origin) {
-            return Err(Refused::Superseded);
+            return Err(PromptRefused::Superseded);
         }
         // After a failed write this tries again. Until that succeeds, more prompts must not fill the memory.
         self.submit(ctx);
-        if self.ledger.tail.is_full() {
-            return Err(Refused::Unwritten);
+        if self.log.tail.is_full() {
+            return Err(PromptRefused::Unwritten);
         }
         match self.ports.settings.when_busy {
             _ if self.turn.is_none() => self.start_turn(prompt, ctx),
             WhenBusy::Queue if self.waiting.len() < WAITING => self.waiting.push_back(prompt),
-            WhenBusy::Queue | WhenBusy::Refuse if self.state.turn.is_none() => return Err(Refused::Restoring),
-            WhenBusy::Queue | WhenBusy::Refuse => return Err(Refused::Busy),
+            WhenBusy::Queue | WhenBusy::Refuse if self.state.turn.is_none() => return Err(PromptRefused::Restoring),
+            WhenBusy::Queue | WhenBusy::Refuse => return Err(PromptRefused::Busy),
         }
         Ok(())
     }
@@ -326,18 +326,18 @@ impl Handler<Rename> for Session {
     }
 }
 
-impl Handler<Tell> for Session {
+impl Handler<PostNotice> for Session {
     type Result = ();
 
-    fn handle(&mut self, Tell(text): Tell, ctx: &mut Context<Self>) {
+    fn handle(&mut self, PostNotice(text): PostNotice, ctx: &mut Context<Self>) {
         self.append(EventKind::Noticed { message: MessageId::new(), text, passing: true }, ctx);
     }
 }
 
-impl Handler<Latest> for Session {
-    type Result = MessageResult<Latest>;
+impl Handler<DescribeHead> for Session {
+    type Result = MessageResult<DescribeHead>;
 
-    fn handle(&mut self, Latest: Latest, _: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, DescribeHead: DescribeHead, _: &mut Context<Self>) -> Self::Result {
         MessageResult(self.recorded())
     }
 }

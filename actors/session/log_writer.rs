@@ -22,7 +22,7 @@ const GATHER_BYTES: usize = 64 << 10;
 /// How often a record may get lost on its way before that counts as a failure.
 const LOSSES: u32 = 20;
 
-pub(super) struct Ledger {
+pub(super) struct LogWriter {
     pub(super) tail: Arc<Tail>,
     history: Arc<dyn History>,
     life: u32,
@@ -41,7 +41,7 @@ pub(super) struct Ledger {
 #[rtype(result = "()")]
 pub(super) struct RecordFailed(HistoryError);
 
-impl Ledger {
+impl LogWriter {
     pub(super) fn new(tail: Arc<Tail>, history: Arc<dyn History>, life: u32) -> Self {
         Self {
             tail,
@@ -88,10 +88,10 @@ impl Session {
     /// Appends one event: from here on it has happened.
     pub(super) fn append(&mut self, kind: EventKind, ctx: &mut Context<Self>) -> u64 {
         let number = self.state.head.number + 1;
-        let event = Arc::new(Event { life: self.ledger.life, number, at: Millis::now(), kind });
+        let event = Arc::new(Event { life: self.log.life, number, at: Millis::now(), kind });
         self.state.apply(&event);
-        self.ledger.tail.push(event.clone());
-        self.ledger.unsent_bytes += event.kind.weight();
+        self.log.tail.push(event.clone());
+        self.log.unsent_bytes += event.kind.weight();
         let durability = event.kind.durability();
         let shown =
             matches!(event.kind, EventKind::ToolStarted { .. } | EventKind::ToolEnded { .. } | EventKind::Used { .. });
@@ -99,15 +99,15 @@ impl Session {
             self.publish();
         }
         if durability == Durability::Synced {
-            self.ledger.sync_point = number;
+            self.log.sync_point = number;
         }
-        self.ledger.unsent.push(event);
-        if durability > Durability::Soon || self.ledger.unsent_bytes > GATHER_BYTES {
+        self.log.unsent.push(event);
+        if durability > Durability::Soon || self.log.unsent_bytes > GATHER_BYTES {
             self.submit(ctx);
-        } else if !self.ledger.gathering {
-            self.ledger.gathering = true;
+        } else if !self.log.gathering {
+            self.log.gathering = true;
             ctx.run_later(GATHER, |this, ctx| {
-                this.ledger.gathering = false;
+                this.log.gathering = false;
                 this.submit(ctx);
             });
         }
@@ -116,12 +116,12 @@ impl Session {
 
     /// Submits what has been appended to the history. After a failure that is everything since the last success.
     pub(super) fn submit(&mut self, ctx: &mut Context<Self>) {
-        if self.ledger.tail.retry() {
-            self.ledger.unsent = self.ledger.tail.uncommitted();
+        if self.log.tail.retry() {
+            self.log.unsent = self.log.tail.uncommitted();
         }
-        if !self.ledger.unsent.is_empty() {
+        if !self.log.unsent.is_empty() {
             let failed = ctx.address().recipient().downgrade();
-            self.ledger.send(self.state.meta(false), failed, None);
+            self.log.send(self.state.meta(false), failed, None);
         }
     }
 
@@ -130,12 +130,12 @@ impl Session {
         self.submit(ctx);
         let (told, written) = oneshot::channel();
         let failed = ctx.address().recipient().downgrade();
-        self.ledger.send(self.state.meta(true), failed, Some(told));
+        self.log.send(self.state.meta(true), failed, Some(told));
         written
     }
 
     fn resubmit(&mut self, ctx: &mut Context<Self>) {
-        self.ledger.unsent = self.ledger.tail.uncommitted();
+        self.log.unsent = self.log.tail.uncommitted();
         self.submit(ctx);
     }
 }
@@ -144,12 +144,12 @@ impl Handler<RecordFailed> for Session {
     type Result = ();
 
     fn handle(&mut self, RecordFailed(error): RecordFailed, ctx: &mut Context<Self>) {
-        if error == HistoryError::Lost && self.ledger.losses.fetch_add(1, Ordering::Relaxed) < LOSSES {
+        if error == HistoryError::Lost && self.log.losses.fetch_add(1, Ordering::Relaxed) < LOSSES {
             return self.resubmit(ctx);
         }
         tracing::error!(parent: &self.span, %error, "events could not be written");
-        self.ledger.losses.store(0, Ordering::Relaxed);
-        self.ledger.tail.fail(error.clone());
+        self.log.losses.store(0, Ordering::Relaxed);
+        self.log.tail.fail(error.clone());
         if self.is_dormant() {
             // Nothing is at work, and the question is in the log already.
             return;

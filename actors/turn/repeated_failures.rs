@@ -7,9 +7,9 @@ const SAME_FAILURES: u32 = 3;
 
 /// Calls that have failed since something was last changed, and how often.
 #[derive(Default)]
-pub(super) struct Failing(Vec<(ToolRequest, u32)>);
+pub(super) struct RepeatedFailures(Vec<(ToolRequest, u32)>);
 
-impl Failing {
+impl RepeatedFailures {
     /// What the model is told in place of an outcome, if this call is not to be run.
     pub(super) fn why_not(&self, request: &ToolRequest) -> Option<String> {
         let is_hopeless = self.0.iter().any(|(failed, times)| failed == request && *times >= SAME_FAILURES);

@@ -7,20 +7,20 @@ use domain::event::Setting;
 use domain::permission::decide;
 use domain::tool::{OutcomeKind, Refusal, ToolRequest};
 use domain::{
-    Access, CallId, EventKind, MessageId, Mode, Outcome, Question, QuestionId, Site, ToolCard, ToolKind, TurnId,
+    Access, CallId, CallSite, EventKind, MessageId, Mode, Outcome, Question, QuestionId, ToolCard, ToolKind, TurnId,
     Verdict,
 };
 
 use tokio::sync::oneshot;
 
 use super::Session;
-use super::running::{Phase, Running};
+use super::turns::{Phase, RunningTurn};
 use crate::mail::{ChildGuard, child_guard, tell};
 use crate::spans;
 use crate::tool_executor::{self, Assignment, ExecutorEvent, Run, ToolExecutor};
 use crate::turn::CallEnded;
 
-pub(super) struct Executor {
+pub(super) struct RunningCall {
     pub(super) addr: Addr<ToolExecutor>,
     message: MessageId,
     request: ToolRequest,
@@ -32,8 +32,8 @@ pub(super) struct Executor {
 }
 
 impl Session {
-    pub(super) fn site(&self, turn: TurnId) -> Arc<Site> {
-        Arc::new(Site {
+    pub(super) fn site(&self, turn: TurnId) -> Arc<CallSite> {
+        Arc::new(CallSite {
             session: self.state.id.clone(),
             turn,
             cwd: self.state.cwd.clone(),
@@ -58,7 +58,7 @@ impl Session {
         let preset = agent.as_ref().and_then(|agent| self.agent(agent)).map(|agent| agent.mode);
         let mut site = self.site(turn);
         if preset == Some(Mode::ReadOnly) {
-            site = Arc::new(Site { mode: Mode::ReadOnly, ..(*site).clone() });
+            site = Arc::new(CallSite { mode: Mode::ReadOnly, ..(*site).clone() });
         }
         let recorded = self.state.calls.get(&call).map(|open| Box::new(open.card.clone()));
         let Some(running) = &mut self.turn else { return };
@@ -70,13 +70,15 @@ impl Session {
             recorded,
             site,
             toolbox: self.ports.toolbox.clone(),
-            tail: self.ledger.tail.clone(),
+            tail: self.log.tail.clone(),
             parent: ctx.address().recipient().downgrade(),
             parent_gone,
             patience: self.ports.settings.cancel_patience,
         })
         .start();
-        running.executors.insert(call, Executor { addr, message, request, agent, allowed: false, _guard: child_guard });
+        running
+            .executors
+            .insert(call, RunningCall { addr, message, request, agent, allowed: false, _guard: child_guard });
     }
 
     /// Plans a call that the log holds and that has not run.
@@ -219,8 +221,8 @@ impl Session {
     }
 
     pub(super) fn tell_turn(&self, call: CallId, failed: bool) {
-        if let Some(Running { phase: Phase::Going { turn, .. }, .. }) = &self.turn {
-            let at = self.ledger.sync_point;
+        if let Some(RunningTurn { phase: Phase::Going { turn, .. }, .. }) = &self.turn {
+            let at = self.log.sync_point;
             tell(turn, CallEnded { call, failed, at, conversation: self.state.conversation.clone() });
         }
     }

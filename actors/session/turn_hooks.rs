@@ -2,11 +2,11 @@
 //! back to work, a few times.
 
 use actix::{ActorFutureExt, AsyncContext, Context, SpawnHandle, WrapFuture};
-use domain::tool::Moment;
+use domain::tool::HookPoint;
 use domain::{Content, EventKind, MessageId, StopReason, TurnId};
 
 use super::Session;
-use super::running::{Phase, Running};
+use super::turns::{Phase, RunningTurn};
 use crate::mail::tell;
 use crate::turn::GoOn;
 
@@ -33,7 +33,7 @@ impl Session {
     /// The model has ended its turn, which ends unless a hook has something to say to that.
     pub(super) fn consider_ending(&mut self, turn: TurnId, reason: StopReason, ctx: &mut Context<Self>) {
         let site = self.site(turn.clone());
-        let Some(asked) = self.ports.toolbox.consult(Moment::TurnEnd { reason: &reason }, &site) else {
+        let Some(asked) = self.ports.toolbox.consult(HookPoint::TurnEnd { reason: &reason }, &site) else {
             return self.end_turn(reason, ctx);
         };
         let asked = ctx.spawn(asked.into_actor(self).map(|refusal, this, ctx| {
@@ -54,7 +54,7 @@ impl Session {
     pub(super) fn tell_hooks(&mut self, reason: &StopReason, ctx: &mut Context<Self>) {
         let Some(turn) = self.turn.as_ref().map(|running| running.id.clone()) else { return };
         if *reason != StopReason::EndTurn
-            && let Some(asked) = self.ports.toolbox.consult(Moment::TurnEnd { reason }, &self.site(turn))
+            && let Some(asked) = self.ports.toolbox.consult(HookPoint::TurnEnd { reason }, &self.site(turn))
         {
             ctx.spawn(asked.into_actor(self).map(|_, _, _| ()));
         }
@@ -86,7 +86,7 @@ impl Session {
             },
             ctx,
         );
-        if let Some(Running { phase: Phase::Going { turn, .. }, .. }) = &self.turn {
+        if let Some(RunningTurn { phase: Phase::Going { turn, .. }, .. }) = &self.turn {
             tell(turn, GoOn { at, conversation: self.state.conversation.clone() });
         }
     }

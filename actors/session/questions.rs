@@ -5,7 +5,7 @@ use std::time::Duration;
 use actix::{AsyncContext, Context, Handler, Message};
 use domain::{Choice, Decision, EventKind, MessageId, Outcome, QuestionId, StopReason, visible};
 
-use super::commands::Recorded;
+use super::messages::Recorded;
 use super::{Client, Session};
 use crate::ports::Unattended;
 

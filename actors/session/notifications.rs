@@ -1,6 +1,6 @@
 //! What a person who is not looking may want to know of a session: that it waits, and that it is done.
 
-use domain::tool::{News, NewsEvent};
+use domain::tool::{Notification, NotificationKind};
 use domain::{StopReason, TurnId};
 
 use super::Session;
@@ -10,19 +10,19 @@ impl Session {
     pub(super) fn announce_waiting(&self) {
         let Some(asked) = self.state.questions.last() else { return };
         let about = self.state.calls.get(&asked.question.call).map_or("", |open| open.card.title.as_str());
-        self.announce(NewsEvent::Waiting, about);
+        self.announce(NotificationKind::Waiting, about);
     }
 
     pub(super) fn announce_end(&self, reason: &StopReason) {
         // Whoever puts the session away knows.
         if !self.leaving {
-            self.announce(NewsEvent::TurnEnded, reason.name());
+            self.announce(NotificationKind::TurnEnded, reason.name());
         }
     }
 
-    fn announce(&self, event: NewsEvent, about: &str) {
+    fn announce(&self, event: NotificationKind, about: &str) {
         let (title, attended) = (self.state.title.as_deref(), !self.clients.is_empty());
         let turn = self.turn.as_ref().map_or_else(TurnId::new, |running| running.id.clone());
-        self.ports.toolbox.notify(News { event, about, title, attended }, &self.site(turn));
+        self.ports.toolbox.notify(Notification { event, about, title, attended }, &self.site(turn));
     }
 }

@@ -1,37 +1,18 @@
 //! The ends of turns and of the session that somebody else wants: cancel, close, delete, eviction, and the daemon's leaving.
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
-use domain::{ConnectionId, EventKind, MessageId, Origin, StopReason, TurnId};
+use domain::session::eviction::{EvictionReason, Requester};
+use domain::{EventKind, MessageId, StopReason, TurnId};
 
-use super::running::{Phase, Running};
+use super::turns::{Phase, RunningTurn};
 use super::{Session, stop};
-use crate::directory::{EvictionRefused, Why};
+use crate::directory::EvictionRefused;
 use crate::mail::report;
-
-/// The client that wants something of a session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct By {
-    pub(crate) name: Option<String>,
-    pub(crate) connection: ConnectionId,
-    /// The bridge behind it, which may have had other connections before.
-    pub(crate) bridge: Option<String>,
-}
-
-impl By {
-    fn who(&self) -> &str {
-        self.name.as_deref().unwrap_or("Another client")
-    }
-
-    /// Whether it sent this prompt.
-    fn sent(&self, origin: &Origin) -> bool {
-        origin.connection == self.connection || (self.bridge.is_some() && origin.bridge == self.bridge)
-    }
-}
 
 /// Ends the running turn, if there is one, and gives up the prompts that wait.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Cancel(pub(crate) By);
+pub(crate) struct Cancel(pub(crate) Requester);
 
 /// Ends this turn, whether it runs or waits in line.
 #[derive(Message)]
@@ -41,7 +22,7 @@ pub(crate) struct Withdraw(pub(crate) TurnId);
 /// Ends what runs, records that all is in order, and dies.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct PutAway(pub(crate) Why);
+pub(crate) struct EvictSession(pub(crate) EvictionReason);
 
 impl Session {
     /// Goes on with leaving once nothing runs any more.
@@ -52,14 +33,14 @@ impl Session {
             if !matches!(written, Ok(Ok(_))) {
                 tracing::warn!(parent: &this.span, "put away without a word on the disk; it is repaired when it opens");
             }
-            this.ledger.tail.end();
+            this.log.tail.end();
             tracing::info!(parent: &this.span, "put away");
             stop(ctx);
         }));
     }
 
     fn is_stopping(&self) -> bool {
-        matches!(&self.turn, Some(Running { phase: Phase::Stopping(_), .. }))
+        matches!(&self.turn, Some(RunningTurn { phase: Phase::Stopping(_), .. }))
     }
 
     /// Sends the attached clients a notice that says why a turn ends.
@@ -68,11 +49,11 @@ impl Session {
     }
 
     /// A turn that ends because one client closes or deletes the session is explained to the others.
-    fn tell_leaving(&mut self, why: &Why, ctx: &mut Context<Self>) {
+    fn tell_leaving(&mut self, why: &EvictionReason, ctx: &mut Context<Self>) {
         let (by, what) = match why {
-            Why::Closed(by) => (by, "closed"),
-            Why::Deleted(by) => (by, "deleted"),
-            Why::Unwanted | Why::Idle | Why::Drain => return,
+            EvictionReason::Closed(by) => (by, "closed"),
+            EvictionReason::Deleted(by) => (by, "deleted"),
+            EvictionReason::Unwanted | EvictionReason::Idle | EvictionReason::Drain => return,
         };
         let others = self.clients.values().any(|client| client.connection != by.connection);
         if self.turn.is_some() && others {
@@ -107,11 +88,11 @@ impl Handler<Withdraw> for Session {
     }
 }
 
-impl Handler<PutAway> for Session {
+impl Handler<EvictSession> for Session {
     type Result = ();
 
-    fn handle(&mut self, PutAway(why): PutAway, ctx: &mut Context<Self>) {
-        if why == Why::Idle && self.is_used() && !self.leaving {
+    fn handle(&mut self, EvictSession(why): EvictSession, ctx: &mut Context<Self>) {
+        if why == EvictionReason::Idle && self.is_used() && !self.leaving {
             report(&self.eviction_refused, EvictionRefused(self.id().clone()));
             return;
         }
@@ -119,7 +100,7 @@ impl Handler<PutAway> for Session {
             return;
         }
         self.tell_leaving(&why, ctx);
-        if why == Why::Drain && self.state.is_waiting() {
+        if why == EvictionReason::Drain && self.state.is_waiting() {
             // Prompts in line are in no log; bridges send them again, and others are told that the daemon has gone.
             self.waiting.clear();
             self.suspend(ctx);

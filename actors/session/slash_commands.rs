@@ -2,7 +2,7 @@
 
 use actix::Context;
 use domain::briefing::CommandCall;
-use domain::checkpoint::Way;
+use domain::checkpoint::RestoreDirection;
 use domain::event::Setting;
 use domain::{Content, EventKind, MessageId, Mode, ModelId, Payload, SessionState, StopReason, TurnId};
 
@@ -29,7 +29,7 @@ pub(super) enum Slash {
     Model(Option<String>),
     Compact,
     Mcp,
-    Restore(Way),
+    Restore(RestoreDirection),
 }
 
 /// A prompt is a command if its one block of text begins with the name of one.
@@ -45,8 +45,8 @@ pub(super) fn read(content: &[Content]) -> Option<Slash> {
         "model" => Some(Slash::Model(argument)),
         "compact" => Some(Slash::Compact),
         "mcp" => Some(Slash::Mcp),
-        "undo" => Some(Slash::Restore(Way::Undo)),
-        "redo" => Some(Slash::Restore(Way::Redo)),
+        "undo" => Some(Slash::Restore(RestoreDirection::Undo)),
+        "redo" => Some(Slash::Restore(RestoreDirection::Redo)),
         _ => None,
     }
 }

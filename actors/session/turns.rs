@@ -14,23 +14,23 @@ use domain::{
 };
 use tokio::sync::watch;
 
-use super::calls::Executor;
-use super::commands::Prompt;
-use super::custom::{Asked, Reading};
-use super::delegating::SubAgent;
-use super::ending::HooksAtEnd;
-use super::{Session, slash};
+use super::messages::Prompt;
+use super::prompt_expansion::{Asked, Reading};
+use super::sub_agents::SubAgent;
+use super::tool_calls::RunningCall;
+use super::turn_hooks::HooksAtEnd;
+use super::{Session, slash_commands};
 use crate::mail::{ChildGuard, child_guard, tell};
 use crate::turn::{self, Compacted, Purpose, Switch, Task, Turn, TurnEvent, Unfinished};
 use crate::{spans, tool_executor};
 
 const TITLE_CHARS: usize = 60;
 
-pub(super) struct Running {
+pub(super) struct RunningTurn {
     pub(super) id: TurnId,
     pub(super) usage: Usage,
     pub(super) phase: Phase,
-    pub(super) executors: HashMap<CallId, Executor>,
+    pub(super) executors: HashMap<CallId, RunningCall>,
     /// By their own turns.
     pub(super) agents: HashMap<TurnId, SubAgent>,
     pub(super) hooks: HooksAtEnd,
@@ -64,7 +64,7 @@ pub(super) struct Spent {
     pub(super) estimated: bool,
 }
 
-impl Running {
+impl RunningTurn {
     pub(super) fn new(id: TurnId, phase: Phase) -> Self {
         Self {
             id,
@@ -83,12 +83,12 @@ impl Session {
         let Prompt { turn, origin, content, message, editor, trace } = prompt;
         self.editor = editor;
         self.adopt_roots();
-        self.equip(ctx);
+        self.connect_servers(ctx);
         let started = self.append(EventKind::TurnStarted { turn: turn.clone(), origin }, ctx);
         self.turn_span = spans::turn(&self.span, started, trace.as_ref());
         tracing::debug!(parent: &self.turn_span, %turn, "started");
         let asked = Asked { turn: turn.clone(), message: message.unwrap_or_default(), content };
-        if let Some(slash) = slash::read(&asked.content) {
+        if let Some(slash) = slash_commands::read(&asked.content) {
             let after = self.record_message(asked, true, Prepared::default(), ctx);
             self.obey(slash, turn, after, ctx);
         } else {
@@ -134,25 +134,25 @@ impl Session {
             after,
             max_requests: self.ports.settings.max_requests,
             unfinished,
-            tail: self.ledger.tail.clone(),
+            tail: self.log.tail.clone(),
             parent: ctx.address().recipient().downgrade(),
             span: self.turn_span.clone(),
         };
         let phase = Phase::Going { turn: Turn::new(task, parent_gone).start(), _guard: child_guard };
-        self.turn = Some(Running::new(turn, phase));
+        self.turn = Some(RunningTurn::new(turn, phase));
         self.publish();
     }
 
     /// A turn that needs no model, and ends when a command of the person has been carried out.
     pub(super) fn obey_for_a_while(&mut self, turn: TurnId) {
-        self.turn = Some(Running::new(turn, Phase::Obeying));
+        self.turn = Some(RunningTurn::new(turn, Phase::Obeying));
         self.publish();
     }
 
     /// A turn that needs no model and is over as soon as it is there.
     pub(super) fn open_turn(&mut self, turn: TurnId, reason: StopReason, ctx: &mut Context<Self>) {
         let phase = Phase::Stopping(reason);
-        self.turn = Some(Running::new(turn, phase));
+        self.turn = Some(RunningTurn::new(turn, phase));
         self.end_if_stopped(ctx);
     }
 
@@ -203,7 +203,7 @@ impl Session {
     }
 
     pub(super) fn end_if_stopped(&mut self, ctx: &mut Context<Self>) {
-        if let Some(Running { phase: Phase::Stopping(reason), executors, .. }) = &self.turn
+        if let Some(RunningTurn { phase: Phase::Stopping(reason), executors, .. }) = &self.turn
             && executors.is_empty()
         {
             let reason = reason.clone();
@@ -246,7 +246,7 @@ impl Session {
     fn record_given_up(&mut self, ctx: &mut Context<Self>) {
         for Prompt { turn, origin, content, message, .. } in std::mem::take(&mut self.given_up) {
             self.append(EventKind::TurnStarted { turn: turn.clone(), origin }, ctx);
-            let aside = slash::read(&content).is_some();
+            let aside = slash_commands::read(&content).is_some();
             self.record_message(
                 Asked { turn, message: message.unwrap_or_default(), content },
                 aside,
@@ -285,7 +285,7 @@ impl Session {
     /// From here on the model sees the summary in place of what came before.
     fn compact(&mut self, summary: String, kept_from: Option<MessageId>, ctx: &mut Context<Self>) {
         self.append(EventKind::Compacted { summary, kept_from }, ctx);
-        if let Some(Running { phase: Phase::Going { turn, .. }, .. }) = &self.turn {
+        if let Some(RunningTurn { phase: Phase::Going { turn, .. }, .. }) = &self.turn {
             tell(turn, Compacted { conversation: self.state.conversation.clone() });
         }
     }
@@ -316,7 +316,7 @@ impl Session {
     /// A running turn asks the model that is set now, from its next request on; a sub-agent with a model of its own keeps
     /// that.
     pub(super) fn switch_turn(&self) {
-        let Some(Running { phase: Phase::Going { turn, .. }, agents, .. }) = &self.turn else { return };
+        let Some(RunningTurn { phase: Phase::Going { turn, .. }, agents, .. }) = &self.turn else { return };
         let (model, thought) = (self.ports.models.find(&self.state.model), self.state.thought);
         agents.values().for_each(|agent| agent.switch(model.clone(), thought));
         tell(turn, Switch { model, thought });
@@ -324,7 +324,7 @@ impl Session {
 
     /// Whether an event of this turn still counts: the turn runs and has not been stopped.
     pub(super) fn is_going(&self, turn: &TurnId) -> bool {
-        matches!(&self.turn, Some(Running { id, phase: Phase::Going { .. }, .. }) if id == turn)
+        matches!(&self.turn, Some(RunningTurn { id, phase: Phase::Going { .. }, .. }) if id == turn)
     }
 }
 

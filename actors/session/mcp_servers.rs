@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use actix::{AsyncContext, Context, Handler, Message, StreamHandler};
 use domain::briefing::Command;
-use domain::mcp::{Outfit, Server, ServerCard, Supply};
+use domain::mcp::{McpEvent, McpRequest, Server, ServerCard};
 use domain::{Environment, EventKind, MessageId};
 use tokio::sync::watch;
 
 use super::Session;
-use super::running::{Phase, Running};
+use super::turns::{Phase, RunningTurn};
 use crate::mail::tell;
-use crate::turn::Reequip;
+use crate::turn::OfferTools;
 
 /// The servers that a client wants for the session, from the next turn on.
 #[derive(Message, Default)]
 #[rtype(result = "()")]
-pub(crate) struct Equip {
+pub(crate) struct SetServers {
     /// None leaves the session what it has.
     pub(crate) wanted: Option<Vec<Server>>,
     /// What was kept for the session, for one that has come back from the log and has nothing yet.
@@ -26,7 +26,7 @@ pub(crate) struct Equip {
 }
 
 /// What the session's servers are.
-pub(super) struct Equipment {
+pub(super) struct ServerSet {
     /// What it was equipped for; None before a client has come that lends it an environment.
     now: Option<Wanted>,
     /// From the next turn on.
@@ -47,13 +47,13 @@ struct Wanted {
     environment: Option<Arc<Environment>>,
 }
 
-impl Default for Equipment {
+impl Default for ServerSet {
     fn default() -> Self {
         Self { now: None, next: None, kept: None, commands: watch::Sender::new(Vec::new()), stream: 0 }
     }
 }
 
-impl Equipment {
+impl ServerSet {
     pub(super) fn commands(&self) -> watch::Receiver<Vec<Command>> {
         self.commands.subscribe()
     }
@@ -62,30 +62,30 @@ impl Equipment {
 /// News of the servers of one equipment.
 struct Heard {
     stream: u64,
-    supply: Supply,
+    supply: McpEvent,
 }
 
 impl Session {
     /// Has the toolbox connect what is wanted, unless that is what there is.
-    pub(super) fn equip(&mut self, ctx: &mut Context<Self>) {
-        let before = self.equipment.now.as_ref().map(|wanted| wanted.servers.clone());
-        let kept = self.equipment.kept.take();
-        let Some(servers) = self.equipment.next.take().or(before).or(kept) else { return };
+    pub(super) fn connect_servers(&mut self, ctx: &mut Context<Self>) {
+        let before = self.servers.now.as_ref().map(|wanted| wanted.servers.clone());
+        let kept = self.servers.kept.take();
+        let Some(servers) = self.servers.next.take().or(before).or(kept) else { return };
         let extra_roots = self.roots_wanted.clone().unwrap_or_else(|| self.state.extra_roots.clone());
         let wanted = Wanted { servers, extra_roots, environment: self.environment.clone() };
-        if self.equipment.now.as_ref() == Some(&wanted) {
+        if self.servers.now.as_ref() == Some(&wanted) {
             return;
         }
-        let news = self.ports.toolbox.equip(Outfit {
+        let news = self.ports.toolbox.set_servers(McpRequest {
             session: self.state.id.clone(),
             cwd: self.state.cwd.clone(),
             extra_roots: wanted.extra_roots.clone(),
             environment: self.environment(),
             servers: wanted.servers.clone(),
         });
-        self.equipment.now = Some(wanted);
-        self.equipment.stream += 1;
-        let stream = self.equipment.stream;
+        self.servers.now = Some(wanted);
+        self.servers.stream += 1;
+        let stream = self.servers.stream;
         if let Some(news) = news {
             ctx.add_stream(futures_util::StreamExt::map(news, move |supply| Heard { stream, supply }));
         }
@@ -94,7 +94,7 @@ impl Session {
 
     fn publish_commands(&self) {
         let commands = self.ports.toolbox.commands(&self.state.id);
-        self.equipment.commands.send_if_modified(|known| {
+        self.servers.commands.send_if_modified(|known| {
             let differs = *known != commands;
             *known = commands;
             differs
@@ -102,9 +102,9 @@ impl Session {
     }
 
     /// A running turn offers what there is now, from its next request on.
-    fn reequip_turn(&self) {
-        if let Some(Running { phase: Phase::Going { turn, .. }, .. }) = &self.turn {
-            tell(turn, Reequip(self.ports.toolbox.offer(&self.state.id, self.state.mode)));
+    fn offer_tools(&self) {
+        if let Some(RunningTurn { phase: Phase::Going { turn, .. }, .. }) = &self.turn {
+            tell(turn, OfferTools(self.ports.toolbox.offer(&self.state.id, self.state.mode)));
         }
     }
 
@@ -138,36 +138,36 @@ fn describe(server: &ServerCard) -> String {
 /// How much of a server's log is shown.
 const LOG: usize = 5;
 
-impl Handler<Equip> for Session {
+impl Handler<SetServers> for Session {
     type Result = ();
 
-    fn handle(&mut self, Equip { wanted, kept }: Equip, ctx: &mut Context<Self>) {
+    fn handle(&mut self, SetServers { wanted, kept }: SetServers, ctx: &mut Context<Self>) {
         if wanted.is_some() {
-            self.equipment.next = wanted;
-        } else if self.equipment.now.is_none() {
-            self.equipment.kept = Some(kept);
+            self.servers.next = wanted;
+        } else if self.servers.now.is_none() {
+            self.servers.kept = Some(kept);
         }
         let may = self.turn.is_none() || self.is_dormant();
-        if may && (self.equipment.next.is_some() || self.environment.is_some()) {
-            self.equip(ctx);
+        if may && (self.servers.next.is_some() || self.environment.is_some()) {
+            self.connect_servers(ctx);
         }
     }
 }
 
 impl StreamHandler<Heard> for Session {
     fn handle(&mut self, Heard { stream, supply }: Heard, ctx: &mut Context<Self>) {
-        if stream != self.equipment.stream {
+        if stream != self.servers.stream {
             return;
         }
         match supply {
-            Supply::ToolsChanged => self.reequip_turn(),
-            Supply::CommandsChanged => self.publish_commands(),
-            Supply::Lost(text) => {
+            McpEvent::ToolsChanged => self.offer_tools(),
+            McpEvent::CommandsChanged => self.publish_commands(),
+            McpEvent::Lost(text) => {
                 // The next turn tries again.
-                self.equipment.next = self.equipment.now.take().map(|wanted| wanted.servers);
+                self.servers.next = self.servers.now.take().map(|wanted| wanted.servers);
                 self.append(EventKind::Noticed { message: MessageId::new(), text, passing: true }, ctx);
             }
-            Supply::Told(text) => {
+            McpEvent::Told(text) => {
                 self.append(EventKind::Noticed { message: MessageId::new(), text, passing: true }, ctx);
             }
         }

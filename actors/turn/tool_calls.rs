@@ -60,7 +60,7 @@ impl Turn {
 
     fn carry_out(&self, call: CallId, request: ToolRequest) {
         let message = self.message.clone();
-        if let Some(reason) = self.failing.why_not(&request) {
+        if let Some(reason) = self.repeated_failures.why_not(&request) {
             return self.say(What::Barred { call, message, request, reason });
         }
         // A plan has no effect but on what people see, so that the turn itself carries it out.
@@ -76,12 +76,12 @@ impl Turn {
 /// What the session's servers offer has changed; it counts from the next request on.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Reequip(pub(crate) Vec<ToolSpec>);
+pub(crate) struct OfferTools(pub(crate) Vec<ToolSpec>);
 
-impl Handler<Reequip> for Turn {
+impl Handler<OfferTools> for Turn {
     type Result = ();
 
-    fn handle(&mut self, Reequip(tools): Reequip, _: &mut Context<Self>) {
+    fn handle(&mut self, OfferTools(tools): OfferTools, _: &mut Context<Self>) {
         self.task.tools = tools;
     }
 }
@@ -94,7 +94,7 @@ impl Handler<CallEnded> for Turn {
         if let Some(at) = self.running.iter().position(|(running, _)| *running == call) {
             let (_, request) = self.running.remove(at);
             let reads = self.only_reads(&request.tool);
-            self.failing.note(request, failed, reads);
+            self.repeated_failures.note(request, failed, reads);
         }
         self.task.after = self.task.after.max(at);
         self.task.conversation = conversation;

@@ -5,23 +5,23 @@ use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseActFuture, WrapFuture};
 use domain::card::UndoCard;
-use domain::checkpoint::{Checkpoint, Restore, Restored, Way, changes_in, steps, unkept_in};
+use domain::checkpoint::{Checkpoint, Restore, RestoreDirection, Restored, changes_in, steps, unkept_in};
 use domain::history::HistoryError;
 use domain::tool::Toolbox;
-use domain::{EventKind, MessageId, Site, StopReason, TurnId};
+use domain::{CallSite, EventKind, MessageId, StopReason, TurnId};
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
 use super::Session;
-use super::running::{Phase, Running};
+use super::turns::{Phase, RunningTurn};
 
 /// Puts files back to what they were before the last turn that changed any, or forth again.
 #[derive(Message)]
-#[rtype(result = "Result<UndoCard, NotUndone>")]
-pub(crate) struct Undo(pub(crate) Way);
+#[rtype(result = "Result<UndoCard, UndoError>")]
+pub(crate) struct Undo(pub(crate) RestoreDirection);
 
 #[derive(Debug)]
-pub(crate) enum NotUndone {
+pub(crate) enum UndoError {
     /// A turn is running, or files are being put back already.
     Busy,
     /// What the files were cannot be read.
@@ -42,13 +42,13 @@ type Stopped = watch::Receiver<Option<StopReason>>;
 
 impl Session {
     /// Carries out `/undo` or `/redo` in the turn that has been opened for it.
-    pub(super) fn restore_in_turn(&mut self, turn: TurnId, way: Way, ctx: &mut Context<Self>) {
+    pub(super) fn restore_in_turn(&mut self, turn: TurnId, way: RestoreDirection, ctx: &mut Context<Self>) {
         let (stop, stopped) = watch::channel(None);
         let Some((checkpoint, work)) = self.restoring(way, self.site(turn.clone()), stopped.clone()) else {
             self.notice(nothing(way).to_owned(), ctx);
             return self.open_turn(turn, StopReason::EndTurn, ctx);
         };
-        self.turn = Some(Running::new(turn, Phase::Restoring(stop)));
+        self.turn = Some(RunningTurn::new(turn, Phase::Restoring(stop)));
         self.publish();
         ctx.spawn(work.into_actor(self).map(move |restored, this, ctx| {
             let reason = stopped.borrow().clone();
@@ -61,9 +61,9 @@ impl Session {
         }));
     }
 
-    fn restoring(&self, way: Way, site: Arc<Site>, stopped: Stopped) -> Option<(TurnId, Restoring)> {
+    fn restoring(&self, way: RestoreDirection, site: Arc<CallSite>, stopped: Stopped) -> Option<(TurnId, Restoring)> {
         let Checkpoint { turn, first, last, .. } = self.state.checkpoints.next(way)?.clone();
-        let (tail, history) = (self.ledger.tail.clone(), self.ports.history.clone());
+        let (tail, history) = (self.log.tail.clone(), self.ports.history.clone());
         let (toolbox, id) = (self.ports.toolbox.clone(), self.id().clone());
         let patience = self.ports.settings.cancel_patience;
         let work = async move {
@@ -87,13 +87,13 @@ impl Session {
 
     /// A turn of which some files were put back counts as undone: the other way leads back to where it began. One that was
     /// not touched can be tried again at once.
-    fn record_cut_short(&mut self, turn: TurnId, way: Way, files: &[Restored], ctx: &mut Context<Self>) {
+    fn record_cut_short(&mut self, turn: TurnId, way: RestoreDirection, files: &[Restored], ctx: &mut Context<Self>) {
         let reached = |file: &Restored| file.left.as_deref() != Some(NOT_REACHED);
         if files.iter().any(reached) {
             self.record_restored(turn, way, files, ctx);
             let again = match way {
-                Way::Undo => "To start over, `/redo` and then `/undo`.",
-                Way::Redo => "To start over, `/undo` and then `/redo`.",
+                RestoreDirection::Undo => "To start over, `/redo` and then `/undo`.",
+                RestoreDirection::Redo => "To start over, `/undo` and then `/redo`.",
             };
             self.notice(format!("This was cancelled half-way. {again}"), ctx);
         } else {
@@ -102,7 +102,7 @@ impl Session {
     }
 
     /// Even if every file was left as it is, the turn counts as undone, so that those before it can be reached.
-    fn record_restored(&mut self, turn: TurnId, way: Way, files: &[Restored], ctx: &mut Context<Self>) {
+    fn record_restored(&mut self, turn: TurnId, way: RestoreDirection, files: &[Restored], ctx: &mut Context<Self>) {
         let done = files.iter().filter(|file| file.left.is_none()).map(|file| file.path.clone()).collect();
         self.append(EventKind::Restored { message: MessageId::new(), turn, way, files: done }, ctx);
         self.notice(words(way, files), ctx);
@@ -117,7 +117,7 @@ impl Session {
 async fn restore(
     toolbox: &dyn Toolbox,
     steps: Vec<Restore>,
-    site: &Arc<Site>,
+    site: &Arc<CallSite>,
     mut stopped: Stopped,
     patience: Duration,
 ) -> Vec<Restored> {
@@ -143,20 +143,20 @@ async fn restore(
     files
 }
 
-fn nothing(way: Way) -> &'static str {
+fn nothing(way: RestoreDirection) -> &'static str {
     match way {
-        Way::Undo => "There is nothing to undo.",
-        Way::Redo => "There is nothing to redo.",
+        RestoreDirection::Undo => "There is nothing to undo.",
+        RestoreDirection::Redo => "There is nothing to redo.",
     }
 }
 
-fn words(way: Way, files: &[Restored]) -> String {
+fn words(way: RestoreDirection, files: &[Restored]) -> String {
     let mut lines = Vec::new();
     for Restored { path, left } in files {
         let path = path.display();
         lines.push(match (left, way) {
-            (None, Way::Undo) => format!("- `{path}` is as it was before"),
-            (None, Way::Redo) => format!("- `{path}` is changed again"),
+            (None, RestoreDirection::Undo) => format!("- `{path}` is as it was before"),
+            (None, RestoreDirection::Redo) => format!("- `{path}` is changed again"),
             (Some(reason), _) if reason == NOT_KNOWN => format!("- `{path}`: {reason}"),
             (Some(reason), _) => format!("- `{path}` is left as it is: {reason}"),
         });
@@ -165,21 +165,21 @@ fn words(way: Way, files: &[Restored]) -> String {
 }
 
 impl Handler<Undo> for Session {
-    type Result = ResponseActFuture<Self, Result<UndoCard, NotUndone>>;
+    type Result = ResponseActFuture<Self, Result<UndoCard, UndoError>>;
 
     fn handle(&mut self, Undo(way): Undo, ctx: &mut Context<Self>) -> Self::Result {
         if self.turn.is_some() || self.leaving {
-            return Box::pin(actix::fut::ready(Err(NotUndone::Busy)));
+            return Box::pin(actix::fut::ready(Err(UndoError::Busy)));
         }
         // Nobody's prompt, so nobody's editor.
-        let site = Site { editor: None, ..(*self.site(TurnId::new())).clone() };
+        let site = CallSite { editor: None, ..(*self.site(TurnId::new())).clone() };
         let (stop, stopped) = watch::channel(None);
         let Some((checkpoint, work)) = self.restoring(way, Arc::new(site), stopped.clone()) else {
             self.consider_leaving(ctx);
             return Box::pin(actix::fut::ready(Ok(UndoCard::default())));
         };
         // In the place of a turn, so that no prompt, no other undo and no eviction comes between.
-        self.turn = Some(Running::new(TurnId::new(), Phase::Restoring(stop)));
+        self.turn = Some(RunningTurn::new(TurnId::new(), Phase::Restoring(stop)));
         self.publish();
         Box::pin(work.into_actor(self).map(move |restored, this, ctx| {
             let is_cut_short = stopped.borrow().is_some();
@@ -192,7 +192,7 @@ impl Handler<Undo> for Session {
                     this.record_restored(checkpoint, way, &files, ctx);
                     Ok(UndoCard { files })
                 }
-                Err(error) => Err(NotUndone::Unreadable(error)),
+                Err(error) => Err(UndoError::Unreadable(error)),
             };
             this.turn = None;
             this.take_next(ctx);

@@ -6,8 +6,8 @@ use domain::briefing::{Command, Expansion, Workplace};
 use domain::mcp::Prepared;
 use domain::{Content, EventKind, MessageId, StopReason, TurnId};
 
-use super::running::{Phase, Running};
-use super::{Session, slash};
+use super::turns::{Phase, RunningTurn};
+use super::{Session, slash_commands};
 use crate::turn::Purpose;
 
 /// A prompt whose command, or what else it names, is being read.
@@ -30,7 +30,7 @@ impl Session {
 
     /// Has the model answer a prompt, once what it names has been read: a command of the project, and what servers have.
     pub(super) fn read_prompt(&mut self, asked: Asked, ctx: &mut Context<Self>) {
-        let call = slash::call(&asked.content);
+        let call = slash_commands::call(&asked.content);
         let command = call.map(|call| {
             let briefing = &self.ports.briefing;
             (call.name.clone(), briefing.expand(self.workplace(), call), briefing.commands(self.workplace()))
@@ -60,7 +60,7 @@ impl Session {
                 this.go_on_with(asked, prepared, ctx);
             }
         }));
-        self.turn = Some(Running::new(turn, Phase::Reading(Reading { work, asked })));
+        self.turn = Some(RunningTurn::new(turn, Phase::Reading(Reading { work, asked })));
         self.publish();
     }
 
@@ -82,11 +82,11 @@ impl Session {
     /// The turn is to end before its command was read: the message is recorded as it was typed.
     /// False if nothing is being read.
     pub(super) fn stop_reading(&mut self, reason: &StopReason, ctx: &mut Context<Self>) -> bool {
-        if let Some(Running { phase: Phase::Reading(reading), .. }) = &self.turn {
+        if let Some(RunningTurn { phase: Phase::Reading(reading), .. }) = &self.turn {
             ctx.cancel_future(reading.work);
         }
         let Some(asked) = self.take_unread() else { return false };
-        let aside = slash::call(&asked.content).is_some();
+        let aside = slash_commands::call(&asked.content).is_some();
         self.record_message(asked, aside, Prepared::default(), ctx);
         if let Some(running) = &mut self.turn {
             running.phase = Phase::Stopping(reason.clone());
@@ -144,23 +144,23 @@ impl Session {
 
 /// All commands: ours, and those of the project that do not bear the name of one of ours.
 pub(crate) fn offered(custom: Vec<Command>) -> Vec<Command> {
-    let ours = slash::COMMANDS.iter().map(|(name, description, hint)| Command {
+    let ours = slash_commands::COMMANDS.iter().map(|(name, description, hint)| Command {
         name: (*name).to_owned(),
         description: (*description).to_owned(),
         hint: hint.map(str::to_owned),
     });
-    let is_ours = |command: &Command| slash::COMMANDS.iter().any(|(name, ..)| *name == command.name);
+    let is_ours = |command: &Command| slash_commands::COMMANDS.iter().any(|(name, ..)| *name == command.name);
     ours.chain(custom.into_iter().filter(|command| !is_ours(command))).collect()
 }
 
 /// What is said of a command that nobody knows. None where the text is rather about a path, which is for the model.
 fn unknown_command(name: &str, mut custom: Vec<Command>, served: Vec<Command>) -> Option<String> {
-    if slash::is_path(name) {
+    if slash_commands::is_path(name) {
         return None;
     }
     custom.extend(served);
     let known = offered(custom);
-    let near = slash::near(name, known.iter().map(|command| command.name.as_str()));
+    let near = slash_commands::near(name, known.iter().map(|command| command.name.as_str()));
     let near = match near.as_slice() {
         [] => String::new(),
         names => format!(" Did you mean {}?", names.join(" or ")),

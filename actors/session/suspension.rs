@@ -13,7 +13,7 @@ use domain::tool::ToolRequest;
 use domain::{CallId, MessageId};
 
 use super::Session;
-use super::running::{Phase, Running};
+use super::turns::{Phase, RunningTurn};
 use crate::mail::tell;
 use crate::ports::Unattended;
 use crate::turn::{Purpose, Unfinished};
@@ -25,7 +25,7 @@ const RETURN: Duration = Duration::from_secs(10);
 /// The bridge that sent the prompt of a turn that waits has come back: the tools may use its editor.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Lend(pub(crate) Arc<dyn Editor>);
+pub(crate) struct LendEditor(pub(crate) Arc<dyn Editor>);
 
 impl Session {
     /// Takes up what the log leaves open: a turn that waits goes on waiting, and anything else is closed.
@@ -37,7 +37,7 @@ impl Session {
             self.append(kind, ctx);
         }
         let Some(open) = &self.state.turn else { return };
-        let mut running = Running::new(open.id.clone(), Phase::Waiting);
+        let mut running = RunningTurn::new(open.id.clone(), Phase::Waiting);
         running.usage = open.usage;
         self.turn_span = spans::turn(&self.span, open.number, None);
         tracing::info!(parent: &self.span, turn = %open.id, "waits for an answer from before");
@@ -47,7 +47,7 @@ impl Session {
 
     /// Whether the turn waits since before this daemon, and nothing is at work.
     pub(super) fn is_dormant(&self) -> bool {
-        matches!(&self.turn, Some(Running { phase: Phase::Waiting, .. }))
+        matches!(&self.turn, Some(RunningTurn { phase: Phase::Waiting, .. }))
     }
 
     /// Whether the session is being put away with its questions open, from the decision to the last write. Answers that
@@ -62,7 +62,7 @@ impl Session {
 
     /// Goes on with a turn that waited, because the question about this call has been answered.
     pub(super) fn revive_turn(&mut self, answered: &CallId, ctx: &mut Context<Self>) {
-        let Some(Running { id, usage, phase: Phase::Waiting, .. }) = &self.turn else { return };
+        let Some(RunningTurn { id, usage, phase: Phase::Waiting, .. }) = &self.turn else { return };
         let (turn, usage) = (id.clone(), *usage);
         let calls: Vec<CallId> = self.state.calls.keys().filter(|call| self.state.can_wait(call)).cloned().collect();
         let open: Vec<(CallId, ToolRequest)> =
@@ -71,8 +71,8 @@ impl Session {
         let request = |RequestedCall { call, tool, input, .. }| (call, ToolRequest { tool, input });
         let queued = self.state.queued.iter().cloned().map(request).collect();
         let unfinished = Unfinished { message, open, queued };
-        self.equip(ctx);
-        self.run_turn(turn, Purpose::Answer, Some(unfinished), self.ledger.sync_point, ctx);
+        self.connect_servers(ctx);
+        self.run_turn(turn, Purpose::Answer, Some(unfinished), self.log.sync_point, ctx);
         let Some(running) = &mut self.turn else { return };
         running.usage = usage;
         // Calls that were recorded and not asked about when the daemon went are weighed again.
@@ -117,10 +117,10 @@ impl Session {
     }
 }
 
-impl Handler<Lend> for Session {
+impl Handler<LendEditor> for Session {
     type Result = ();
 
-    fn handle(&mut self, Lend(editor): Lend, _: &mut Context<Self>) {
+    fn handle(&mut self, LendEditor(editor): LendEditor, _: &mut Context<Self>) {
         if self.is_dormant() {
             self.editor = Some(editor);
         }

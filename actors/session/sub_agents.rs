@@ -7,7 +7,7 @@ use actix::{Actor, Addr, AsyncContext, Context};
 use domain::briefing::Workplace;
 use domain::conversation::Conversation;
 use domain::model::Model;
-use domain::tool::{AGENT, Errand, Refusal};
+use domain::tool::{AGENT, Refusal, SubAgentTask};
 use domain::{
     CallId, Content, Event, EventKind, MessageId, Millis, Mode, Outcome, StopReason, ThoughtLevel, ToolContent,
     ToolKind, TurnFailure, TurnId,
@@ -15,7 +15,7 @@ use domain::{
 use tokio::sync::oneshot;
 
 use super::Session;
-use super::running::Spent;
+use super::turns::Spent;
 use crate::mail::{ChildGuard, child_guard, tell};
 use crate::tool_executor;
 use crate::turn::{CallEnded, Compacted, GoOn, Purpose, Switch, Task, Turn, What};
@@ -56,11 +56,11 @@ impl Session {
     pub(super) fn delegate(
         &mut self,
         call: CallId,
-        errand: Errand,
+        errand: SubAgentTask,
         report: oneshot::Sender<Outcome>,
         ctx: &mut Context<Self>,
     ) {
-        let Errand { task, mode, model } = errand;
+        let SubAgentTask { task, mode, model } = errand;
         let follows = model.is_none();
         let id = model.as_ref().unwrap_or(&self.state.model);
         let Some(model) = self.ports.models.find(id) else {
@@ -93,10 +93,10 @@ impl Session {
             environment: self.environment(),
             conversation: conversation.clone(),
             window_used: 0,
-            after: self.ledger.sync_point,
+            after: self.log.sync_point,
             max_requests: self.ports.settings.agent_requests.min(self.ports.settings.max_requests),
             unfinished: None,
-            tail: self.ledger.tail.clone(),
+            tail: self.log.tail.clone(),
             parent: ctx.address().recipient().downgrade(),
             span: self.turn_span.clone(),
         };
@@ -123,7 +123,7 @@ impl Session {
 
     /// What a sub-agent's turn does. Only its calls and their cost are recorded.
     pub(super) fn hear_agent(&mut self, turn: TurnId, what: What, ctx: &mut Context<Self>) {
-        let after = self.ledger.sync_point;
+        let after = self.log.sync_point;
         let Some(sub) = self.agent(&turn) else { return };
         match what {
             What::Said { message, text } => {
@@ -211,7 +211,7 @@ impl Session {
 
     /// A call of a sub-agent has its outcome, which is recorded and in its conversation.
     pub(super) fn tell_agent(&mut self, agent: &TurnId, call: CallId, failed: bool) {
-        let at = self.ledger.sync_point;
+        let at = self.log.sync_point;
         if let Some(sub) = self.agent(agent) {
             tell(&sub.turn, CallEnded { call, failed, at, conversation: sub.conversation.clone() });
         }

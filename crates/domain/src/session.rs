@@ -1,0 +1,3 @@
+//! The rules of a session, without I/O.
+
+pub mod eviction;
