@@ -1,7 +1,7 @@
-//! Relative paths in a client's requests, made absolute by a program that knows the client's folder.
+//! Makes the relative folders in a client's request absolute.
 //!
-//! The daemon does not know where a client runs and refuses relative paths. Everything else in the message stays as it was
-//! written, to the byte.
+//! The daemon does not know in which folder a client runs, so it refuses relative paths; the bridge
+//! knows, and resolves them. All other bytes of the message stay as they are.
 
 use std::ops::Range;
 
@@ -11,8 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::{method, shallow};
 
-/// The message with its relative folders replaced by what `absolute` makes of them. None if it has none, or is no request
-/// that names folders.
+/// The message with its relative folders replaced by `absolute`. Returns `None` if it has none.
 pub fn made_absolute(frame: &[u8], absolute: impl Fn(&str) -> Option<String>) -> Option<Bytes> {
     let text = std::str::from_utf8(frame).ok()?;
     let [method, params] = shallow::fields(text, ["method", "params"]).ok()?;
@@ -50,13 +49,13 @@ fn names_folders(method: &str) -> bool {
     )
 }
 
-/// Where a part of a text stands in it.
+/// The position of a part of a text in that text.
 fn place(text: &str, part: &RawValue) -> Range<usize> {
     let start = part.get().as_ptr() as usize - text.as_ptr() as usize;
     start..start + part.get().len()
 }
 
-/// An empty path counts as none, as everywhere.
+/// An empty path counts as missing, as everywhere.
 fn is_relative(path: &str) -> bool {
     !path.is_empty() && !path.starts_with('/')
 }

@@ -1,21 +1,21 @@
-//! Batches: several JSON-RPC messages in one frame, taken out one by one.
+//! Splits a JSON-RPC batch into its messages, one at a time.
 //!
-//! Each message of a batch is read and answered as if it had come alone, so that nothing beyond this file knows batches.
-//! An empty batch is none: it is one frame that is no message.
+//! Each message is handled and answered as if it had arrived alone, so nothing outside this file
+//! knows about batches. An empty batch is not split; it is one malformed message.
 
 use bytes::Bytes;
 use serde::de::IgnoredAny;
 
-/// The messages of a batch that have not been taken yet.
+/// The remaining messages of a batch.
 ///
-/// Nothing is built: a batch of millions of entries costs no more memory than its bytes, and nesting costs no stack.
+/// Nothing is parsed into values: millions of entries take no more memory than their bytes, and nesting takes no stack.
 #[derive(Debug)]
 pub struct Batch {
     rest: Bytes,
 }
 
 impl Batch {
-    /// None if the frame is anything else than a list with something in it.
+    /// Returns `None` if the frame is not a list, or is an empty one.
     pub fn of(frame: &Bytes) -> Option<Self> {
         let inner = frame.trim_ascii().strip_prefix(b"[")?;
         let is_json = std::str::from_utf8(frame).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok());
@@ -23,7 +23,7 @@ impl Batch {
         Some(Self { rest: frame.slice_ref(inner) })
     }
 
-    /// Bytes of the messages that are left.
+    /// The bytes of the remaining messages.
     pub fn len(&self) -> usize {
         self.rest.len()
     }
@@ -48,7 +48,7 @@ impl Iterator for Batch {
     }
 }
 
-/// Where the first value of a list ends, of which it is known that it is valid JSON.
+/// Where the first value of a list ends. The list must be valid JSON.
 fn end_of_first(list: &[u8]) -> usize {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for (at, byte) in list.iter().enumerate() {

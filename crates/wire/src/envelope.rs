@@ -11,14 +11,14 @@ use crate::shallow;
 /// Where a message belongs: its id, method, session and place in the log.
 #[derive(Debug, Default)]
 pub struct Envelope<'a> {
-    /// As it was written; `null` is an id, too.
+    /// As it was written. `null` is an id.
     pub id: Option<&'a RawValue>,
     pub method: Option<Cow<'a, str>>,
     /// `params.sessionId`, or `result.sessionId` of a reply.
     pub session: Option<Cow<'a, str>>,
     /// `params._meta.acpd.at`: life and number of the event behind an update.
     pub at: Option<(u32, u64)>,
-    /// An answer to a request of ours.
+    /// Whether it is an answer to a request.
     pub is_reply: bool,
 }
 
@@ -44,7 +44,7 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// The named fields of a value, none of them if it is no object.
+/// The named fields of a value; all `None` if it is not an object.
 fn inside<'a, const N: usize>(value: Option<&'a RawValue>, names: [&str; N]) -> [Option<&'a RawValue>; N] {
     value.and_then(|value| shallow::fields(value.get(), names).ok()).unwrap_or([None; N])
 }

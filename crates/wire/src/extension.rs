@@ -1,4 +1,4 @@
-//! Parameters and results of our own `_acpd/...` methods that are not in `domain::card`. Their names are in `method`.
+//! Parameters and results of acpd's own `_acpd/...` methods, except those in `domain::card`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,12 +18,12 @@ pub struct HelloParams {
     pub environment: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<PathBuf>,
-    /// Whether it comes for one prompt, so that its sessions need not stay in memory once it has left.
+    /// The client sends one prompt; its sessions may be evicted as soon as it disconnects.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_shot: bool,
 }
 
-/// What the daemon answers to it.
+/// The answer to `_acpd/hello`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HelloResult {
@@ -31,12 +31,12 @@ pub struct HelloResult {
     pub pid: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<PathBuf>,
-    /// Bytes of one message, at most. An older daemon does not say.
+    /// The largest message in bytes. Older daemons do not send it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame_limit: Option<usize>,
 }
 
-/// `_acpd/restart`: the daemon becomes the installed program.
+/// `_acpd/restart`: the daemon replaces itself by the installed program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RestartParams {

@@ -1,14 +1,15 @@
-//! Bytes to frames and back. A frame is one JSON-RPC message; what is inside is none of this file's business.
+//! Splits a stream of bytes into frames, and writes frames. A frame holds one JSON-RPC message.
 //!
-//! A client speaks lines, or, if its first bytes are a `Content-` header, the framing of the Language Server Protocol.
+//! A client sends one message per line or, if its first bytes are a `Content-` header, uses the
+//! framing of the Language Server Protocol. This file does not look inside a message.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use memchr::{memchr, memchr2};
 
-/// Every header of that framing that a client may begin with starts so, and no JSON value does.
+/// Every header of that framing starts like this, and no JSON value does.
 const HEADER_START: &[u8] = b"content-";
 
-/// All headers of one frame together.
+/// The limit for all headers of one frame.
 const HEADER_LIMIT: usize = 8 * 1024;
 
 /// A byte order mark, which some clients write before their first message.
@@ -16,25 +17,25 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// One message a line.
+    /// One message per line.
     Lines,
     /// `Content-Length: N`, a blank line, N bytes.
     ContentLength,
 }
 
-/// Why a stretch of bytes is no frame.
+/// Why bytes are not a frame.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// The message is skipped; its end is known, and the next one is read.
+    /// The message is skipped, and the next one can be read.
     #[error("the message is longer than {limit} bytes")]
     TooLong { limit: usize },
-    /// The borders of the messages are lost. Nothing more is read.
+    /// The position in the stream is lost. Nothing more can be read.
     #[error("the message has a bad Content-Length header")]
     BadHeader,
 }
 
 impl FrameError {
-    /// Whether no further message can be read from the same stream.
+    /// Whether no further message can be read from the stream.
     pub fn is_fatal(&self) -> bool {
         match self {
             FrameError::TooLong { .. } => false,
@@ -53,23 +54,23 @@ impl FrameError {
     }
 }
 
-/// Cuts a stream of bytes into frames. It holds at most one frame that is not whole yet, within the limit, as long as
-/// its owner drains it before feeding it more.
+/// Splits a stream of bytes into frames. It holds at most one incomplete frame, within the limit, as
+/// long as its owner takes all frames out before adding bytes.
 #[derive(Debug)]
 pub struct Decoder {
     limit: usize,
     buffer: BytesMut,
-    /// How far the buffer has been searched for the end of the line, so that no byte is looked at twice.
+    /// How far the buffer has been searched for the end of the line. No byte is searched twice.
     searched: usize,
     state: State,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// Nothing but blanks so far.
+    /// Only white space so far.
     Undetected,
     Lines,
-    /// In a line over the limit, whose rest is dropped up to its end.
+    /// Inside a line over the limit, which is dropped up to its end.
     SkippedLine,
     /// Between two frames, or among the headers of one.
     Headers {
@@ -79,7 +80,7 @@ enum State {
     Body {
         length: usize,
     },
-    /// In a body over the limit, of which this much is still to be dropped.
+    /// Inside a body over the limit, with this many bytes still to drop.
     SkippedBody {
         left: usize,
     },
@@ -88,7 +89,7 @@ enum State {
 }
 
 impl Decoder {
-    /// `limit` is for the bytes of one message, its line end or headers aside.
+    /// `limit` counts the bytes of one message, without its line end or headers.
     pub fn new(limit: usize) -> Self {
         Self { limit, buffer: BytesMut::new(), searched: 0, state: State::Undetected }
     }
@@ -97,12 +98,12 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Where a reader appends what it read.
+    /// The buffer to which a reader appends.
     pub fn buffer(&mut self) -> &mut BytesMut {
         &mut self.buffer
     }
 
-    /// None until the first bytes have told.
+    /// `None` until the first bytes have arrived.
     pub fn framing(&self) -> Option<Framing> {
         match self.state {
             State::Undetected => None,
@@ -112,7 +113,7 @@ impl Decoder {
         }
     }
 
-    /// The next whole frame, or None if more bytes are needed. A fatal error is the last thing it gives.
+    /// The next complete frame, or `None` if more bytes are needed. Nothing follows a fatal error.
     #[expect(clippy::should_implement_trait, reason = "None means not yet, and not the end")]
     pub fn next(&mut self) -> Option<Result<Bytes, FrameError>> {
         let step = self.step().transpose()?;
@@ -123,7 +124,7 @@ impl Decoder {
         Some(step)
     }
 
-    /// What is left at the end of the stream: a last line without its line end is a frame, half a body is not.
+    /// The last frame of a stream that ended: a line without its line end counts, half a body does not.
     pub fn finish(&mut self) -> Option<Result<Bytes, FrameError>> {
         if let Some(step) = self.next() {
             return Some(step);
@@ -204,7 +205,7 @@ impl Decoder {
         }
     }
 
-    /// False if there are too few bytes to tell.
+    /// Returns false if there are too few bytes to decide.
     fn detect(&mut self) -> bool {
         self.skip_blanks();
         while self.buffer.starts_with(BOM) {
@@ -246,7 +247,7 @@ impl Decoder {
         if line.len() > self.limit { Err(too_long) } else { Ok(Some(line.freeze())) }
     }
 
-    /// Reads one header line. False if it is not there yet.
+    /// Reads one header line. Returns false if it is incomplete.
     fn take_header(&mut self, length: Option<usize>, consumed: usize) -> Result<bool, FrameError> {
         if consumed == 0 {
             self.skip_blanks();
@@ -292,7 +293,7 @@ impl Decoder {
     }
 }
 
-/// A length that cannot be counted is not one that can be skipped.
+/// A length that does not fit a number cannot be skipped, so it is fatal.
 fn read_length(digits: &[u8]) -> Result<usize, FrameError> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return Err(FrameError::BadHeader);
@@ -305,13 +306,13 @@ fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// The line without blanks around it; None if nothing else is in it.
+/// The line without surrounding white space, or `None` if nothing is left.
 fn trimmed(line: &Bytes) -> Option<Bytes> {
     let inner = line.trim_ascii();
     (!inner.is_empty()).then(|| line.slice_ref(inner))
 }
 
-/// The bytes that carry a message, which must be valid JSON.
+/// Writes a message, which must be valid JSON, as a frame.
 pub fn encode(framing: Framing, message: &[u8]) -> Bytes {
     match framing {
         Framing::Lines => {

@@ -1,4 +1,4 @@
-//! Every method name, both directions. Nothing else in the project spells one.
+//! The names of all methods, in both directions. No other file of the program spells one.
 
 // Requests of a client.
 pub const INITIALIZE: &str = "initialize";
@@ -36,7 +36,7 @@ pub const DELETE: &str = "_acpd/delete";
 pub const RENAME: &str = "_acpd/rename";
 pub const EXPORT: &str = "_acpd/export";
 pub const IMPORT: &str = "_acpd/import";
-/// Answered when a session that the client has open leaves memory.
+/// Answered when a session that the client has open is evicted from memory.
 pub const WAIT: &str = "_acpd/wait";
 pub const MCP: &str = "_acpd/mcp";
 pub const PERMISSIONS: &str = "_acpd/permissions";
@@ -72,7 +72,7 @@ pub const SESSION_CANCEL: &str = "session/cancel";
 pub const CANCEL_REQUEST: &str = "$/cancel_request";
 
 // What we send to a bridge.
-/// The daemon leaves because it was told to; see `docs/protocol.md`.
+/// The daemon stops on request; see `docs/protocol.md`.
 pub const GOODBYE: &str = "_acpd/goodbye";
 
 // What we send to a client.
@@ -101,13 +101,13 @@ mod tests {
         table.values().map(|name| name.as_str().unwrap().to_owned()).collect()
     }
 
-    /// The crate keeps no list of them, but it names them all to whoever uses another.
+    /// The schema crate has no list of its updates, but its error for an unknown one names them all.
     fn updates() -> Vec<String> {
         let error = serde_json::from_value::<acp::SessionUpdate>(json!({ "sessionUpdate": "?" })).unwrap_err();
         error.to_string().split('`').skip(3).step_by(2).map(str::to_owned).collect()
     }
 
-    /// A row names it first, and then a test that proves it, or says that it is not offered, and why.
+    /// Whether the page has a row for the name, with a test or with the reason why it is not offered.
     fn has_row(page: &str, name: &str) -> bool {
         page.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | ")).any(|(first, rest)| {
             let is_test = |word: &str| word.matches('_').count() >= 3 && !word.contains(' ');

@@ -1,4 +1,4 @@
-//! What a client can ask for, in the domain's words.
+//! The requests and notifications of clients, decoded and independent of the protocol's version.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use domain::{Choice, ClientInfo, Content, Environment, Event, MessageId, Place, 
 use crate::method;
 use crate::rpc::Id;
 
-/// A request, checked and made whole.
+/// A decoded and checked request.
 #[derive(Debug)]
 pub enum ClientRequest {
     Initialize(Initialize),
@@ -25,7 +25,7 @@ pub enum ClientRequest {
     },
     ResumeSession(OpenSession),
     ForkSession(OpenSession),
-    /// `session/set_mode`, `session/set_model`, `session/set_config_option` and `config/set`, all of which set one option.
+    /// Sets one option: `session/set_mode`, `session/set_model`, `session/set_config_option`, `config/set`.
     Configure(Configure),
     Authenticate {
         method: String,
@@ -36,38 +36,38 @@ pub enum ClientRequest {
         session: SessionId,
     },
     Hello(Hello),
-    /// `_acpd/resume`: goes on after a place that the client has seen.
+    /// `_acpd/resume`: continues after the last place that the client received.
     Resume {
         open: OpenSession,
         after: Place,
     },
-    /// `_acpd/cancel`, `_acpd/answer`, `_acpd/close`, `_acpd/delete` and `_acpd/rename`: `ctl` steers a session that it has
-    /// not opened.
+    /// `_acpd/cancel`, `_acpd/answer`, `_acpd/close`, `_acpd/delete`, `_acpd/rename`: `ctl` acts on a
+    /// session without opening it.
     Steer {
         session: SessionId,
         how: Steer,
     },
-    /// `_acpd/export`: a page of a session's log, from this number on.
+    /// `_acpd/export`: a page of a session's log, starting at this number.
     Export {
         session: SessionId,
         from: u64,
     },
-    /// `_acpd/import`: a new session with a log from elsewhere, or a part of it.
+    /// `_acpd/import`: creates a session from an exported log, or adds a part of one.
     Import(Import),
-    /// `_acpd/wait`: answered when a session that the client has open leaves memory.
+    /// `_acpd/wait`: answered when a session that the client has open is evicted from memory.
     Wait {
         session: SessionId,
     },
-    /// `_acpd/undo`: puts files back to what they were before the last turn that changed any, or forth again.
+    /// `_acpd/undo`: restores the files to their state before the last turn that changed any, or redoes that.
     Undo {
         session: SessionId,
         way: RestoreDirection,
     },
-    /// `_acpd/mcp`: the MCP servers of a session, or of all that are in memory.
+    /// `_acpd/mcp`: the MCP servers of one session, or of all sessions in memory.
     DescribeServers {
         session: Option<SessionId>,
     },
-    /// `_acpd/permissions`: what decides about a session's calls.
+    /// `_acpd/permissions`: the rules and grants that decide about a session's calls.
     DescribePermissions {
         session: SessionId,
     },
@@ -79,10 +79,11 @@ pub enum ClientRequest {
     DescribeSessions,
     DescribeConnections,
     DescribeStatus,
-    /// `_acpd/stop`: the daemon ends in good order.
+    /// `_acpd/stop`: shuts the daemon down.
     Stop,
-    /// `_acpd/restart`: the daemon becomes the installed program, after the running turns or `now`.
+    /// `_acpd/reload`: reads the configuration again.
     Reload,
+    /// `_acpd/restart`: replaces the daemon by the installed program, after the running turns or `now`.
     Restart {
         now: bool,
     },
@@ -92,17 +93,17 @@ pub enum ClientRequest {
 #[derive(Debug)]
 pub struct Import {
     pub events: Vec<Event>,
-    /// The import that it goes on with; none if it is the first part.
+    /// The import to continue, or `None` for the first part.
     pub into: Option<SessionId>,
     /// Whether another part follows.
     pub more: bool,
 }
 
-/// What `ctl` can do to a session.
+/// What `ctl` can do with a session.
 #[derive(Debug, PartialEq)]
 pub enum Steer {
     Cancel,
-    /// Answers a permission question, or the only one that is open.
+    /// Answers a permission question, or the only open one.
     Answer {
         question: Option<QuestionId>,
         choice: Choice,
@@ -124,7 +125,7 @@ pub enum ClientNotification {
     CancelRequest {
         request: Id,
     },
-    /// Anything else, which is ignored.
+    /// Any other notification, which is ignored.
     Unknown {
         method: String,
     },
@@ -147,7 +148,7 @@ pub struct Initialize {
     pub capabilities: ClientCapabilities,
 }
 
-/// What a client can do for us.
+/// The client's capabilities.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClientCapabilities {
     pub read_files: bool,
@@ -155,13 +156,13 @@ pub struct ClientCapabilities {
     pub terminal: bool,
     /// Shows passing notices.
     pub notices: bool,
-    /// Shows when older messages are replaced by a summary.
+    /// Shows that older messages were replaced by a summary.
     pub compaction: bool,
-    /// Opens an address that we ask it to.
+    /// Opens a URL on request.
     pub elicits_url: bool,
-    /// Shows a form that we ask it to.
+    /// Shows a form on request.
     pub elicits_form: bool,
-    /// Runs a command of ours in a terminal to log in.
+    /// Runs a login command in a terminal.
     pub terminal_login: bool,
 }
 
@@ -175,11 +176,11 @@ pub struct NewSession {
 #[derive(Debug, PartialEq)]
 pub struct OpenSession {
     pub session: SessionId,
-    /// None where the client left it out: the session's own.
+    /// `None` if the client omitted it: the session's own.
     pub cwd: Option<PathBuf>,
-    /// Where the client left them out there are none.
+    /// Empty if the client omitted them.
     pub extra_roots: Vec<PathBuf>,
-    /// None where the client left them out: the session's own.
+    /// `None` if the client omitted them: the session's own.
     pub servers: Option<Vec<Server>>,
 }
 
@@ -205,7 +206,7 @@ pub struct Configure {
     pub answer: ConfigureAnswer,
 }
 
-/// What the method that was used answers with.
+/// The form of the answer, which depends on the method that was used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigureAnswer {
     /// `{}`.
@@ -221,6 +222,6 @@ pub struct Hello {
     pub bridge: Option<String>,
     pub environment: Environment,
     pub home: Option<PathBuf>,
-    /// The client comes for one prompt: its sessions need not stay in memory once it has left.
+    /// The client sends one prompt; its sessions may be evicted as soon as it disconnects.
     pub one_shot: bool,
 }

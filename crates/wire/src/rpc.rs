@@ -1,6 +1,6 @@
-//! The JSON-RPC envelope: what a frame is, and how answers, questions and notices are written.
+//! JSON-RPC: tells requests, replies and notifications apart, and writes them.
 //!
-//! Knows nothing of what a method means: that is the decoder of each version.
+//! It does not know what a method means; that is the decoder's job.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -18,17 +18,17 @@ use crate::request::{ClientNotification, ClientRequest};
 use crate::shallow;
 use crate::v1::decode;
 
-/// Longer messages of an error are cut; what else there is to say belongs into its data.
+/// Longer error messages are cut. Details belong in the error's data.
 const MESSAGE_LIMIT: usize = 200;
 
 const UNWRITABLE: &str = "the answer cannot be written as JSON; this is a bug in acpd";
 
-/// A request's id as its sender wrote it: `1`, `1.0`, `"a"` or `null`. It goes back as the same bytes. Two ids are
-/// equal if they are the same token; strings are equal if they say the same, however they are escaped.
+/// A request's id as its sender wrote it: `1`, `1.0`, `"a"` or `null`. It is sent back as the same
+/// bytes. Two ids are equal if they are the same token, or strings with the same text.
 #[derive(Clone)]
 pub struct Id(Arc<str>);
 
-/// What one frame turned out to be.
+/// The contents of one frame.
 #[derive(Debug)]
 pub enum Incoming {
     Request {
@@ -37,25 +37,25 @@ pub enum Incoming {
         call: Result<ClientRequest, RpcError>,
     },
     Notification(ClientNotification),
-    /// An answer to a request of ours.
+    /// An answer to one of our requests.
     Reply {
         id: Id,
         result: Result<Box<RawValue>, RpcError>,
     },
-    /// Not a message. The error goes back with the id `null`.
+    /// Not a message. The error is sent back with the id `null`.
     Malformed(RpcError),
 }
 
-/// What can be said of a request without its contents.
+/// A request's method and trace.
 #[derive(Debug, Default)]
 pub struct Heading {
-    /// Empty if it names none.
+    /// Empty if the request has none.
     pub method: String,
-    /// The trace that it is part of, if its `_meta` says so.
+    /// The trace that `_meta` names, if any.
     pub trace: Option<Trace>,
 }
 
-/// What an error says beyond its message: in words, or as whatever object says more.
+/// The data of an error: advice in words, or an object.
 pub struct Advice(Value);
 
 impl From<&str> for Advice {
@@ -75,7 +75,7 @@ impl From<Value> for Advice {
 pub struct RpcError {
     pub code: i32,
     pub message: String,
-    /// Always there in an error of ours; a client's may lack it.
+    /// Always present in our own errors; a client's error may lack it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
 }
@@ -85,17 +85,17 @@ impl Id {
         Self("null".into())
     }
 
-    /// An id of ours.
+    /// An id for one of our own requests.
     pub fn from_text(text: &str) -> Self {
         Self(Value::from(text).to_string().into())
     }
 
-    /// The token as it was kept by [`Id::raw`]; None if it is not one.
+    /// Reads a token that [`Id::raw`] returned. Returns `None` if it is not one.
     pub fn from_raw_text(raw: &str) -> Option<Self> {
         serde_json::from_str::<&RawValue>(raw).ok().and_then(|raw| Self::from_raw(raw).ok())
     }
 
-    /// Takes a number, a string or `null`; nothing else is an id.
+    /// Accepts a number, a string or `null`.
     pub fn from_raw(raw: &RawValue) -> Result<Self, RpcError> {
         match raw.get().as_bytes().first() {
             Some(b'"' | b'-' | b'0'..=b'9' | b'n') => Ok(Self(raw.get().into())),
@@ -110,7 +110,7 @@ impl Id {
         &self.0
     }
 
-    /// The one way of writing this id among those that mean the same.
+    /// A canonical form, equal for all ids that are equal.
     fn canonical(&self) -> Cow<'_, str> {
         if !self.0.contains('\\') {
             return Cow::Borrowed(&self.0);
@@ -159,7 +159,7 @@ impl RpcError {
     pub const NOT_FOUND: i32 = -32002;
     pub const CANCELLED: i32 = -32800;
 
-    /// Whoever reads an error should know what to do, so there is none of ours without data.
+    /// Every error of ours has data that says what to do.
     pub fn new(code: i32, message: &str, data: impl Into<Advice>) -> Self {
         Self { code, message: one_sentence(message), data: Some(data.into().0) }
     }
@@ -170,7 +170,7 @@ impl RpcError {
         Self::new(Self::PARSE_ERROR, "Parse error", json!({ "detail": detail }))
     }
 
-    /// JSON, but not a message, or not one that may come now.
+    /// JSON, but not a valid message, or not one that is allowed now.
     pub fn invalid_request(message: impl AsRef<str>, data: impl Into<Advice>) -> Self {
         Self::new(Self::INVALID_REQUEST, message.as_ref(), data)
     }
@@ -192,7 +192,7 @@ impl RpcError {
         Self::new(Self::INTERNAL, message.as_ref(), data)
     }
 
-    /// Something was in the way that may be gone by now; the request had no effect.
+    /// A passing obstacle. The request had no effect and may be repeated.
     pub fn retry(message: impl AsRef<str>) -> Self {
         Self::internal(message, json!({ "retry": true }))
     }
@@ -202,7 +202,7 @@ impl RpcError {
         Self::new(Self::AUTHENTICATION_REQUIRED, "Authentication required", data)
     }
 
-    /// A file or another resource is not there, which the request needs and does not name.
+    /// A file or another resource that the request needs, but does not name, is missing.
     pub fn not_found(uri: &str, advice: &str) -> Self {
         Self::new(Self::NOT_FOUND, "Resource not found", json!({ "uri": uri, "advice": advice }))
     }
@@ -212,7 +212,7 @@ impl RpcError {
         Self::new(Self::CANCELLED, "Request cancelled", data)
     }
 
-    /// The error of a reply, as far as it is one.
+    /// Reads the error of a reply.
     fn from_reply(raw: &RawValue) -> Self {
         let mut error: Map<String, Value> = serde_json::from_str(raw.get()).unwrap_or_default();
         let code = error.get("code").and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok());
@@ -234,8 +234,8 @@ fn one_sentence(message: &str) -> String {
     words
 }
 
-/// What a frame is by its envelope alone. Every reader goes by this, so that the bridge and the daemon agree about what is
-/// answered.
+/// A frame's kind, without its contents. The bridge and the daemon both use this, so they agree about
+/// which frames are answered.
 enum Message<'a> {
     Request {
         id: Id,
@@ -250,7 +250,7 @@ enum Message<'a> {
         id: Id,
         result: Result<&'a RawValue, &'a RawValue>,
     },
-    /// Answered with the error, under the id if one can be read and else under `null`.
+    /// Answered with the error, under the id if it can be read, otherwise under `null`.
     Malformed {
         id: Option<Id>,
         error: RpcError,
@@ -258,7 +258,7 @@ enum Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// A missing or different `jsonrpc` is not held against anyone.
+    /// Accepts a missing or wrong `jsonrpc`.
     fn open(frame: &'a [u8]) -> Self {
         let malformed = |id, error| Message::Malformed { id, error };
         let text = match std::str::from_utf8(frame) {
@@ -295,7 +295,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Tells what a frame is. Never fails: what is no message is `Malformed`, or a request with an error where it has an id.
+/// Reads a frame. What is not a message becomes `Malformed`, or a request with an error if it has an id.
 pub fn read(frame: &[u8]) -> Incoming {
     match Message::open(frame) {
         Message::Request { id, method, params } => {
@@ -314,7 +314,7 @@ pub fn read(frame: &[u8]) -> Incoming {
     }
 }
 
-/// The id under which whoever reads this frame with [`read`] answers it, if it is answered at all.
+/// The id under which this frame must be answered, if it must be.
 pub fn owed_answer(frame: &[u8]) -> Option<Id> {
     match Message::open(frame) {
         Message::Request { id, .. } => Some(id),
@@ -380,7 +380,7 @@ pub fn notification(method: &str, params: &impl Serialize) -> Vec<u8> {
     sized_notification(512, method, params)
 }
 
-/// A notification whose length is known well enough to allocate once.
+/// A notification, with an estimate of its length so that it is allocated once.
 pub(crate) fn sized_notification(capacity: usize, method: &str, params: &impl Serialize) -> Vec<u8> {
     let mut message = opened(capacity);
     or_null(&mut message, "method", &method);
@@ -411,7 +411,7 @@ fn push_value(message: &mut Vec<u8>, key: &str, value: &impl Serialize) -> serde
     serde_json::to_writer(message, value)
 }
 
-/// Only a map with odd keys or a path that is not UTF-8 cannot be written, and then the message must still be JSON.
+/// Serializes a message. Only maps with odd keys and paths that are not UTF-8 fail, and even then the result is JSON.
 fn or_null(message: &mut Vec<u8>, key: &str, value: &impl Serialize) {
     let before = message.len();
     if push_value(message, key, value).is_err() {
@@ -420,7 +420,7 @@ fn or_null(message: &mut Vec<u8>, key: &str, value: &impl Serialize) {
     }
 }
 
-/// The requests of ours that wait for an answer.
+/// Our own requests that have no answer yet.
 #[derive(Debug)]
 pub struct Pending<T>(HashMap<Id, T>);
 
@@ -435,12 +435,12 @@ impl<T> Pending<T> {
         self.0.insert(id, what);
     }
 
-    /// What the request was for, once.
+    /// Removes the request and returns what it was for.
     pub fn take(&mut self, id: &Id) -> Option<T> {
         self.0.remove(id)
     }
 
-    /// Takes out all that `wanted` holds for.
+    /// Removes and returns all requests for which `wanted` is true.
     pub fn take_where(&mut self, mut wanted: impl FnMut(&Id, &T) -> bool) -> Vec<(Id, T)> {
         self.0.extract_if(|id, what| wanted(id, what)).collect()
     }

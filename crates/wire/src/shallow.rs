@@ -1,6 +1,6 @@
-//! Looks into a JSON object without building it: the raw text of a few named keys, and nothing else.
+//! Reads the raw text of a few named keys of a JSON object, without parsing the rest into values.
 //!
-//! Knows no protocol. Nothing here recurses, so nesting costs no stack.
+//! It knows nothing of the protocol. It does not recurse, so nesting takes no stack.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,8 +8,8 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The values of the keys `names` in the object `json`, each as it was written. A key that is there twice counts as
-/// it was written last, and a value `null` is not an absent one.
+/// The values of the keys `names` in the object `json`, each as it was written. The last of several
+/// equal keys counts, and `null` is a value, not a missing one.
 pub(crate) fn fields<'a, const N: usize>(
     json: &'a str,
     names: [&str; N],
@@ -20,7 +20,7 @@ pub(crate) fn fields<'a, const N: usize>(
     Ok(found)
 }
 
-/// The text of a JSON string, borrowed unless it holds escapes. None if it is anything else.
+/// The text of a JSON string, borrowed unless it contains escapes. Returns `None` for any other value.
 pub(crate) fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
     let inner = raw.get().strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
@@ -52,7 +52,7 @@ impl<'de, const N: usize> Visitor<'de> for Fields<'_, N> {
     }
 }
 
-/// Reads a key as its index among the names.
+/// Deserializes a key as its index in `names`.
 struct Key<'n>(&'n [&'n str]);
 
 impl<'de> DeserializeSeed<'de> for Key<'_> {

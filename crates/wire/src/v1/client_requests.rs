@@ -1,4 +1,4 @@
-//! Our requests to a client's files, its terminals and the person at it, and what it answers.
+//! Encodes our requests to a client (files, terminals, forms) and decodes its answers.
 
 use agent_client_protocol_schema::v1 as acp;
 use domain::SessionId;
@@ -36,7 +36,7 @@ pub fn terminal(session: &SessionId, terminal: &str) -> Value {
     value(&acp::TerminalOutputRequest::new(session.to_string(), terminal.to_owned()))
 }
 
-/// Asks the person at the client. None for a form whose fields the protocol cannot show.
+/// Asks the user. Returns `None` for a form whose fields the protocol cannot express.
 pub fn elicit(session: &SessionId, elicitation: Elicitation) -> Option<Value> {
     let scope = acp::ElicitationSessionScope::new(session.to_string());
     let mode = match elicitation.form {
@@ -48,14 +48,14 @@ pub fn elicit(session: &SessionId, elicitation: Elicitation) -> Option<Value> {
     Some(value(&acp::CreateElicitationRequest::new(mode, elicitation.message)))
 }
 
-/// What a client answered, or why it did not.
+/// A client's answer, or the error that it sent instead.
 pub type Answered = Result<Box<RawValue>, RpcError>;
 
 pub fn text(answer: Answered) -> Result<String, EditorError> {
     read::<acp::ReadTextFileResponse>(answer).map(|answer| answer.content)
 }
 
-/// An answer in which nothing but its coming matters.
+/// Decodes an answer without content.
 pub fn done(answer: Answered) -> Result<(), EditorError> {
     answer.map(|_| ()).map_err(refused)
 }
@@ -76,7 +76,7 @@ pub fn terminal_exit(answer: Answered) -> Result<TerminalExit, EditorError> {
     read::<acp::WaitForTerminalExitResponse>(answer).map(|answer| exit(answer.exit_status))
 }
 
-/// What the person made of it. An action that is unknown counts as turning away.
+/// Decodes the user's reaction to a form. An unknown action counts as cancelled.
 pub fn elicited(answer: Answered) -> Result<Elicited, EditorError> {
     let answer: Value = read(answer)?;
     Ok(match answer.get("action").and_then(Value::as_str) {

@@ -1,7 +1,7 @@
-//! From a client's words to the domain's: the one place where what clients send is read, checked and made whole.
+//! Decodes a client's requests and notifications, and checks them.
 //!
-//! Lenient in what it takes (docs/protocol.md lists the dialects); an error names the field. It does not look at the
-//! disk and does not know which sessions, models or options exist.
+//! It accepts several dialects (docs/protocol.md lists them), and its errors name the field. It does
+//! not look at the disk, and does not know which sessions, models or options exist.
 
 mod content;
 mod extension;
@@ -25,7 +25,7 @@ use crate::shallow;
 
 pub use permission::{Answer, permission_answer};
 
-/// Reads a request.
+/// Decodes a request.
 pub fn request(method: &str, params: Option<&RawValue>) -> Result<ClientRequest, RpcError> {
     let read = || Params::read(params);
     match method {
@@ -69,7 +69,7 @@ pub fn request(method: &str, params: Option<&RawValue>) -> Result<ClientRequest,
     }
 }
 
-/// Reads a notification. One that makes no sense is ignored like an unknown one, since nobody waits for an answer.
+/// Decodes a notification. A malformed one counts as unknown and is ignored, because notifications have no answer.
 pub fn notification(method: &str, params: Option<&RawValue>) -> ClientNotification {
     let known = match method {
         method::SESSION_CANCEL => cancel_turn(params),
@@ -119,7 +119,7 @@ fn initialize(mut params: Params) -> Result<ClientRequest, RpcError> {
     Ok(ClientRequest::Initialize(Initialize { version, client, capabilities }))
 }
 
-/// `1`, `1.0` and numbers beyond all versions; not `1.5`.
+/// Accepts `1`, `1.0` and numbers of any size, but not `1.5`.
 fn integer(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| {
         let number = value.as_f64().filter(|number| number.fract() == 0.0)?;
@@ -173,7 +173,7 @@ fn set_one(mut params: Params, option: &str, names: [&str; 2]) -> Result<ClientR
 fn set_config_option(mut params: Params) -> Result<ClientRequest, RpcError> {
     let session = params.session()?;
     let option = params.required(["configId"])?;
-    // One dialect takes any value; all of ours have names, so that other scalars are taken by how they are written.
+    // One dialect sends booleans and numbers. All our values are names, so they are compared as written.
     let value = match params.take("value") {
         Some(Value::String(value)) => value,
         Some(value @ (Value::Bool(_) | Value::Number(_))) => value.to_string(),

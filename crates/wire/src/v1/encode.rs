@@ -1,7 +1,8 @@
-//! From the domain's words to a client's: answers, ready to be written as JSON.
+//! Encodes answers to clients as JSON.
 //!
-//! Strict in what it says: all of it goes through the schema crate's types, but for `models`, which that crate does not
-//! know (docs/protocol.md). What happens in a session is told by `translator`, not here.
+//! Everything is built from the schema crate's types, so it validates; the one exception is `models`,
+//! which the schema does not have (see docs/protocol.md). Updates about a session come from
+//! `translator`, not from here.
 
 mod auth;
 pub(crate) mod content;
@@ -25,7 +26,7 @@ use crate::rpc::{self, RpcError};
 pub use auth::{ENV_METHOD, GITHUB_METHOD, TERMINAL_METHOD, elicit_url};
 pub use menu::{Menu, config_options, session_opened};
 
-/// What this build can do. A change that lands a feature switches it on here.
+/// The capabilities of this build, as `initialize` announces them.
 struct Landed {
     load: bool,
     list: bool,
@@ -52,18 +53,18 @@ const LANDED: Landed = Landed {
     logout: true,
 };
 
-/// What `initialize` says of the agent, beyond what is fixed.
+/// The parts of the answer to `initialize` that depend on configuration and client.
 #[derive(Clone, Debug)]
 pub struct AgentFacts {
     /// Whether the model that a new session would use takes images.
     pub images: bool,
     pub audio: bool,
     pub version: &'static str,
-    /// The variables that may hold a key.
+    /// The environment variables that may hold a provider's key.
     pub key_variables: Vec<KeyVariable>,
     /// Whether the client runs a command of ours in a terminal to log in.
     pub terminal_login: bool,
-    /// What the client is sent beyond the stable protocol.
+    /// The extensions of the stable protocol that this client receives.
     pub extras: ExtraSet,
 }
 
@@ -115,7 +116,7 @@ fn session_info(meta: &SessionMeta, activity: Activity) -> acp::SessionInfo {
         })))
 }
 
-/// The answer to `session/prompt`; the usage is beyond the stable protocol.
+/// The answer to `session/prompt`. `usage` is an extension of the stable protocol.
 pub fn prompt_answer(reason: &StopReason, usage: Option<&Usage>) -> Result<Value, RpcError> {
     let reason = match reason {
         StopReason::EndTurn => acp::StopReason::EndTurn,
@@ -154,7 +155,7 @@ fn turn_error(failure: &TurnFailure) -> RpcError {
     RpcError::new(code, &failure.message, data)
 }
 
-/// A whole `session/update` notification with the slash commands on offer.
+/// A complete `session/update` notification that lists the slash commands.
 pub fn commands(session: &SessionId, commands: &[Command]) -> Vec<u8> {
     let commands = commands.iter().map(|Command { name, description, hint }| {
         let input = hint.as_ref().map(acp::UnstructuredCommandInput::new);
@@ -165,7 +166,7 @@ pub fn commands(session: &SessionId, commands: &[Command]) -> Vec<u8> {
     rpc::notification(method::SESSION_UPDATE, &acp::SessionNotification::new(session.to_string(), update))
 }
 
-/// `_meta` with what is ours to say.
+/// A `_meta` object with acpd's own data under the key `acpd`.
 pub(crate) fn ours(what: Value) -> Map<String, Value> {
     Map::from_iter([("acpd".to_owned(), what)])
 }

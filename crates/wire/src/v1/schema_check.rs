@@ -1,18 +1,18 @@
-//! For tests: whether what we say is what the schema crate's types can say.
+//! Test support: checks that what we send is what the schema crate's types can represent.
 
 use agent_client_protocol_schema::v1 as acp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Asserts that the value is read by the schema's type and comes back whole: no field is unknown, wrong or lost.
+/// Asserts that the schema's type reads the value and writes the same value again: no field is unknown, wrong or lost.
 #[track_caller]
 pub(crate) fn speaks<T: DeserializeOwned + Serialize>(said: &Value) {
     let read: T = serde_json::from_value(said.clone()).unwrap_or_else(|error| panic!("{error}: {said:#}"));
     assert_eq!(&serde_json::to_value(&read).unwrap(), said);
 }
 
-/// Asserts it of a `session/update` message and gives its parameters.
+/// Asserts the same of a `session/update` message, and returns its parameters.
 #[track_caller]
 pub(crate) fn update(message: &[u8]) -> Value {
     let mut message: Value = serde_json::from_slice(message).unwrap();

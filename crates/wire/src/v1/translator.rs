@@ -1,7 +1,7 @@
-//! The one translator from a session's log to what a client gets, live and on load alike.
+//! Translates a session's log into what a client receives, live and on load alike.
 //!
-//! It is fed the events of one session in order, from the place where a cursor starts. It does no I/O, chooses no
-//! request ids and does not know which questions and prompts are open at its client.
+//! It receives the events of one session in order, starting where the client's cursor starts. It does
+//! no I/O, chooses no request ids, and does not know which questions and prompts its client has open.
 
 mod chunk;
 
@@ -25,17 +25,17 @@ use crate::request::ClientCapabilities;
 use crate::rpc::{self, RpcError};
 use crate::v1::encode::{self, Menu, content, menu, time};
 
-/// For whom the log is translated.
+/// The client for which the log is translated.
 #[derive(Clone, Debug)]
 pub struct Viewer {
     pub connection: ConnectionId,
-    /// The bridge behind it, which may have had other connections before.
+    /// The bridge in front of the client. It may have had other connections before.
     pub bridge: Option<String>,
-    /// Put `_meta.acpd.at` = [life, number] on updates. Where an event becomes several messages, only the last may
-    /// have it: a reader that was cut off among them gets them all again.
+    /// Whether updates carry `_meta.acpd.at` = [life, number]. If an event becomes several messages,
+    /// only the last one carries it, so that a reader cut off between them receives all of them again.
     pub places: bool,
     pub capabilities: ClientCapabilities,
-    /// What the viewer is sent beyond the stable protocol.
+    /// The extensions of the stable protocol that this client receives.
     pub extras: ExtraSet,
 }
 
@@ -44,37 +44,37 @@ pub struct Viewer {
 pub struct Attach {
     pub session: SessionId,
     pub viewer: Viewer,
-    /// As at the place where the cursor starts.
+    /// The menu at the place where the cursor starts.
     pub menu: Menu,
-    /// Events up to here had happened when the client came.
+    /// The number of the last event when the client attached.
     pub head: u64,
-    /// From here on, what the client itself prompted is not told back to it.
+    /// From this number on, the client's own prompts are not sent back to it.
     pub own_from: u64,
-    /// The calls that are open at the place where the cursor starts.
+    /// The calls that are open where the cursor starts.
     pub open_calls: Vec<(CallId, OpenCall)>,
-    /// The calls of sub-agents, of which nothing is shown from there on.
+    /// The calls of sub-agents, which are not shown.
     pub hidden_calls: Vec<CallId>,
-    /// Questions still open at `head`; others up to `head` are not asked again.
+    /// The questions that are open at `head`. Earlier ones that were settled by then are not asked again.
     pub open_questions: Vec<Asked>,
 }
 
-/// What a client that starts in the middle has seen of what came before.
+/// What a client that starts in the middle of the log has already received of the part before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PriorView {
     Nothing,
     Everything,
 }
 
-/// What a client is told.
+/// One thing to send to a client, or to do for it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outbound {
-    /// A whole `session/update` notification (serialized JSON-RPC message).
+    /// A complete `session/update` notification, serialized.
     Update(Vec<u8>),
-    /// `session/request_permission` params to send under a request id that the connection chooses.
+    /// Parameters of `session/request_permission`; the connection chooses the request id.
     Ask { question: QuestionId, params: Value },
-    /// The question is settled; withdraw it if it is still open at this client.
+    /// The question is settled: withdraw it if it is still open at this client.
     Settled { question: QuestionId },
-    /// The turn is over; answer the prompt that started it if it is this connection's.
+    /// The turn is over: answer the prompt that started it, if this connection sent it.
     TurnOver { turn: TurnId, origin: Option<Origin>, answer: Result<Value, RpcError> },
 }
 
@@ -85,14 +85,14 @@ pub struct Translator {
     menu: Menu,
     head: u64,
     own_from: u64,
-    /// What is known of the calls that have no outcome yet: later events name them by id alone.
+    /// The calls without an outcome. Later events name them only by id.
     calls: BTreeMap<CallId, OpenCall>,
-    /// Those that a sub-agent makes. They are not shown, unless the person is asked about one.
+    /// The calls of sub-agents. They are not shown until the user is asked about one.
     hidden: BTreeSet<CallId>,
     open_questions: Vec<Asked>,
     /// The running turn, if the viewer's own prompt started it.
     own_turn: Option<TurnId>,
-    /// The message that the running turn began with.
+    /// The message that started the running turn.
     asked: Option<MessageId>,
 }
 
@@ -112,18 +112,18 @@ impl Translator {
         }
     }
 
-    /// The menu as it is after the events so far.
+    /// The menu after the events translated so far.
     pub fn menu(&self) -> &Menu {
         &self.menu
     }
 
-    /// Replaces the models on offer, which counts from the next update on.
+    /// Replaces the models in the menu, from the next update on.
     pub fn offer(&mut self, models: Vec<ModelInfo>) {
         self.menu.models = models;
     }
 
-    /// What a client must know that starts in the middle, at event `next`: the calls that are open, where it has not seen
-    /// them, and the questions before that which nobody has answered.
+    /// What a client that starts at event `next` needs first: the open calls, unless it has seen them,
+    /// and the earlier questions that are still unanswered.
     pub fn catch_up(&self, seen: PriorView, next: u64) -> Vec<Outbound> {
         let mut said = Vec::new();
         if seen == PriorView::Nothing {
@@ -147,7 +147,7 @@ impl Translator {
             || (self.viewer.bridge.is_some() && origin.bridge == self.viewer.bridge)
     }
 
-    /// What the client is told of the next event.
+    /// Translates the next event.
     pub fn translate(&mut self, event: &Event) -> Vec<Outbound> {
         match &event.kind {
             EventKind::Delegated { call, .. } => {
@@ -209,7 +209,7 @@ impl Translator {
                 self.menu.model = model.clone();
                 Vec::new()
             }
-            // What was done is said in words beside it.
+            // A message in the log beside these events describes what was done.
             EventKind::Restored { .. }
             | EventKind::Reopened
             | EventKind::ResponseSealed { .. }
@@ -218,7 +218,7 @@ impl Translator {
         }
     }
 
-    /// A passing notice is shown where the client has a place for it, and only while it is news; elsewhere it is a message.
+    /// A passing notice is sent as a notice to clients that show those, and only live. Other clients receive a message.
     fn noticed(&self, event: &Event, message: &MessageId, text: &str, passing: bool) -> Vec<Outbound> {
         if !(passing && self.viewer.capabilities.notices) {
             return vec![self.say(Speaker::Agent, text, message.as_str(), self.place(event))];
@@ -245,9 +245,9 @@ impl Translator {
         message: &MessageId,
         content: &[Content],
     ) -> Vec<Outbound> {
-        // What a hook adds later in the turn is not the prompt.
+        // Only the first message of a turn is the prompt; hooks may add others.
         self.asked.get_or_insert_with(|| message.clone());
-        // Whoever sent a prompt shows it already; on load it has to be told.
+        // The client that sent the prompt shows it already, except on load.
         if event.number >= self.own_from && self.own_turn.as_ref() == Some(turn) {
             return Vec::new();
         }
@@ -278,7 +278,7 @@ impl Translator {
         let content = match (outcome.content.is_empty(), outcome.text.is_empty()) {
             (false, _) => Some(content::tool_content(&outcome.content, self.live(event))),
             (true, false) => Some(vec![content::text_content(&outcome.text)]),
-            // Nothing to show leaves what was shown before.
+            // Without content the client keeps what it shows.
             (true, true) => None,
         };
         let said = self.update_call(event, call, status, content, Some(content::raw_output(outcome)));
@@ -300,13 +300,13 @@ impl Translator {
         self.update(event, &acp::SessionUpdate::ToolCallUpdate(update))
     }
 
-    /// A question is asked when the cursor passes it, unless it was settled before the client came.
+    /// A question is asked when the cursor passes it, unless it was settled before the client attached.
     fn ask(&self, event: &Event, question: &Question) -> Option<Outbound> {
         let open = self.open_questions.iter().any(|open| open.question.id == question.id);
         (event.number > self.head || open).then(|| self.question(question))
     }
 
-    /// A call that was not shown has to be known before it can be asked about.
+    /// Shows a hidden call before the user is asked about it.
     fn reveal(&self, event: &Event, question: &Question) -> Vec<Outbound> {
         let shown = self.calls.get(&question.call).map(|open| {
             let call = content::pending_call(&question.call, &open.card);
@@ -358,7 +358,7 @@ impl Translator {
     ) -> Vec<Outbound> {
         let mut said = Vec::new();
         if let StopReason::Failed(failure) = reason {
-            // No place: a reader that has this and not the answer must come back to this event for it.
+            // Without a place: a reader that was cut off before the answer must start again at this event.
             said.push(self.say(Speaker::Agent, &failure.message, turn.as_str(), None));
         }
         let extras = self.viewer.extras;
@@ -374,7 +374,7 @@ impl Translator {
         said
     }
 
-    /// A piece of text, which is most of what is ever sent: written in one go, into one allocation.
+    /// Serializes a piece of text, which most updates are, into a single allocation.
     fn say(&self, speaker: Speaker, text: &str, message: &str, place: Option<(u32, u64)>) -> Outbound {
         let params = Params::new(&self.session, speaker.chunk(text, message), place);
         let length = chunk::length(&self.session, text, message);
@@ -386,7 +386,7 @@ impl Translator {
         Outbound::Update(rpc::notification(method::SESSION_UPDATE, &params))
     }
 
-    /// Several updates of one event, of which the last carries its place.
+    /// Several updates for one event. The last one carries its place.
     fn updates(&self, event: &Event, updates: &[acp::SessionUpdate]) -> Vec<Outbound> {
         let last = updates.len().saturating_sub(1);
         let one = |(at, update)| {
@@ -396,7 +396,7 @@ impl Translator {
         updates.iter().enumerate().map(one).collect()
     }
 
-    /// The viewer, if the event is not one that happened before it came.
+    /// The client's connection, unless the event happened before it attached.
     fn live(&self, event: &Event) -> Option<&ConnectionId> {
         (event.number > self.head).then_some(&self.viewer.connection)
     }
@@ -406,7 +406,7 @@ impl Translator {
     }
 }
 
-/// A `tool_call` in the shape of an update, which is the same but that it writes `pending` and `other`, too.
+/// A `tool_call` with the fields of an update. Unlike the schema's type it always writes `status` and `kind`.
 #[derive(Serialize)]
 struct Announced {
     #[serde(rename = "sessionUpdate")]

@@ -1,11 +1,11 @@
-//! The blocks of a prompt, in the protocol's words or in those of older dialects.
+//! Decodes the content blocks of a prompt, in the protocol's form and in those of older dialects.
 
 use domain::{Content, Extras, Payload};
 use serde_json::{Map, Value};
 
 use crate::rpc::RpcError;
 
-/// What a block without its type of media is taken for.
+/// The media type of a block that names none.
 const UNKNOWN_MIME: &str = "application/octet-stream";
 
 /// Why a block was refused: the field inside it, and the reason.
@@ -116,7 +116,7 @@ impl Block {
         }
     }
 
-    /// A call of a tool in another conversation. One dialect has it among the blocks; to us it is something that is told.
+    /// A tool call of another conversation, which one dialect sends as a block. It becomes text.
     fn into_tool_use(mut self) -> Payload {
         let name = self.text("name").unwrap_or_else(|| "a tool".to_owned());
         let input =
@@ -124,7 +124,7 @@ impl Block {
         Payload::Text { text: format!("[tool call: {name} {input}]") }
     }
 
-    /// What came of it: a text, or blocks, of which the texts count.
+    /// The result of such a call: a text, or blocks, of which only text is kept.
     fn into_tool_result(mut self) -> Payload {
         let failed = self.0.remove("is_error").or_else(|| self.0.remove("isError")) == Some(Value::Bool(true));
         let contents = self.0.remove("content").or_else(|| self.0.remove("text")).unwrap_or_default();
@@ -148,7 +148,7 @@ impl Block {
     }
 }
 
-/// The text in the contents of a tool's result. What is no text is named by its type.
+/// The text of a tool result. Anything that is not text is replaced by the name of its type.
 fn told(contents: Value) -> String {
     match contents {
         Value::Null => String::new(),
@@ -166,12 +166,12 @@ fn told(contents: Value) -> String {
     }
 }
 
-/// Media that are only pointed at.
+/// Media that are referenced by URI and not included.
 fn link_to(uri: String, mime: Option<String>) -> Payload {
     Payload::Link { name: last_part(&uri), uri, mime, title: None, description: None, size: None, path: None }
 }
 
-/// What follows the last slash, or the whole of it if nothing does.
+/// The part after the last slash, or the whole text if nothing follows it.
 fn last_part(uri: &str) -> String {
     let path = uri.split(['?', '#']).next().unwrap_or(uri).trim_end_matches('/');
     match path.rsplit('/').next() {

@@ -1,4 +1,4 @@
-//! The parameters of our own methods that steer sessions, read strictly: they come from our own programs.
+//! Decodes the parameters of acpd's own methods. Strictly, because only our own programs send them.
 
 use domain::checkpoint::RestoreDirection;
 use domain::{Choice, Event, Place};
@@ -19,7 +19,7 @@ pub(super) fn restart(mut params: Params) -> Result<ClientRequest, RpcError> {
     Ok(ClientRequest::Restart { now: flag(&mut params, "now")? })
 }
 
-/// One that is missing is not set.
+/// Reads a flag; a missing one is false.
 fn flag(params: &mut Params, name: &str) -> Result<bool, RpcError> {
     match params.take(name) {
         None => Ok(false),

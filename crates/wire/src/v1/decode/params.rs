@@ -1,4 +1,4 @@
-//! The parameters of one request, taken field by field, with errors that name the field.
+//! The parameters of one request, read field by field. Every error names its field.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::rpc::RpcError;
 pub(super) struct Params(Map<String, Value>);
 
 impl Params {
-    /// Absent parameters are an empty object, and so is an empty list, as some libraries write it.
+    /// Missing parameters, and the empty list that some libraries send instead, count as an empty object.
     pub(super) fn read(params: Option<&RawValue>) -> Result<Self, RpcError> {
         let Some(params) = params else { return Ok(Self(Map::new())) };
         match serde_json::from_str(params.get()) {
@@ -24,7 +24,7 @@ impl Params {
         }
     }
 
-    /// A field that is there; `null` is as good as absent.
+    /// Takes a field out. `null` counts as missing.
     pub(super) fn take(&mut self, name: &str) -> Option<Value> {
         self.0.remove(name).filter(|value| !value.is_null())
     }
@@ -37,7 +37,7 @@ impl Params {
         }
     }
 
-    /// A text that must be there under one of its names, of which the first is the proper one.
+    /// Takes out a required text that has several names; errors use the first.
     pub(super) fn required<const N: usize>(&mut self, names: [&str; N]) -> Result<String, RpcError> {
         for name in names {
             if let Some(text) = self.text(name)? {
@@ -51,7 +51,7 @@ impl Params {
         self.required(["sessionId"]).map(SessionId::from)
     }
 
-    /// An absolute path. An empty one is as good as absent.
+    /// Takes out an absolute path. An empty one counts as missing.
     pub(super) fn path(&mut self, name: &str) -> Result<Option<PathBuf>, RpcError> {
         self.text(name)?.filter(|path| !path.is_empty()).map(|path| absolute(name, path)).transpose()
     }

@@ -1,4 +1,4 @@
-//! What a client's reply to `session/request_permission` means, in all its dialects.
+//! Decodes a client's reply to `session/request_permission`, in all dialects.
 
 use domain::{Choice, Decision};
 use serde_json::Value;
@@ -6,15 +6,15 @@ use serde_json::value::RawValue;
 
 use crate::rpc::RpcError;
 
-/// What became of a question at one client.
+/// One client's answer to a permission question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Decided(Decision),
-    /// The client cannot answer, and says why; the question stays with the others.
+    /// The client cannot answer, for this reason. The question stays open at the other clients.
     Unable(String),
 }
 
-/// A result that cannot be understood is a rejection: nothing runs that nobody allowed.
+/// Decodes a reply. A result that cannot be read is a rejection, because only a clear "allow" may run anything.
 pub fn permission_answer(result: Result<&RawValue, &RpcError>) -> Answer {
     let result = match result {
         Ok(result) => result,

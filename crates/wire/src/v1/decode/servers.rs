@@ -1,11 +1,11 @@
-//! `mcpServers` in all the shapes that clients send, made into one: a list of servers with nothing missing.
+//! Decodes `mcpServers`, in every form that clients send, into one list.
 
 use domain::mcp::{Server, Transport};
 use serde_json::Value;
 
 use crate::rpc::RpcError;
 
-/// None where the client left them out.
+/// Returns `None` if the client omitted the list.
 pub(super) fn read(servers: Option<Value>) -> Result<Option<Vec<Server>>, RpcError> {
     let read: Result<Vec<Server>, RpcError> = match servers {
         None | Some(Value::Null) => return Ok(None),
@@ -54,7 +54,7 @@ fn strings(value: Option<&Value>) -> Option<Vec<String>> {
     }
 }
 
-/// Names and values, as a list of objects or as one object.
+/// Reads names and values from a list of objects or from one object.
 fn pairs(value: Option<&Value>) -> Option<Vec<(String, String)>> {
     let pair = |name: &str, value: &Value| Some((name.to_owned(), value.as_str()?.to_owned()));
     match value {

@@ -1,4 +1,4 @@
-//! How a client can get us a key: what we offer in `initialize`, and the page that we ask it to open.
+//! Authentication methods as `initialize` announces them, and the login page that a client is asked to open.
 
 use agent_client_protocol_schema::v1 as acp;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ pub(super) fn methods(facts: &AgentFacts) -> Vec<acp::AuthMethod> {
     methods
 }
 
-/// What a client needs to know of a variable to ask for it in a form. Each is optional by itself, since one key is enough.
+/// What a client needs to ask for a variable in a form. Each variable is optional, because one key is enough.
 fn variable(variable: &KeyVariable) -> Value {
     let mut shown = json!({ "name": variable.name, "label": variable.label, "secret": true, "optional": true });
     if let Some(link) = &variable.link {
@@ -41,7 +41,7 @@ fn variable(variable: &KeyVariable) -> Value {
     shown
 }
 
-/// Asks the client to open an address while its request `id` is being worked on.
+/// Asks the client to open a URL while its request `id` is in progress.
 pub fn elicit_url(id: &Id, elicitation: &str, address: &str, message: &str) -> Value {
     // The schema crate refuses ids such as `1.0`, which a client may use, so the id is put in by hand.
     let scope = acp::ElicitationScope::Request(acp::ElicitationRequestScope::new(0));

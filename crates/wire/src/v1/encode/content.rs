@@ -1,4 +1,4 @@
-//! Content blocks, tool calls and plans in the protocol's words.
+//! Encodes content blocks, tool calls and plans.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use domain::tool::{Location, PlanStatus, Priority};
 use domain::{CallId, ConnectionId, Content, Outcome, Payload, PlanEntry, ToolCard, ToolContent, ToolKind};
 use serde_json::{Value, json};
 
-/// A path that JSON can hold. One that is not UTF-8 is shown as well as can be, rather than not at all.
+/// A path as text. Bytes that are not UTF-8 are replaced.
 pub(crate) fn path(path: &Path) -> PathBuf {
     path.to_string_lossy().into_owned().into()
 }
 
-/// A block of a prompt, as its sender wrote it or made whole.
+/// A content block of a prompt.
 pub(crate) fn block(content: &Content) -> acp::ContentBlock {
     let extras = &content.extras;
     let annotations = extras.annotations.as_ref().and_then(annotations);
@@ -60,7 +60,7 @@ fn embedded(
     acp::ContentBlock::Resource(acp::EmbeddedResource::new(resource).annotations(annotations).meta(meta))
 }
 
-/// What a client attached goes back only as far as it is what the protocol says it is.
+/// Annotations are sent back only as far as the protocol's type can hold them.
 fn annotations(value: &Value) -> Option<acp::Annotations> {
     serde_json::from_value(value.clone()).ok()
 }
@@ -69,7 +69,7 @@ fn object(value: &Value) -> Option<acp::Meta> {
     value.as_object().cloned()
 }
 
-/// A call as it is announced and as permission is asked for it.
+/// A pending call, as it is announced and as it appears in a permission question.
 pub(crate) fn pending_call(call: &CallId, card: &ToolCard) -> acp::ToolCallUpdate {
     let fields = acp::ToolCallUpdateFields::new()
         .title(card.title.clone())
@@ -82,7 +82,7 @@ pub(crate) fn pending_call(call: &CallId, card: &ToolCard) -> acp::ToolCallUpdat
     acp::ToolCallUpdate::new(call.to_string(), fields)
 }
 
-/// `viewer` is the connection that is told, if it is told live: a terminal is shown to its owner alone and while it lives.
+/// `viewer` is the receiving connection if the update is live. A terminal is shown only to the client that owns it, and only live.
 pub(crate) fn tool_content(content: &[ToolContent], viewer: Option<&ConnectionId>) -> Vec<acp::ToolCallContent> {
     let is_theirs =
         |content: &ToolContent| matches!(content, ToolContent::Terminal { owner, .. } if viewer == Some(owner));
@@ -113,10 +113,10 @@ fn location(location: &Location) -> acp::ToolCallLocation {
     acp::ToolCallLocation::new(path(&location.path)).line(location.line)
 }
 
-/// Text in `rawOutput` is cut in the middle beyond this. All of it is in the call's content.
+/// Longer text in `rawOutput` is cut in the middle. The call's content has all of it.
 const RAW_TEXT: usize = 16 * 1024;
 
-/// What a program gets of an outcome: its facts, and its text as `text`.
+/// The outcome for programs: its facts, and its text as `text`.
 pub(crate) fn raw_output(outcome: &Outcome) -> Value {
     let text = json!(shortened(&outcome.text));
     match &outcome.raw {

@@ -1,4 +1,4 @@
-//! What a client can choose from in a session, in the three forms that clients know: modes, models and options.
+//! What a client can choose in a session, in the three forms that clients know: modes, models, options.
 
 use agent_client_protocol_schema::v1 as acp;
 use domain::model::ModelInfo;
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::value;
 
-/// The group of models whose ids name no provider.
+/// The group for models whose ids name no provider.
 const NO_PROVIDER: (&str, &str) = ("built-in", "Built-in");
 
-/// What a client can choose from, and what is chosen.
+/// The choices of a session, and what is chosen.
 #[derive(Clone, Debug)]
 pub struct Menu {
     pub models: Vec<ModelInfo>,
@@ -18,11 +18,11 @@ pub struct Menu {
     pub approval: Approval,
     pub model: ModelId,
     pub thought: ThoughtLevel,
-    /// What the client is sent beyond the stable protocol.
+    /// The extensions of the stable protocol that this client receives.
     pub extras: ExtraSet,
 }
 
-/// The answer to `session/new` and `session/fork`, and without an id the one to `session/load` and `session/resume`.
+/// The answer to `session/new` and `session/fork`; without an id, the answer to `session/load` and `session/resume`.
 pub fn session_opened(id: Option<&SessionId>, menu: &Menu) -> Value {
     let mut answer = match id {
         Some(id) => {
@@ -36,7 +36,7 @@ pub fn session_opened(id: Option<&SessionId>, menu: &Menu) -> Value {
     answer
 }
 
-/// The list of all options, which answers `session/set_config_option` as `configOptions`.
+/// All options, as `configOptions` in the answer to `session/set_config_option`.
 pub fn config_options(menu: &Menu) -> Value {
     value(&options(menu))
 }
@@ -46,14 +46,14 @@ fn modes(menu: &Menu) -> acp::SessionModeState {
     acp::SessionModeState::new(menu.mode.id(), Mode::ALL.into_iter().map(mode).collect())
 }
 
-/// Not in the schema: the form that clients knew before there were options.
+/// The older form of the model choice, which is not in the schema.
 fn models(menu: &Menu) -> Value {
     let models: Vec<Value> =
         choices(menu).into_iter().map(|(id, name)| json!({ "modelId": id, "name": name })).collect();
     json!({ "availableModels": models, "currentModelId": menu.model })
 }
 
-/// The models on offer. One that is chosen and no longer offered stays in the list, since what is chosen must be there.
+/// The available models, and the chosen one even if it is no longer available.
 fn choices(menu: &Menu) -> Vec<(&str, &str)> {
     let mut choices: Vec<_> = menu.models.iter().map(|model| (model.id.as_str(), model.name.as_str())).collect();
     let chosen = menu.model.as_str();

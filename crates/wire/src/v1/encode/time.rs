@@ -1,4 +1,4 @@
-//! Points in time as clients read them.
+//! Formats points in time for clients.
 
 use domain::Millis;
 

@@ -1,10 +1,12 @@
-//! The parameters of `session/update`, and the text chunks that nearly all updates are. They are shaped by hand so that
-//! a chunk is written without a copy; a test holds them against the schema's types, byte by byte.
+//! The parameters of `session/update`, and the text chunks that make up nearly all updates.
+//!
+//! The types are our own, so that a chunk is serialized without copying its text. A test compares
+//! them with the schema's types byte for byte.
 
 use domain::SessionId;
 use serde::Serialize;
 
-/// What a chunk's message is longer than its texts, with room for a place.
+/// How many bytes a chunk's message has beyond its texts, including a place in the log.
 const AROUND: usize = 256;
 
 #[derive(Serialize)]
@@ -64,7 +66,7 @@ impl Speaker {
     }
 }
 
-/// About how long the whole message is. Text with many escapes is longer.
+/// Estimates the length of the whole message. Text with many escapes is longer.
 pub(super) fn length(session: &SessionId, text: &str, message: &str) -> usize {
     AROUND + session.as_str().len() + message.len() + text.len() + text.len() / 8
 }
