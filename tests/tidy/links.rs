@@ -49,8 +49,7 @@ fn declares(source: &str, name: &str) -> bool {
 }
 
 fn broken_links(files: &[File]) -> Vec<String> {
-    let by_path: BTreeMap<&str, &str> =
-        files.iter().map(|file| (file.path.as_str(), file.text.as_str())).collect();
+    let by_path: BTreeMap<&str, &str> = files.iter().map(|file| (file.path.as_str(), file.text.as_str())).collect();
     let mut complaints = Vec::new();
     for page in files.iter().filter(|file| file.path.ends_with(".md")) {
         for (line, text, target) in links(&page.text) {
