@@ -13,7 +13,8 @@ use domain::model::Model;
 use domain::{BaseEnvironment, Swap};
 use history::Store;
 use models::{Providers, Rehearsal};
-use tools::{Notes, Registry};
+use project::Notes;
+use tools::Registry;
 
 use crate::config::{Config, ResolvedNetwork};
 use crate::paths::Places;
@@ -106,9 +107,9 @@ fn providers(places: &Places, config: &Config) -> anyhow::Result<(Arc<Providers>
 
 fn tool_settings(places: &Places, config: &Config, providers: &Providers) -> tools::Settings {
     let mut settings = tools::Settings::new(runner());
-    settings.program = Some(launch::own_program().unwrap_or_else(|_| runner()));
-    settings.owner = launch::owner(places);
-    settings.hidden_variables.extend(providers.key_variables());
+    settings.bash.terminal_parent = Some(launch::own_program().unwrap_or_else(|_| runner()));
+    settings.launcher.environment.owner = launch::owner(places);
+    settings.launcher.environment.hidden.extend(providers.key_variables());
     config.tools.apply(&mut settings);
     config.sandbox.apply(&mut settings);
     config.web.apply(&mut settings);
@@ -117,7 +118,7 @@ fn tool_settings(places: &Places, config: &Config, providers: &Providers) -> too
     settings.hooks = config.hooks.clone();
     settings.notify = config.notify.clone();
     settings.mcp = config.mcp.clone();
-    settings.kept_servers = Some(places.kept_servers());
+    settings.stored_servers = Some(places.kept_servers());
     settings
 }
 
@@ -130,12 +131,12 @@ fn off_limits(places: &Places, config: &Config) -> Vec<PathBuf> {
     own
 }
 
-fn notes(places: &Places, config: &Config, toolbox: &Arc<Registry>) -> Notes {
+fn notes(places: &Places, config: &Config, toolbox: &Registry) -> Notes {
     Notes {
         names: config.session.notes.clone(),
         own: Some(places.config.with_file_name("AGENTS.md")),
         off_limits: off_limits(places, config),
-        rules: Some(toolbox.clone()),
+        rules: Some(toolbox.rules()),
     }
 }
 

@@ -16,10 +16,9 @@ mod tools;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ::tools::McpSettings;
-use ::tools::hooks::Hooks;
-use ::tools::notify::Notify;
-use ::tools::rules::Permissions;
+use ::hooks::{Hooks, Notify};
+use ::mcp::McpSettings;
+use ::policy::Permissions;
 use acpd_actors::{Unattended, WhenBusy};
 use domain::{Approval, Mode};
 use models::ModelsConfig;
@@ -296,7 +295,7 @@ mod tests {
                 mode: Mode::Full,
                 approval: Approval::Ask,
                 max_requests: 100,
-                notes: ::tools::NOTE_NAMES.map(str::to_owned).to_vec(),
+                notes: ::project::NOTE_NAMES.map(str::to_owned).to_vec(),
                 when_busy: WhenBusy::Refuse,
                 unattended: Unattended::Wait,
                 idle_after: Duration::from_secs(600),
@@ -316,7 +315,7 @@ mod tests {
                 mode: Mode::Safe,
                 approval: Approval::AcceptEdits,
                 max_requests: 5,
-                notes: ::tools::NOTE_NAMES.map(str::to_owned).to_vec(),
+                notes: ::project::NOTE_NAMES.map(str::to_owned).to_vec(),
                 when_busy: WhenBusy::Refuse,
                 unattended: Unattended::Wait,
                 idle_after: Duration::from_secs(600),

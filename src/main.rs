@@ -20,8 +20,8 @@ const CANNOT_SERVE: u8 = 78;
 fn main() -> ExitCode {
     // First of all, because it runs with every command of the agent: no parser, no runtime, no log.
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|first| first == tools::run::SUBCOMMAND) {
-        return tools::run::main(arguments);
+    if arguments.next().is_some_and(|first| first == process::SUBCOMMAND) {
+        return tools::run_helper(arguments);
     }
     leave_quietly_when_unread();
     commands::completions::answer_shell();

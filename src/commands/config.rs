@@ -92,7 +92,7 @@ fn check(places: &Places, file: Option<&Path>) -> anyhow::Result<()> {
     let said = match file {
         Some(file) if !file.exists() => anyhow::bail!("there is no file {}", file.display()),
         Some(file) if is_a_projects(file) => {
-            tools::project::check(file).map_err(anyhow::Error::msg)?;
+            project::check(file)?;
             format!("{} is right, as a project's", file.display())
         }
         Some(file) => {

@@ -38,12 +38,12 @@ pub struct Web {
 impl Tools {
     pub fn apply(&self, settings: &mut tools::Settings) {
         let longest = Duration::from_secs(self.bash_timeout_max_seconds);
-        settings.bash_timeout = Duration::from_secs(self.bash_timeout_seconds).min(longest);
-        settings.bash_timeout_max = longest;
-        settings.process_limit = self.process_limit;
+        settings.bash.timeout = Duration::from_secs(self.bash_timeout_seconds).min(longest);
+        settings.bash.timeout_max = longest;
+        settings.launcher.process_limit = self.process_limit;
         settings.output_limit = self.output_limit;
-        settings.hidden_variables.extend(self.hidden_variables.clone());
-        settings.kept_variables.extend(self.kept_variables.clone());
+        settings.launcher.environment.hidden.extend(self.hidden_variables.clone());
+        settings.launcher.environment.kept.extend(self.kept_variables.clone());
     }
 
     pub(super) fn least(&self) -> [(&'static str, u64, u64); 5] {
@@ -60,8 +60,8 @@ impl Tools {
 impl Sandbox {
     pub fn apply(&self, settings: &mut tools::Settings) {
         let everything = self.reads.iter().any(|path| path == Path::new("/"));
-        settings.sandbox_file_writes = self.file_writes;
-        settings.sandbox_reads = (!everything).then(|| self.reads.clone());
+        settings.sandbox.file_writes = self.file_writes;
+        settings.sandbox.reads = (!everything).then(|| self.reads.clone());
     }
 
     /// A path that means nothing without a folder to start from.
@@ -123,14 +123,14 @@ mod tests {
              output_limit = 4000\ntimeout_seconds = 7\n",
         );
         let mut expected = tools::Settings::new("/bin/false");
-        expected.bash_timeout = Duration::from_secs(5);
-        expected.bash_timeout_max = Duration::from_secs(5);
-        expected.process_limit = 99;
+        expected.bash.timeout = Duration::from_secs(5);
+        expected.bash.timeout_max = Duration::from_secs(5);
+        expected.launcher.process_limit = 99;
         expected.output_limit = 2000;
-        expected.hidden_variables = vec!["A".to_owned()];
-        expected.kept_variables = vec!["B".to_owned()];
-        expected.sandbox_reads = Some(vec!["/usr".into()]);
-        expected.sandbox_file_writes = FileWrites::Ask;
+        expected.launcher.environment.hidden = vec!["A".to_owned()];
+        expected.launcher.environment.kept = vec!["B".to_owned()];
+        expected.sandbox.reads = Some(vec!["/usr".into()]);
+        expected.sandbox.file_writes = FileWrites::Ask;
         let private = ["10.0.0.0/8", "wiki.internal"].map(|text| Private::try_from(text.to_owned()).unwrap());
         expected.web = WebSettings {
             allow_private: private.to_vec(),

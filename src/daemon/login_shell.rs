@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use domain::Environment;
+use process::{Command, Started};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
-use tools::run::{Command, Started};
 use uuid::Uuid;
 
 use crate::paths::{Account, Places};

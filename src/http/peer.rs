@@ -25,7 +25,7 @@ pub(super) fn is_a_tools(peer: SocketAddr, port: u16, owner: &str) -> io::Result
     }
     let daemon = std::process::id();
     for pid in holders {
-        if tools::descends_from(pid, daemon)? || tools::carries_mark(pid, owner)? {
+        if process::descends_from(pid, daemon)? || process::carries_mark(pid, owner)? {
             return Ok(true);
         }
     }

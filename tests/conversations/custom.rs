@@ -4,10 +4,10 @@ use std::fs;
 use std::sync::Arc;
 
 use expect_test::expect;
+use project::Notes;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::{Editor, Scene, Step};
-use tools::Notes;
 
 const REVIEW: &str = "---\ndescription: Review a file\nargument-hint: [file]\n---\nReview $1 with care.\n";
 

@@ -3,11 +3,14 @@
 //! Each rule is a function from files to complaints, so that the tests at the end can show that it fails on a bad
 //! example. A complaint says where and what to do. Files are read with std alone, and nothing here asks git.
 
+mod bans;
 mod links;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+
+use bans::{BANS, MANIFEST_BANS};
 
 /// Lines of a file, and of one in a `tests` folder.
 const LONGEST: usize = 500;
@@ -44,108 +47,6 @@ const SLEEPERS: [(&str, &str); 29] = [
     ("tests/conversations/waiting.rs", "moves a paused clock"),
     ("tests/conversations/wires.rs", "moves a paused clock"),
     ("tests/integration/mcp_servers.rs", "looks whether a server listens yet"),
-];
-
-/// What the code of some files may not name. A name is a crate, or a path into one.
-struct Ban {
-    who: fn(&str) -> bool,
-    names: &'static [&'static str],
-    advice: &'static str,
-}
-
-const BANS: [Ban; 14] = [
-    Ban {
-        who: |path| path.starts_with("actors/") && !path.starts_with("actors/connection"),
-        names: &["wire"],
-        advice: "only actors/connection* speaks the protocol; translate there and pass the domain's words on",
-    },
-    Ban {
-        who: |path| path.starts_with("actors/"),
-        names: &["std::fs", "std::net", "std::os::unix::net", "tokio::fs", "tokio::net", "interprocess", "reqwest"],
-        advice: "actors do no I/O; put it behind a port of `domain` and hand it in through `Ports`",
-    },
-    Ban {
-        who: |path| path.starts_with("crates/domain/"),
-        names: &["actix", "tokio", "agent_client_protocol", "std::fs", "std::net", "wire"],
-        advice: "domain is vocabulary and ports; move the code to the crate that may know this",
-    },
-    Ban {
-        who: |path| path.starts_with("crates/wire/"),
-        names: &["actix", "tokio", "std::fs", "std::net", "acpd_actors", "models", "tools", "history"],
-        advice: "wire is pure translation; do the I/O in src/ or in actors/connection*",
-    },
-    Ban {
-        who: |path| path.starts_with("crates/testkit/") || path.starts_with("tests/conversations/"),
-        names: &["wire"],
-        advice: "the testkit is an independent witness; write and read raw JSON",
-    },
-    Ban {
-        who: |path| path.starts_with("crates/models/"),
-        names: &["actix", "agent_client_protocol", "agent_client_protocol_schema", "wire", "acpd_actors", "tools"],
-        advice: "models know neither ACP nor actix nor tools; speak in `domain::model`",
-    },
-    Ban {
-        who: |path| path.starts_with("crates/tools/"),
-        names: &["models", "domain::model", "actix", "wire", "acpd_actors"],
-        advice: "tools know no models and no protocol; speak in `domain::tool`",
-    },
-    Ban {
-        who: |path| path.starts_with("crates/network/"),
-        names: &["actix", "domain", "wire", "models", "tools", "acpd_actors"],
-        advice: "network knows HTTP clients alone; where its settings come from is src/config/resolved_network.rs",
-    },
-    Ban {
-        who: |path| path.starts_with("crates/history/"),
-        names: &["actix", "wire", "acpd_actors", "models", "tools"],
-        advice: "history knows sled and the domain; nothing else",
-    },
-    Ban {
-        who: |path| !path.starts_with("crates/history/"),
-        names: &["sled"],
-        advice: "only crates/history knows sled; ask it through `domain::history::History`",
-    },
-    Ban {
-        // The testkit's witness holds what wire has written against the same types, and uses nothing of wire for it.
-        who: |path| !path.starts_with("crates/wire/") && path != "crates/testkit/src/witness.rs",
-        names: &["agent_client_protocol_schema"],
-        advice: "only crates/wire names ACP types; translate in its decode and encode modules",
-    },
-    Ban {
-        who: |path| path != "tests/process/sdk.rs",
-        names: &["agent_client_protocol"],
-        advice: "the protocol's SDK is a client in one test; it is no part of the program",
-    },
-    Ban {
-        who: |path| {
-            let accounts = [
-                "src/assemble.rs",
-                "src/assemble/accounts.rs",
-                "src/config.rs",
-                "src/config/defaults_tests.rs",
-                "src/commands/login.rs",
-            ];
-            path.starts_with("src/") && !accounts.contains(&path)
-        },
-        names: &["models"],
-        advice: "src/assemble.rs alone chooses the models; only accounts and their configuration know providers",
-    },
-    Ban {
-        who: |path| !path.starts_with("actors/"),
-        names: &["actix::prelude"],
-        advice: "import what you need by name; the prelude's names clash with ours",
-    },
-];
-
-/// What a member's manifest may not depend on, so that cargo refuses the import before a test does.
-const MANIFEST_BANS: [(&str, &[&str]); 8] = [
-    ("actors/Cargo.toml", &["sled", "reqwest", "interprocess", "agent-client-protocol-schema", "models", "tools"]),
-    ("crates/domain/Cargo.toml", &["actix", "tokio", "agent-client-protocol-schema", "wire", "sled"]),
-    ("crates/wire/Cargo.toml", &["actix", "tokio", "acpd-actors"]),
-    ("crates/models/Cargo.toml", &["actix", "agent-client-protocol-schema", "wire", "tools", "acpd-actors"]),
-    ("crates/tools/Cargo.toml", &["actix", "agent-client-protocol-schema", "wire", "models", "acpd-actors"]),
-    ("crates/network/Cargo.toml", &["actix", "domain", "wire", "models", "tools", "acpd-actors"]),
-    ("crates/history/Cargo.toml", &["actix", "wire", "models", "tools", "acpd-actors"]),
-    ("crates/testkit/Cargo.toml", &["wire", "sled"]),
 ];
 
 /// Written in two parts, so that this file does not break its own rules.
@@ -664,6 +565,8 @@ mod rules {
             ("tests/process/bridge.rs", "use agent_client_protocol::Agent;"),
             ("crates/models/src/script.rs", "use actix::Actor;"),
             ("crates/tools/src/bash.rs", "use domain::model::Model;"),
+            ("crates/policy/src/rules.rs", "use std::fs;"),
+            ("crates/mcp/src/host.rs", "use policy::Rules;"),
             ("crates/history/src/store.rs", "use acpd_actors::Runtime;"),
             ("src/daemon.rs", "sled::open(path)"),
             ("src/client.rs", "use agent_client_protocol_schema::v1 as acp;"),

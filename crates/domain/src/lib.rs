@@ -27,6 +27,7 @@ pub mod session;
 pub mod site;
 pub mod state;
 pub mod swap;
+pub mod text;
 pub mod tool;
 pub mod trace;
 pub mod turn;

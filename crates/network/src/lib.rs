@@ -5,6 +5,7 @@
 //! is sent. A process that installs nothing goes by its own environment, as other programs do.
 
 mod current;
+mod tls;
 mod variables;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use std::{fs, io};
 use reqwest::{Certificate, ClientBuilder, NoProxy, Proxy, Url};
 
 pub use current::{current, install, wait_for};
+pub use tls::prepare_tls;
 pub use variables::{CERTIFICATES, NO_PROXY, PROXIES, is_network_variable};
 
 /// Proxies and further certificates.

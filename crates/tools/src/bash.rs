@@ -2,12 +2,8 @@
 //!
 //! Knows how to plan, watch and word a command; how processes are started and ended is `run`'s.
 
-pub(crate) mod always;
-mod output;
 mod terminal;
-mod watch;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,16 +14,15 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::background::{Background, Start};
-use crate::confine::{Bounds, Roots};
-use crate::run::{Command, Sandbox, Started};
-use crate::tool::{Call, Refused, Tool, cut};
-use crate::{Settings, environment, input, off_limits, run};
-pub(crate) use output::Output;
-pub(crate) use watch::{Cut, End, Heard, watch};
-
-/// What people see while the command runs. Each look is kept in the log, so it is short: a screen or two.
-pub(crate) const LIVE_LIMIT: usize = 4 * 1024;
+use crate::tool::{Call, Refused, Tool};
+use crate::{Settings, input};
+use domain::text::cut;
+use policy::{grants, protected_paths};
+use process::background::{Background, Start};
+use process::confine::{Bounds, Roots};
+use process::{
+    Command, Cut, End, Heard, LIVE_LIMIT, Output, SUBCOMMAND, Sandbox, Started, TERMINAL_ARGUMENT, find_shell, watch,
+};
 
 /// The kernel takes no argument longer than 128 KB.
 const LONGEST_COMMAND: usize = 100 * 1024;
@@ -61,7 +56,7 @@ impl Tool for Bash {
     }
 
     fn spec(&self, settings: &Settings) -> ToolSpec {
-        let (default, most) = (settings.bash_timeout.as_millis(), settings.bash_timeout_max.as_millis());
+        let (default, most) = (settings.bash.timeout.as_millis(), settings.bash.timeout_max.as_millis());
         ToolSpec {
             name: self.name().to_owned(),
             description: format!(
@@ -104,7 +99,7 @@ impl Tool for Bash {
         let timeout = if input.background {
             given
         } else {
-            Some(given.unwrap_or(call.settings.bash_timeout).min(call.settings.bash_timeout_max))
+            Some(given.unwrap_or(call.settings.bash.timeout).min(call.settings.bash.timeout_max))
         };
         let mut title = title(&input.command);
         let mut preview = vec![ToolContent::text(&input.command)];
@@ -112,7 +107,7 @@ impl Tool for Bash {
             title.push_str(" (in the background)");
             preview.push(ToolContent::text("Goes on in the background after the call has returned."));
         }
-        let mut always = always::of(&input.command);
+        let mut always = grants::of(&input.command);
         if call.site.mode == Mode::Sandbox {
             always = always.map(|grant| Grant::Sandboxed(Box::new(grant)));
             title.push_str(" (in the sandbox)");
@@ -144,13 +139,13 @@ impl Tool for Bash {
 /// How a command reaches what is acpd's own, as far as its text tells.
 fn reach(command: &str, call: &Call) -> Option<&'static str> {
     let (places, site) = (&call.bounds.off_limits, &call.site);
-    if off_limits::names_one(command, places, &site.cwd, &site.environment) {
+    if protected_paths::names_one(command, places, &site.cwd, &site.environment) {
         return Some("Names acpd's own files: its state, keys or configuration.");
     }
-    if off_limits::reads_around_one(command, places, &site.cwd, &site.environment) {
+    if protected_paths::reads_around_one(command, places, &site.cwd, &site.environment) {
         return Some("Goes through a folder with acpd's own files in it: its state, keys or configuration.");
     }
-    off_limits::calls_acpd(command).then_some("Calls acpd itself, which can answer for you.")
+    protected_paths::calls_acpd(command).then_some("Calls acpd itself, which can answer for you.")
 }
 
 /// The first line that says something; "…" when there is more.
@@ -182,7 +177,7 @@ impl Job for BashJob {
     fn run(self: Box<Self>, desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
             if let Some(editor) = self.host()
-                && let Some(outcome) = terminal::run(editor, self.order(), self.limit(), desk.as_ref()).await
+                && let Some(outcome) = terminal::run(editor, self.order().await, self.limit(), desk.as_ref()).await
             {
                 return outcome;
             }
@@ -208,23 +203,24 @@ impl BashJob {
         self.site.editor.clone().filter(|editor| !ours && editor.capabilities().terminal)
     }
 
-    fn order(&self) -> TerminalOrder {
-        let mut words = vec![shell(self.site.environment.get("PATH")), "-c".to_owned(), self.command.clone()];
-        if let Some(program) = &self.settings.program {
-            let parent = [&*program.to_string_lossy(), run::SUBCOMMAND, run::terminal::ARGUMENT].map(str::to_owned);
+    async fn order(&self) -> TerminalOrder {
+        let shell = find_shell(self.site.environment.get("PATH").map(str::to_owned)).await;
+        let mut words = vec![shell, "-c".to_owned(), self.command.clone()];
+        if let Some(program) = &self.settings.bash.terminal_parent {
+            let parent = [&*program.to_string_lossy(), SUBCOMMAND, TERMINAL_ARGUMENT].map(str::to_owned);
             words.splice(0..0, parent);
         }
         TerminalOrder {
             command: words.remove(0),
             args: words,
-            environment: environment::for_terminal(&self.site, &self.settings),
+            environment: self.settings.launcher.environment.for_terminal(&self.site),
             cwd: self.site.cwd.clone(),
             output_limit: self.settings.output_limit as u64,
         }
     }
 
     fn limit(&self) -> Duration {
-        self.timeout.unwrap_or(self.settings.bash_timeout)
+        self.timeout.unwrap_or(self.settings.bash.timeout)
     }
 
     /// What a command in the sandbox may touch. The mode is that of the plan, since this is what people were shown.
@@ -240,22 +236,14 @@ impl BashJob {
             Ok(Err(denial)) => return Err(denial.to_string()),
             Err(_) => return Err("opening the session's folders failed; this is a defect of acpd".to_owned()),
         };
-        let (readable, off_limits) = (self.settings.sandbox_reads.clone(), self.bounds.off_limits.clone());
+        let (readable, off_limits) = (self.settings.sandbox.reads.clone(), self.bounds.off_limits.clone());
         Ok(Some(Sandbox { writable, readable, off_limits }))
     }
 
     async fn start(&self) -> Result<Started, String> {
-        let environment = environment::for_tools(&self.site, &self.settings);
-        let command = Command {
-            runner: self.settings.runner.clone(),
-            program: shell(environment.get("PATH").map(String::as_str)),
-            arguments: vec!["-c".to_owned(), self.command.clone()],
-            environment,
-            folder: self.site.cwd.clone(),
-            sandbox: self.sandbox().await?,
-            process_limit: Some(self.settings.process_limit),
-            input: None,
-        };
+        let launcher = &self.settings.launcher;
+        let command = launcher.shell_command(&self.command, &self.site.environment, &self.site.cwd).await;
+        let command = Command { sandbox: self.sandbox().await?, ..command };
         command.start().await.map_err(|error| format!("starting the command's helper: {error}"))
     }
 }
@@ -284,7 +272,7 @@ fn leave(background: &Arc<Background>, start: Start, settings: &Settings) -> Out
             );
             Outcome::completed(text).with_raw(json!({"handle": handle}))
         }
-        Err(reason) => Outcome::failed(reason),
+        Err(error) => Outcome::failed(error.to_string()),
     }
 }
 
@@ -316,12 +304,4 @@ fn conclude(output: &Output, end: &End, mode: Mode) -> Outcome {
 pub(crate) fn with_note(written: &str, note: &str) -> String {
     let gap = if written.is_empty() || written.ends_with('\n') { "" } else { "\n" };
     format!("{written}{gap}[{note}]")
-}
-
-/// bash where there is one, in its usual places or on the session's PATH, and sh otherwise.
-pub(crate) fn shell(path: Option<&str>) -> String {
-    let usual = ["/bin", "/usr/bin"].into_iter();
-    let folders = usual.chain(path.unwrap_or_default().split(':').filter(|folder| folder.starts_with('/')));
-    let mut shells = folders.map(|folder| format!("{folder}/bash"));
-    shells.find(|shell| Path::new(shell).is_file()).unwrap_or_else(|| "/bin/sh".to_owned())
 }

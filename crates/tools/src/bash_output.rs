@@ -9,10 +9,10 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::background::Kept;
 use crate::bash::with_note;
 use crate::tool::{Call, Refused, Tool};
 use crate::{Settings, input};
+use process::background::Kept;
 
 /// How often people are shown what is new while the call waits.
 const LIVE_INTERVAL: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ impl Tool for BashOutput {
     }
 
     fn spec(&self, settings: &Settings) -> ToolSpec {
-        let most = settings.bash_timeout_max.as_millis();
+        let most = settings.bash.timeout_max.as_millis();
         ToolSpec {
             name: self.name().to_owned(),
             description: format!(
@@ -73,7 +73,7 @@ impl Tool for BashOutput {
             preview: Vec::new(),
             access: Access::Free,
         };
-        let wait = Duration::from_millis(input.wait_ms.unwrap_or(0)).min(call.settings.bash_timeout_max);
+        let wait = Duration::from_millis(input.wait_ms.unwrap_or(0)).min(call.settings.bash.timeout_max);
         Ok(Box::new(OutputJob { card, kept, wait }))
     }
 }

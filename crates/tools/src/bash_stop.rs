@@ -8,9 +8,9 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::background::Kept;
 use crate::tool::{Call, Refused, Tool};
 use crate::{Settings, bash_output, input};
+use process::background::Kept;
 
 pub(crate) struct BashStop;
 

@@ -11,11 +11,13 @@ use domain::{Access, CallSite, Grant, Outcome, ToolCard, ToolContent, ToolKind};
 use serde_json::json;
 use similar::{ChangeTag, TextDiff};
 
-use crate::confine::{Bounds, Roots, Spot};
 use crate::document::{self, Document, Unwritten};
-use crate::fingerprint;
-use crate::job::{BlockingJob, OnCancel, Stop};
-use crate::tool::{Call, Refused, count, size};
+use crate::job::{BlockingJob, OnCancel};
+use crate::tool::{Call, Refused};
+use domain::text::{count, size};
+use process::Stop;
+use process::confine::{Bounds, Roots, Spot};
+use process::fingerprint;
 
 /// Whole texts beyond this are not kept with the conversation. Then only the lines that change are shown.
 pub(crate) const LARGEST_DIFF: usize = 1 << 20;

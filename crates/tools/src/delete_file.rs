@@ -9,11 +9,13 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::change::refuse_git;
-use crate::confine::{Bounds, Roots};
-use crate::job::{BlockingJob, OnCancel, Stop};
+use crate::job::{BlockingJob, OnCancel};
 use crate::removal::{Subject, contents};
 use crate::tool::{Call, Refused, Tool};
-use crate::{Settings, fingerprint, input};
+use crate::{Settings, input};
+use process::Stop;
+use process::confine::{Bounds, Roots};
+use process::fingerprint;
 
 pub(crate) struct DeleteFile;
 

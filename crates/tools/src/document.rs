@@ -13,11 +13,11 @@ use domain::editor::{Editor, EditorCapabilities, EditorError, Lines};
 use domain::site::Fingerprint;
 use tokio::runtime::Handle;
 
-use crate::confine::{Denial, LARGEST_FILE, Spot};
-use crate::fingerprint;
-use crate::job::Stop;
 use crate::read_file::binary;
 use crate::tool::Refused;
+use process::Stop;
+use process::confine::{Denial, LARGEST_FILE, Spot};
+use process::fingerprint;
 
 pub(crate) struct Document {
     pub(crate) bytes: Vec<u8>,

@@ -8,12 +8,14 @@ use globset::{GlobBuilder, GlobMatcher};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::confine::{Bounds, Roots, Spot};
-use crate::job::{BlockingJob, OnCancel, Stop};
-use crate::rules::{Shows, Veil};
-use crate::tool::{Call, Refused, Tool, count, cut, fill, left_out};
+use crate::job::{BlockingJob, OnCancel};
+use crate::tool::{Call, Refused, Tool, fill, left_out};
 use crate::walk::{self, Clock};
 use crate::{Settings, input};
+use domain::text::{count, cut};
+use policy::{Shows, Veil};
+use process::Stop;
+use process::confine::{Bounds, Roots, Spot};
 
 const DEFAULT_LIMIT: usize = 200;
 const MOST: usize = 2000;

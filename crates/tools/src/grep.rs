@@ -15,14 +15,16 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::confine::{Bounds, Denial, Roots, Spot};
 use crate::glob::Pattern;
-use crate::job::{BlockingJob, OnCancel, Stop};
-use crate::rules::{Shows, Veil};
-use crate::tool::{Call, Refused, Tool, cut};
+use crate::job::{BlockingJob, OnCancel};
+use crate::tool::{Call, Refused, Tool};
 use crate::walk::{self, Clock, Watched};
 use crate::{Settings, input};
+use domain::text::cut;
 use hits::{Found, Hits};
+use policy::{Shows, Veil};
+use process::Stop;
+use process::confine::{Bounds, Denial, Roots, Spot};
 
 const DEFAULT_LIMIT: u64 = 200;
 const MOST: u64 = 5000;

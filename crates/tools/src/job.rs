@@ -5,41 +5,7 @@ use std::sync::Arc;
 use domain::tool::{Job, ToolHost};
 use domain::{Outcome, ToolCard};
 use futures_util::future::BoxFuture;
-use tokio::sync::watch;
-
-use crate::tool::Refused;
-
-/// Raised when the call was cancelled or its future dropped. Long work looks at it now and then, and work with an effect
-/// right before it has one.
-#[derive(Clone)]
-pub(crate) struct Stop(Arc<watch::Sender<bool>>);
-
-impl Default for Stop {
-    fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(false)))
-    }
-}
-
-impl Stop {
-    pub(crate) fn is_raised(&self) -> bool {
-        *self.0.borrow()
-    }
-
-    /// An error once it is raised.
-    pub(crate) fn check(&self) -> Result<(), Refused> {
-        if self.is_raised() { Err(Refused("cancelled".to_owned())) } else { Ok(()) }
-    }
-
-    /// Resolves when it is raised.
-    pub(crate) async fn raised(&self) {
-        // The sender is held here, so that this cannot end in any other way.
-        let _ = self.0.subscribe().wait_for(|raised| *raised).await;
-    }
-
-    pub(crate) fn raise(&self) {
-        self.0.send_replace(true);
-    }
-}
+use process::Stop;
 
 struct RaiseOnDrop(Stop);
 

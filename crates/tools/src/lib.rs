@@ -1,57 +1,48 @@
-//! The tools that a model may call, and the processes they start. Knows files and processes; not models, not ACP, not
-//! actix: a call comes in as a `ToolRequest` and goes out as an `Outcome`.
+//! The tools that a model may call: one module per tool, what several of them share, and the registry that offers them.
 //!
-//! `registry` is the way in. File tools reach the disk through `confine` alone, and commands run under `run`.
+//! A call comes in as a `ToolRequest` and goes out as an `Outcome`. Must not know models, ACP or actix. Files are reached
+//! through `process::confine` alone, and commands are started through `process::Launcher`.
 
 mod agent;
-mod background;
 mod bash;
 mod bash_output;
 mod bash_stop;
 mod bounded;
-mod briefing;
 mod change;
-mod commands;
-mod confine;
 mod delete_file;
-pub mod descent;
 mod document;
 mod edit_file;
-mod environment;
-mod fingerprint;
 mod glob;
 mod grep;
-pub mod hooks;
 mod input;
 mod job;
 mod list_files;
-mod mark;
-mod mcp;
 mod move_file;
-pub mod notify;
-mod off_limits;
-pub mod project;
-mod prompt_files;
 mod read_file;
-mod real_names;
-pub mod registry;
+mod registry;
 mod removal;
 mod restore;
-pub mod rules;
-pub mod run;
-mod shell;
-mod stat;
+mod settings;
 mod switch_mode;
-mod tls;
 mod tool;
 mod update_plan;
 mod walk;
 mod web_fetch;
 mod write_file;
 
-pub use briefing::{NAMES as NOTE_NAMES, Notes};
-pub use descent::{carries_mark, descends_from};
-pub use mark::VARIABLE as MARK_VARIABLE;
-pub use mcp::{McpSettings, ServerSettings};
-pub use registry::{FileWrites, Registry, Settings};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+pub use registry::Registry;
+pub use settings::{BashSettings, FileWrites, SandboxSettings, Settings};
 pub use web_fetch::{Private, WebSettings};
+
+/// Runs `acpd __run`, the helper process: the one that converts HTML, or the one that starts commands. `arguments` are those
+/// after `__run`.
+pub fn run_helper(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut arguments = arguments.into_iter().peekable();
+    if arguments.peek().is_some_and(|first| first == web_fetch::markdown::ARGUMENT) {
+        return web_fetch::markdown::main();
+    }
+    process::main(arguments)
+}

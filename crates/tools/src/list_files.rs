@@ -11,11 +11,12 @@ use rustix::fs::{AtFlags, Dir, FileType};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::confine::{Bounds, Roots};
 use crate::job::{BlockingJob, OnCancel};
-use crate::rules::{Shows, Veil};
-use crate::tool::{Call, Refused, Tool, fill, left_out, size};
+use crate::tool::{Call, Refused, Tool, fill, left_out};
 use crate::{Settings, input};
+use domain::text::size;
+use policy::{Shows, Veil};
+use process::confine::{Bounds, Roots};
 
 const MOST_ENTRIES: usize = 1000;
 

@@ -10,11 +10,13 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::change::refuse_git;
-use crate::confine::{Bounds, Roots, Spot};
-use crate::job::{BlockingJob, OnCancel, Stop};
+use crate::job::{BlockingJob, OnCancel};
 use crate::removal::{Subject, contents};
 use crate::tool::{Call, Refused, Tool};
-use crate::{Settings, fingerprint, input};
+use crate::{Settings, input};
+use process::Stop;
+use process::confine::{Bounds, Roots, Spot};
+use process::fingerprint;
 
 pub(crate) struct MoveFile;
 

@@ -13,12 +13,14 @@ use domain::{Access, CallSite, Outcome, ToolCard, ToolContent, ToolKind};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::confine::{Bounds, Roots};
 use crate::document::{self, Document};
 use crate::job::{BlockingJob, OnCancel};
-use crate::tool::{Call, Refused, Tool, count, size};
-use crate::{Settings, fingerprint, input};
+use crate::tool::{Call, Refused, Tool};
+use crate::{Settings, input};
+use domain::text::{count, size};
 use image::Image;
+use process::confine::{Bounds, Roots};
+use process::fingerprint;
 
 const DEFAULT_LINES: usize = 2000;
 const LONGEST_LINE: usize = 2000;

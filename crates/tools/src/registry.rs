@@ -4,7 +4,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use domain::briefing::Command;
 use domain::checkpoint::{Restore, Restored};
@@ -14,101 +13,23 @@ use domain::tool::{HookPoint, Job, Notification, Refusal, ToolRequest, ToolSpec,
 use domain::{CallSite, Content, Mode, SessionId, Swap, ToolCard, ToolKind, TurnId, Verdict};
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
+use mcp::McpHost;
+use process::background::Background;
+use process::confine::{Bounds, Pins};
+use project::FolderRules;
+use project::prompt_files::{self, Withheld};
 use serde_json::Value;
 
-use crate::WebSettings;
-use crate::background::Background;
 use crate::bounded::Bounded;
-use crate::confine::{Bounds, Pins};
-use crate::hooks::Hooks;
-use crate::mcp::{Mcp, McpSettings};
-use crate::notify::{self, Notify};
-use crate::project::Projects;
-use crate::prompt_files::{self, Withheld};
-use crate::real_names::RealNames;
-use crate::rules::{Permissions, Rules};
+use crate::settings::{FileWrites, Settings};
 use crate::tool::{Call, Refused, Tool};
 use crate::{
     agent, bash, bash_output, bash_stop, change, delete_file, edit_file, glob, grep, input, list_files, move_file,
     read_file, restore, switch_mode, update_plan, web_fetch, write_file,
 };
 
-/// What file tools do to files in the mode `sandbox`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FileWrites {
-    /// As in other modes.
-    #[default]
-    Allow,
-    /// Every change is asked about, whatever the approval and earlier answers are.
-    Ask,
-    /// There are no tools that change files.
-    Deny,
-}
-
-/// What the operator decides about tools.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The acpd binary, which is run as `acpd __run`.
-    pub runner: PathBuf,
-    /// The same by a path that editors can run, as the parent of commands in their terminals. None starts those without.
-    pub program: Option<PathBuf>,
-    /// Names the daemon in the mark of its commands, by which it knows them again.
-    pub owner: String,
-    /// How long a command may take when the model does not say.
-    pub bash_timeout: Duration,
-    /// The most that the model may ask for.
-    pub bash_timeout_max: Duration,
-    /// How many processes a command may have at once.
-    pub process_limit: usize,
-    /// Bytes of text that the model hears of one call.
-    pub output_limit: usize,
-    /// Names kept out of the environment of tools, besides those that always are.
-    pub hidden_variables: Vec<String>,
-    /// Provider keys that tools may see after all.
-    pub kept_variables: Vec<String>,
-    /// What commands in the sandbox may read besides the session's folders; None means everything. A list must name the
-    /// places of programs and their libraries as well.
-    pub sandbox_reads: Option<Vec<PathBuf>>,
-    pub sandbox_file_writes: FileWrites,
-    /// acpd's own files and folders, which no tool reads or changes: state, keys, token, socket, configuration.
-    pub off_limits: Vec<PathBuf>,
-    pub web: WebSettings,
-    pub permissions: Permissions,
-    pub hooks: Hooks,
-    pub notify: Notify,
-    pub mcp: McpSettings,
-    /// Where the MCP servers that clients passed for sessions are kept; None keeps them in memory.
-    pub kept_servers: Option<PathBuf>,
-}
-
-impl Settings {
-    pub fn new(runner: impl Into<PathBuf>) -> Self {
-        Self {
-            runner: runner.into(),
-            program: None,
-            owner: String::new(),
-            bash_timeout: Duration::from_secs(120),
-            bash_timeout_max: Duration::from_secs(600),
-            process_limit: 2048,
-            output_limit: 48 * 1024,
-            hidden_variables: Vec::new(),
-            kept_variables: Vec::new(),
-            sandbox_reads: None,
-            sandbox_file_writes: FileWrites::default(),
-            off_limits: Vec::new(),
-            web: WebSettings::default(),
-            permissions: Permissions::default(),
-            hooks: Hooks::default(),
-            notify: Notify::default(),
-            mcp: McpSettings::default(),
-            kept_servers: None,
-        }
-    }
-}
-
 /// The tools that are always there, in the order in which they are offered.
-pub(crate) fn built_in() -> Vec<Arc<dyn Tool>> {
+fn built_in() -> Vec<Arc<dyn Tool>> {
     vec![
         Arc::new(read_file::ReadFile),
         Arc::new(list_files::ListFiles),
@@ -133,39 +54,34 @@ pub struct Registry {
     settings: Swap<Settings>,
     tools: Vec<Arc<dyn Tool>>,
     background: Arc<Background>,
-    mcp: Arc<Mcp>,
-    names: Arc<RealNames>,
-    projects: Arc<Projects>,
+    mcp: Arc<McpHost>,
+    rules: Arc<FolderRules>,
     pins: Arc<Pins>,
 }
 
 impl Registry {
-    pub fn new(mut settings: Settings) -> Self {
-        settings.permissions.resolve();
-        let settings = Arc::new(settings);
+    pub fn new(settings: Settings) -> Self {
         Self {
-            mcp: Arc::new(Mcp::new(settings.clone())),
-            settings: Swap::from(settings),
+            mcp: Arc::new(McpHost::new(Arc::new(settings.for_mcp()))),
+            rules: Arc::new(FolderRules::new(settings.permissions.clone())),
+            settings: Swap::from(Arc::new(settings)),
             tools: built_in(),
             background: Arc::default(),
-            names: Arc::default(),
-            projects: Arc::default(),
             pins: Arc::default(),
         }
     }
 
-    /// What the operator decides from now on. Calls that are planned already go on as they were, and MCP servers keep what
-    /// they were started with. Rules of projects are read anew.
-    pub fn reload(&self, mut settings: Settings) {
-        settings.permissions.resolve();
-        let settings = Arc::new(settings);
-        self.mcp.reload(settings.clone());
-        self.settings.replace(settings);
-        self.projects.forget();
+    /// Uses new settings from now on. Calls that are planned already go on as they were, and MCP servers keep what they were
+    /// started with. Rules of projects are read again.
+    pub fn reload(&self, settings: Settings) {
+        self.mcp.reload(Arc::new(settings.for_mcp()));
+        self.rules.reload(settings.permissions.clone());
+        self.settings.replace(Arc::new(settings));
     }
 
-    fn rules_in(&self, cwd: &Path) -> Rules {
-        rules_in(cwd, &self.settings.get(), &self.names, &self.projects)
+    /// The rules by which calls are decided.
+    pub fn rules(&self) -> Arc<FolderRules> {
+        Arc::clone(&self.rules)
     }
 
     fn bounds(&self) -> Arc<Bounds> {
@@ -173,26 +89,19 @@ impl Registry {
         Arc::new(Bounds { off_limits, pins: Arc::clone(&self.pins) })
     }
 
-    /// The rules that count in a folder, those of its project included, which are read anew. Blocks.
-    pub(crate) fn rules_read_in(&self, cwd: &Path) -> Rules {
-        self.names.learn_folder(cwd);
-        self.projects.learn(cwd);
-        self.rules_in(cwd)
-    }
-
     fn find(&self, name: &str, mode: Mode) -> Result<Arc<dyn Tool>, String> {
         let Some(tool) = self.tools.iter().find(|tool| tool.name() == name) else {
             let names: Vec<_> = self.offered(mode).map(|tool| tool.name()).collect();
             return Err(format!("there is no tool `{name}`; the tools are {}", names.join(", ")));
         };
-        if !allows(mode, tool.kind(), self.settings.get().sandbox_file_writes) {
+        if !allows(mode, tool.kind(), self.settings.get().sandbox.file_writes) {
             return Err(format!("the session's mode `{}` leaves out `{name}`; only the user can change it", mode.id()));
         }
         Ok(Arc::clone(tool))
     }
 
     fn offered(&self, mode: Mode) -> impl Iterator<Item = &Arc<dyn Tool>> {
-        let writes = self.settings.get().sandbox_file_writes;
+        let writes = self.settings.get().sandbox.file_writes;
         self.tools.iter().filter(move |tool| allows(mode, tool.kind(), writes))
     }
 }
@@ -224,15 +133,11 @@ impl Toolbox for Registry {
         if !prompt_files::has_files(prompt) {
             return self.mcp.prepare(session, prompt);
         }
-        let (settings, names, projects) = (self.settings.get(), self.names.clone(), self.projects.clone());
-        let (mcp, session, cwd, prompt) = (self.mcp.clone(), session.clone(), cwd.to_owned(), prompt.to_vec());
+        let (mcp, rules) = (Arc::clone(&self.mcp), Arc::clone(&self.rules));
+        let (session, cwd, prompt) = (session.clone(), cwd.to_owned(), prompt.to_vec());
         Some(Box::pin(async move {
             // Rules of projects and names of files are read, which may block.
-            let look = tokio::task::spawn_blocking(move || {
-                names.learn_folder(&cwd);
-                projects.learn(&cwd);
-                prompt_files::withhold(prompt, &rules_in(&cwd, &settings, &names, &projects))
-            });
+            let look = tokio::task::spawn_blocking(move || prompt_files::withhold(prompt, &rules.read(&cwd)));
             let Ok(Withheld { prompt, links, notices }) = look.await else {
                 let refusal = "reading the rules failed; this is a defect of acpd".to_owned();
                 return Prepared { refusal: Some(refusal), ..Prepared::default() };
@@ -255,34 +160,28 @@ impl Toolbox for Registry {
     }
 
     fn plan(&self, request: ToolRequest, site: Arc<CallSite>) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>> {
-        if Mcp::names(&request.tool) {
+        let request = ToolRequest { input: input::unwrap_text(request.input), ..request };
+        let rules = Arc::clone(&self.rules);
+        if McpHost::names(&request.tool) {
             let planned = self.mcp.plan(request, &site);
-            let (names, projects) = (Arc::clone(&self.names), Arc::clone(&self.projects));
             return Box::pin(async move {
-                // Whoever decides about the call must know the project's rules, and reading them may block.
-                let learn = move || {
-                    names.learn(&site);
-                    projects.learn(&site.cwd);
-                };
-                let _ = tokio::task::spawn_blocking(learn).await;
+                // The decision about the call needs the project's rules, and reading them may block.
+                let _ = tokio::task::spawn_blocking(move || rules.learn(&site)).await;
                 planned
             });
         }
         let ToolRequest { tool: name, input } = request;
         let found = self.find(&name, site.mode);
         let (settings, background) = (self.settings.get(), Arc::clone(&self.background));
-        let (names, projects) = (Arc::clone(&self.names), Arc::clone(&self.projects));
         let bounds = self.bounds();
         Box::pin(async move {
             let tool = found.map_err(|reason| Refusal { kind: ToolKind::Other, title: name, reason })?;
-            let input = input::unwrap_text(input);
             let (kind, title) = (tool.kind(), refused_title(tool.as_ref(), &input));
             let limit = if kind == ToolKind::Fetch { settings.web.output_limit } else { settings.output_limit };
             // Planning opens files, so it must not run on the thread of an actor.
             let plan = move || {
-                names.learn(&site);
-                projects.learn(&site.cwd);
-                let rules = rules_in(&site.cwd, &settings, &names, &projects);
+                rules.learn(&site);
+                let rules = rules.known(&site.cwd);
                 tool.plan(Call { input, site, rules, settings, background, bounds })
             };
             let planned = tokio::task::spawn_blocking(plan).await;
@@ -301,7 +200,8 @@ impl Toolbox for Registry {
         recorded: ToolCard,
         site: Arc<CallSite>,
     ) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>> {
-        if Mcp::names(&request.tool) {
+        let request = ToolRequest { input: input::unwrap_text(request.input), ..request };
+        if McpHost::names(&request.tool) {
             // After a restart the servers of the session may only be connecting.
             let (connected, mcp) = (self.mcp.prepare(&site.session, &[]), Arc::clone(&self.mcp));
             let learned = self.plan(request.clone(), Arc::clone(&site));
@@ -324,18 +224,12 @@ impl Toolbox for Registry {
     }
 
     fn rule(&self, card: &ToolCard, cwd: &Path) -> Option<Verdict> {
-        let verdict = self.rules_in(cwd).verdict(card, self.names.card(card).as_ref());
-        self.projects.temper(cwd, card.kind, verdict)
+        self.rules.verdict(card, cwd)
     }
 
     fn rules(&self, cwd: &Path) -> BoxFuture<'static, RuleTexts> {
-        let (settings, names, projects) = (self.settings.get(), self.names.clone(), self.projects.clone());
-        let cwd = cwd.to_owned();
-        let read = tokio::task::spawn_blocking(move || {
-            names.learn_folder(&cwd);
-            projects.learn(&cwd);
-            rules_in(&cwd, &settings, &names, &projects).texts()
-        });
+        let (rules, cwd) = (Arc::clone(&self.rules), cwd.to_owned());
+        let read = tokio::task::spawn_blocking(move || rules.texts(&cwd));
         Box::pin(async move { read.await.unwrap_or_default() })
     }
 
@@ -344,7 +238,7 @@ impl Toolbox for Registry {
         let round = settings.hooks.pick(moment, site)?;
         let site = Arc::clone(site);
         Some(Box::pin(async move {
-            let answer = round.run(&site, &settings).await;
+            let answer = round.run(&site, &settings.launcher).await;
             for failure in &answer.failures {
                 tracing::warn!(session = %site.session, "{failure}");
             }
@@ -353,7 +247,8 @@ impl Toolbox for Registry {
     }
 
     fn notify(&self, news: Notification<'_>, site: &Arc<CallSite>) {
-        notify::tell(&news, site, &self.settings.get());
+        let settings = self.settings.get();
+        settings.notify.tell(&news, site, &settings.launcher);
     }
 
     fn restore(&self, steps: Vec<Restore>, site: Arc<CallSite>) -> BoxFuture<'static, Vec<Restored>> {
@@ -383,13 +278,6 @@ impl Toolbox for Registry {
     }
 }
 
-/// All rules that count in a folder.
-fn rules_in(cwd: &Path, settings: &Settings, names: &RealNames, projects: &Projects) -> Rules {
-    let mut rules = settings.permissions.within(cwd, &names.of(cwd));
-    projects.tighten(cwd, &mut rules);
-    rules
-}
-
 /// Modes choose tools by what they do to the world, so that a new tool falls on the right side by its kind.
 fn allows(mode: Mode, kind: ToolKind, writes: FileWrites) -> bool {
     match kind {
@@ -410,7 +298,7 @@ fn refused_title(tool: &dyn Tool, input: &Value) -> String {
     let object =
         ["path", "file_path", "command", "cmd", "pattern", "url"].iter().find_map(|key| input.get(key)?.as_str());
     match object.and_then(|text| text.lines().next()) {
-        Some(text) => format!("{} {}", tool.verb(), crate::tool::cut(text, 80)),
+        Some(text) => format!("{} {}", tool.verb(), domain::text::cut(text, 80)),
         None => tool.name().to_owned(),
     }
 }
@@ -422,6 +310,12 @@ mod tests {
     fn names(mode: Mode) -> String {
         let offer = Registry::new(Settings::new("/bin/false")).offer(&SessionId::new(), mode);
         offer.into_iter().map(|spec| spec.name).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn policy_knows_every_tool_by_name_and_kind() {
+        let tools: Vec<_> = built_in().iter().map(|tool| (tool.name(), tool.kind())).collect();
+        assert_eq!(tools, policy::built_in::TOOLS);
     }
 
     #[test]
@@ -442,7 +336,7 @@ mod tests {
         );
         assert_eq!(names(Mode::ReadOnly), "read_file list_files glob grep web_fetch update_plan switch_mode");
         let mut settings = Settings::new("/bin/false");
-        settings.sandbox_file_writes = FileWrites::Deny;
+        settings.sandbox.file_writes = FileWrites::Deny;
         let offer = Registry::new(settings).offer(&SessionId::new(), Mode::Sandbox);
         assert!(
             !offer.iter().any(|spec| ["write_file", "edit_file", "delete_file", "move_file"].contains(&&*spec.name))

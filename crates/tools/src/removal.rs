@@ -5,11 +5,12 @@ use domain::{Access, CallSite, ToolContent};
 use serde_json::{Value, json};
 
 use crate::change::{LARGEST_DIFF, refuse_git};
-use crate::confine::Spot;
 use crate::document::{self, Document};
-use crate::fingerprint;
 use crate::read_file::binary;
-use crate::tool::{Call, Refused, size};
+use crate::tool::{Call, Refused};
+use domain::text::size;
+use process::confine::Spot;
+use process::fingerprint;
 
 /// A file that may be taken from its place, and what it holds now.
 pub(crate) struct Subject {

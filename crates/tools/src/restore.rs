@@ -4,11 +4,12 @@ use domain::CallSite;
 use domain::checkpoint::{Restore, Restored};
 
 use crate::change::refuse_git;
-use crate::confine::{Bounds, Roots};
+use crate::document;
 use crate::document::Unwritten;
-use crate::job::Stop;
 use crate::tool::Refused;
-use crate::{document, fingerprint};
+use process::Stop;
+use process::confine::{Bounds, Roots};
+use process::fingerprint;
 
 /// Blocks, so it must not run on the thread of an actor.
 pub(crate) fn all(steps: Vec<Restore>, site: &CallSite, bounds: &Bounds) -> Vec<Restored> {

@@ -9,8 +9,9 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::tool::{Call, Refused, Tool, cut};
+use crate::tool::{Call, Refused, Tool};
 use crate::{Settings, input};
+use domain::text::cut;
 
 pub(crate) struct SwitchMode;
 

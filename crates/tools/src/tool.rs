@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use domain::tool::{Job, ToolSpec};
 use domain::{Access, CallSite, Mode, ToolKind};
+use policy::{Rules, Shows, Veil};
+use process::background::{Background, BackgroundError};
+use process::confine::{Bounds, Denial, Roots};
 use serde_json::Value;
 
-use crate::Settings;
-use crate::background::Background;
-use crate::confine::{Bounds, Denial, Roots};
-use crate::registry::FileWrites;
-use crate::rules::{Rules, Shows, Veil};
+use crate::settings::{FileWrites, Settings};
 
 /// One tool. It is stateless: everything that a call needs is in `Call`.
 pub(crate) trait Tool: Send + Sync + 'static {
@@ -45,7 +44,7 @@ impl Call {
 
     /// How a call that changes files asks: as usual, but in the sandbox as the operator wants it.
     pub(crate) fn write_access(&self, usual: Access) -> Access {
-        match self.settings.sandbox_file_writes {
+        match self.settings.sandbox.file_writes {
             FileWrites::Ask if self.site.mode == Mode::Sandbox => Access::AskEveryTime,
             FileWrites::Allow | FileWrites::Ask | FileWrites::Deny => usual,
         }
@@ -67,11 +66,9 @@ impl From<Denial> for Refused {
     }
 }
 
-/// At most `limit` characters, with an ellipsis if there were more.
-pub(crate) fn cut(text: &str, limit: usize) -> String {
-    match text.char_indices().nth(limit) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+impl From<BackgroundError> for Refused {
+    fn from(error: BackgroundError) -> Self {
+        Self(error.to_string())
     }
 }
 
@@ -89,28 +86,8 @@ pub(crate) fn fill(lines: impl IntoIterator<Item = String>, limit: usize) -> (St
     (text, shown)
 }
 
-/// "1 line", "3 lines".
-pub(crate) fn count(number: usize, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
-}
-
 /// What is said of files that rules hide; None if there are none.
 pub(crate) fn left_out(hidden: usize, one: &str, more: &str) -> Option<String> {
     let noun = if hidden == 1 { one } else { more };
     (hidden > 0).then(|| format!("[{hidden} {noun} left out: a rule of the user's configuration forbids showing them]"))
-}
-
-/// A size as people read it.
-pub(crate) fn size(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["KB", "MB", "GB", "TB"];
-    if bytes < 1024 {
-        return format!("{bytes} bytes");
-    }
-    let mut amount = bytes as f64 / 1024.0;
-    let mut unit = 0;
-    while amount >= 1024.0 && unit + 1 < UNITS.len() {
-        amount /= 1024.0;
-        unit += 1;
-    }
-    format!("{amount:.1} {}", UNITS[unit])
 }

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use ignore::{DirEntry, WalkBuilder, WalkState};
 
-use crate::confine::Spot;
-use crate::job::Stop;
-use crate::off_limits::{Fence, FileId};
+use process::Stop;
+use process::confine::Spot;
+use process::protected_files::{Fence, FileId};
 
 /// How long a search may take in all.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -20,11 +20,12 @@ use reqwest::Url;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::rules::Rules;
-use crate::tool::{Call, Refused, Tool, cut, size};
+use crate::tool::{Call, Refused, Tool};
 use crate::{Settings, input};
 pub use address::Private;
+use domain::text::{cut, size};
 use get::Page;
+use policy::Rules;
 use text::Readable;
 
 /// What the operator decides about fetching.
@@ -194,7 +195,7 @@ async fn fetch(url: Url, rules: &Rules, settings: &Settings) -> Outcome {
 async fn markdown_of(mut html: String, settings: &Settings) -> String {
     let whole = html.len();
     html.truncate(html.floor_char_boundary(LARGEST_HTML));
-    match markdown::convert(&html, &settings.runner).await {
+    match markdown::convert(&html, &settings.launcher.runner).await {
         Some(markdown) if html.len() < whole => {
             format!("{markdown}\n[only the first {} of the HTML were converted]", size(html.len() as u64))
         }

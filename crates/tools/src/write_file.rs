@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::change::{Change, Subject};
-use crate::confine::LARGEST_FILE;
 use crate::tool::{Call, Refused, Tool};
 use crate::{Settings, input};
+use process::confine::LARGEST_FILE;
 
 pub(crate) struct WriteFile;
 

@@ -24,7 +24,7 @@ use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use acpd_tools::{Registry, Settings, run};
+use acpd_tools::{Registry, Settings};
 use desk::{TestDesk, call, plan};
 use domain::tool::OutcomeKind;
 use domain::{Access, CallSite, Grant, Outcome, ToolContent};
@@ -44,7 +44,7 @@ const WITHOUT_LANDLOCK: &str = "__without_landlock";
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     match arguments.next() {
-        Some(first) if first == run::SUBCOMMAND => return run::main(arguments),
+        Some(first) if first == process::SUBCOMMAND => return acpd_tools::run_helper(arguments),
         Some(first) if first == DAEMON => return be_a_daemon(arguments.next().expect("a folder").as_ref()),
         Some(first) if first == COUNTER => return count_leftovers(),
         Some(first) if first == WITHOUT_LANDLOCK => return sandbox::run_without_landlock(),

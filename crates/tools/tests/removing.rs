@@ -124,7 +124,7 @@ async fn the_operator_decides_what_file_tools_may_write_in_the_sandbox() {
     assert!(matches!(card_of(&project, "write_file", write()).await.access, Access::Ask { always: Some(_) }));
     let with = |writes| {
         let mut settings = Settings::new("/nonexistent");
-        settings.sandbox_file_writes = writes;
+        settings.sandbox.file_writes = writes;
         Registry::new(settings)
     };
     project.registry = with(FileWrites::Ask);

@@ -11,8 +11,8 @@ use domain::{Outcome, ToolContent};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::watch::pause;
 use super::{LIVE_LIMIT, Output, with_note};
+use process::pause;
 
 /// How often the output is read for those who cannot see the terminal itself, at first.
 const LIVE_INTERVAL: Duration = Duration::from_secs(1);

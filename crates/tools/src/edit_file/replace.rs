@@ -6,7 +6,7 @@ use serde::Deserialize;
 use similar::TextDiff;
 
 use crate::input;
-use crate::tool::cut;
+use domain::text::cut;
 
 /// How long the search for a similar line may take.
 const GUESSING: Duration = Duration::from_millis(200);

@@ -9,7 +9,8 @@ use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 use serde_json::json;
 
 use super::Show;
-use crate::tool::{count, cut, left_out};
+use crate::tool::left_out;
+use domain::text::{count, cut};
 
 const LONGEST_LINE: usize = 500;
 

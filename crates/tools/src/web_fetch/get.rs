@@ -112,7 +112,7 @@ pub(super) async fn get(mut url: Url, web: Arc<WebSettings>, barred: impl Fn(&st
 async fn client(web: Arc<WebSettings>) -> Result<Client, GetError> {
     let network = network::current().await;
     let build = move || {
-        crate::tls::prepare();
+        network::prepare_tls();
         let of_network = network.map_or(Ok(Vec::new()), |network| network.certificates());
         let of_network = of_network.map_err(|error| GetError::NoClient(error.to_string()))?;
         let client = Client::builder()

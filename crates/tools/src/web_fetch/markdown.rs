@@ -36,7 +36,7 @@ pub(super) async fn convert(html: &str, runner: &Path) -> Option<String> {
 
 async fn converted(html: &str, runner: &Path) -> io::Result<String> {
     let mut child = tokio::process::Command::new(runner)
-        .args([crate::run::SUBCOMMAND, ARGUMENT])
+        .args([process::SUBCOMMAND, ARGUMENT])
         .env_clear()
         .current_dir("/")
         .stdin(Stdio::piped())

@@ -1,6 +1,6 @@
 //! Commands that are many: nobody is left when they end, and one that only multiplies is ended.
 
-use acpd_tools::carries_mark;
+use process::carries_mark;
 
 use super::*;
 
@@ -9,8 +9,8 @@ fn marked(limit: usize) -> (Bench, String) {
     let bench = Bench::new();
     let owner = bench.folder.path().display().to_string();
     let mut settings = Settings::new(std::env::current_exe().unwrap());
-    settings.owner = owner.clone();
-    settings.process_limit = limit;
+    settings.launcher.environment.owner = owner.clone();
+    settings.launcher.process_limit = limit;
     (Bench { registry: Arc::new(Registry::new(settings)), ..bench }, owner)
 }
 

@@ -1,8 +1,9 @@
 //! Hooks as real commands: what they are told, and how they refuse.
 
-use acpd_tools::hooks::{Answer, Hooks};
+use ::hooks::{Answer, Hooks};
 use domain::tool::HookPoint;
 use domain::{StopReason, ToolCard, ToolKind};
+use process::Launcher;
 use serde_json::Value;
 
 use super::*;
@@ -11,9 +12,9 @@ fn hooks(config: Value) -> Hooks {
     serde_json::from_value(config).unwrap()
 }
 
-async fn run(hooks: &Hooks, moment: HookPoint<'_>, site: &CallSite, settings: &Settings) -> Answer {
+async fn run(hooks: &Hooks, moment: HookPoint<'_>, site: &CallSite, launcher: &Launcher) -> Answer {
     match hooks.pick(moment, site) {
-        Some(round) => round.run(site, settings).await,
+        Some(round) => round.run(site, launcher).await,
         None => Answer::default(),
     }
 }
@@ -32,8 +33,8 @@ fn card() -> ToolCard {
 
 impl Bench {
     async fn before(&self, hook: Value) -> Answer {
-        let settings = Settings::new(std::env::current_exe().unwrap());
-        run(&hooks(json!({"before_tool": [hook]})), HookPoint::BeforeTool { card: &card() }, &self.site, &settings)
+        let launcher = Launcher::new(std::env::current_exe().unwrap());
+        run(&hooks(json!({"before_tool": [hook]})), HookPoint::BeforeTool { card: &card() }, &self.site, &launcher)
             .await
     }
 }
@@ -44,7 +45,7 @@ fn refused(reason: &str) -> Answer {
 
 pub(super) async fn a_hook_hears_what_happens_as_json() {
     let bench = Bench::new();
-    let settings = Settings::new(std::env::current_exe().unwrap());
+    let launcher = Launcher::new(std::env::current_exe().unwrap());
     let hook = |name: &str| json!([{"command": format!("cat > {name}")}]);
     let hooks = hooks(json!({"before_tool": hook("before"), "after_tool": hook("after"), "turn_end": hook("end")}));
     let large = Outcome::completed("x".repeat(1 << 20)).with_raw(json!({"exitCode": 0}));
@@ -55,7 +56,7 @@ pub(super) async fn a_hook_hears_what_happens_as_json() {
         HookPoint::TurnEnd { reason: &reason },
     ];
     for moment in moments {
-        assert_eq!(run(&hooks, moment, &bench.site, &settings).await, Answer::default());
+        assert_eq!(run(&hooks, moment, &bench.site, &launcher).await, Answer::default());
     }
     let told =
         |name: &str| -> Value { serde_json::from_slice(&fs::read(bench.folder.path().join(name)).unwrap()).unwrap() };
@@ -103,9 +104,9 @@ pub(super) async fn a_guard_that_fails_has_not_agreed() {
         assert_eq!(answer, Answer { refusal: Some(failure.to_owned()), failures: vec![failure.to_owned()] });
     }
     // Afterwards there is nothing left to guard.
-    let settings = Settings::new(std::env::current_exe().unwrap());
+    let launcher = Launcher::new(std::env::current_exe().unwrap());
     let hooks = hooks(json!({"turn_end": [{"command": "exit 1"}, {"command": "echo tests fail; exit 2"}]}));
-    let answer = run(&hooks, HookPoint::TurnEnd { reason: &StopReason::EndTurn }, &bench.site, &settings).await;
+    let answer = run(&hooks, HookPoint::TurnEnd { reason: &StopReason::EndTurn }, &bench.site, &launcher).await;
     let failures = vec!["the hook `exit 1` failed: exit status 1".to_owned()];
     assert_eq!(answer, Answer { refusal: Some("tests fail".to_owned()), failures });
 }

@@ -394,7 +394,7 @@ pub(super) async fn reads_are_kept_to_what_is_configured() {
     let outside = Outside::new();
     let mut settings = Settings::new(std::env::current_exe().unwrap());
     let places = ["/usr", "/bin", "/lib", "/lib64", "/etc", "/nonexistent"];
-    settings.sandbox_reads = Some(places.map(Into::into).to_vec());
+    settings.sandbox.reads = Some(places.map(Into::into).to_vec());
     let bench = Bench { registry: Arc::new(Registry::new(settings)), ..bench_in(Mode::Sandbox) };
     let outcome = bench.bash(&outside.fill("cat $OUT/file")).await;
     assert!(outcome.verdict == OutcomeKind::Failed && !outcome.text.contains("untouched"), "{}", outcome.text);
@@ -431,7 +431,7 @@ pub(super) fn run_without_landlock() -> ExitCode {
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, missing, arch).unwrap();
     let program: seccompiler::BpfProgram = filter.try_into().unwrap();
     seccompiler::apply_filter(&program).unwrap();
-    run::main([])
+    acpd_tools::run_helper([])
 }
 
 pub(super) async fn the_question_says_that_it_is_the_sandbox() {

@@ -1,0 +1,211 @@
+//! Commands of the operator that run before and after tools and at the end of a turn. Each gets one JSON object on its
+//! standard input, and may refuse.
+//!
+//! A hook says no with exit status 2, and what it wrote is the reason; or by writing a line
+//! `{"decision": "deny", "reason": "..."}`. Exit status 0 without such a line is a yes. Anything else, a deadline that
+//! passed included, means that the hook failed. Before a tool that counts as a no as well: a guard that cannot answer has
+//! not agreed. Hooks run under `__run` like every command, outside the sandbox, because they are not the model's.
+
+mod notify;
+
+use std::path::Path;
+use std::time::Duration;
+
+use domain::text::cut;
+use domain::tool::HookPoint;
+use domain::{CallSite, ToolCard};
+use globset::{Glob, GlobMatcher};
+use process::{Command, End, Ending, Heard, Launcher, watch};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+pub use notify::{Notify, When};
+
+const OUTPUT_LIMIT: usize = 16 * 1024;
+const LONGEST_REASON: usize = 2000;
+
+/// The hooks of the configuration.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Hooks {
+    pub before_tool: Vec<Hook>,
+    pub after_tool: Vec<Hook>,
+    pub turn_end: Vec<Hook>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hook {
+    /// For the shell, in the session's folder.
+    pub command: String,
+    /// The tools that it is for, with `*` for any letters; all of them if not given.
+    #[serde(default)]
+    pub tool: Option<ToolName>,
+    #[serde(default = "default_timeout")]
+    pub timeout_ms: u64,
+}
+
+fn default_timeout() -> u64 {
+    30_000
+}
+
+/// A glob of tool names.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub struct ToolName(GlobMatcher);
+
+impl TryFrom<String> for ToolName {
+    type Error = globset::Error;
+
+    fn try_from(text: String) -> Result<Self, globset::Error> {
+        Ok(Self(Glob::new(&text)?.compile_matcher()))
+    }
+}
+
+/// What the hooks of one moment said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// Why not. Before a tool the call is denied with this reason; after it, and at the end of a turn, the model hears it.
+    pub refusal: Option<String>,
+    /// Hooks that failed, for the operator.
+    pub failures: Vec<String>,
+}
+
+impl Hooks {
+    /// What there is for the moment, with what it is told; None if there is nothing.
+    pub fn pick(&self, moment: HookPoint<'_>, site: &CallSite) -> Option<Round> {
+        let hooks: Vec<Hook> = self.at(moment).cloned().collect();
+        let guards = matches!(moment, HookPoint::BeforeTool { .. });
+        (!hooks.is_empty()).then(|| Round { hooks, input: describe(moment, site).to_string(), guards })
+    }
+
+    fn at(&self, moment: HookPoint<'_>) -> impl Iterator<Item = &Hook> {
+        let (hooks, tool) = match moment {
+            HookPoint::BeforeTool { card } => (&self.before_tool, Some(card.tool.as_str())),
+            HookPoint::AfterTool { card, .. } => (&self.after_tool, Some(card.tool.as_str())),
+            HookPoint::TurnEnd { .. } => (&self.turn_end, None),
+        };
+        hooks.iter().filter(move |hook| match (&hook.tool, tool) {
+            (Some(ToolName(wanted)), Some(tool)) => wanted.is_match(tool),
+            (Some(_), None) => false,
+            (None, _) => true,
+        })
+    }
+}
+
+/// The hooks of one moment, ready to run.
+pub struct Round {
+    hooks: Vec<Hook>,
+    input: String,
+    /// A hook that fails refuses.
+    guards: bool,
+}
+
+impl Round {
+    /// Runs the hooks in order, until one refuses. Dropping the future ends the hook that runs.
+    pub async fn run(self, site: &CallSite, launcher: &Launcher) -> Answer {
+        let mut answer = Answer::default();
+        for hook in self.hooks {
+            match hook.ask(&self.input, site, launcher).await {
+                Said::Yes => {}
+                Said::No(reason) => {
+                    answer.refusal = Some(reason);
+                    return answer;
+                }
+                Said::Failed(reason) => {
+                    let failure = format!("the hook `{}` failed: {reason}", cut(&hook.command, 100));
+                    answer.failures.push(failure.clone());
+                    if self.guards {
+                        answer.refusal = Some(failure);
+                        return answer;
+                    }
+                }
+            }
+        }
+        answer
+    }
+}
+
+fn describe(moment: HookPoint<'_>, site: &CallSite) -> Value {
+    let mut about = json!({
+        "session": site.session, "turn": site.turn, "cwd": site.cwd, "mode": site.mode,
+    });
+    let call = |card: &ToolCard| {
+        let paths: Vec<&Path> = card.locations.iter().map(|location| location.path.as_path()).collect();
+        json!({"tool": card.tool, "kind": card.kind, "title": card.title, "input": card.input, "paths": paths})
+    };
+    let (event, more) = match moment {
+        HookPoint::BeforeTool { card } => ("before_tool", call(card)),
+        HookPoint::AfterTool { card, outcome } => {
+            let mut more = call(card);
+            more["outcome"] = json!({"verdict": outcome.verdict, "text": outcome.text, "raw": outcome.raw});
+            ("after_tool", more)
+        }
+        HookPoint::TurnEnd { reason } => ("turn_end", json!({"reason": reason})),
+    };
+    about["event"] = event.into();
+    if let (Value::Object(about), Value::Object(more)) = (&mut about, more) {
+        about.extend(more);
+    }
+    about
+}
+
+pub(crate) enum Said {
+    Yes,
+    No(String),
+    Failed(String),
+}
+
+impl Hook {
+    pub(crate) fn new(command: &str) -> Self {
+        Self { command: command.to_owned(), tool: None, timeout_ms: default_timeout() }
+    }
+
+    pub(crate) async fn ask(&self, input: &str, site: &CallSite, launcher: &Launcher) -> Said {
+        let command = launcher.shell_command(&self.command, &site.environment, &site.cwd).await;
+        let command = Command { input: Some(input.to_owned()), ..command };
+        let started = match command.start().await {
+            Ok(started) => started,
+            Err(error) => return Said::Failed(error.to_string()),
+        };
+        let heard = Heard::new(OUTPUT_LIMIT);
+        let timeout = Some(Duration::from_millis(self.timeout_ms));
+        let end = watch(started, &heard, timeout, std::future::pending(), || {}).await;
+        let written = heard.lock().text();
+        interpret(&end, &written)
+    }
+}
+
+fn interpret(end: &End, written: &str) -> Said {
+    let refusal = |reason: &str| match reason.trim() {
+        "" => Said::No("a hook refused and gave no reason".to_owned()),
+        reason => Said::No(cut(reason, LONGEST_REASON)),
+    };
+    match (&end.ending, end.cut) {
+        (Ending::Exited(2), None) => refusal(&decision(written).unwrap_or_else(|| written.to_owned())),
+        (Ending::Exited(0), None) => match decision(written) {
+            Some(reason) => refusal(&reason),
+            None => Said::Yes,
+        },
+        (Ending::Exited(_) | Ending::Signalled(_) | Ending::Failed(_) | Ending::TooMany(_) | Ending::Lost, _) => {
+            let words = written.trim();
+            let gap = if words.is_empty() { "" } else { ": " };
+            Said::Failed(format!("{}{gap}{}", end.describe(), cut(words, LONGEST_REASON)))
+        }
+    }
+}
+
+/// The reason of a line that denies, or of an object that is spread over all lines.
+fn decision(written: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Decision {
+        decision: String,
+        #[serde(default)]
+        reason: String,
+    }
+    let mut texts = std::iter::once(written).chain(written.lines());
+    texts.find_map(|text| {
+        let decision: Decision = serde_json::from_str(text.trim()).ok()?;
+        matches!(decision.decision.as_str(), "deny" | "block").then_some(decision.reason)
+    })
+}

@@ -1,0 +1,62 @@
+//! The operator's command that is told when a session waits for a person, or is done.
+
+use std::sync::Arc;
+
+use domain::CallSite;
+use domain::tool::Notification;
+use process::Launcher;
+use serde::de::IntoDeserializer;
+use serde::{Deserialize, Deserializer, de};
+use serde_json::json;
+
+use crate::{Hook, Said};
+
+/// As in the configuration.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Notify {
+    /// For the shell, in the session's folder, with one JSON object on its standard input. Empty for none.
+    pub command: String,
+    #[serde(deserialize_with = "when")]
+    pub when: When,
+}
+
+/// An error names the words that there are, whatever reads the configuration.
+fn when<'de, D: Deserializer<'de>>(source: D) -> Result<When, D::Error> {
+    let given = String::deserialize(source)?;
+    When::deserialize(given.into_deserializer()).map_err(|error: de::value::Error| de::Error::custom(error))
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum When {
+    /// Only if no client is attached to the session.
+    #[default]
+    Unattended,
+    Always,
+}
+
+impl Notify {
+    /// Starts the command, if there is one for this, and does not wait for it.
+    pub fn tell(&self, news: &Notification<'_>, site: &Arc<CallSite>, launcher: &Launcher) {
+        if self.command.is_empty() || (news.attended && self.when == When::Unattended) {
+            return;
+        }
+        let input = json!({
+            "event": news.event.name(),
+            "about": news.about,
+            "session": site.session,
+            "title": news.title,
+            "cwd": site.cwd,
+            "attended": news.attended,
+        });
+        let hook = Hook::new(&self.command);
+        let (site, launcher) = (Arc::clone(site), launcher.clone());
+        tokio::spawn(async move {
+            match hook.ask(&input.to_string(), &site, &launcher).await {
+                Said::Yes | Said::No(_) => {}
+                Said::Failed(reason) => tracing::warn!(reason, "the command for notifications failed"),
+            }
+        });
+    }
+}

@@ -1,0 +1,340 @@
+//! Bounds the traffic with one server, over any transport: how many of its requests may be open, and how much may wait to be
+//! sent to it. A server that exceeds a bound is given up: it floods, or it does not read.
+//!
+//! The MCP library itself has no such bound: it starts a task for each request and another for each message that waits.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerNotification};
+use rmcp::service::RoleClient;
+use rmcp::transport::Transport;
+use serde::Serialize;
+use tokio::sync::watch;
+
+/// Requests of a server that have no answer yet, or whose answer is not sent yet.
+const MOST_OPEN: usize = 1000;
+
+/// Messages that wait to be sent to a server.
+const MOST_WAITING: usize = 1000;
+
+/// Bytes of the open requests, and of the messages that wait. A single message may be larger.
+const MOST_BYTES: usize = 16 << 20;
+
+/// Why a connection was given up, if it was. Clones share the reason; the first one counts.
+#[derive(Clone)]
+pub(crate) struct GivenUp(Arc<watch::Sender<Option<String>>>);
+
+impl Default for GivenUp {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(None)))
+    }
+}
+
+impl GivenUp {
+    pub(crate) fn because(&self, reason: impl Into<String>) {
+        self.0.send_if_modified(|known| {
+            let first = known.is_none();
+            known.get_or_insert_with(|| reason.into());
+            first
+        });
+    }
+
+    pub(crate) fn reason(&self) -> Option<String> {
+        self.0.borrow().clone()
+    }
+
+    /// Resolves with the reason once there is one.
+    pub(crate) async fn told(&self) -> String {
+        let mut reason = self.0.subscribe();
+        // The sender is ours, so there is no other end.
+        let _ = reason.wait_for(Option::is_some).await;
+        self.reason().unwrap_or_default()
+    }
+}
+
+/// Why a message could not be sent.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SendError<E: std::error::Error + 'static> {
+    #[error("too much waits to be sent to the server already")]
+    Full,
+    #[error("{0}")]
+    Transport(#[source] E),
+}
+
+/// A transport whose traffic is bounded.
+pub(crate) struct Bounded<T> {
+    transport: T,
+    traffic: Arc<Traffic>,
+}
+
+impl<T> Bounded<T> {
+    pub(crate) fn new(transport: T, given_up: GivenUp) -> Self {
+        Self { transport, traffic: Arc::new(Traffic { load: Mutex::default(), given_up }) }
+    }
+}
+
+struct Traffic {
+    load: Mutex<Load>,
+    given_up: GivenUp,
+}
+
+#[derive(Default)]
+struct Load {
+    /// Requests of the server without an answer, and how large they are.
+    open: HashMap<RequestId, usize>,
+    open_bytes: usize,
+    waiting: usize,
+    waiting_bytes: usize,
+}
+
+impl Traffic {
+    /// Whether a request of the server is within the bounds.
+    fn opens(&self, id: &RequestId, size: usize) -> bool {
+        let mut load = self.lock();
+        if load.open.contains_key(id) {
+            self.given_up.because("it sent two requests under one id");
+            return false;
+        }
+        if load.open.len() >= MOST_OPEN || (load.open_bytes > 0 && load.open_bytes + size > MOST_BYTES) {
+            self.given_up.because("it floods acpd with requests, and too many of them are open");
+            return false;
+        }
+        load.open.insert(id.clone(), size);
+        load.open_bytes += size;
+        true
+    }
+
+    fn closes(&self, id: &RequestId) {
+        let mut load = self.lock();
+        let size = load.open.remove(id).unwrap_or_default();
+        load.open_bytes -= size;
+    }
+
+    /// Counts a message until the value is dropped; None if too much waits already.
+    fn admit(self: &Arc<Self>, size: usize, answers: Option<RequestId>) -> Option<Waiting> {
+        let mut load = self.lock();
+        if load.waiting >= MOST_WAITING || (load.waiting_bytes > 0 && load.waiting_bytes + size > MOST_BYTES) {
+            self.given_up.because("it does not read what it is sent");
+            return None;
+        }
+        load.waiting += 1;
+        load.waiting_bytes += size;
+        drop(load);
+        Some(Waiting { traffic: self.clone(), size, answers })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Load> {
+        // The load is whole after every operation, so a panic elsewhere does not spoil it.
+        self.load.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A message that waits to be sent.
+struct Waiting {
+    traffic: Arc<Traffic>,
+    size: usize,
+    /// The request that it answers.
+    answers: Option<RequestId>,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(id) = &self.answers {
+            self.traffic.closes(id);
+        }
+        let mut load = self.traffic.lock();
+        load.waiting -= 1;
+        load.waiting_bytes -= self.size;
+    }
+}
+
+impl<T: Transport<RoleClient>> Transport<RoleClient> for Bounded<T> {
+    type Error = SendError<T::Error>;
+
+    fn send(
+        &mut self,
+        message: ClientJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let answers = match &message {
+            JsonRpcMessage::Response(response) => Some(response.id.clone()),
+            JsonRpcMessage::Error(error) => error.id.clone(),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+        };
+        let waiting = self.traffic.admit(weigh(&message), answers);
+        let sent = waiting.map(|waiting| (waiting, self.transport.send(message)));
+        async move {
+            let Some((_waiting, sent)) = sent else { return Err(SendError::Full) };
+            sent.await.map_err(SendError::Transport)
+        }
+    }
+
+    /// Loses nothing if it is dropped, as far as the transport does not.
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        // Messages that have arrived already would otherwise be taken in one go, and none of them answered meanwhile.
+        tokio::task::coop::consume_budget().await;
+        let message = tokio::select! {
+            biased;
+            _ = self.traffic.given_up.told() => return None,
+            message = self.transport.receive() => message?,
+        };
+        match &message {
+            JsonRpcMessage::Request(request) => {
+                if !self.traffic.opens(&request.id, weigh(&message)) {
+                    return None;
+                }
+            }
+            // The library drops the answer to a request that was taken back.
+            JsonRpcMessage::Notification(notification) => {
+                if let ServerNotification::CancelledNotification(cancelled) = &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.traffic.closes(id);
+                }
+            }
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
+        }
+        Some(message)
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.transport.close().await.map_err(SendError::Transport)
+    }
+}
+
+/// Bytes of a message as JSON.
+pub(crate) fn weigh(message: &impl Serialize) -> usize {
+    struct Scale(usize);
+    impl io::Write for Scale {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut scale = Scale(0);
+    match serde_json::to_writer(&mut scale, message) {
+        Ok(()) => scale.0,
+        Err(_) => usize::MAX / 4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use serde_json::json;
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    /// Brings what the test says, and sends as much as the test permits.
+    struct Scripted {
+        coming: VecDeque<ServerJsonRpcMessage>,
+        permits: Arc<Semaphore>,
+    }
+
+    impl Transport<RoleClient> for Scripted {
+        type Error = io::Error;
+
+        fn send(&mut self, _: ClientJsonRpcMessage) -> impl Future<Output = io::Result<()>> + Send + 'static {
+            let permits = self.permits.clone();
+            async move {
+                permits.acquire().await.unwrap().forget();
+                Ok(())
+            }
+        }
+
+        async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+            match self.coming.pop_front() {
+                Some(message) => Some(message),
+                None => std::future::pending().await,
+            }
+        }
+
+        async fn close(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn bounded(coming: Vec<serde_json::Value>, permits: usize) -> (Bounded<Scripted>, GivenUp) {
+        let coming = coming.into_iter().map(|message| serde_json::from_value(message).unwrap()).collect();
+        let given_up = GivenUp::default();
+        let scripted = Scripted { coming, permits: Arc::new(Semaphore::new(permits)) };
+        (Bounded::new(scripted, given_up.clone()), given_up)
+    }
+
+    fn ping(id: usize) -> serde_json::Value {
+        json!({ "jsonrpc": "2.0", "id": id, "method": "ping" })
+    }
+
+    fn pong(id: usize) -> ClientJsonRpcMessage {
+        serde_json::from_value(json!({ "jsonrpc": "2.0", "id": id, "result": {} })).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_server_may_ask_without_end_if_it_takes_the_answers() {
+        let (mut transport, given_up) = bounded((0..3 * MOST_OPEN).map(ping).collect(), usize::MAX >> 4);
+        for id in 0..3 * MOST_OPEN {
+            assert!(transport.receive().await.is_some(), "{id}");
+            transport.send(pong(id)).await.unwrap();
+        }
+        assert_eq!(given_up.reason(), None);
+    }
+
+    #[tokio::test]
+    async fn a_server_whose_requests_pile_up_is_given_up() {
+        let (mut transport, given_up) = bounded((0..=MOST_OPEN).map(ping).collect(), 0);
+        for id in 0..MOST_OPEN {
+            assert!(transport.receive().await.is_some(), "{id}");
+        }
+        assert!(transport.receive().await.is_none());
+        assert_eq!(given_up.reason().unwrap(), "it floods acpd with requests, and too many of them are open");
+        assert!(transport.receive().await.is_none(), "it stays so");
+    }
+
+    #[tokio::test]
+    async fn requests_count_by_their_size_and_until_they_are_taken_back() {
+        let large = |id: usize| {
+            let params = json!({ "_meta": { "x": "x".repeat(MOST_BYTES / 2 + 1) } });
+            json!({ "jsonrpc": "2.0", "id": id, "method": "ping", "params": params })
+        };
+        let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 0 } });
+        let (mut transport, given_up) = bounded(vec![large(0), cancel, large(1), large(2)], 0);
+        for _ in 0..3 {
+            assert!(transport.receive().await.is_some());
+        }
+        assert!(transport.receive().await.is_none());
+        assert!(given_up.reason().unwrap().starts_with("it floods acpd with requests"));
+    }
+
+    #[tokio::test]
+    async fn one_id_for_two_open_requests_is_too_much() {
+        let (mut transport, given_up) = bounded(vec![ping(1), ping(1)], 0);
+        assert!(transport.receive().await.is_some());
+        assert!(transport.receive().await.is_none());
+        assert_eq!(given_up.reason().unwrap(), "it sent two requests under one id");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_does_not_read_is_given_up_before_much_waits_for_it() {
+        let call = |size: usize| {
+            let arguments = json!({ "text": "x".repeat(size) });
+            let params = json!({ "name": "write", "arguments": arguments });
+            let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+            serde_json::from_value::<ClientJsonRpcMessage>(call).unwrap()
+        };
+        let (mut transport, given_up) = bounded(vec![], 1);
+        // One message may have any size, as long as nothing else waits.
+        transport.send(call(2 * MOST_BYTES)).await.unwrap();
+        let _waits = transport.send(call(MOST_BYTES - 1000));
+        assert_eq!(given_up.reason(), None);
+        assert!(matches!(transport.send(call(1000)).await, Err(SendError::Full)));
+        assert_eq!(given_up.reason().unwrap(), "it does not read what it is sent");
+    }
+}

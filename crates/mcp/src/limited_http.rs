@@ -1,0 +1,338 @@
+//! The MCP library's client for HTTP, with a limit on every answer: the library itself reads an answer that is one plain JSON
+//! body whole, however large. Its streams of events are read leniently, too.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+use futures_util::stream::{BoxStream, StreamExt};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use reqwest::{Client, Response, StatusCode};
+use rmcp::ErrorData;
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, HttpStatusError, InsufficientScopeError, SseError, StreamableHttpClient, StreamableHttpError,
+    StreamableHttpPostResponse,
+};
+use sse_stream::{Sse, SseStream};
+
+use crate::bounded_transport::GivenUp;
+use crate::lenient;
+use crate::remote::LARGEST_EVENT;
+use crate::server_log::Journal;
+use domain::text::cut;
+
+/// Bytes of an answer that refuses a request.
+const LARGEST_REFUSAL: usize = 64 << 10;
+
+const SESSION: &str = "mcp-session-id";
+const JSON: &str = "application/json";
+const EVENTS: &str = "text/event-stream";
+
+type Failure = StreamableHttpError<reqwest::Error>;
+type Events = BoxStream<'static, Result<Sse, SseError>>;
+
+#[derive(Clone)]
+pub(crate) struct LimitedClient {
+    pub(crate) client: Client,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) given_up: GivenUp,
+}
+
+impl StreamableHttpClient for LimitedClient {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        self.post_message_with_max_sse_event_size(uri, message, session, token, headers, LARGEST_EVENT).await
+    }
+
+    async fn post_message_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+        largest: usize,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        let mut request = self.client.post(uri.as_ref()).header(ACCEPT, format!("{EVENTS}, {JSON}"));
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
+        for (name, value) in headers {
+            if [ACCEPT.as_str(), SESSION, "last-event-id"].contains(&name.as_str()) {
+                return Err(StreamableHttpError::ReservedHeaderConflict(name.to_string()));
+            }
+            request = request.header(name, value);
+        }
+        let in_session = session.is_some();
+        if let Some(session) = session {
+            request = request.header(SESSION, session.as_ref());
+        }
+        let response = request.json(&message).send().await?;
+        let status = response.status();
+        authorized(status, response.headers())?;
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        if status == StatusCode::NOT_FOUND && in_session {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        if !status.is_success() {
+            return refusal(response, &message, in_session).await;
+        }
+        let wants_answer = matches!(message, JsonRpcMessage::Request(_));
+        // Some servers answer so where the protocol wants 202.
+        if response.content_length() == Some(0) && !wants_answer {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        let new_session = response.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
+        match content_type(response.headers()) {
+            Some(kind) if kind.starts_with(EVENTS) => {
+                Ok(StreamableHttpPostResponse::Sse(self.events(response, largest), new_session))
+            }
+            Some(kind) if kind.starts_with(JSON) => {
+                let Some(body) = body(response, largest).await? else {
+                    let reason = format!("it sent an answer of more than {} MiB", largest >> 20);
+                    self.given_up.because(reason.clone());
+                    return Err(StreamableHttpError::UnexpectedServerResponse(reason.into()));
+                };
+                match lenient::read(&body) {
+                    Ok((answer, left_out)) => {
+                        self.journal.leave_out(left_out);
+                        Ok(StreamableHttpPostResponse::Json(answer, new_session))
+                    }
+                    Err(_) if !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
+                    Err(error) => {
+                        let text = String::from_utf8_lossy(&body[..body.len().min(400)]).into_owned();
+                        let reason = format!("its answer is no message ({error}): {}", cut(&text, 200));
+                        Err(StreamableHttpError::UnexpectedServerResponse(reason.into()))
+                    }
+                }
+            }
+            kind => Err(StreamableHttpError::UnexpectedContentType(kind)),
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session: Arc<str>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), Failure> {
+        self.client.delete_session(uri, session, token, headers).await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<Events, Failure> {
+        self.get_stream_with_max_sse_event_size(uri, session, last_event, token, headers, LARGEST_EVENT).await
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+        largest: usize,
+    ) -> Result<Events, Failure> {
+        let client = &self.client;
+        let events = client.get_stream_with_max_sse_event_size(uri, session, last_event, token, headers, largest);
+        Ok(self.leniently(events.await?))
+    }
+}
+
+impl LimitedClient {
+    /// The events of an answer. One that is too large ends them, and the server is given up.
+    fn events(&self, response: Response, largest: usize) -> Events {
+        let given_up = self.given_up.clone();
+        let mut size = Some(EventSize::default());
+        let limited = response.bytes_stream().map(move |chunk| {
+            let chunk = chunk.map_err(io::Error::other)?;
+            if size.as_mut().is_some_and(|size| size.add(&chunk) <= largest) {
+                return Ok(chunk);
+            }
+            size = None;
+            given_up.because(format!("it sent an event of more than {} MiB", largest >> 20));
+            Err(io::Error::other("the event is too large"))
+        });
+        self.leniently(SseStream::from_bytes_stream(limited).boxed())
+    }
+
+    fn leniently(&self, events: Events) -> Events {
+        let journal = self.journal.clone();
+        let read = move |event: Result<Sse, SseError>| {
+            let mut event = event?;
+            if let Some((mended, left_out)) = event.data.as_deref().and_then(lenient::mended) {
+                event.data = Some(mended);
+                journal.leave_out(left_out);
+            }
+            Ok(event)
+        };
+        events.map(read).boxed()
+    }
+}
+
+fn content_type(headers: &HeaderMap) -> Option<String> {
+    headers.get(CONTENT_TYPE).map(|kind| String::from_utf8_lossy(kind.as_bytes()).into_owned())
+}
+
+fn authorized(status: StatusCode, headers: &HeaderMap) -> Result<(), Failure> {
+    let Some(challenge) = headers.get(WWW_AUTHENTICATE) else { return Ok(()) };
+    let challenge = String::from_utf8_lossy(challenge.as_bytes()).into_owned();
+    match status {
+        StatusCode::UNAUTHORIZED => Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge))),
+        StatusCode::FORBIDDEN => {
+            Err(StreamableHttpError::InsufficientScope(InsufficientScopeError::new(challenge, None)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a refusal says: a JSON-RPC error if there is one, and the status otherwise.
+async fn refusal(
+    response: Response,
+    message: &ClientJsonRpcMessage,
+    in_session: bool,
+) -> Result<StreamableHttpPostResponse, Failure> {
+    let status = response.status();
+    let is_json = content_type(response.headers()).is_some_and(|kind| kind.starts_with(JSON));
+    let by_status = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
+    let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let of_status = || StreamableHttpError::HttpStatus(HttpStatusError::new(status.as_u16(), retry_after.clone()));
+    if status == StatusCode::TOO_MANY_REQUESTS || (by_status && !is_json) {
+        return Err(of_status());
+    }
+    let body = body(response, LARGEST_REFUSAL).await.ok().flatten().unwrap_or_default();
+    let error = match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
+        Ok(JsonRpcMessage::Error(error)) => Some(error),
+        Ok(_) | Err(_) => None,
+    };
+    let text = cut(&String::from_utf8_lossy(&body), 300);
+    let unauthorized = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+    // A server of an older version refuses to be discovered, and the library then greets it the older transport. Such a refusal
+    // does not always name the request.
+    if let JsonRpcMessage::Request(request) = message
+        && matches!(request.request, ClientRequest::DiscoverRequest(_))
+        && !in_session
+        && status.is_client_error()
+        && !unauthorized
+    {
+        let why = || ErrorData::invalid_request(format!("refused with HTTP {status}: {text}"), None);
+        let error = error.map_or_else(why, |error| error.error);
+        let answer = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
+        return Ok(StreamableHttpPostResponse::Json(answer, None));
+    }
+    match error {
+        Some(error) if is_json && !unauthorized => {
+            Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), None))
+        }
+        _ if by_status => Err(of_status()),
+        _ => Err(StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}: {text}").into())),
+    }
+}
+
+/// None if there is more than fits.
+async fn body(mut response: Response, largest: usize) -> Result<Option<Vec<u8>>, reqwest::Error> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > largest {
+            return Ok(None);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Some(body))
+}
+
+/// How large the event is that is being read; an empty line ends it.
+#[derive(Default)]
+struct EventSize {
+    event: usize,
+    line: usize,
+    /// The last byte was a carriage return, of which a line feed is part.
+    returned: bool,
+}
+
+impl EventSize {
+    /// The size of the largest event so far that these bytes are part of.
+    fn add(&mut self, bytes: &[u8]) -> usize {
+        let mut largest = 0;
+        for byte in bytes {
+            self.event += 1;
+            largest = largest.max(self.event);
+            match byte {
+                b'\n' if self.returned => {}
+                b'\n' | b'\r' => {
+                    if self.line == 0 {
+                        self.event = 0;
+                    }
+                    self.line = 0;
+                }
+                _ => self.line += 1,
+            }
+            self.returned = *byte == b'\r';
+        }
+        largest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_an_event_counts_from_the_last_empty_line() {
+        let mut size = EventSize::default();
+        assert_eq!(size.add(b"data: a\r\n"), 9);
+        assert_eq!(size.add(b"\r\ndata: b\n"), 10);
+        assert_eq!(size.add(b"\n"), 11 - 1);
+        assert_eq!(size.add(b"data: abc"), 9);
+        assert_eq!(size.add(b"def"), 12);
+    }
+
+    #[tokio::test]
+    async fn a_plain_answer_without_end_is_not_read_to_the_end() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4096];
+            let _ = tokio::io::AsyncReadExt::read(&mut stream, &mut request).await;
+            let head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n";
+            tokio::io::AsyncWriteExt::write_all(&mut stream, head).await.unwrap();
+            let mut written = 0_usize;
+            while tokio::io::AsyncWriteExt::write_all(&mut stream, &[b' '; 64 << 10]).await.is_ok() {
+                written += 64 << 10;
+            }
+            written
+        });
+        let given_up = GivenUp::default();
+        let client = LimitedClient {
+            client: crate::remote::client().await.unwrap(),
+            journal: Arc::default(),
+            given_up: given_up.clone(),
+        };
+        let ping = serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+        let message = serde_json::from_value(ping).unwrap();
+        let answer = client.post_message(format!("http://{address}/").into(), message, None, None, HashMap::new());
+        let Err(error) = answer.await else { panic!("it has no end") };
+        assert!(error.to_string().contains("more than 16 MiB"), "{error}");
+        assert_eq!(given_up.reason().unwrap(), "it sent an answer of more than 16 MiB");
+        assert!(server.await.unwrap() < 64 << 20);
+    }
+}

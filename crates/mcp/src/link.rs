@@ -1,0 +1,279 @@
+//! One server, as long as a session wants it: how it is, what it offers, who calls it. `keeping` connects it and tries again.
+//!
+//! A `Link` is shared by the sessions that have the same recipe. With the last of them the server ends.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use domain::SessionId;
+use domain::editor::Editor;
+use domain::mcp::ServerState;
+use rmcp::model::{ProgressToken, Prompt, Tool};
+use rmcp::service::{Peer, RoleClient};
+use tokio::sync::{Notify, oneshot, watch};
+
+use crate::server_log::Journal;
+
+/// Pages of one server that editors may show at once.
+const MOST_PAGES: usize = 64;
+
+pub(crate) struct Link {
+    pub(crate) shared: Arc<Shared>,
+    /// Its end ends the server.
+    _stop: oneshot::Sender<()>,
+}
+
+impl Link {
+    pub(crate) fn new(shared: Arc<Shared>, stop: oneshot::Sender<()>) -> Self {
+        Self { shared, _stop: stop }
+    }
+}
+
+/// What those who use a server and the one who keeps it both see.
+pub(crate) struct Shared {
+    pub(crate) state: watch::Sender<State>,
+    pub(crate) journal: Arc<Journal>,
+    /// What the server offers has changed.
+    pub(crate) changed: Notify,
+    /// Somebody found that the server does not answer.
+    pub(crate) suspected: Notify,
+    calls: Mutex<Vec<Call>>,
+    numbers: AtomicU64,
+    roots: Mutex<HashMap<SessionId, Vec<PathBuf>>>,
+    /// Pages that editors show for the server, by its names for them.
+    pages: Mutex<VecDeque<(String, Arc<dyn Editor>)>>,
+}
+
+#[derive(Clone)]
+pub(crate) enum State {
+    Connecting {
+        since: Instant,
+        /// For the first time, or right after a loss: worth waiting for.
+        first: bool,
+    },
+    Ready(Arc<Live>),
+    Failed {
+        reason: String,
+        until: Instant,
+    },
+}
+
+/// A server that is connected, and what it offers.
+pub(crate) struct Live {
+    pub(crate) peer: Peer<RoleClient>,
+    /// What it calls itself.
+    pub(crate) title: Option<String>,
+    pub(crate) tools: Vec<Tool>,
+    pub(crate) prompts: Vec<Prompt>,
+    /// Addresses of its resources.
+    pub(crate) resources: Vec<String>,
+    /// How the addresses of others begin.
+    pub(crate) templates: Vec<String>,
+    /// What it offers and nobody can use, in words.
+    pub(crate) left_out: Vec<String>,
+}
+
+/// A call on its transport.
+struct Call {
+    number: u64,
+    session: SessionId,
+    /// Whether a question of its server is open.
+    asks: bool,
+    token: Option<ProgressToken>,
+    editor: Option<Arc<dyn Editor>>,
+    progress: watch::Sender<Option<String>>,
+}
+
+/// A question for the editor behind a call on its transport. While it is open the call has no other.
+pub(crate) struct Asker {
+    pub(crate) editor: Arc<dyn Editor>,
+    call: watch::Receiver<Option<String>>,
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl Drop for Asker {
+    fn drop(&mut self) {
+        if let Some(call) = lock(&self.shared.calls).iter_mut().find(|call| call.number == self.number) {
+            call.asks = false;
+        }
+    }
+}
+
+impl Asker {
+    /// Resolves when the call has ended.
+    pub(crate) async fn ended(&mut self) {
+        while self.call.changed().await.is_ok() {}
+    }
+}
+
+impl Shared {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: watch::Sender::new(State::Connecting { since: Instant::now(), first: true }),
+            journal: Arc::default(),
+            changed: Notify::new(),
+            suspected: Notify::new(),
+            calls: Mutex::default(),
+            numbers: AtomicU64::new(0),
+            roots: Mutex::default(),
+            pages: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn live(&self) -> Option<Arc<Live>> {
+        match &*self.state.borrow() {
+            State::Ready(live) => Some(live.clone()),
+            State::Connecting { .. } | State::Failed { .. } => None,
+        }
+    }
+
+    pub(crate) fn describe(&self) -> ServerState {
+        match &*self.state.borrow() {
+            State::Connecting { .. } => ServerState::Connecting,
+            State::Ready(_) => ServerState::Ready,
+            State::Failed { reason, until } => ServerState::Failed {
+                reason: reason.clone(),
+                retry_in: until.saturating_duration_since(Instant::now()).as_secs_f32().ceil() as u64,
+            },
+        }
+    }
+
+    /// Until when it is worth waiting for it.
+    pub(crate) fn awaited(&self, patience: Duration) -> Option<Instant> {
+        match &*self.state.borrow() {
+            State::Connecting { since, first: true } => Some(*since + patience).filter(|until| *until > Instant::now()),
+            State::Connecting { .. } | State::Ready(_) | State::Failed { .. } => None,
+        }
+    }
+
+    /// Resolves when it is connected or has failed.
+    pub(crate) async fn settled(&self) {
+        let mut state = self.state.subscribe();
+        // The sender is ours, so that there is no other end.
+        let _ = state.wait_for(|state| !matches!(state, State::Connecting { .. })).await;
+    }
+
+    /// Enters a call, whose progress comes by the receiver. The token is known only once it is sent.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        session: SessionId,
+        editor: Option<Arc<dyn Editor>>,
+    ) -> (Entry, watch::Receiver<Option<String>>) {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let (progress, seen) = watch::channel(None);
+        lock(&self.calls).push(Call { number, session, asks: false, token: None, editor, progress });
+        (Entry { shared: self.clone(), number }, seen)
+    }
+
+    pub(crate) fn progress(&self, token: &ProgressToken, text: String) {
+        let calls = lock(&self.calls);
+        if let Some(call) = calls.iter().find(|call| call.token.as_ref() == Some(token)) {
+            call.progress.send_replace(Some(text));
+        }
+    }
+
+    /// Shows what a server writes to its log as the progress of a call, if it can belong to no other.
+    pub(crate) fn remark(&self, text: String) {
+        if let [call] = lock(&self.calls).as_slice() {
+            call.progress.send_replace(Some(text));
+        }
+    }
+
+    /// Opens a question to an editor that can show it. A server does not say for which call it asks, so that there is none
+    /// while calls of several sessions are on their transport: one person's question is not another's.
+    pub(crate) fn ask(self: &Arc<Self>, can: impl Fn(&dyn Editor) -> bool) -> Option<Asker> {
+        let mut calls = lock(&self.calls);
+        let session = calls.first()?.session.clone();
+        if calls.iter().any(|call| call.session != session) {
+            return None;
+        }
+        let fits = |call: &&mut Call| !call.asks && call.editor.as_deref().is_some_and(&can);
+        let call = calls.iter_mut().rev().find(fits)?;
+        call.asks = true;
+        let editor = call.editor.clone()?;
+        Some(Asker { editor, call: call.progress.subscribe(), shared: self.clone(), number: call.number })
+    }
+
+    /// Remembers that an editor shows a page, until the server says that the person is done there, or the value is
+    /// dropped before it was told to stay.
+    pub(crate) fn opens_page(self: &Arc<Self>, id: String, editor: Arc<dyn Editor>) -> Page {
+        let mut pages = lock(&self.pages);
+        if pages.len() == MOST_PAGES {
+            pages.pop_front();
+        }
+        pages.push_back((id.clone(), editor));
+        Page { shared: self.clone(), id: Some(id) }
+    }
+
+    /// The editor that shows this page, which is forgotten.
+    pub(crate) fn closes_page(&self, id: &str) -> Option<Arc<dyn Editor>> {
+        let mut pages = lock(&self.pages);
+        let at = pages.iter().position(|(known, _)| known == id)?;
+        pages.remove(at).map(|(_, editor)| editor)
+    }
+
+    pub(crate) fn roots(&self) -> Vec<PathBuf> {
+        let mut roots: Vec<PathBuf> = lock(&self.roots).values().flatten().cloned().collect();
+        roots.sort();
+        roots.dedup();
+        roots
+    }
+
+    pub(crate) fn join(&self, session: SessionId, roots: Vec<PathBuf>) {
+        lock(&self.roots).insert(session, roots);
+    }
+
+    pub(crate) fn leave(&self, session: &SessionId) {
+        lock(&self.roots).remove(session);
+    }
+}
+
+/// A page that an editor shows.
+pub(crate) struct Page {
+    shared: Arc<Shared>,
+    /// None once the person has gone there.
+    id: Option<String>,
+}
+
+impl Page {
+    pub(crate) fn stays(&mut self) {
+        self.id = None;
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        if let Some(id) = &self.id {
+            self.shared.closes_page(id);
+        }
+    }
+}
+
+/// A call's being on its transport.
+pub(crate) struct Entry {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl Entry {
+    pub(crate) fn sent_as(&self, token: ProgressToken) {
+        if let Some(call) = lock(&self.shared.calls).iter_mut().find(|call| call.number == self.number) {
+            call.token = Some(token);
+        }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        lock(&self.shared.calls).retain(|call| call.number != self.number);
+    }
+}
+
+fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Everything here is whole after every operation, so a panic elsewhere does not spoil it.
+    what.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,113 @@
+//! The names under which models and people know what servers have: `mcp__SERVER__TOOL` for tools, `SERVER:PROMPT` for the
+//! commands that prompts become.
+//!
+//! The part of a tool's name that stands for its server tells it from every other server of the session, whichever of them
+//! are there: what a person allowed for one is never another's.
+
+use std::collections::HashSet;
+
+/// What providers take as the name of a tool: letters, digits, `_` and `-`, this many at most.
+const LONGEST: usize = 64;
+
+pub const PREFIX: &str = "mcp__";
+
+/// What stands for a server takes this much of it at most.
+const LONGEST_SERVER: usize = 40;
+
+/// Hands out the names of one server's tools, each once.
+#[derive(Default)]
+pub(crate) struct Names(HashSet<String>);
+
+impl Names {
+    /// The tool's own name as far as it can be told; what is too long, or there already, ends in a number of its own. None
+    /// if even that is taken.
+    pub(crate) fn tool(&mut self, server: &str, tool: &str) -> Option<String> {
+        let plain = format!("{PREFIX}{}__{}", key(server), sanitized(tool));
+        let name = if plain.len() <= LONGEST && !self.0.contains(&plain) {
+            plain
+        } else {
+            let mark = format!("_{:08x}", fingerprint(tool));
+            format!("{}{mark}", &plain[..plain.len().min(LONGEST - mark.len())])
+        };
+        self.0.insert(name.clone()).then_some(name)
+    }
+}
+
+/// What stands for a server in the names of its tools. It ends where `__` follows, so that it holds none itself.
+pub(crate) fn key(server: &str) -> String {
+    let mut key = String::new();
+    for c in sanitized(server).chars() {
+        if c != '_' || !key.ends_with('_') {
+            key.push(c);
+        }
+    }
+    key.truncate(key.trim_end_matches('_').len());
+    if key.len() > LONGEST_SERVER {
+        let mark = format!("_{:08x}", fingerprint(&key));
+        key.truncate(LONGEST_SERVER - mark.len());
+        key.truncate(key.trim_end_matches('_').len());
+        key.push_str(&mark);
+    }
+    key
+}
+
+/// One word with one `:` in it and no `/`, which would look like a path.
+pub(crate) fn command(server: &str, prompt: &str) -> String {
+    let solid = |name: &str| name.replace(|c: char| c.is_whitespace() || c.is_control() || "/:".contains(c), "_");
+    format!("{}:{}", solid(server), solid(prompt))
+}
+
+fn sanitized(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' }).collect()
+}
+
+/// FNV-1a: the same in every life of the daemon, so that the model finds the names of an old conversation again.
+fn fingerprint(name: &str) -> u32 {
+    name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_what_providers_take_and_never_the_same_twice() {
+        let mut names = Names::default();
+        let long = "x".repeat(80);
+        let tools = ["get-sum", "größe/prüfen", "gr__e/pr_fen", &long, &format!("{long}y")];
+        let given: Vec<String> = tools.iter().map(|tool| names.tool("my server", tool).unwrap()).collect();
+        assert_eq!(given[0], "mcp__my_server__get-sum");
+        assert_eq!(given[1], "mcp__my_server__gr__e_pr_fen");
+        assert!(given[2].starts_with("mcp__my_server__gr__e_pr_fen_"), "{}", given[2]);
+        for name in &given {
+            assert!(
+                name.len() <= LONGEST && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)),
+                "{name}"
+            );
+        }
+        assert_eq!(given.iter().collect::<HashSet<_>>().len(), given.len());
+        assert_eq!(names.tool("my server", &long), None, "the same tool once more");
+    }
+
+    #[test]
+    fn a_tools_name_tells_its_server_whatever_other_servers_there_are() {
+        let long = "s".repeat(80);
+        let servers = ["a", "a__b", "a_", "_a", "a-b", &long, &format!("{long}t")];
+        let tools = ["b__c", "c", "_c", "b_c", &long];
+        for server in servers {
+            for tool in tools {
+                let name = Names::default().tool(server, tool).unwrap();
+                let told = servers.map(key).into_iter().find(|key| name.starts_with(&format!("{PREFIX}{key}__")));
+                assert_eq!(told, Some(key(server)), "{name}");
+            }
+        }
+        assert_eq!(key("my server"), key("my_server"), "such servers are not both taken");
+        assert!(key(&long).len() <= LONGEST_SERVER && key(&long) != key(&format!("{long}t")));
+    }
+
+    #[test]
+    fn a_command_is_one_word() {
+        assert_eq!(command("my server", "say hello\n"), "my_server:say_hello_");
+        assert_eq!(command("@org/docs:new", "a/b:c"), "@org_docs_new:a_b_c");
+    }
+}

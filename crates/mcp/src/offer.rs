@@ -1,0 +1,146 @@
+//! What a server offers: its tools, prompts and resources, page by page, and no more than models can be told.
+
+use std::collections::HashSet;
+use std::future::Future;
+
+use rmcp::model::{PaginatedRequestParams, ResourceTemplate, ServerCapabilities, Tool};
+use rmcp::service::{Peer, RoleClient, ServiceError};
+use serde::Serialize;
+
+use crate::bounded_transport::weigh;
+use crate::link::Live;
+use crate::server_log::Journal;
+use domain::text::cut;
+
+/// What one server may offer of a kind, and in how many pages.
+const MOST: usize = 1000;
+const MOST_PAGES: usize = 50;
+
+/// Bytes of what one tool says of itself, and of what all tools, or all prompts, or all resources do.
+const LARGEST_TOOL: usize = 64 << 10;
+const LARGEST_LIST: usize = 4 << 20;
+
+/// Asks a server for all that it offers. What cannot be used is left out, and noted.
+pub(crate) async fn of(peer: &Peer<RoleClient>, journal: &Journal) -> Result<Live, ServiceError> {
+    let info = peer.peer_info();
+    let offers = info.as_ref().map(|info| info.capabilities.clone()).unwrap_or_default();
+    let title = info.as_ref().and_then(|info| info.server_info.as_ref());
+    let title = title.map(|own| format!("{} {}", own.title.as_ref().unwrap_or(&own.name), own.version));
+    let title = title.map(|title| cut(&title, 200));
+    let ServerCapabilities { tools, prompts, resources, .. } = offers;
+    let mut live = Live {
+        peer: peer.clone(),
+        title,
+        tools: Vec::new(),
+        prompts: Vec::new(),
+        resources: Vec::new(),
+        templates: Vec::new(),
+        left_out: Vec::new(),
+    };
+    if tools.is_some() {
+        live.tools = pages(|page| async {
+            let found = peer.list_tools(page).await?;
+            Ok((found.tools, found.next_cursor))
+        })
+        .await?;
+        journal.leave_out(keep_some(&mut live.tools));
+    }
+    // Without these the server is still of use.
+    if prompts.is_some() {
+        let found = pages(|page| async {
+            let found = peer.list_prompts(page).await?;
+            Ok((found.prompts, found.next_cursor))
+        });
+        live.prompts = found.await.unwrap_or_default();
+    }
+    if resources.is_some() {
+        let found = pages(|page| async {
+            let found = peer.list_resources(page).await?;
+            Ok((found.resources, found.next_cursor))
+        });
+        live.resources = found.await.unwrap_or_default().into_iter().map(|resource| resource.uri).collect();
+        let found = pages(|page| async {
+            let found = peer.list_resource_templates(page).await?;
+            Ok((found.resource_templates, found.next_cursor))
+        });
+        live.templates = found.await.unwrap_or_default().into_iter().map(|template| beginning(&template)).collect();
+    }
+    Ok(live)
+}
+
+/// Every name once, and no more than models can be told. Gives what was left out.
+fn keep_some(tools: &mut Vec<Tool>) -> Vec<String> {
+    let mut names = HashSet::new();
+    let mut left_out = Vec::new();
+    tools.retain(|tool| {
+        let reason = if weigh(tool) > LARGEST_TOOL {
+            "it is too large"
+        } else if !names.insert(tool.name.clone()) {
+            "another has its name"
+        } else {
+            return true;
+        };
+        left_out.push(format!("the tool `{}` ({reason})", cut(&tool.name, 60)));
+        false
+    });
+    left_out
+}
+
+/// A template's address up to its first variable.
+fn beginning(template: &ResourceTemplate) -> String {
+    template.uri_template.split('{').next().unwrap_or_default().to_owned()
+}
+
+async fn pages<T: Serialize, F>(
+    mut page: impl FnMut(Option<PaginatedRequestParams>) -> F,
+) -> Result<Vec<T>, ServiceError>
+where
+    F: Future<Output = Result<(Vec<T>, Option<String>), ServiceError>>,
+{
+    let mut all = Vec::new();
+    let mut bytes = 0;
+    let mut cursor = None;
+    for _ in 0..MOST_PAGES {
+        let wanted = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+        let (found, next) = page(wanted).await?;
+        for entry in found {
+            bytes += weigh(&entry);
+            if all.len() == MOST || bytes > LARGEST_LIST {
+                return Ok(all);
+            }
+            all.push(entry);
+        }
+        cursor = next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::JsonObject;
+
+    use super::*;
+
+    #[test]
+    fn a_tool_that_is_named_twice_or_too_large_is_left_out() {
+        let tool = |name: &str, about: &str| Tool::new(name.to_owned(), about.to_owned(), JsonObject::new());
+        let mut tools =
+            vec![tool("a", "first"), tool("a", "second"), tool("b", &"x".repeat(LARGEST_TOOL)), tool("c", "")];
+        let left_out = keep_some(&mut tools);
+        let kept: Vec<(&str, Option<&str>)> =
+            tools.iter().map(|tool| (tool.name.as_ref(), tool.description.as_deref())).collect();
+        assert_eq!(kept, [("a", Some("first")), ("c", Some(""))]);
+        assert_eq!(left_out, ["the tool `a` (another has its name)", "the tool `b` (it is too large)"]);
+    }
+
+    #[tokio::test]
+    async fn a_list_has_a_limit_by_number_and_by_size() {
+        let endless = pages(|_| async { Ok((vec!["x"; 30], Some("on".to_owned()))) }).await.unwrap();
+        assert_eq!(endless.len(), MOST);
+        let large = pages(|_| async { Ok((vec!["x".repeat(LARGEST_LIST / 3)], Some("on".to_owned()))) }).await.unwrap();
+        assert_eq!(large.len(), 2);
+    }
+}

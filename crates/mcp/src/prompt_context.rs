@@ -1,0 +1,124 @@
+//! What a prompt needs of servers before the model hears it: that they are there, the resources that it links to, and the
+//! prompt of a server that it names.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use domain::mcp::Prepared;
+use domain::{Content, Payload};
+use rmcp::model::{ReadResourceRequestParams, ReadResourceResponse};
+use tokio::time::{timeout, timeout_at};
+
+use crate::link::Live;
+use crate::prompts;
+use crate::server_group::Member;
+use domain::text::{cut, size};
+
+/// How long a server may take to give a resource or a prompt.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Bytes of one resource, or of what a server's prompt says, that go into a prompt.
+const LARGEST: usize = 1 << 20;
+
+/// Whether there is anything to do.
+pub(crate) fn is_due(members: Option<&[Member]>, prompt: &[Content], patience: Duration) -> bool {
+    let Some(members) = members else { return true };
+    let joined = || members.iter().filter_map(Member::shared);
+    let connects = joined().any(|shared| shared.awaited(patience).is_some());
+    let asks = prompts::typed(prompt).is_some() || links(prompt).next().is_some();
+    connects || (asks && joined().next().is_some())
+}
+
+pub(crate) async fn prepare(members: Arc<[Member]>, prompt: Vec<Content>, patience: Duration) -> Prepared {
+    let mut prepared = Prepared { notices: wait_for(&members, patience).await, ..Prepared::default() };
+    if let Some((name, rest)) = prompts::typed(&prompt) {
+        match expand(&members, name, rest).await {
+            Some(Ok(said)) => take_over(&mut prepared, said),
+            Some(Err(why)) => prepared.refusal = Some(format!("`/{name}` cannot be used: {why}.")),
+            None => {}
+        }
+    }
+    for uri in links(&prompt) {
+        match fetch(&members, uri).await {
+            Some(Ok(content)) => prepared.context.extend(content),
+            Some(Err(why)) => prepared.notices.push(format!("The resource {uri} could not be read: {why}.")),
+            None => {}
+        }
+    }
+    prepared
+}
+
+/// The texts of a prompt stand for the command; its pictures and the like come on top.
+fn take_over(prepared: &mut Prepared, said: Vec<Content>) {
+    let mut texts = Vec::new();
+    for content in said {
+        match content.payload {
+            Payload::Text { text } => texts.push(text),
+            other => prepared.context.push(other.into()),
+        }
+    }
+    prepared.stands_for = Some(texts.join("\n\n")).filter(|text| !text.is_empty());
+}
+
+/// Waits for servers that connect, and names those that are still at it.
+async fn wait_for(members: &[Member], patience: Duration) -> Vec<String> {
+    let mut late = Vec::new();
+    for member in members {
+        let Some(shared) = member.shared() else { continue };
+        let Some(until) = shared.awaited(patience) else { continue };
+        let until = tokio::time::Instant::now() + until.saturating_duration_since(Instant::now());
+        if timeout_at(until, shared.settled()).await.is_err() {
+            late.push(format!("The MCP server `{}` still connects; its tools come when it is there.", member.name));
+        }
+    }
+    late
+}
+
+async fn expand(members: &[Member], name: &str, rest: &str) -> Option<Result<Vec<Content>, String>> {
+    let named = |member: &&Member| name.starts_with(&crate::names::command(&member.name, ""));
+    // One that is off, such as that of a project nobody trusts, does not stand before another of its name.
+    let joined = members.iter().filter(named).find(|member| member.shared().is_some());
+    let member = joined.or_else(|| members.iter().find(named))?;
+    let Some(live) = member.live() else {
+        return Some(Err(format!("the MCP server `{}` is not there", member.name)));
+    };
+    let expansion = timeout(PATIENCE, prompts::expand(&live, &member.name, name, rest)).await;
+    let expansion = expansion.unwrap_or_else(|_| Some(Err("the server does not answer".to_owned())))?;
+    Some(expansion.and_then(limited))
+}
+
+fn links(prompt: &[Content]) -> impl Iterator<Item = &str> {
+    prompt.iter().filter_map(|content| match &content.payload {
+        Payload::Link { uri, .. } => Some(uri.as_str()),
+        Payload::Text { .. }
+        | Payload::TextResource { .. }
+        | Payload::BlobResource { .. }
+        | Payload::Image { .. }
+        | Payload::Audio { .. } => None,
+    })
+}
+
+/// None if no server has it.
+async fn fetch(members: &[Member], uri: &str) -> Option<Result<Vec<Content>, String>> {
+    let live = members.iter().filter_map(Member::live).find(|live| has(live, uri))?;
+    let params = ReadResourceRequestParams::new(uri);
+    let read = match timeout(PATIENCE, live.peer.read_resource_once(params)).await {
+        Ok(Ok(ReadResourceResponse::Complete(read))) => read,
+        Ok(Ok(_)) => return Some(Err("the server asks for more than acpd can give".to_owned())),
+        Ok(Err(error)) => return Some(Err(cut(&error.to_string(), 300))),
+        Err(_) => return Some(Err("the server does not answer".to_owned())),
+    };
+    Some(limited(read.contents.into_iter().map(prompts::resource_content).collect()))
+}
+
+/// A file or a page may belong to anybody, so that a server must name it; other addresses it may also describe.
+fn has(live: &Live, uri: &str) -> bool {
+    let common = ["file:", "http:", "https:"].iter().any(|scheme| uri.starts_with(scheme));
+    let described = || live.templates.iter().any(|start| start.contains(':') && uri.starts_with(start.as_str()));
+    live.resources.iter().any(|known| known == uri) || (!common && described())
+}
+
+fn limited(contents: Vec<Content>) -> Result<Vec<Content>, String> {
+    let weight: usize = contents.iter().map(Content::weight).sum();
+    if weight > LARGEST { Err(format!("it is too large ({})", size(weight as u64))) } else { Ok(contents) }
+}

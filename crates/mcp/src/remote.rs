@@ -1,0 +1,232 @@
+//! Servers elsewhere: the client for HTTP, the protocol's present form over it, and its older one with a stream of events.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::pin;
+
+use futures_util::StreamExt;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Url, redirect};
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::service::RoleClient;
+use rmcp::transport::Transport;
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpClient, StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
+};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::lenient;
+use crate::limited_http::LimitedClient;
+
+/// Bytes of one event, at most.
+pub(crate) const LARGEST_EVENT: usize = 16 << 20;
+
+/// Messages that wait to be read.
+const WAITING: usize = 64;
+
+const MOST_REDIRECTS: usize = 5;
+
+/// Why a server elsewhere cannot be talked with.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RemoteError {
+    #[error("`{0}` is no name of a header, or its value is none")]
+    Header(String),
+    #[error("the address is no URL: {0}")]
+    Address(String),
+    #[error("the server names another host as its endpoint, {0}; headers would go there")]
+    Endpoint(String),
+    #[error("the stream of events ended before it named an endpoint")]
+    NoEndpoint,
+    #[error("{0}")]
+    Stream(String),
+    #[error(transparent)]
+    Http(#[from] reqwest::Error),
+    #[error(transparent)]
+    Network(#[from] network::NetworkError),
+    #[error("the server answered {0}")]
+    Status(reqwest::StatusCode),
+}
+
+/// What is at the bottom of an error, since the outer layers say only that something failed. The address is left out: it
+/// may hold a key.
+pub(crate) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut error = error;
+    loop {
+        let http = error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
+        error = match (http, error.source()) {
+            (Some(StreamableHttpError::Client(inner)), _) => inner,
+            (_, Some(source)) => source,
+            (_, None) => break,
+        };
+    }
+    let mut told = error.to_string();
+    if let Some(url) = error.downcast_ref::<reqwest::Error>().and_then(reqwest::Error::url) {
+        told = told.replace(&format!(" for url ({url})"), "").replace(url.as_str(), "its address");
+    }
+    domain::text::cut(&told, 300)
+}
+
+/// Follows redirects within one host only: headers may hold keys.
+pub(crate) async fn client() -> Result<Client, RemoteError> {
+    let same_host = redirect::Policy::custom(|attempt| {
+        let from = attempt.previous().last();
+        let same = from.is_some_and(|from| from.origin() == attempt.url().origin());
+        if same && attempt.previous().len() <= MOST_REDIRECTS { attempt.follow() } else { attempt.stop() }
+    });
+    let network = network::current().await;
+    let build = move || {
+        network::prepare_tls();
+        let builder = Client::builder().user_agent(concat!("acpd/", env!("CARGO_PKG_VERSION"))).redirect(same_host);
+        let builder = match &network {
+            Some(network) => network.apply(builder)?,
+            None => builder,
+        };
+        Ok(builder.build()?)
+    };
+    // Reads the system's certificates.
+    tokio::task::spawn_blocking(build).await.expect("building a client does not panic")
+}
+
+fn headers(pairs: &[(String, String)]) -> Result<HashMap<HeaderName, HeaderValue>, RemoteError> {
+    let read = |(name, value): &(String, String)| {
+        let bad = || RemoteError::Header(name.clone());
+        let header = HeaderName::try_from(name.as_str()).map_err(|_| bad())?;
+        let mut value = HeaderValue::try_from(value.as_str()).map_err(|_| bad())?;
+        value.set_sensitive(true);
+        Ok((header, value))
+    };
+    pairs.iter().map(read).collect()
+}
+
+pub(crate) fn http(
+    client: LimitedClient,
+    url: &str,
+    pairs: &[(String, String)],
+) -> Result<StreamableHttpClientTransport<LimitedClient>, RemoteError> {
+    Url::parse(url).map_err(|error| RemoteError::Address(error.to_string()))?;
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url);
+    config.custom_headers = headers(pairs)?;
+    config.max_sse_event_size = LARGEST_EVENT;
+    Ok(StreamableHttpClientTransport::with_client(client, config))
+}
+
+/// The older form: a stream of events brings the server's messages, and ours are posted to the address that its first event
+/// names.
+pub(crate) struct Sse {
+    client: Client,
+    endpoint: Url,
+    headers: HeaderMap,
+    coming: mpsc::Receiver<ServerJsonRpcMessage>,
+    reading: JoinHandle<()>,
+}
+
+impl Sse {
+    pub(crate) async fn connect(
+        limited: LimitedClient,
+        url: &str,
+        pairs: &[(String, String)],
+    ) -> Result<Self, RemoteError> {
+        let LimitedClient { client, journal, .. } = limited;
+        let address = Url::parse(url).map_err(|error| RemoteError::Address(error.to_string()))?;
+        let custom = headers(pairs)?;
+        let headers: HeaderMap = custom.clone().into_iter().collect();
+        let events = client
+            .get_stream_with_max_sse_event_size(url.into(), None, None, None, custom, LARGEST_EVENT)
+            .await
+            .map_err(|error| RemoteError::Stream(innermost(&error)))?;
+        let mut events = Box::pin(events);
+        let endpoint = loop {
+            match events.next().await {
+                Some(Ok(event)) if event.event.as_deref() == Some("endpoint") => {
+                    break event.data.unwrap_or_default();
+                }
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(RemoteError::Stream(innermost(&error))),
+                None => return Err(RemoteError::NoEndpoint),
+            }
+        };
+        let endpoint = address.join(endpoint.trim()).map_err(|error| RemoteError::Address(error.to_string()))?;
+        if endpoint.origin() != address.origin() {
+            return Err(RemoteError::Endpoint(endpoint.origin().ascii_serialization()));
+        }
+        let (tell, coming) = mpsc::channel(WAITING);
+        let reading = tokio::spawn(async move {
+            let mut messages = pin!(events.filter_map(|event| async move {
+                let event = event.ok()?;
+                let is_message = event.event.as_deref().is_none_or(|name| name == "message");
+                let data = event.data.filter(|_| is_message)?;
+                Some(lenient::read(data.as_bytes()))
+            }));
+            while let Some(message) = messages.next().await {
+                match message {
+                    Ok((message, left_out)) => {
+                        journal.leave_out(left_out);
+                        if tell.send(message).await.is_err() {
+                            return;
+                        }
+                    }
+                    Err(error) => tracing::debug!(%error, "an event is no message"),
+                }
+            }
+        });
+        Ok(Self { client, endpoint, headers, coming, reading })
+    }
+}
+
+impl Transport<RoleClient> for Sse {
+    type Error = RemoteError;
+
+    fn send(
+        &mut self,
+        message: ClientJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), RemoteError>> + Send + 'static {
+        let request = self.client.post(self.endpoint.clone()).headers(self.headers.clone()).json(&message);
+        async move {
+            let response = request.send().await.map_err(reqwest::Error::without_url)?;
+            if response.status().is_success() { Ok(()) } else { Err(RemoteError::Status(response.status())) }
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        self.coming.recv().await
+    }
+
+    async fn close(&mut self) -> Result<(), RemoteError> {
+        self.reading.abort();
+        Ok(())
+    }
+}
+
+impl Drop for Sse {
+    fn drop(&mut self) {
+        self.reading.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::bounded_transport::GivenUp;
+
+    #[tokio::test]
+    async fn an_error_does_not_tell_the_key_in_an_address() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 1024];
+            let _ = tokio::io::AsyncReadExt::read(&mut stream, &mut request).await;
+            let answer = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
+            tokio::io::AsyncWriteExt::write_all(&mut stream, answer).await.unwrap();
+        });
+        let url = format!("http://{address}/sse?key=t0p");
+        let client = client().await.unwrap();
+        let limited = LimitedClient { client, journal: Arc::default(), given_up: GivenUp::default() };
+        let Err(error) = Sse::connect(limited, &url, &[]).await else { panic!("it is not there") };
+        let told = error.to_string();
+        assert!(told.contains("404") && !told.contains("t0p"), "{told}");
+    }
+}

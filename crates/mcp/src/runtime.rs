@@ -1,0 +1,77 @@
+//! The thread on which all talking with servers happens, so that one that floods us costs no session its time. It starts
+//! with the first server.
+
+use std::future::Future;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+pub(crate) struct Workshop {
+    inside: Mutex<Option<Open>>,
+    open: fn() -> io::Result<Open>,
+}
+
+impl Default for Workshop {
+    fn default() -> Self {
+        Self { inside: Mutex::default(), open }
+    }
+}
+
+struct Open {
+    handle: Handle,
+    /// The thread ends when this is dropped, and with it everything that was spawned on it.
+    _close: oneshot::Sender<()>,
+}
+
+impl Workshop {
+    /// One that finds no room for its thread.
+    #[cfg(test)]
+    pub(crate) fn without_room() -> Self {
+        Self { inside: Mutex::default(), open: || Err(io::Error::other("no room")) }
+    }
+
+    /// Fails if the thread has to be started and the process has no room for it; the next call tries again.
+    pub(crate) fn spawn<F: Future<Output: Send + 'static> + Send + 'static>(
+        &self,
+        future: F,
+    ) -> io::Result<Errand<F::Output>> {
+        // What is in it is set in one go, so a panic elsewhere does not spoil it.
+        let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = match inside.take() {
+            Some(open) => open,
+            None => (self.open)()?,
+        };
+        Ok(Errand(inside.insert(open).handle.spawn(future)))
+    }
+}
+
+fn open() -> io::Result<Open> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let handle = runtime.handle().clone();
+    let (close, closed) = oneshot::channel::<()>();
+    std::thread::Builder::new().name("mcp".to_owned()).spawn(move || {
+        // The end of the channel is what it waits for.
+        let _ = runtime.block_on(closed);
+        runtime.shutdown_background();
+    })?;
+    Ok(Open { handle, _close: close })
+}
+
+/// Work on the workshop's thread, which ends when nobody waits for it any more.
+pub(crate) struct Errand<T>(JoinHandle<T>);
+
+impl<T> Errand<T> {
+    /// None if the work panicked, or the workshop closed.
+    pub(crate) async fn done(&mut self) -> Option<T> {
+        (&mut self.0).await.ok()
+    }
+}
+
+impl<T> Drop for Errand<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

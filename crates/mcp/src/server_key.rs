@@ -1,0 +1,116 @@
+//! All that makes a server what it is. Two sessions share one only if nothing of this differs.
+
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use std::path::PathBuf;
+
+use domain::mcp::{McpRequest, Transport};
+
+use process::environment;
+
+use crate::HostSettings;
+
+/// Holds keys; there is no `Debug`.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Recipe {
+    pub(crate) folder: PathBuf,
+    pub(crate) reach: Reach,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Reach {
+    Program { command: String, args: Vec<String>, environment: Variables },
+    Http { url: String, headers: Vec<(String, String)> },
+    Sse { url: String, headers: Vec<(String, String)> },
+}
+
+impl Recipe {
+    /// A program gets the session's environment without what is kept from tools, and its own variables on top.
+    pub(crate) fn new(transport: Transport, outfit: &McpRequest, settings: &HostSettings) -> Self {
+        let mut folder = outfit.cwd.clone();
+        let reach = match transport {
+            Transport::Stdio { command, args, env, cwd } => {
+                if let Some(cwd) = cwd {
+                    folder = folder.join(cwd);
+                }
+                let session = settings.launcher.environment.for_programs(&outfit.environment, &folder);
+                Reach::Program { command, args, environment: Variables::new(session, env) }
+            }
+            Transport::Http { url, headers } => Reach::Http { url, headers },
+            Transport::Sse { url, headers } => Reach::Sse { url, headers },
+        };
+        Self { folder, reach }
+    }
+}
+
+/// The environment of a program. Variables that differ from one terminal to the next, and mean nothing to a server, do not
+/// count when two environments are compared: the server has those of the session that started it.
+#[derive(Clone)]
+pub(crate) struct Variables {
+    compared: BTreeMap<String, String>,
+    volatile: BTreeMap<String, String>,
+}
+
+impl Variables {
+    /// What the server's own settings say always counts.
+    fn new(session: BTreeMap<String, String>, own: Vec<(String, String)>) -> Self {
+        let (mut volatile, mut compared): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            session.into_iter().partition(|(name, _)| environment::is_volatile(name));
+        for (name, value) in own {
+            volatile.remove(&name);
+            compared.insert(name, value);
+        }
+        Self { compared, volatile }
+    }
+
+    pub(crate) fn all(&self) -> BTreeMap<String, String> {
+        self.volatile.iter().chain(&self.compared).map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+}
+
+impl PartialEq for Variables {
+    fn eq(&self, other: &Self) -> bool {
+        self.compared == other.compared
+    }
+}
+
+impl Eq for Variables {}
+
+impl Hash for Variables {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.compared.hash(state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(text: &str) -> Vec<(String, String)> {
+        let pair = |word: &str| word.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned())).unwrap();
+        text.split_whitespace().map(pair).collect()
+    }
+
+    fn variables(session: &str, own: &str) -> Variables {
+        Variables::new(pairs(session).into_iter().collect(), pairs(own))
+    }
+
+    #[test]
+    fn what_differs_from_one_terminal_to_the_next_does_not_keep_sessions_from_sharing() {
+        let one = variables("HOME=/h _=/bin/a SHLVL=1 SSH_CONNECTION=1 SSH_TTY=/dev/pts/1 XDG_SESSION_ID=4", "");
+        let two = variables("HOME=/h _=/bin/b SHLVL=3 SSH_CONNECTION=2", "");
+        assert!(one == two);
+        assert_eq!(one.all().get("SHLVL").map(String::as_str), Some("1"), "the server has them all the same");
+        for other in ["HOME=/other", "HOME=/h GH_TOKEN=t", "HOME=/h SSH_AUTH_SOCK=/tmp/agent.1"] {
+            assert!(one != variables(other, ""), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_the_settings_of_a_server_say_counts_whatever_its_name() {
+        let one = variables("SHLVL=1", "SHLVL=7");
+        assert_eq!(one.all().into_iter().collect::<Vec<_>>(), pairs("SHLVL=7"));
+        assert!(one == variables("SHLVL=2", "SHLVL=7"));
+        assert!(one != variables("SHLVL=1", "SHLVL=8"));
+    }
+}

@@ -1,0 +1,104 @@
+//! The end of what a server wrote to its log, for people who wonder why it does not work. Bounded, whatever comes.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+
+use domain::text::cut;
+
+const LINES: usize = 20;
+const LONGEST: usize = 300;
+
+/// A server that has written this much is read more slowly.
+const FLOOD: u64 = 16 << 20;
+
+#[derive(Default)]
+pub(crate) struct Journal {
+    lines: Mutex<VecDeque<String>>,
+    left_out: Mutex<Vec<String>>,
+}
+
+impl Journal {
+    pub(crate) fn note(&self, line: &str) {
+        let line: String = line.chars().filter(|c| !c.is_control() || *c == '\t').take(LONGEST + 1).collect();
+        if line.trim().is_empty() {
+            return;
+        }
+        let mut lines = lock(&self.lines);
+        if lines.len() == LINES {
+            lines.pop_front();
+        }
+        lines.push_back(cut(line.trim_end(), LONGEST));
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        lock(&self.lines).iter().cloned().collect()
+    }
+
+    /// Notes what a server offers and nobody can use.
+    pub(crate) fn leave_out(&self, what: Vec<String>) {
+        for what in what {
+            self.note(&format!("[left out: {what}]"));
+            let mut left_out = lock(&self.left_out);
+            if left_out.len() < LINES {
+                left_out.push(what);
+            }
+        }
+    }
+
+    /// What was left out since this was last asked.
+    pub(crate) fn take_left_out(&self) -> Vec<String> {
+        std::mem::take(&mut lock(&self.left_out))
+    }
+
+    pub(crate) fn last(&self) -> Option<String> {
+        lock(&self.lines).back().cloned()
+    }
+
+    /// Notes every line of a pipe until its end.
+    pub(crate) async fn follow(&self, mut pipe: pipe::Receiver) {
+        let mut line = Vec::new();
+        let mut buffer = vec![0; 16 * 1024];
+        let mut total = 0;
+        while let Ok(length @ 1..) = pipe.read(&mut buffer).await {
+            for byte in &buffer[..length] {
+                if *byte == b'\n' {
+                    self.note(&String::from_utf8_lossy(&std::mem::take(&mut line)));
+                } else if line.len() < 4 * LONGEST {
+                    line.push(*byte);
+                }
+            }
+            total += length as u64;
+            if total > FLOOD {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        self.note(&String::from_utf8_lossy(&line));
+    }
+}
+
+fn lock<T>(what: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // The lists are whole after every operation, so a panic elsewhere does not spoil them.
+    what.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_keeps_the_end_and_cuts_long_lines() {
+        let journal = Journal::default();
+        journal.note("");
+        for number in 0..30 {
+            journal.note(&format!("line {number}\x1b"));
+        }
+        journal.note(&"x".repeat(100_000));
+        let lines = journal.lines();
+        assert_eq!((lines.len(), lines[0].as_str()), (LINES, "line 11"));
+        assert_eq!(journal.last().unwrap().chars().count(), LONGEST + 1);
+    }
+}

@@ -1,0 +1,244 @@
+//! What the configuration says of MCP servers, and how a server of a file becomes one that can be reached.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use domain::Environment;
+use domain::mcp::Transport;
+use process::Launcher;
+use serde::Deserialize;
+
+/// What talking with servers needs of the daemon.
+#[derive(Clone, Debug)]
+pub struct HostSettings {
+    pub launcher: Launcher,
+    pub servers: McpSettings,
+    /// Bytes of text that the model gets of one call.
+    pub output_limit: usize,
+    /// Where the servers that clients passed for sessions are kept; None keeps them in memory.
+    pub stored_servers: Option<PathBuf>,
+}
+
+impl HostSettings {
+    pub fn new(runner: impl Into<PathBuf>) -> Self {
+        Self {
+            launcher: Launcher::new(runner),
+            servers: McpSettings::default(),
+            output_limit: 48 * 1024,
+            stored_servers: None,
+        }
+    }
+}
+
+/// The section `[mcp]` of the configuration.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct McpSettings {
+    /// The user's own, by name.
+    pub servers: BTreeMap<String, ServerSettings>,
+    /// Folders whose `.mcp.json` is followed, and that of the folders below them.
+    pub trusted_projects: Vec<PathBuf>,
+    /// Whether a tool that its server calls read-only runs without a question, and in the modes that only read.
+    pub trust_read_only_hints: bool,
+    /// How long a server may take to connect.
+    pub connect_seconds: u64,
+    /// How long a prompt waits for servers that connect.
+    pub wait_seconds: u64,
+    /// How long a call may take without a sign of progress.
+    pub call_seconds: u64,
+}
+
+impl Default for McpSettings {
+    fn default() -> Self {
+        Self {
+            servers: BTreeMap::new(),
+            trusted_projects: Vec::new(),
+            trust_read_only_hints: false,
+            connect_seconds: 60,
+            wait_seconds: 5,
+            call_seconds: 600,
+        }
+    }
+}
+
+impl McpSettings {
+    pub(crate) fn connect(&self) -> Duration {
+        Duration::from_secs(self.connect_seconds)
+    }
+
+    pub(crate) fn wait(&self) -> Duration {
+        Duration::from_secs(self.wait_seconds)
+    }
+
+    pub(crate) fn call(&self) -> Duration {
+        Duration::from_secs(self.call_seconds)
+    }
+
+    /// Whether the user wants to run what this project's file names. Both are real paths without symlinks.
+    pub(crate) fn trusts(&self, folder: &Path) -> bool {
+        self.trusted_projects
+            .iter()
+            .any(|trusted| folder.starts_with(trusted.canonicalize().as_ref().unwrap_or(trusted)))
+    }
+}
+
+/// One server of a file. In variables, headers, arguments, address and command, `${NAME}` and `${NAME:-default}` stand for
+/// variables of the session's environment.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Written")]
+pub struct ServerSettings {
+    transport: Transport,
+    pub(crate) enabled: bool,
+}
+
+/// As it stands in the file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    command: Option<String>,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    cwd: Option<PathBuf>,
+    url: Option<String>,
+    #[serde(alias = "type")]
+    transport: Option<String>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    #[serde(default = "yes")]
+    enabled: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl TryFrom<Written> for ServerSettings {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        let Written { command, args, env, cwd, url, transport, headers, enabled } = written;
+        let headers = headers.into_iter().collect();
+        let transport = match (transport.as_deref(), command, url) {
+            (None | Some("stdio"), Some(command), None) => {
+                Transport::Stdio { command, args, env: env.into_iter().collect(), cwd }
+            }
+            (None | Some("http" | "streamable-http"), None, Some(url)) => Transport::Http { url, headers },
+            (Some("sse"), None, Some(url)) => Transport::Sse { url, headers },
+            (Some(other), ..) if !["stdio", "http", "streamable-http", "sse"].contains(&other) => {
+                return Err(format!("unknown transport `{other}`, expected stdio, http or sse"));
+            }
+            _ => return Err("a server has either a `command` or a `url`".to_owned()),
+        };
+        Ok(Self { transport, enabled })
+    }
+}
+
+impl fmt::Debug for ServerSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerSettings").field("transport", &self.transport).field("enabled", &self.enabled).finish()
+    }
+}
+
+impl ServerSettings {
+    pub(crate) fn transport(&self) -> &'static str {
+        self.transport.name()
+    }
+
+    /// With the variables of this environment filled in; an error names one that is missing.
+    pub(crate) fn resolve(&self, environment: &Environment) -> Result<Transport, String> {
+        let fill = |text: &String| fill(text, environment);
+        let fill_pairs = |pairs: &[(String, String)]| {
+            pairs.iter().map(|(name, value)| Ok((name.clone(), fill(value)?))).collect::<Result<Vec<_>, String>>()
+        };
+        Ok(match &self.transport {
+            Transport::Stdio { command, args, env, cwd } => Transport::Stdio {
+                command: fill(command)?,
+                args: args.iter().map(fill).collect::<Result<_, _>>()?,
+                env: fill_pairs(env)?,
+                cwd: cwd.clone(),
+            },
+            Transport::Http { url, headers } => Transport::Http { url: fill(url)?, headers: fill_pairs(headers)? },
+            Transport::Sse { url, headers } => Transport::Sse { url: fill(url)?, headers: fill_pairs(headers)? },
+        })
+    }
+}
+
+fn fill(text: &str, environment: &Environment) -> Result<String, String> {
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let Some((inside, more)) = after.split_once('}') else { break };
+        let (name, default) = match inside.split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (inside, None),
+        };
+        filled.push_str(before);
+        let value = environment.get(name).filter(|value| default.is_none() || !value.is_empty()).or(default);
+        filled.push_str(value.ok_or_else(|| format!("the variable {name} is not set"))?);
+        rest = more;
+    }
+    filled.push_str(rest);
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_server_is_a_command_or_an_address() {
+        let read = |value: serde_json::Value| serde_json::from_value::<ServerSettings>(value);
+        let names = [
+            (json!({ "command": "a" }), "stdio"),
+            (json!({ "url": "http://a" }), "http"),
+            (json!({ "type": "streamable-http", "url": "http://a" }), "http"),
+            (json!({ "transport": "sse", "url": "http://a", "headers": { "A": "b" } }), "sse"),
+        ];
+        for (written, name) in names {
+            assert_eq!(read(written).unwrap().transport(), name);
+        }
+        let wrong = [
+            (json!({}), "a server has either a `command` or a `url`"),
+            (json!({ "command": "a", "url": "b" }), "a server has either a `command` or a `url`"),
+            (json!({ "type": "sse", "command": "a" }), "a server has either a `command` or a `url`"),
+            (json!({ "type": "pigeon", "url": "b" }), "unknown transport `pigeon`, expected stdio, http or sse"),
+        ];
+        for (written, why) in wrong {
+            assert_eq!(read(written).unwrap_err().to_string(), why);
+        }
+    }
+
+    #[test]
+    fn variables_are_filled_in_and_a_missing_one_is_named() {
+        let environment: Environment = [("TOKEN", "t0p"), ("EMPTY", "")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into_iter()
+            .collect();
+        for (text, filled) in [
+            ("plain", Ok("plain")),
+            ("Bearer ${TOKEN}", Ok("Bearer t0p")),
+            ("${TOKEN}${TOKEN:-x}", Ok("t0pt0p")),
+            ("${EMPTY:-x}/${NONE:-}", Ok("x/")),
+            ("[${EMPTY}]", Ok("[]")),
+            ("$TOKEN ${open", Ok("$TOKEN ${open")),
+            ("${NONE}", Err("the variable NONE is not set")),
+        ] {
+            assert_eq!(fill(text, &environment).as_deref().map_err(String::as_str), filled, "{text}");
+        }
+    }
+
+    #[test]
+    fn trust_covers_what_lies_below_and_not_a_namesake() {
+        let settings = McpSettings { trusted_projects: vec!["/home/me/src".into()], ..McpSettings::default() };
+        assert!(settings.trusts(Path::new("/home/me/src/one")));
+        assert!(settings.trusts(Path::new("/home/me/src")));
+        assert!(!settings.trusts(Path::new("/home/me/src2")));
+        assert!(!settings.trusts(Path::new("/home/me")));
+    }
+}

@@ -1,0 +1,139 @@
+//! A server that is a program: messages are lines on its standard input and output.
+//!
+//! A line that is no message is passed by, since many programs print something on their transport. One that is longer than any
+//! message, or nothing but such lines, ends the conversation.
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::service::RoleClient;
+use rmcp::transport::Transport;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+use tokio::sync::Mutex;
+
+use crate::bounded_transport::GivenUp;
+use crate::lenient;
+use crate::server_log::Journal;
+
+/// Bytes of one message, at most.
+const LONGEST: usize = 16 << 20;
+
+/// Lines in a row that are no messages, at most.
+const NONSENSE: usize = 200;
+
+pub(crate) struct Stdio {
+    /// None once it is closed. Shared, because a message may still be on its transport when the next one is sent.
+    stdin: Arc<Mutex<Option<pipe::Sender>>>,
+    stdout: pipe::Receiver,
+    coming: Vec<u8>,
+    /// How much of what came was read as lines.
+    done: usize,
+    /// Up to where there is no end of a line after that.
+    searched: usize,
+    nonsense: usize,
+    journal: Arc<Journal>,
+    given_up: GivenUp,
+}
+
+impl Stdio {
+    pub(crate) fn new(stdin: pipe::Sender, stdout: pipe::Receiver, journal: Arc<Journal>, given_up: GivenUp) -> Self {
+        let stdin = Arc::new(Mutex::new(Some(stdin)));
+        Self { stdin, stdout, coming: Vec::new(), done: 0, searched: 0, nonsense: 0, journal, given_up }
+    }
+
+    /// The next whole line, if there is one.
+    fn line(&mut self) -> Option<Vec<u8>> {
+        let end = self.coming[self.searched..].iter().position(|byte| *byte == b'\n');
+        let Some(end) = end else {
+            self.searched = self.coming.len();
+            return None;
+        };
+        let end = self.searched + end;
+        let line = self.coming[self.done..end].to_vec();
+        self.done = end + 1;
+        self.searched = self.done;
+        Some(line)
+    }
+
+    /// Forgets what was read. Once for many lines, since the rest is moved.
+    fn forget(&mut self) {
+        self.coming.drain(..self.done);
+        self.searched -= self.done;
+        self.done = 0;
+    }
+
+    fn read(&mut self, line: &[u8]) -> Option<ServerJsonRpcMessage> {
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            self.nonsense += 1;
+            return None;
+        }
+        match lenient::read(line) {
+            Ok((message, left_out)) => {
+                self.nonsense = 0;
+                self.journal.leave_out(left_out);
+                Some(message)
+            }
+            Err(error) => {
+                self.nonsense += 1;
+                let shown = String::from_utf8_lossy(&line[..line.len().min(100)]);
+                self.journal.note(&format!("[no message: {error}] {shown}"));
+                None
+            }
+        }
+    }
+}
+
+impl Transport<RoleClient> for Stdio {
+    type Error = io::Error;
+
+    fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let stdin = self.stdin.clone();
+        // Written out now, since a line is smaller than the message that it was made from.
+        let line = serde_json::to_vec(&message);
+        async move {
+            let mut line = line?;
+            line.push(b'\n');
+            match stdin.lock().await.as_mut() {
+                Some(stdin) => stdin.write_all(&line).await,
+                None => Err(io::ErrorKind::BrokenPipe.into()),
+            }
+        }
+    }
+
+    /// Loses nothing if it is given up.
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            while let Some(line) = self.line() {
+                if let Some(message) = self.read(&line) {
+                    return Some(message);
+                }
+                if self.nonsense > NONSENSE {
+                    self.given_up.because("it writes nothing but lines that are no messages");
+                    return None;
+                }
+            }
+            self.forget();
+            if self.coming.len() > LONGEST {
+                self.given_up.because(format!("it wrote a line of more than {} MiB", LONGEST >> 20));
+                return None;
+            }
+            self.coming.reserve(64 * 1024);
+            match self.stdout.read_buf(&mut self.coming).await {
+                Ok(0) | Err(_) => return None,
+                Ok(_) => {}
+            }
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        // A message that waits for room would hold the lock; the pipe goes with the last of them.
+        if let Ok(mut stdin) = self.stdin.try_lock() {
+            stdin.take();
+        }
+        Ok(())
+    }
+}

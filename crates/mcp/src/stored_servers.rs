@@ -1,0 +1,271 @@
+//! The servers that clients passed for sessions, kept beyond a session's time in memory: after a close or a restart a session
+//! has them without being told again.
+//!
+//! One private file per session, beside the stored keys: variables, headers, arguments and addresses may hold secrets, which
+//! is why nothing of this is in the log of a session, or in an export.
+
+use std::collections::HashMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use domain::SessionId;
+use domain::mcp::{Server, Transport};
+use serde::{Deserialize, Serialize};
+
+/// Bytes of one session's list.
+const LARGEST: usize = 1 << 20;
+
+/// How long the disk may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const SUFFIX: &str = "json";
+const DRAFT: &str = "draft";
+
+/// Where the lists are: in a folder, or without one in memory alone.
+pub(crate) enum Kept {
+    Folder(PathBuf),
+    Memory(Mutex<HashMap<SessionId, Vec<Server>>>),
+}
+
+#[derive(Debug, thiserror::Error)]
+enum KeepError {
+    #[error("the list has more than {} KiB", LARGEST >> 10)]
+    TooLarge,
+    #[error("the disk did not answer within {} s", PATIENCE.as_secs())]
+    Late,
+    #[error("`{0}` is no id of a session")]
+    Id(SessionId),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+}
+
+impl Kept {
+    pub(crate) fn new(folder: Option<PathBuf>) -> Arc<Self> {
+        Arc::new(folder.map_or_else(|| Self::Memory(Mutex::default()), Self::Folder))
+    }
+
+    /// Keeps a list in place of the one before. If that fails, the answer says so, for the person.
+    pub(crate) async fn keep(self: Arc<Self>, session: SessionId, servers: Vec<Server>) -> Option<String> {
+        let kept = self.work(move |this| this.write(&session, servers)).await;
+        let error = kept.err()?;
+        tracing::warn!(%error, "the MCP servers of a session could not be kept");
+        Some(format!("The session's MCP servers are there, but could not be kept for the next time: {error}."))
+    }
+
+    pub(crate) async fn of(self: Arc<Self>, session: SessionId) -> Vec<Server> {
+        self.work(move |this| this.read(&session)).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the MCP servers kept for a session cannot be read");
+            Vec::new()
+        })
+    }
+
+    /// The sessions for which something is kept.
+    pub(crate) async fn sessions(self: Arc<Self>) -> Vec<SessionId> {
+        self.work(|this| this.list()).await.unwrap_or_default()
+    }
+
+    /// Runs on a blocking thread.
+    async fn work<T: Send + 'static>(
+        self: Arc<Self>,
+        work: impl FnOnce(&Self) -> Result<T, KeepError> + Send + 'static,
+    ) -> Result<T, KeepError> {
+        let work = tokio::task::spawn_blocking(move || work(&self));
+        match tokio::time::timeout(PATIENCE, work).await {
+            Ok(done) => done.unwrap_or_else(|error| Err(io::Error::other(error).into())),
+            Err(_) => Err(KeepError::Late),
+        }
+    }
+
+    fn write(&self, session: &SessionId, servers: Vec<Server>) -> Result<(), KeepError> {
+        let folder = match self {
+            Self::Folder(folder) => folder,
+            Self::Memory(lists) => {
+                let mut lists = lock(lists);
+                lists.remove(session);
+                if !servers.is_empty() {
+                    lists.insert(session.clone(), servers);
+                }
+                return Ok(());
+            }
+        };
+        // Two writers would put each other's half a file in place. Writes are small and rare.
+        static WRITING: Mutex<()> = Mutex::new(());
+        let _writing = lock(&WRITING);
+        let path = path(folder, session)?;
+        // One name for all daemons: what a killed one has left of a draft goes with the next write or with the session.
+        let draft = path.with_extension(DRAFT);
+        let _ = fs::remove_file(&draft);
+        if servers.is_empty() {
+            return match fs::remove_file(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                other => Ok(other?),
+            };
+        }
+        let text = serde_json::to_vec(&List { servers: servers.into_iter().map(Written::from).collect() })?;
+        if text.len() > LARGEST {
+            // Better none than an old one.
+            let _ = fs::remove_file(&path);
+            return Err(KeepError::TooLarge);
+        }
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).and_then(|mut file| {
+            file.write_all(&text)?;
+            file.sync_all()?;
+            fs::rename(&draft, &path)?;
+            File::open(folder)?.sync_all()
+        });
+        if written.is_err() {
+            let _ = fs::remove_file(&draft);
+        }
+        Ok(written?)
+    }
+
+    fn read(&self, session: &SessionId) -> Result<Vec<Server>, KeepError> {
+        let folder = match self {
+            Self::Folder(folder) => folder,
+            Self::Memory(lists) => return Ok(lock(lists).get(session).cloned().unwrap_or_default()),
+        };
+        let file = match File::open(path(folder, session)?) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
+        };
+        let mut text = Vec::new();
+        file.take(LARGEST as u64 + 1).read_to_end(&mut text)?;
+        if text.len() > LARGEST {
+            return Err(KeepError::TooLarge);
+        }
+        let list: List = serde_json::from_slice(&text)?;
+        Ok(list.servers.into_iter().map(Server::from).collect())
+    }
+
+    fn list(&self) -> Result<Vec<SessionId>, KeepError> {
+        let folder = match self {
+            Self::Folder(folder) => folder,
+            Self::Memory(lists) => return Ok(lock(lists).keys().cloned().collect()),
+        };
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
+        };
+        let id = |path: PathBuf| {
+            let is_ours = path.extension().is_some_and(|suffix| suffix == SUFFIX || suffix == DRAFT);
+            path.file_stem().filter(|_| is_ours)?.to_str().map(SessionId::from)
+        };
+        Ok(entries.flatten().filter_map(|entry| id(entry.path())).collect())
+    }
+}
+
+/// An id comes from a client, and must not lead elsewhere.
+fn path(folder: &Path, session: &SessionId) -> Result<PathBuf, KeepError> {
+    let id = session.as_str();
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
+    if id.is_empty() || id.len() > 100 || !id.chars().all(plain) {
+        return Err(KeepError::Id(session.clone()));
+    }
+    Ok(folder.join(format!("{id}.{SUFFIX}")))
+}
+
+fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    // The map is whole after every operation, so a panic elsewhere does not spoil it.
+    what.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// As it is stored.
+#[derive(Serialize, Deserialize)]
+struct List {
+    servers: Vec<Written>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Written {
+    name: String,
+    #[serde(flatten)]
+    transport: WrittenWay,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum WrittenWay {
+    Stdio { command: String, args: Vec<String>, env: Vec<(String, String)>, cwd: Option<PathBuf> },
+    Http { url: String, headers: Vec<(String, String)> },
+    Sse { url: String, headers: Vec<(String, String)> },
+}
+
+impl From<Server> for Written {
+    fn from(Server { name, transport }: Server) -> Self {
+        let transport = match transport {
+            Transport::Stdio { command, args, env, cwd } => WrittenWay::Stdio { command, args, env, cwd },
+            Transport::Http { url, headers } => WrittenWay::Http { url, headers },
+            Transport::Sse { url, headers } => WrittenWay::Sse { url, headers },
+        };
+        Self { name, transport }
+    }
+}
+
+impl From<Written> for Server {
+    fn from(Written { name, transport }: Written) -> Self {
+        let transport = match transport {
+            WrittenWay::Stdio { command, args, env, cwd } => Transport::Stdio { command, args, env, cwd },
+            WrittenWay::Http { url, headers } => Transport::Http { url, headers },
+            WrittenWay::Sse { url, headers } => Transport::Sse { url, headers },
+        };
+        Self { name, transport }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn servers() -> Vec<Server> {
+        let pair = |name: &str| vec![(name.to_owned(), "hush".to_owned())];
+        let stdio =
+            Transport::Stdio { command: "a".into(), args: vec!["-x".into()], env: pair("K"), cwd: Some("sub".into()) };
+        let http = Transport::Http { url: "https://a.example/mcp".into(), headers: pair("Authorization") };
+        let sse = Transport::Sse { url: "https://b.example/sse".into(), headers: Vec::new() };
+        let named = |(name, transport): (&str, Transport)| Server { name: name.to_owned(), transport };
+        [("one", stdio), ("two", http), ("three", sse)].map(named).to_vec()
+    }
+
+    #[tokio::test]
+    async fn a_list_is_kept_privately_replaced_and_forgotten() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("state/keys/mcp");
+        let kept = Kept::new(Some(folder.clone()));
+        let session = SessionId::new();
+        assert!(kept.clone().of(session.clone()).await.is_empty());
+        assert_eq!(kept.clone().keep(session.clone(), servers()).await, None);
+        assert_eq!(kept.clone().of(session.clone()).await, servers());
+        assert_eq!(kept.clone().sessions().await, std::slice::from_ref(&session));
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&folder), mode(&path(&folder, &session).unwrap())), (0o700, 0o600));
+        assert_eq!(kept.clone().keep(session.clone(), servers().split_off(2)).await, None);
+        assert_eq!(kept.clone().of(session.clone()).await, servers().split_off(2));
+        assert_eq!(kept.clone().keep(session.clone(), Vec::new()).await, None);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn an_id_leads_nowhere_else_and_an_error_tells_no_value() {
+        let home = tempfile::tempdir().unwrap();
+        let kept = Kept::new(Some(home.path().join("mcp")));
+        for id in ["../x", "", "a/b", "."] {
+            assert!(kept.clone().keep(SessionId::from(id), servers()).await.is_some(), "{id}");
+            assert!(kept.clone().of(SessionId::from(id)).await.is_empty());
+        }
+        fs::write(home.path().join("file"), "").unwrap();
+        let told = Kept::new(Some(home.path().join("file"))).keep(SessionId::new(), servers()).await.unwrap();
+        assert!(told.starts_with("The session's MCP servers are there, but could not be kept"), "{told}");
+        assert!(!told.contains("hush"), "{told}");
+    }
+}

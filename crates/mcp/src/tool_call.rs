@@ -1,0 +1,243 @@
+//! One call of a server's tool: what is shown of it before it runs, and how it runs, is cancelled, and ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::editor::Editor;
+use domain::tool::{Job, Refusal, ToolHost, ToolRequest, ToolSpec};
+use domain::{Access, CallSite, Grant, Mode, Outcome, SessionId, ToolCard, ToolContent, ToolKind};
+use futures_util::future::BoxFuture;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientRequest,
+    RequestId, ServerResult, Tool,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use crate::link::{Live, Shared};
+use crate::runtime::Workshop;
+use crate::server_group::Offered;
+use crate::{names, tool_result};
+use domain::text::cut;
+
+/// How often people are shown how far a call has come.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
+
+/// Whether the operator trusts what servers say of their tools.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hints {
+    Trusted,
+    Shown,
+}
+
+fn only_reads(tool: &Tool) -> bool {
+    tool.annotations.as_ref().and_then(|hints| hints.read_only_hint).unwrap_or(false)
+}
+
+/// Modes that only read, or write nothing but files, take a tool's word only where the operator does.
+pub(crate) fn allows(mode: Mode, tool: &Tool, hints: Hints) -> bool {
+    match mode {
+        Mode::Full => true,
+        Mode::ReadOnly | Mode::Safe => hints == Hints::Trusted && only_reads(tool),
+        Mode::Sandbox => false,
+    }
+}
+
+pub(crate) fn spec(offered: &Offered, hints: Hints) -> ToolSpec {
+    let mut schema = Value::Object(offered.tool.input_schema.as_ref().clone());
+    // Some providers insist on both.
+    if schema.get("type").is_none() {
+        schema["type"] = json!("object");
+    }
+    if schema.get("properties").is_none() {
+        schema["properties"] = json!({});
+    }
+    let words = offered.tool.description.as_deref().or(offered.tool.title.as_deref()).unwrap_or_default();
+    ToolSpec {
+        name: offered.name.clone(),
+        description: cut(words, 10_000),
+        schema,
+        read_only: hints == Hints::Trusted && only_reads(&offered.tool),
+    }
+}
+
+/// What is said of a call before it runs. The hints are a server's own word, and shown as such.
+fn card(offered: &Offered, input: Value, hints: Hints) -> ToolCard {
+    let own = offered.tool.annotations.as_ref();
+    let title = offered.tool.title.as_deref().or(own.and_then(|own| own.title.as_deref()));
+    let mut title = format!("{}: {}", offered.server, cut(title.unwrap_or(&offered.tool.name), 100));
+    if only_reads(&offered.tool) {
+        title.push_str(" (by its own word only reads)");
+    } else if own.and_then(|own| own.destructive_hint) == Some(true) {
+        title.push_str(" (by its own word may destroy)");
+    }
+    let access = if hints == Hints::Trusted && only_reads(&offered.tool) {
+        Access::Free
+    } else {
+        Access::Ask { always: Some(Grant::Tool(offered.name.clone())) }
+    };
+    ToolCard {
+        tool: offered.name.clone(),
+        title,
+        kind: ToolKind::Other,
+        locations: Vec::new(),
+        input,
+        preview: Vec::new(),
+        access,
+    }
+}
+
+/// What a call needs of its surroundings.
+pub(crate) struct Around {
+    pub(crate) workshop: Arc<Workshop>,
+    pub(crate) hints: Hints,
+    pub(crate) patience: Duration,
+    pub(crate) output_limit: usize,
+}
+
+pub(crate) fn plan(
+    tools: Vec<Offered>,
+    request: ToolRequest,
+    site: &CallSite,
+    around: Around,
+) -> Result<Box<dyn Job>, Refusal> {
+    let ToolRequest { tool: name, input } = request;
+    let refuse = |reason: String| Refusal { kind: ToolKind::Other, title: name.clone(), reason };
+    let Some(offered) = tools.into_iter().find(|tool| tool.name == name) else {
+        return Err(refuse(format!(
+            "there is no tool `{name}`; its MCP server is not there, or does not offer it any more ({PREFIX}... names \
+             belong to MCP servers)",
+            PREFIX = names::PREFIX,
+        )));
+    };
+    if !allows(site.mode, &offered.tool, around.hints) {
+        let mode = site.mode.id();
+        return Err(refuse(format!("the session's mode `{mode}` leaves out `{name}`; only the user can change it")));
+    }
+    let Some(live) = offered.shared.live() else {
+        return Err(refuse(format!("the MCP server `{}` is not connected", offered.server)));
+    };
+    let Value::Object(arguments) = input else {
+        return Err(refuse("the input must be a JSON object".to_owned()));
+    };
+    let card = card(&offered, Value::Object(arguments.clone()), around.hints);
+    let params = CallToolRequestParams::new(offered.tool.name.clone()).with_arguments(arguments);
+    let call = Call {
+        live,
+        shared: offered.shared,
+        params,
+        session: site.session.clone(),
+        editor: site.editor.clone(),
+        patience: around.patience,
+        limit: around.output_limit,
+    };
+    Ok(Box::new(Planned { card, call, workshop: around.workshop }))
+}
+
+struct Planned {
+    card: ToolCard,
+    call: Call,
+    workshop: Arc<Workshop>,
+}
+
+impl Job for Planned {
+    fn card(&self) -> &ToolCard {
+        &self.card
+    }
+
+    fn run(self: Box<Self>, desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
+        Box::pin(async move {
+            let mut errand = match self.workshop.spawn(self.call.run(desk.clone())) {
+                Ok(errand) => errand,
+                Err(error) => return Outcome::failed(format!("The call could not be started: {error}.")),
+            };
+            // When the errand is dropped, the server is told that nobody waits any more.
+            tokio::select! {
+                outcome = errand.done() => outcome
+                    .unwrap_or_else(|| Outcome::failed("the call failed inside acpd; this is a defect of acpd")),
+                () = desk.cancelled() => Outcome::cancelled(),
+            }
+        })
+    }
+}
+
+/// A call, as it runs on the workshop's thread.
+struct Call {
+    live: Arc<Live>,
+    shared: Arc<Shared>,
+    params: CallToolRequestParams,
+    session: SessionId,
+    editor: Option<Arc<dyn Editor>>,
+    patience: Duration,
+    limit: usize,
+}
+
+impl Call {
+    async fn run(self, desk: Arc<dyn ToolHost>) -> Outcome {
+        let peer = &self.live.peer;
+        let (entry, progress) = self.shared.enter(self.session, self.editor);
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(self.params));
+        let options = PeerRequestOptions::with_timeout(self.patience).reset_timeout_on_progress();
+        let sent = match peer.send_request_with_option(request, options).await {
+            Ok(sent) => sent,
+            Err(error) => return failed(&error, &self.live, &self.shared),
+        };
+        // Nothing is awaited in between, and what comes is read on this thread: no progress is missed.
+        entry.sent_as(sent.progress_token.clone());
+        let mut abandoned = Abandoned { peer: peer.clone(), request: Some(sent.id.clone()) };
+        let answer = tokio::select! {
+            answer = sent.await_response() => answer,
+            never = show(progress, desk) => match never {},
+        };
+        abandoned.request = None;
+        match answer {
+            Ok(ServerResult::CallToolResult(result)) => tool_result::of(result, self.limit),
+            Ok(_) => Outcome::failed("The server's answer is nothing that acpd knows as the result of a call."),
+            Err(error) => failed(&error, &self.live, &self.shared),
+        }
+    }
+}
+
+fn failed(error: &ServiceError, live: &Arc<Live>, shared: &Shared) -> Outcome {
+    Outcome::failed(match error {
+        ServiceError::McpError(error) => format!("The server refused: {}", cut(&error.message, 2000)),
+        ServiceError::Timeout { timeout } => {
+            format!("The server did not answer within {} s and showed no progress.", timeout.as_secs())
+        }
+        ServiceError::TransportSend(_) | ServiceError::TransportClosed => {
+            if shared.live().is_some_and(|now| Arc::ptr_eq(&now, live)) {
+                shared.suspected.notify_one();
+            }
+            "The connection to the server was lost; the call may or may not have had an effect.".to_owned()
+        }
+        other => format!("The call failed: {}", cut(&other.to_string(), 2000)),
+    })
+}
+
+async fn show(mut progress: watch::Receiver<Option<String>>, desk: Arc<dyn ToolHost>) -> std::convert::Infallible {
+    while progress.changed().await.is_ok() {
+        let text = progress.borrow_and_update().clone();
+        desk.progress(text.into_iter().map(ToolContent::text).collect());
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+    }
+    std::future::pending().await
+}
+
+/// Tells the server, when it is dropped with a request in it, that nobody waits for the answer any more.
+struct Abandoned {
+    peer: Peer<RoleClient>,
+    request: Option<RequestId>,
+}
+
+impl Drop for Abandoned {
+    fn drop(&mut self) {
+        let (Some(request), Ok(runtime)) = (self.request.take(), Handle::try_current()) else { return };
+        let peer = self.peer.clone();
+        runtime.spawn(async move {
+            let params = CancelledNotificationParam::new(Some(request), Some("cancelled by the user".to_owned()));
+            let _ = peer.send_notification(CancelledNotification::new(params).into()).await;
+        });
+    }
+}

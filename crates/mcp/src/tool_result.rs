@@ -1,0 +1,186 @@
+//! What a tool of a server gave, as models and people get it: limited like the output of any other tool.
+
+use domain::{Content, Outcome, Payload, ToolContent};
+use rmcp::model::{CallToolResult, ContentBlock};
+use serde_json::{Value, json};
+
+use crate::prompts::as_content;
+use process::Output;
+
+/// Base64 of all images of one call; beyond this providers refuse them. The same holds for what only people get.
+const MOST_IMAGES: usize = 5 << 20;
+
+pub(crate) fn of(result: CallToolResult, limit: usize) -> Outcome {
+    let CallToolResult { content, structured_content, is_error, .. } = result;
+    let mut read = Read { limit, ..Read::default() };
+    content.into_iter().for_each(|block| read.take(block));
+    if let (true, Some(structured)) = (read.told.is_empty() && read.shown.is_empty(), &structured_content) {
+        read.text(serde_json::to_string_pretty(structured).unwrap_or_default());
+    }
+    let text = limited(&read.told.join("\n"), limit);
+    let said = match text.is_empty() {
+        true if read.shown.is_empty() => "The tool gave nothing.".to_owned(),
+        _ => text,
+    };
+    let outcome = if is_error == Some(true) { Outcome::failed(said.clone()) } else { Outcome::completed(said.clone()) };
+    // Resources and sounds are shown as what they are; where there are none, people read what the model does.
+    let has_blocks = read.shown.iter().any(|shown| matches!(shown, ToolContent::Block { .. }));
+    let plain = if has_blocks { limited(&read.plain.join("\n"), limit) } else { said };
+    let mut shown = Vec::new();
+    if !plain.is_empty() || !has_blocks {
+        shown.push(ToolContent::text(plain));
+    }
+    shown.extend(read.shown);
+    outcome.showing(shown).with_raw(raw(structured_content, limit))
+}
+
+fn limited(text: &str, limit: usize) -> String {
+    let mut output = Output::new(limit);
+    output.push(text.as_bytes());
+    output.text()
+}
+
+/// Facts for programs, unless they are beyond what is kept of one call.
+fn raw(structured: Option<Value>, limit: usize) -> Value {
+    match structured {
+        Some(structured) if structured.to_string().len() <= limit => json!({ "structuredContent": structured }),
+        Some(_) | None => Value::Null,
+    }
+}
+
+#[derive(Default)]
+struct Read {
+    limit: usize,
+    /// For the model.
+    told: Vec<String>,
+    /// What of that is plain text.
+    plain: Vec<String>,
+    /// For people, beside the text.
+    shown: Vec<ToolContent>,
+    image_bytes: usize,
+    block_bytes: usize,
+}
+
+impl Read {
+    fn take(&mut self, block: ContentBlock) {
+        let content = as_content(block);
+        match content.payload {
+            Payload::Text { text } => self.text(text),
+            Payload::Image { data, mime, .. } => self.image(data, mime),
+            Payload::Audio { ref mime, .. } => {
+                self.told.push(format!("[audio: {mime}]"));
+                self.block(content);
+            }
+            Payload::Link { ref uri, ref name, ref title, ref description, .. } => {
+                let about = description.as_ref().map(|about| format!(": {about}")).unwrap_or_default();
+                self.told.push(format!("[{}]({uri}){about}", title.as_ref().unwrap_or(name)));
+                self.block(content);
+            }
+            Payload::TextResource { uri, mime, text } => {
+                self.told.push(format!("<resource uri=\"{uri}\">\n{text}\n</resource>"));
+                let text = limited(&text, self.limit);
+                self.block(Payload::TextResource { uri, mime, text }.into());
+            }
+            Payload::BlobResource { uri, mime, blob } => {
+                let kind = mime.clone().unwrap_or_else(|| "application/octet-stream".to_owned());
+                if kind.starts_with("image/") {
+                    return self.image(blob, kind);
+                }
+                self.told.push(format!("[resource: {kind} {uri}]"));
+                self.block(Payload::BlobResource { uri, mime, blob }.into());
+            }
+        }
+    }
+
+    fn text(&mut self, text: String) {
+        self.plain.push(text.clone());
+        self.told.push(text);
+    }
+
+    fn image(&mut self, data: String, mime: String) {
+        self.image_bytes += data.len();
+        if self.image_bytes > MOST_IMAGES {
+            self.text(format!("[image: {mime}, left out because it is too large]"));
+        } else {
+            self.shown.push(ToolContent::Image { data, mime });
+        }
+    }
+
+    /// What was said of it to the model is all that people get of one that is too large.
+    fn block(&mut self, block: Content) {
+        self.block_bytes += block.weight();
+        if self.block_bytes > MOST_IMAGES {
+            self.plain.extend(self.told.last().cloned());
+        } else {
+            self.shown.push(ToolContent::Block { block: block.into() });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::tool::OutcomeKind;
+
+    use super::*;
+
+    fn result(value: Value) -> CallToolResult {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn every_kind_of_content_is_told() {
+        let outcome = of(
+            result(json!({ "content": [
+                { "type": "text", "text": "one" },
+                { "type": "image", "data": "aGk=", "mimeType": "image/png" },
+                { "type": "audio", "data": "aGk=", "mimeType": "audio/wav" },
+                { "type": "resource_link", "uri": "demo://1", "name": "first", "description": "The first" },
+                { "type": "resource", "resource": { "uri": "demo://2", "text": "two" } },
+                { "type": "resource", "resource": { "uri": "demo://3", "blob": "aGk=", "mimeType": "application/zip" } },
+                { "type": "resource", "resource": { "uri": "demo://4", "blob": "aGk=", "mimeType": "text/csv; charset=utf-8" } },
+            ] })),
+            1000,
+        );
+        let text = "one\n[audio: audio/wav]\n[first](demo://1): The first\n\
+                    <resource uri=\"demo://2\">\ntwo\n</resource>\n[resource: application/zip demo://3]\n\
+                    <resource uri=\"demo://4\">\nhi\n</resource>";
+        assert_eq!((outcome.verdict, outcome.text.as_str()), (OutcomeKind::Completed, text));
+        let shown = serde_json::to_value(&outcome.content).unwrap();
+        assert_eq!(
+            shown,
+            json!([
+                { "type": "text", "text": "one" },
+                { "type": "image", "data": "aGk=", "mime": "image/png" },
+                { "type": "block", "block": { "type": "audio", "data": "aGk=", "mime": "audio/wav" } },
+                { "type": "block", "block": { "type": "link", "uri": "demo://1", "name": "first", "description": "The first" } },
+                { "type": "block", "block": { "type": "text_resource", "uri": "demo://2", "text": "two" } },
+                { "type": "block", "block": { "type": "blob_resource", "uri": "demo://3", "mime": "application/zip", "blob": "aGk=" } },
+                { "type": "block", "block": { "type": "text_resource", "uri": "demo://4", "mime": "text/csv; charset=utf-8", "text": "hi" } },
+            ])
+        );
+    }
+
+    #[test]
+    fn an_error_is_a_failure_and_structure_is_kept() {
+        let outcome = of(result(json!({ "content": [{ "type": "text", "text": "no" }], "isError": true })), 1000);
+        assert_eq!((outcome.verdict, outcome.text.as_str()), (OutcomeKind::Failed, "no"));
+        let outcome = of(result(json!({ "content": [], "structuredContent": { "sum": 3 } })), 1000);
+        assert_eq!(outcome.text, "{\n  \"sum\": 3\n}");
+        assert_eq!(outcome.raw, json!({ "structuredContent": { "sum": 3 } }));
+        assert_eq!(of(result(json!({ "content": [] })), 1000).text, "The tool gave nothing.");
+    }
+
+    #[test]
+    fn what_is_long_is_cut_in_the_middle() {
+        let outcome = of(result(json!({ "content": [{ "type": "text", "text": "x".repeat(5000) }] })), 1000);
+        assert!(outcome.text.len() < 1200 && outcome.text.contains("bytes of output cut here"), "{}", outcome.text);
+        let large = "A".repeat(MOST_IMAGES + 1);
+        let outcome =
+            of(result(json!({ "content": [{ "type": "image", "data": large, "mimeType": "image/png" }] })), 1000);
+        assert_eq!(outcome.text, "[image: image/png, left out because it is too large]");
+        assert_eq!(outcome.content.len(), 1);
+        let sound = json!({ "type": "audio", "data": "A".repeat(MOST_IMAGES + 1), "mimeType": "audio/wav" });
+        let outcome = of(result(json!({ "content": [sound] })), 1000);
+        assert_eq!(outcome.content, [ToolContent::text("[audio: audio/wav]")]);
+    }
+}

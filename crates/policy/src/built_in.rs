@@ -1,0 +1,23 @@
+//! The names and kinds of the built-in tools, by which rules are checked. A test of `tools` compares this table with the tools
+//! that there are.
+
+use domain::ToolKind;
+
+/// Every built-in tool, in the order in which models see them.
+pub const TOOLS: [(&str, ToolKind); 15] = [
+    ("read_file", ToolKind::Read),
+    ("list_files", ToolKind::Read),
+    ("glob", ToolKind::Search),
+    ("grep", ToolKind::Search),
+    ("write_file", ToolKind::Edit),
+    ("edit_file", ToolKind::Edit),
+    ("delete_file", ToolKind::Delete),
+    ("move_file", ToolKind::Move),
+    ("bash", ToolKind::Execute),
+    ("bash_output", ToolKind::Execute),
+    ("bash_stop", ToolKind::Execute),
+    ("agent", ToolKind::Execute),
+    ("web_fetch", ToolKind::Fetch),
+    ("update_plan", ToolKind::Think),
+    ("switch_mode", ToolKind::SwitchMode),
+];

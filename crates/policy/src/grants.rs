@@ -1,0 +1,289 @@
+//! What an "always" answer would cover for a command.
+//!
+//! Commands of a known shape are covered by their first words: nothing that may follow those makes them run another
+//! program or write where the person would not expect it. Every other command is covered as it is written, to the letter.
+//! A text that is not plain (see `shell::plain`) is not covered at all: several commands, and every word that the shell
+//! would expand, since what it becomes is not what the person was shown.
+
+use domain::Grant;
+
+use crate::shell::plain;
+
+mod shapes;
+
+use shapes::{Operands, Options, Rest, SHAPES, Shape};
+
+/// Beyond this nobody would recognise the command in the name of an option.
+const LONGEST: usize = 200;
+
+pub fn of(command: &str) -> Option<Grant> {
+    // What the shell takes for space around a command, and no more.
+    let command = command.trim_matches([' ', '\t', '\n']);
+    let words = plain(command)?;
+    if words.is_empty() || words.iter().any(|word| word.names_files) {
+        return None;
+    }
+    let words: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
+    match SHAPES.iter().find(|shape| shape.fits(&words)) {
+        Some(shape) => Some(Grant::Command(shape.words().map(str::to_owned).collect())),
+        None => (command.chars().count() <= LONGEST).then(|| Grant::Exactly(command.to_owned())),
+    }
+}
+
+impl Shape {
+    fn words(&self) -> impl Iterator<Item = &'static str> {
+        self.start.split(' ')
+    }
+
+    fn fits(&self, words: &[&str]) -> bool {
+        let start = self.words().count();
+        words.len() >= start
+            && self.words().zip(words).all(|(wanted, word)| wanted == *word)
+            && self.allows(&words[start..])
+    }
+
+    fn allows(&self, arguments: &[&str]) -> bool {
+        if self.never.is_some_and(|text| arguments.iter().any(|word| word.contains(text))) {
+            return false;
+        }
+        let Options::Only(known) = self.options else { return true };
+        let mut follows_option = false;
+        for (index, word) in arguments.iter().enumerate() {
+            let rest = &arguments[index + 1..];
+            match (*word, &self.rest) {
+                ("--", Rest::Nothing) => return false,
+                // After an option it may be that option's value, and what follows be options still.
+                ("--", Rest::Operands) => return !follows_option && rest.iter().all(|word| self.operands.allow(word)),
+                ("--", Rest::Options(known)) => {
+                    return rest.iter().all(|word| !is_option(word) || is_known(word, known));
+                }
+                (option, _) if is_option(option) => {
+                    if !is_known(option, known) {
+                        return false;
+                    }
+                    let is_number = option[1..].bytes().all(|byte| byte.is_ascii_digit());
+                    follows_option = !option.contains('=') && !is_number;
+                }
+                (operand, _) => {
+                    if !self.operands.allow(operand) {
+                        return false;
+                    }
+                    follows_option = false;
+                }
+            }
+        }
+        true
+    }
+}
+
+impl Operands {
+    fn allow(&self, operand: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::None => false,
+            Self::Inside => !operand.starts_with('/') && !operand.split('/').any(|part| part == ".."),
+        }
+    }
+}
+
+fn is_option(word: &str) -> bool {
+    word.starts_with('-') && word.len() > 1
+}
+
+fn is_known(option: &str, known: &str) -> bool {
+    let name = option.split_once('=').map_or(option, |(name, _)| name);
+    let one_letter = |letter: char| is_listed(&format!("-{letter}"), known);
+    let cluster = option.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
+    is_listed(name, known)
+        || cluster.is_some_and(|letters| letters.chars().all(|c| c.is_ascii_digit() || one_letter(c)))
+}
+
+fn is_listed(option: &str, known: &str) -> bool {
+    known.split_ascii_whitespace().any(|known| known == option)
+}
+
+/// The first words of all shapes.
+#[cfg(test)]
+pub(crate) fn programs_with_shapes() -> impl Iterator<Item = &'static str> {
+    SHAPES.iter().filter_map(|shape| shape.words().next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn label(command: &str) -> String {
+        of(command).map_or("nothing".to_owned(), |grant| grant.label())
+    }
+
+    #[test]
+    fn a_known_shape_is_covered_by_its_first_words() {
+        let cases = [
+            ("ls -la src", "`ls` commands"),
+            ("  cat   x  ", "`cat` commands"),
+            ("git status", "`git status` commands"),
+            ("git log --oneline -20 -- '*.rs'", "`git log` commands"),
+            ("git diff HEAD~1 --stat", "`git diff` commands"),
+            ("cargo test -p tools name -- --nocapture", "`cargo test` commands"),
+            ("cargo build --release", "`cargo build` commands"),
+            ("find . -name x -type f", "`find` commands"),
+            ("rg -n -i 'pattern' src", "`rg` commands"),
+            ("grep -rn \"a b\" src", "`grep` commands"),
+            ("sort -rn x", "`sort` commands"),
+            ("diff -u a b", "`diff` commands"),
+            ("git branch -a", "`git branch` commands"),
+            ("git log --format='%h %s' --since='2 weeks ago'", "`git log` commands"),
+            ("cargo test --release -- --nocapture --test-threads=1 --skip slow", "`cargo test` commands"),
+            ("go test -v ./...", "`go test` commands"),
+            ("ps aux", "`ps aux` commands"),
+            ("echo 'it costs 5$'", "`echo` commands"),
+        ];
+        for (command, expected) in cases {
+            assert_eq!(label(command), expected, "{command}");
+        }
+    }
+
+    /// Each of these begins like a command that is covered by its first words, or runs whatever it is told to.
+    #[test]
+    fn what_could_run_another_program_or_write_elsewhere_is_covered_to_the_letter() {
+        let commands = [
+            "git push --force origin main",
+            "rg -e -- --pre=./x.sh f",
+            "git log -L -- --output=/home/me/.bashrc",
+            "git blame -L -- --output=/home/me/.bashrc",
+            "git -c core.pager=x log",
+            "git log --output=/home/me/.bashrc",
+            "git diff --ext-diff",
+            "git diff --no-index --output x a b",
+            "git grep -Osh x",
+            "git branch -D main",
+            "git fetch --upload-pack=x",
+            "cargo build --config build.rustc-wrapper=x",
+            "cargo test --manifest-path /tmp/x/Cargo.toml",
+            "cargo +evil test",
+            "cargo run",
+            "cargo clippy -- -C linker=x",
+            "find . -exec rm x",
+            "find . -delete",
+            "find . -fprint x",
+            "rg --pre sh x",
+            "rg --pre=sh x",
+            "rg --hostname-bin x",
+            "sort -o x y",
+            "sort --compress-program=x y",
+            "sort -ro x",
+            "fd -x rm",
+            "fd -Hx rm",
+            "npm run build",
+            "npm test",
+            "make",
+            "make all",
+            "python3 -c x",
+            "python3.11 x.py",
+            "env ls",
+            "/usr/bin/env ls",
+            "sudo ls",
+            "xargs rm",
+            "bash x.sh",
+            "./build.sh --release",
+            "/bin/ls",
+            "FOO=bar git status",
+            "awk x",
+            "sed -i s/a/b/ x",
+            "rm x",
+            "test -f x",
+            "printf hi",
+            "read x",
+            "git branch topic",
+            "git branch -v topic",
+            "git branch --list x",
+            "git log --format=%G",
+            "cargo test -- --logfile=x",
+            "cargo test -- --logfile x",
+            "cargo test x -- -o x",
+            "go test /tmp/x_test.go",
+            "go build ../x",
+            "ps -eo environ",
+            "ps auxeww",
+            "diff -l a b",
+            "fd -l x",
+            "time ls",
+            "command ls",
+            "'time' ls",
+        ];
+        for command in commands {
+            assert_eq!(of(command), Some(Grant::Exactly(command.to_owned())), "{command}");
+        }
+    }
+
+    #[test]
+    fn quotes_around_a_known_shape_change_nothing() {
+        assert_eq!(label("\"git\" st'atus'"), "`git status` commands");
+    }
+
+    #[test]
+    fn what_is_not_plainly_one_command_is_not_covered() {
+        let cases = [
+            "git status; rm -rf /",
+            "git status && rm x",
+            "git status & rm x",
+            "cat x | sh",
+            "echo $(rm x)",
+            "echo `rm x`",
+            "echo x > /etc/passwd",
+            "cat < x",
+            "ls\nrm x",
+            "ls\rrm x",
+            "(rm x)",
+            "git show $X",
+            "$CMD x",
+            "l?",
+            "ls *.rs",
+            "ls ~/x",
+            "ls a=~",
+            "ls {a,b}",
+            "ls !x",
+            "ls $'x'",
+            "ls $\"x\"",
+            "test -v $'a[\\x24\\x28touch P\\x29]'",
+            "printf -v $'a[\\x24\\x28touch P\\x29]' x",
+            "g\\it status x'",
+            "git status # x",
+            "ls\u{a0}",
+            "\u{a0}ls",
+            "ls\u{b}",
+            "",
+            "   ",
+        ];
+        for command in cases {
+            assert_eq!(of(command), None, "{command}");
+        }
+        assert_eq!(of(&format!("make {}", "x".repeat(300))), None);
+    }
+
+    #[test]
+    fn a_grant_covers_what_it_says_and_no_more() {
+        let covers = |granted: &str, wanted: &str| of(granted).unwrap().covers(&of(wanted).unwrap());
+        assert!(covers("git log", "git log --oneline"));
+        assert!(!covers("git log", "git log --output=x"));
+        assert!(!covers("git log", "git status"));
+        assert!(covers("npm run build", "npm run build"));
+        assert!(!covers("npm run build", "npm run build --script-shell=x"));
+        assert!(!covers("npm run", "npm run build"));
+        assert!(!covers("cargo test", "cargo test --config x"));
+    }
+
+    #[test]
+    fn no_shape_is_the_beginning_of_another_that_is_stricter() {
+        for a in SHAPES {
+            for b in SHAPES {
+                assert!(
+                    a.start == b.start || !b.start.starts_with(&format!("{} ", a.start)),
+                    "{} and {}",
+                    a.start,
+                    b.start
+                );
+            }
+        }
+    }
+}

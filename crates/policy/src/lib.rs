@@ -1,0 +1,13 @@
+//! Which tool calls run, which are asked about and which are denied: permission rules, the reader of shell commands, and the
+//! grants that an "always" answer creates.
+//!
+//! Pure: everything here is decided from the texts of calls and rules. It must not touch files, processes or the network,
+//! and must not know the tools themselves; `built_in` lists their names and kinds.
+
+pub mod built_in;
+pub mod grants;
+pub mod protected_paths;
+mod rules;
+pub mod shell;
+
+pub use rules::{BadRule, Permissions, ProjectRules, Rule, Rules, Shows, Veil};

@@ -1,0 +1,150 @@
+//! Whether the text of a shell command names one of acpd's own places. A seat belt: a command that is bent on it can build
+//! a path that no reader of its text sees. The wall is the sandbox. Pure; looks at no files.
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+
+use domain::Environment;
+use globset::GlobBuilder;
+
+/// What ends a word, besides whitespace. A path may follow any of these.
+const BETWEEN: [char; 13] = [';', '|', '&', '<', '>', '(', ')', '=', ',', ':', '`', '{', '}'];
+
+/// Different patterns of files in one command.
+const MOST_PATTERNS: usize = 500;
+
+/// Folders above the places that one command may name. There are a dozen, and patterns that may become them.
+const MOST_BASES: usize = 100;
+
+/// `cwd` is where the command starts, and `environment` what its variables mean.
+pub fn names_one(command: &str, places: &[PathBuf], cwd: &Path, environment: &Environment) -> bool {
+    if places.iter().any(|place| cwd.starts_with(place)) {
+        return true;
+    }
+    let text = expand(&command.replace(['\'', '"', '\\'], ""), environment);
+    if places.iter().any(|place| place.to_str().is_some_and(|place| text.contains(place))) {
+        return true;
+    }
+    let words: BTreeSet<&str> =
+        text.split(|letter: char| letter.is_whitespace() || BETWEEN.contains(&letter)).collect();
+    // Nobody writes so many who does not want to reach something by them.
+    if words.iter().filter(|word| word.contains(['*', '?', '['])).count() > MOST_PATTERNS {
+        return true;
+    }
+    let words = || words.iter().copied();
+    // A command may go to a folder above the place first, and name it from there.
+    let mut bases = BTreeSet::from([cwd.to_owned()]);
+    for word in words().filter(|word| !word.is_empty()) {
+        let path = clean(&cwd.join(word));
+        if places.iter().any(|place| place.starts_with(&path) || covers(&path, place)) {
+            bases.insert(path);
+        }
+        if bases.len() > MOST_BASES {
+            return true;
+        }
+    }
+    let named = |word: &str, place: &PathBuf| {
+        has_end_of(Path::new(word), place) || bases.iter().any(|base| covers(&clean(&base.join(word)), place))
+    };
+    words().filter(|word| !word.is_empty()).any(|word| places.iter().any(|place| named(word, place)))
+}
+
+/// The text with `~` and the variables that lead to folders of the user's put in.
+pub(super) fn expand(text: &str, environment: &Environment) -> String {
+    let mut text = text.to_owned();
+    for name in ["HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "ACPD_SOCKET"] {
+        let Some(value) = environment.get(name).filter(|value| value.starts_with('/')) else { continue };
+        text = text.replace(&format!("${{{name}}}"), value).replace(&format!("${name}"), value);
+        if name == "HOME" {
+            text = text.replace("~/", &format!("{value}/"));
+        }
+    }
+    text
+}
+
+/// Whether a path leads to a place or into it, where its parts may be patterns of the shell's.
+fn covers(path: &Path, place: &Path) -> bool {
+    let mut parts = path.components();
+    place.components().all(|wanted| parts.next().is_some_and(|part| fits_part(part, wanted)))
+}
+
+/// Whether a part of a path is this one, or a pattern of the shell's that may become it.
+pub(super) fn fits_part(part: Component<'_>, wanted: Component<'_>) -> bool {
+    if part == wanted {
+        return true;
+    }
+    let part = part.as_os_str().to_string_lossy();
+    let glob = part.contains(['*', '?', '[']).then(|| GlobBuilder::new(&part).build().ok()).flatten();
+    glob.is_some_and(|glob| glob.compile_matcher().is_match(wanted.as_os_str()))
+}
+
+/// Whether a path has the last two names of a place, as in `$SOMEWHERE/.config/acpd`.
+fn has_end_of(path: &Path, place: &Path) -> bool {
+    let name = |component: Component<'_>| match component {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
+    };
+    let end: Vec<_> = place.components().filter_map(name).collect();
+    let Some(end) = end.len().checked_sub(2).map(|start| &end[start..]) else { return false };
+    let parts: Vec<_> = path.components().filter_map(name).collect();
+    parts.windows(2).any(|two| two == end)
+}
+
+/// Without `.` and `..`, by the text alone.
+pub(super) fn clean(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => {
+                clean.pop();
+            }
+            Component::CurDir => {}
+            Component::Normal(_) | Component::RootDir | Component::Prefix(_) => clean.push(component),
+        }
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_seen_however_it_is_written() {
+        let places = ["/home/me/.local/state/acpd", "/home/me/.config/acpd", "/run/user/7/acpd"].map(PathBuf::from);
+        let environment: Environment = [("HOME", "/home/me"), ("XDG_RUNTIME_DIR", "/run/user/7")]
+            .map(|(n, v)| (n.to_owned(), v.to_owned()))
+            .into_iter()
+            .collect();
+        let named = |command: &str, cwd: &str| names_one(command, &places, Path::new(cwd), &environment);
+        let naming = [
+            "cat /home/me/.local/state/acpd/keys/anthropic",
+            "cat ~/.local/state/acpd/http.token",
+            "cat \"$HOME\"/.config/acpd/config.toml",
+            "cat ${HOME}/.con'fig'/acpd/config.toml",
+            "cat $XDG_RUNTIME_DIR/acpd/acpd.sock",
+            "cat ../me/.config/acpd/config.toml",
+            "cat ~/.local/state/*/keys/*",
+            "cat ~/.local/state/acp?/keys/x",
+            "tee --output=/home/me/.config/acpd/config.toml",
+            "echo x>~/.config/acpd/config.toml",
+            "cat $SOMEWHERE/.config/acpd/config.toml",
+            "cd ~/.local/state && cat acpd/keys/anthropic",
+            "cd .config; cp x acpd",
+            "ls .config/./acpd",
+        ];
+        for command in naming {
+            assert!(named(command, "/home/me"), "{command}");
+        }
+        for command in
+            ["acpd ctl status", "cat .config/other", "ls -la", "git log", "cat acpd/README.md", "grep -r x src"]
+        {
+            assert!(!named(command, "/home/me"), "{command}");
+        }
+        assert!(!named(&format!("ls{}", " /".repeat(50_000)), "/home/me"));
+        let many: String = (0..20_000).map(|number| format!(" /[h{number}]*")).collect();
+        assert!(named(&format!("ls{many}"), "/home/me"));
+        assert!(named("ls", "/home/me/.config/acpd/commands"));
+        assert!(!named("cat acpd/x", "/home/me/work"));
+    }
+}

@@ -1,0 +1,498 @@
+//! Rules of the operator and of a project: which calls run, ask or are denied, by tool and by what they touch.
+//!
+//! A rule is a text such as `bash(git push)`, `edit(src/**)`, `web_fetch(*.example.com)` or `mcp__github__*`:
+//!
+//! - The tool is its name, with `*` for any letters, or what it does: `read`, `search`, `edit`, `delete`, `move`,
+//!   `execute`, `fetch`. A rule about `edit` that denies or asks covers `delete` and `move`,
+//!   and one about `read` covers `move` of what it speaks of, which could be read under its new name.
+//! - For `bash` the pattern is the first words of a command, or a glob of all of it when it has a `*`, `?` or `[`. A
+//!   rule that denies or asks counts for every program that the command would run, see `command`.
+//! - For tools that name files it is a glob of the path. A relative one fits at any depth, and one that fits a folder
+//!   covers what is in it. A search counts by the folder that it searches, and what may not be read is not found: `Veil`.
+//! - For `web_fetch` it is a glob of the host.
+//!
+//! Pure: knows cards, and neither files nor sessions.
+
+mod check;
+mod command;
+mod hidden_files;
+
+use std::path::{Path, PathBuf};
+
+use domain::permission::RuleTexts;
+use domain::{ToolCard, ToolContent, ToolKind, Verdict};
+use globset::{GlobBuilder, GlobMatcher};
+use serde::Deserialize;
+
+#[cfg(test)]
+pub(crate) use command::CommandFit;
+pub use hidden_files::{Shows, Veil};
+
+/// Denying wins over asking, and asking over allowing.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Rules {
+    pub allow: Vec<Rule>,
+    pub ask: Vec<Rule>,
+    pub deny: Vec<Rule>,
+}
+
+impl Rules {
+    /// None when no rule speaks of the call. `real` is the same call with its files by their names without symlinks, where
+    /// those are others; a rule may use either.
+    pub fn verdict(&self, card: &ToolCard, real: Option<&ToolCard>) -> Option<Verdict> {
+        let cards = || std::iter::once(card).chain(real);
+        let against = |rules: &[Rule]| {
+            let fits = rules.iter().flat_map(|rule| cards().map(|card| rule.fits_a_part(card)));
+            fits.max().unwrap_or(Fit::No)
+        };
+        let allows = |rule: &Rule| cards().any(|card| rule.fits_all(card));
+        match (against(&self.deny), against(&self.ask)) {
+            (Fit::Yes, _) => Some(Verdict::Deny),
+            (Fit::Perhaps, _) | (Fit::No, Fit::Perhaps | Fit::Yes) => Some(Verdict::Ask),
+            (Fit::No, Fit::No) if self.allow.iter().any(allows) => Some(Verdict::Run),
+            (Fit::No, Fit::No) => None,
+        }
+    }
+
+    /// What keeps the contents of a file from the model where nobody can be asked: a rule that denies reading it, or one that
+    /// asks first. The file is given by all its names.
+    pub fn bar_reading(&self, names: &[&Path]) -> Option<Verdict> {
+        let bars = |rule: &Rule| {
+            rule.is_about("read_file", ToolKind::Read)
+                && rule.pattern.as_ref().is_none_or(|pattern| names.iter().any(|name| pattern.covers(name)))
+        };
+        if self.deny.iter().any(bars) {
+            return Some(Verdict::Deny);
+        }
+        self.ask.iter().any(bars).then_some(Verdict::Ask)
+    }
+
+    /// Whether fetching from this host is denied, or must be asked about. For redirects, which come when nobody can be asked.
+    pub fn bar_host(&self, tool: &str, host: &str) -> bool {
+        let host = host.to_ascii_lowercase();
+        let bars = |rule: &Rule| {
+            rule.is_about(tool, ToolKind::Fetch)
+                && rule.pattern.as_ref().is_none_or(|pattern| pattern.host.is_match(&host))
+        };
+        self.deny.iter().chain(&self.ask).any(bars)
+    }
+
+    pub fn texts(&self) -> RuleTexts {
+        let texts = |rules: &[Rule]| rules.iter().map(|rule| rule.text.clone()).collect();
+        RuleTexts { allow: texts(&self.allow), ask: texts(&self.ask), deny: texts(&self.deny) }
+    }
+
+    /// Adds those that are not there yet.
+    pub fn extend_with_new(&mut self, more: Rules) {
+        let add = |known: &mut Vec<Rule>, more: Vec<Rule>| {
+            for rule in more {
+                if !known.iter().any(|known| known.text == rule.text) {
+                    known.push(rule);
+                }
+            }
+        };
+        add(&mut self.allow, more.allow);
+        add(&mut self.ask, more.ask);
+        add(&mut self.deny, more.deny);
+    }
+
+    /// Adds the rules of another place, such as the project's to the operator's.
+    pub fn extend(&mut self, more: Rules) {
+        self.allow.extend(more.allow);
+        self.ask.extend(more.ask);
+        self.deny.extend(more.deny);
+    }
+}
+
+/// The operator's rules: those for everywhere, and those for single projects.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Permissions {
+    pub allow: Vec<Rule>,
+    pub ask: Vec<Rule>,
+    pub deny: Vec<Rule>,
+    pub project: Vec<ProjectRules>,
+}
+
+/// More rules for sessions that work in a folder or below it. They stand in the operator's configuration and not in the
+/// project, which may come from anybody.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProjectRules {
+    pub folder: PathBuf,
+    /// The same without symlinks.
+    #[serde(skip)]
+    real: Option<PathBuf>,
+    #[serde(default)]
+    pub allow: Vec<Rule>,
+    #[serde(default)]
+    pub ask: Vec<Rule>,
+    #[serde(default)]
+    pub deny: Vec<Rule>,
+}
+
+impl Permissions {
+    /// Notes what the folders of projects are without symlinks. `real_path` looks that up, and may block.
+    pub fn resolve(&mut self, real_path: impl Fn(&Path) -> Option<PathBuf>) {
+        for project in &mut self.project {
+            project.real = real_path(&project.folder);
+        }
+    }
+
+    /// The rules that count for a session in this folder, which is given as the session names it and without symlinks.
+    pub fn within(&self, cwd: &Path, real: &Path) -> Rules {
+        let mut rules = Rules { allow: self.allow.clone(), ask: self.ask.clone(), deny: self.deny.clone() };
+        for ProjectRules { folder, real: real_folder, allow, ask, deny } in &self.project {
+            let is_in = |folder: &Path| cwd.starts_with(folder) || real.starts_with(folder);
+            if is_in(folder) || real_folder.as_deref().is_some_and(is_in) {
+                rules.extend(Rules { allow: allow.clone(), ask: ask.clone(), deny: deny.clone() });
+            }
+        }
+        rules
+    }
+}
+
+/// Whether a rule speaks of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    No,
+    /// Only running it would tell.
+    Perhaps,
+    Yes,
+}
+
+/// One rule, read from its text.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Rule {
+    text: String,
+    tool: Tool,
+    pattern: Option<Pattern>,
+}
+
+/// Why a text is no rule.
+#[derive(Debug, thiserror::Error)]
+pub enum BadRule {
+    #[error("the rule `{0}` must look like `tool` or `tool(pattern)`")]
+    Shape(String),
+    #[error("the rule `{0}` has a pattern that starts with `~`; write the path out")]
+    Home(String),
+    #[error("the rule `{rule}` has a bad pattern: {reason}")]
+    Glob { rule: String, reason: String },
+    #[error("the rule `{rule}` can never match: there is no tool `{tool}`; {advice}")]
+    NoSuchTool { rule: String, tool: String, advice: String },
+    #[error("the rule `{rule}` can never match: {reason}")]
+    NeverMatches { rule: String, reason: &'static str },
+}
+
+#[derive(Clone, Debug)]
+enum Tool {
+    Kind(ToolKind),
+    Name(GlobMatcher),
+}
+
+/// The same text in each of its three meanings; the card says which one counts.
+#[derive(Clone, Debug)]
+struct Pattern {
+    command: command::Pattern,
+    path: GlobMatcher,
+    host: GlobMatcher,
+}
+
+impl TryFrom<String> for Rule {
+    type Error = BadRule;
+
+    fn try_from(text: String) -> Result<Self, BadRule> {
+        let trimmed = text.trim();
+        let (tool, pattern) = match trimmed.split_once('(') {
+            None => (trimmed, None),
+            Some((tool, rest)) => match rest.strip_suffix(')') {
+                Some(pattern) => (tool.trim(), Some(pattern.trim())),
+                None => return Err(BadRule::Shape(text)),
+            },
+        };
+        if tool.is_empty() || tool.contains([' ', ')']) || pattern == Some("") {
+            return Err(BadRule::Shape(text));
+        }
+        let bad = |error: globset::Error| BadRule::Glob { rule: text.clone(), reason: error.kind().to_string() };
+        let name = tool;
+        let tool = match kind(name) {
+            Some(kind) => Tool::Kind(kind),
+            None => Tool::Name(glob(name, false).map_err(bad)?),
+        };
+        tool.check(&text, name, pattern)?;
+        let pattern = match pattern {
+            // As good as no pattern.
+            None | Some("*" | "**") => None,
+            Some(pattern) if pattern.starts_with('~') => return Err(BadRule::Home(text)),
+            Some(pattern) => Some(Pattern {
+                command: command::Pattern::new(pattern).map_err(bad)?,
+                path: glob(&anywhere(pattern), true).map_err(bad)?,
+                host: glob(&pattern.to_ascii_lowercase(), false).map_err(bad)?,
+            }),
+        };
+        Ok(Self { text, tool, pattern })
+    }
+}
+
+fn kind(word: &str) -> Option<ToolKind> {
+    match word {
+        "read" => Some(ToolKind::Read),
+        "search" => Some(ToolKind::Search),
+        "edit" => Some(ToolKind::Edit),
+        "delete" => Some(ToolKind::Delete),
+        "move" => Some(ToolKind::Move),
+        "execute" => Some(ToolKind::Execute),
+        "fetch" => Some(ToolKind::Fetch),
+        _ => None,
+    }
+}
+
+fn glob(text: &str, by_parts: bool) -> Result<GlobMatcher, globset::Error> {
+    Ok(GlobBuilder::new(text).literal_separator(by_parts).build()?.compile_matcher())
+}
+
+fn anywhere(pattern: &str) -> String {
+    let pattern = pattern.trim_start_matches("./").trim_end_matches('/');
+    if pattern.starts_with('/') { pattern.to_owned() } else { format!("**/{pattern}") }
+}
+
+impl Rule {
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    fn is_about(&self, tool: &str, kind: ToolKind) -> bool {
+        self.tool.is(tool, kind)
+    }
+
+    /// The same for a rule that denies or asks: one about editing is about deleting and moving, too. One that allows is not, so
+    /// that leave to edit is no leave to delete.
+    fn is_against(&self, tool: &str, kind: ToolKind) -> bool {
+        let removes = matches!(kind, ToolKind::Delete | ToolKind::Move);
+        self.is_about(tool, kind) || (removes && self.is_about(tool, ToolKind::Edit))
+    }
+
+    /// Whether it speaks of all that the call touches, which is what allowing takes.
+    fn fits_all(&self, card: &ToolCard) -> bool {
+        let Some(pattern) = self.pattern.as_ref() else { return self.is_about(&card.tool, card.kind) };
+        self.is_about(&card.tool, card.kind)
+            && match touched(card) {
+                Touched::Command(command) => pattern.command.fits_all(command),
+                Touched::Host(host) => pattern.host.is_match(host),
+                Touched::Files => {
+                    let mut paths = card.locations.iter().map(|location| location.path.as_path());
+                    !card.locations.is_empty() && paths.all(|path| pattern.covers(path))
+                }
+                Touched::Nothing => false,
+            }
+    }
+
+    /// Whether it speaks of anything that the call touches, which is what denying and asking take.
+    fn fits_a_part(&self, card: &ToolCard) -> Fit {
+        if !self.is_against(&card.tool, card.kind) {
+            return if self.keeps_in_place(card) { Fit::Yes } else { Fit::No };
+        }
+        let Some(pattern) = self.pattern.as_ref() else { return Fit::Yes };
+        let fits = match touched(card) {
+            Touched::Command(command) => return pattern.command.fits_a_part(command),
+            Touched::Host(host) => pattern.host.is_match(host),
+            Touched::Files => card.locations.iter().any(|location| pattern.covers(&location.path)),
+            Touched::Nothing => false,
+        };
+        if fits { Fit::Yes } else { Fit::No }
+    }
+}
+
+impl Rule {
+    /// Whether it is about reading a file that would be moved: it could be read under its new name.
+    fn keeps_in_place(&self, card: &ToolCard) -> bool {
+        let source = card.locations.first().filter(|_| card.kind == ToolKind::Move);
+        self.is_about("read_file", ToolKind::Read)
+            && self.pattern.as_ref().zip(source).is_some_and(|(pattern, source)| pattern.covers(&source.path))
+    }
+}
+
+impl Tool {
+    fn is(&self, tool: &str, kind: ToolKind) -> bool {
+        match self {
+            Self::Kind(known) => *known == kind,
+            Self::Name(glob) => glob.is_match(tool),
+        }
+    }
+}
+
+impl Pattern {
+    /// Whether it fits the path or a folder around it.
+    fn covers(&self, path: &Path) -> bool {
+        path.ancestors().any(|part| self.path.is_match(part))
+    }
+}
+
+/// What patterns are compared with.
+enum Touched<'a> {
+    Command(&'a str),
+    Host(String),
+    Files,
+    Nothing,
+}
+
+fn touched(card: &ToolCard) -> Touched<'_> {
+    match (card.tool.as_str(), card.kind) {
+        ("bash", _) => shown(card).map_or(Touched::Nothing, Touched::Command),
+        (_, ToolKind::Fetch) => shown(card).and_then(host).map_or(Touched::Nothing, Touched::Host),
+        (_, ToolKind::Read | ToolKind::Search | ToolKind::Edit | ToolKind::Delete | ToolKind::Move) => Touched::Files,
+        (_, ToolKind::Execute | ToolKind::Think | ToolKind::SwitchMode | ToolKind::Other) => Touched::Nothing,
+    }
+}
+
+/// The whole command or URL, as the tool understood it. The input is not asked: it is the model's, and may name the
+/// same thing in several ways.
+fn shown(card: &ToolCard) -> Option<&str> {
+    match card.preview.first()? {
+        ToolContent::Text { text } => Some(text),
+        ToolContent::Diff { .. }
+        | ToolContent::Image { .. }
+        | ToolContent::Block { .. }
+        | ToolContent::Terminal { .. } => None,
+    }
+}
+
+fn host(url: &str) -> Option<String> {
+    url::Url::parse(url).ok()?.host_str().map(str::to_ascii_lowercase)
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::Access;
+    use domain::tool::Location;
+    use serde_json::json;
+
+    use super::*;
+
+    fn rules(allow: &[&str], ask: &[&str], deny: &[&str]) -> Rules {
+        serde_json::from_value(json!({"allow": allow, "ask": ask, "deny": deny})).unwrap()
+    }
+
+    fn card(tool: &str, kind: ToolKind, path: &str, preview: &str) -> ToolCard {
+        ToolCard {
+            tool: tool.to_owned(),
+            title: String::new(),
+            kind,
+            locations: vec![Location { path: path.into(), line: None }],
+            input: json!({}),
+            preview: vec![ToolContent::text(preview)],
+            access: Access::Free,
+        }
+    }
+
+    fn bash(command: &str) -> ToolCard {
+        card("bash", ToolKind::Execute, "/", command)
+    }
+
+    fn edit(path: &str) -> ToolCard {
+        card("edit_file", ToolKind::Edit, path, "")
+    }
+
+    fn fetch(url: &str) -> ToolCard {
+        card("web_fetch", ToolKind::Fetch, "/", url)
+    }
+
+    #[test]
+    fn denying_wins_over_asking_and_asking_over_allowing() {
+        let rules = rules(&["bash"], &["bash(git)"], &["bash(git push)"]);
+        assert_eq!(rules.verdict(&bash("ls"), None), Some(Verdict::Run));
+        assert_eq!(rules.verdict(&bash("git status"), None), Some(Verdict::Ask));
+        assert_eq!(rules.verdict(&bash("git push --force"), None), Some(Verdict::Deny));
+        assert_eq!(rules.verdict(&edit("/project/a"), None), None);
+    }
+
+    #[test]
+    fn a_chain_is_allowed_by_nothing_less_than_everything_and_denied_by_any_part() {
+        let allow = rules(&["bash(git status)", "bash(cargo *)"], &[], &[]);
+        assert_eq!(allow.verdict(&bash("git status --short"), None), Some(Verdict::Run));
+        assert_eq!(allow.verdict(&bash("cargo test"), None), Some(Verdict::Run));
+        for command in ["git status; rm x", "cargo test && rm x", "git status $(rm x)", "cargo test > /etc/x", "git"] {
+            assert_eq!(allow.verdict(&bash(command), None), None, "{command}");
+        }
+        assert_eq!(rules(&["bash(*)"], &[], &[]).verdict(&bash("a; b"), None), Some(Verdict::Run));
+        let deny = rules(&[], &[], &["bash(rm -rf)", "bash(*--force*)"]);
+        for command in ["ls; rm -rf x", "A=1 /bin/rm -rf x", "echo $(rm -rf x)", "git push --force"] {
+            assert_eq!(deny.verdict(&bash(command), None), Some(Verdict::Deny), "{command}");
+        }
+        assert_eq!(deny.verdict(&bash("rm x"), None), None);
+        assert_eq!(deny.verdict(&bash("$PROGRAM x"), None), Some(Verdict::Ask), "it may be what is denied");
+    }
+
+    #[test]
+    fn paths_fit_at_any_depth_and_folders_cover_what_is_in_them() {
+        let rules = rules(&["edit(src/**)", "edit(/project/docs)"], &[], &["*_file(.env)", "edit(*.lock)"]);
+        let cases = [
+            ("/project/src/a/b.rs", Some(Verdict::Run)),
+            ("/project/docs/x/y.md", Some(Verdict::Run)),
+            ("/other/docs/x.md", None),
+            ("/project/src/.env", Some(Verdict::Deny)),
+            ("/project/Cargo.lock", Some(Verdict::Deny)),
+            ("/project/srcs/a", None),
+        ];
+        for (path, verdict) in cases {
+            assert_eq!(rules.verdict(&edit(path), None), verdict, "{path}");
+        }
+        assert_eq!(rules.verdict(&card("read_file", ToolKind::Read, "/project/.env", ""), None), Some(Verdict::Deny));
+    }
+
+    #[test]
+    fn what_may_not_be_read_is_not_moved_to_where_it_may() {
+        let rules = rules(&["move"], &["read_file(*.pem)"], &["read(.env)"]);
+        let moving = |from: &str, to: &str| {
+            let mut card = card("move_file", ToolKind::Move, from, "");
+            card.locations.push(Location { path: to.into(), line: None });
+            rules.verdict(&card, None)
+        };
+        assert_eq!(moving("/project/.env", "/project/notes.txt"), Some(Verdict::Deny));
+        assert_eq!(moving("/project/a.pem", "/project/notes.txt"), Some(Verdict::Ask));
+        assert_eq!(moving("/project/notes.txt", "/project/.env"), Some(Verdict::Run));
+    }
+
+    #[test]
+    fn a_rule_fits_a_file_by_either_of_its_names() {
+        let rules = rules(&["edit(/link/src)"], &[], &["edit(/real/docs)"]);
+        let verdict =
+            |file: &str| rules.verdict(&edit(&format!("/link/{file}")), Some(&edit(&format!("/real/{file}"))));
+        assert_eq!(verdict("src/a"), Some(Verdict::Run));
+        assert_eq!(verdict("docs/a"), Some(Verdict::Deny));
+        assert_eq!(verdict("tests/a"), None);
+    }
+
+    #[test]
+    fn the_rules_of_a_project_count_however_its_folder_is_reached() {
+        // A file system in which `/link` is a symlink to `/real`.
+        let real_path = |path: &Path| match path.strip_prefix("/link") {
+            Ok(inside) => Path::new("/real").join(inside),
+            Err(_) => path.to_owned(),
+        };
+        for folder in ["/real/", "/link/"] {
+            let mut all: Permissions =
+                serde_json::from_value(json!({"project": [{"folder": folder, "deny": ["bash"]}]})).unwrap();
+            all.resolve(|folder| Some(real_path(folder)));
+            for cwd in ["/real/sub", "/link/sub"].map(Path::new) {
+                let rules = all.within(cwd, &real_path(cwd));
+                assert_eq!(rules.texts().deny, ["bash"], "{} in {folder}", cwd.display());
+            }
+            let other = Path::new("/elsewhere");
+            assert!(all.within(other, other).texts().deny.is_empty());
+        }
+    }
+
+    #[test]
+    fn hosts_and_names_of_tools_are_globs() {
+        let rules = rules(&["web_fetch(docs.rs)", "mcp__github__*"], &[], &["fetch(*.example.com)"]);
+        assert_eq!(rules.verdict(&fetch("https://DOCS.rs/serde"), None), Some(Verdict::Run));
+        assert_eq!(rules.verdict(&fetch("https://evil.example/docs.rs"), None), None);
+        assert_eq!(rules.verdict(&fetch("https://a.example.com:8080/x"), None), Some(Verdict::Deny));
+        assert_eq!(rules.verdict(&card("mcp__github__search", ToolKind::Other, "/", ""), None), Some(Verdict::Run));
+        assert_eq!(rules.verdict(&card("mcp__gitlab__search", ToolKind::Other, "/", ""), None), None);
+    }
+}

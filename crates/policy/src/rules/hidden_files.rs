@@ -1,0 +1,96 @@
+//! What tools that show many files leave out: files whose contents the model may not have, or not without asking.
+
+use std::path::Path;
+
+use domain::ToolKind;
+use globset::{GlobSet, GlobSetBuilder};
+
+use super::{Rule, Rules};
+
+/// Which names or contents a tool shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shows {
+    Names,
+    Contents,
+}
+
+/// Files that a tool does not show.
+#[derive(Clone, Debug, Default)]
+pub struct Veil {
+    everything: bool,
+    patterns: GlobSet,
+}
+
+impl Rules {
+    /// A file is hidden from a tool if a rule denies it to the tool itself or to reading. A search cannot ask about single
+    /// files, so it does not show the contents of those that must be asked about either.
+    pub fn veil(&self, tool: &str, kind: ToolKind, shows: Shows) -> Veil {
+        let asked: &[Rule] = match shows {
+            Shows::Names => &[],
+            Shows::Contents => &self.ask,
+        };
+        let about = |rule: &&Rule| rule.is_about(tool, kind) || rule.is_about("read_file", ToolKind::Read);
+        let mut veil = Veil::default();
+        let mut patterns = GlobSetBuilder::new();
+        for rule in self.deny.iter().chain(asked).filter(about) {
+            match &rule.pattern {
+                // Whether this very call may run is asked before it does.
+                None if rule.is_about(tool, kind) && !self.deny.iter().any(|denied| std::ptr::eq(denied, rule)) => {}
+                None => veil.everything = true,
+                Some(pattern) => {
+                    patterns.add(pattern.path.glob().clone());
+                }
+            }
+        }
+        // Each of them has been built before, so that only their number could be in the way; then nothing is shown.
+        match patterns.build() {
+            Ok(patterns) => veil.patterns = patterns,
+            Err(_) => veil.everything = true,
+        }
+        veil
+    }
+}
+
+impl Veil {
+    pub fn hides_nothing(&self) -> bool {
+        !self.everything && self.patterns.is_empty()
+    }
+
+    /// A path is given with all its names: by the session's and without symlinks.
+    pub fn hides<'a>(&self, names: impl IntoIterator<Item = &'a Path>) -> bool {
+        let covers = |path: &Path| path.ancestors().any(|part| self.patterns.is_match(part));
+        self.everything || names.into_iter().any(covers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn hidden(rules: &serde_json::Value, tool: &str, kind: ToolKind, shows: Shows, path: &str) -> bool {
+        let rules: Rules = serde_json::from_value(rules.clone()).unwrap();
+        rules.veil(tool, kind, shows).hides([Path::new(path)])
+    }
+
+    #[test]
+    fn what_may_not_be_read_is_hidden_from_every_tool_and_what_is_asked_about_from_searches() {
+        let rules = json!({
+            "deny": ["read_file(**/.env)", "read(secrets)", "grep(*.min.js)", "edit(*.lock)"],
+            "ask": ["read(*.key)"],
+        });
+        let grep = |path: &str| hidden(&rules, "grep", ToolKind::Search, Shows::Contents, path);
+        let glob = |path: &str| hidden(&rules, "glob", ToolKind::Search, Shows::Names, path);
+        for path in ["/p/.env", "/p/a/.env", "/p/secrets", "/p/secrets/a/b"] {
+            assert!(grep(path) && glob(path), "{path}");
+        }
+        for path in ["/p/.envrc", "/p/a.lock", "/p/src/a.rs"] {
+            assert!(!grep(path) && !glob(path), "{path}");
+        }
+        assert!(grep("/p/a.min.js") && !glob("/p/a.min.js"));
+        assert!(grep("/p/a.key") && !glob("/p/a.key"));
+        assert!(hidden(&json!({"deny": ["read"]}), "grep", ToolKind::Search, Shows::Contents, "/p/a"));
+        assert!(!hidden(&json!({"deny": ["edit"]}), "grep", ToolKind::Search, Shows::Contents, "/p/a"));
+    }
+}

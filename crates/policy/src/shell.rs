@@ -1,0 +1,303 @@
+//! Shell text taken apart into the simple commands in it, without running any of it: those in groups, pipes, loops,
+//! functions, substitutions and here-documents, too. Quotes are taken off as the shell would, and what only the shell can
+//! know (variables, globs, the output of commands) is marked as such.
+//!
+//! Whoever wants to forbid something looks at every command that comes out, so where shells differ, or the grammar is hard
+//! to tell, this finds a command too many rather than one too few.
+
+#[cfg(test)]
+mod fuzz;
+mod plain;
+mod programs;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::mem::take;
+
+pub use plain::{PlainWord, plain};
+pub use programs::{Programs, base, programs, starts};
+
+/// Deeper nesting than this nobody writes by hand.
+const DEEPEST: usize = 40;
+
+/// Words after which a command begins.
+const KEYWORDS: [&str; 10] = ["if", "then", "elif", "else", "while", "until", "do", "!", "time", "coproc"];
+
+/// What was found in a text.
+#[derive(Debug, Default)]
+pub struct Script {
+    pub commands: Vec<Simple>,
+    /// The text ends in the middle of something, or is nested too deeply, so there may be more to it.
+    pub is_torn: bool,
+}
+
+/// A program with its arguments, as far as they can be told. Redirections are left out.
+#[derive(Debug, Default)]
+pub struct Simple {
+    pub words: Vec<Word>,
+    /// Its input comes from a pipe, a file or the script itself.
+    pub is_fed: bool,
+    /// It stands in `((...))`, and is probably no command at all.
+    pub is_arithmetic: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Word {
+    /// Without quotes. Of what expands this is how it was written, or nothing.
+    pub text: String,
+    /// The shell makes something else of it, or several words.
+    pub expands: bool,
+    /// Sets a variable, if it stands before the program.
+    pub is_assignment: bool,
+    /// Some of it is quoted, so that it is no keyword.
+    pub is_quoted: bool,
+}
+
+impl Word {
+    fn unknown() -> Self {
+        Self { expands: true, ..Self::default() }
+    }
+}
+
+pub fn read(text: &str) -> Script {
+    read_at(text, 0)
+}
+
+fn read_at(text: &str, depth: usize) -> Script {
+    let mut reader = Reader { chars: text.chars().collect(), depth, ..Reader::default() };
+    reader.commands(None);
+    reader.script
+}
+
+/// The commands in a text that is read as if it stood between double quotes.
+fn read_quoted(text: &str, depth: usize) -> Script {
+    let mut reader = Reader { chars: text.chars().collect(), depth, ..Reader::default() };
+    reader.quoted(None, &mut Word::default());
+    reader.script
+}
+
+/// Whether a text would run something if the shell expanded it.
+fn has_substitution(text: &str) -> bool {
+    text.contains("$(") || text.contains('`') || text.contains("${")
+}
+
+#[derive(Default)]
+struct Reader {
+    chars: Vec<char>,
+    at: usize,
+    script: Script,
+    /// Here-documents whose text begins after the end of the line.
+    awaited: Vec<Heredoc>,
+    depth: usize,
+    /// Inside `((`, where `<<` is an operator.
+    arithmetic: usize,
+}
+
+struct Heredoc {
+    end: String,
+    /// Taken as it is, without substitutions.
+    is_raw: bool,
+    is_indented: bool,
+}
+
+/// The list of commands that is being read.
+#[derive(Default)]
+struct List {
+    command: Simple,
+    /// Open `case` constructs, in which `)` ends a pattern.
+    cases: usize,
+    pattern_comes: bool,
+}
+
+impl List {
+    fn is_in_pattern(&self) -> bool {
+        self.cases > 0 && (self.pattern_comes || self.first() == Some("case"))
+    }
+
+    fn first(&self) -> Option<&str> {
+        self.command.words.first().map(|word| word.text.as_str())
+    }
+}
+
+impl Reader {
+    fn peek(&self) -> Option<char> {
+        self.chars.get(self.at).copied()
+    }
+
+    fn ahead(&self, text: &str) -> bool {
+        let rest = &self.chars[self.at..];
+        text.chars().enumerate().all(|(index, c)| rest.get(index) == Some(&c))
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let c = self.peek()?;
+        self.at += 1;
+        Some(c)
+    }
+
+    fn skip(&mut self, text: &str) -> bool {
+        let found = self.ahead(text);
+        if found {
+            self.at += text.chars().count();
+        }
+        found
+    }
+
+    /// Reads commands up to the end of the text, or to the parenthesis that closes them.
+    fn commands(&mut self, end: Option<char>) {
+        self.descend();
+        let mut list = List::default();
+        loop {
+            while self.skip(" ") || self.skip("\t") || self.skip("\\\n") {}
+            let Some(c) = self.peek() else {
+                self.script.is_torn |= end.is_some();
+                break;
+            };
+            match c {
+                ')' if list.is_in_pattern() => {
+                    self.at += 1;
+                    self.finish(&mut list, false);
+                    list.pattern_comes = false;
+                }
+                ')' if end == Some(')') => {
+                    self.at += 1;
+                    break;
+                }
+                // What looks like arithmetic may be a group after all, and this a comment.
+                '#' if self.arithmetic > 0 => {
+                    self.script.is_torn = true;
+                    self.at += 1;
+                }
+                '#' => while self.peek().is_some_and(|c| c != '\n') && self.next().is_some() {},
+                '\n' => {
+                    self.at += 1;
+                    self.finish(&mut list, false);
+                    self.take_heredocs();
+                }
+                '&' if self.ahead("&>") => self.redirect(&mut list),
+                ';' | '&' | ')' => {
+                    let ends_case = self.skip(";;") || self.skip(";&");
+                    self.at += usize::from(!ends_case);
+                    self.finish(&mut list, false);
+                    list.pattern_comes |= ends_case;
+                }
+                '|' => {
+                    let is_or = self.skip("||");
+                    self.at += usize::from(!is_or);
+                    self.finish(&mut list, !is_or);
+                }
+                '(' => {
+                    self.finish(&mut list, false);
+                    self.group();
+                }
+                '<' | '>' if self.ahead("<(") || self.ahead(">(") => {
+                    self.at += 1;
+                    self.group();
+                    list.command.words.push(Word::unknown());
+                }
+                '<' | '>' => self.redirect(&mut list),
+                _ => self.push_word(&mut list),
+            }
+        }
+        self.finish(&mut list, false);
+        self.depth -= 1;
+    }
+
+    fn descend(&mut self) {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            self.script.is_torn = true;
+            self.at = self.chars.len();
+        }
+    }
+
+    /// A parenthesis and what is in it.
+    fn group(&mut self) {
+        let is_arithmetic = self.ahead("((");
+        self.at += 1;
+        self.arithmetic += usize::from(is_arithmetic);
+        self.commands(Some(')'));
+        self.arithmetic -= usize::from(is_arithmetic);
+    }
+
+    fn push_word(&mut self, list: &mut List) {
+        let before = self.at;
+        let word = self.word();
+        let is_first = list.command.words.iter().all(|word| word.is_assignment);
+        match word.text.as_str() {
+            // A brace is a word like any other, and what follows it may be a command.
+            "{" | "}" if self.at == before + 1 => return self.finish(list, list.command.is_fed),
+            _ if word.is_quoted => {}
+            keyword if is_first && KEYWORDS.contains(&keyword) => return,
+            "case" if is_first => list.cases += 1,
+            "esac" if is_first => {
+                list.cases = list.cases.saturating_sub(1);
+                list.pattern_comes = false;
+            }
+            _ => {}
+        }
+        list.command.words.push(word);
+    }
+
+    /// The command is complete; the next one may be fed by it.
+    fn finish(&mut self, list: &mut List, feeds_next: bool) {
+        let mut command = take(&mut list.command);
+        command.is_arithmetic = self.arithmetic > 0;
+        list.command.is_fed = feeds_next;
+        if command.words.is_empty() {
+            return;
+        }
+        list.pattern_comes |= command.words[0].text == "case";
+        self.script.commands.push(command);
+    }
+
+    fn redirect(&mut self, list: &mut List) {
+        // A number right before it belongs to it.
+        let is_number = |word: &Word| !word.text.is_empty() && word.text.chars().all(|c| c.is_ascii_digit());
+        if self.at > 0 && self.chars[self.at - 1].is_ascii_digit() && list.command.words.last().is_some_and(is_number) {
+            list.command.words.pop();
+        }
+        let heredoc = self.arithmetic == 0 && self.ahead("<<") && !self.ahead("<<<");
+        let is_indented = heredoc && self.ahead("<<-");
+        list.command.is_fed |= self.ahead("<");
+        if is_indented {
+            self.at += 3;
+        } else {
+            while self.peek().is_some_and(|c| "<>&|".contains(c)) && !self.ahead("<(") && !self.ahead(">(") {
+                self.at += 1;
+            }
+        }
+        while self.skip(" ") || self.skip("\t") || self.skip("\\\n") {}
+        let from = self.at;
+        let target = self.word();
+        if heredoc {
+            let is_raw = self.chars[from..self.at].iter().any(|c| "'\"\\".contains(*c));
+            self.awaited.push(Heredoc { end: target.text, is_raw, is_indented });
+        }
+    }
+
+    fn take_heredocs(&mut self) {
+        for heredoc in take(&mut self.awaited) {
+            let mut body = String::new();
+            while self.at < self.chars.len() {
+                let line: String = self.chars[self.at..].iter().take_while(|c| **c != '\n').collect();
+                self.at = (self.at + line.chars().count() + 1).min(self.chars.len());
+                let shown = if heredoc.is_indented { line.trim_start_matches('\t') } else { &line };
+                if shown == heredoc.end {
+                    break;
+                }
+                body.push_str(&line);
+                body.push('\n');
+            }
+            if !heredoc.is_raw {
+                self.adopt(read_quoted(&body, self.depth));
+            }
+        }
+    }
+
+    fn adopt(&mut self, script: Script) {
+        self.script.commands.extend(script.commands);
+        self.script.is_torn |= script.is_torn;
+    }
+}

@@ -1,0 +1,275 @@
+//! Which programs a command would run, as far as its text tells: those that stand there, and those that others run for
+//! them (`sudo`, `timeout`, `xargs`, `sh -c`, `find -exec` and their like). Where a program is told to run something in a
+//! way that is not read here, the text does not show it, and `hides_some` says so.
+
+mod git;
+mod hiding;
+mod sed;
+mod tables;
+
+use super::{Script, Simple, Word, has_substitution, read, read_quoted};
+use tables::{
+    COMMAND_OPTIONS, EVALUATORS, FEEDERS, RUN_OPTIONS, SHELLS, SPEAKERS, STARTS_SHELL, UNCERTAIN, WRAPPERS,
+    WRAPPING_SUBCOMMANDS,
+};
+
+/// How often one program may run another before nobody follows any more.
+const DEEPEST: usize = 12;
+
+/// More programs than this in one command nobody looks at.
+const MOST: usize = 2000;
+
+/// Bytes that are looked at for one command, where the same words are looked at again and again.
+const LARGEST: usize = 4 << 20;
+
+#[derive(Debug, Default)]
+pub struct Programs {
+    /// Each with its arguments; the program comes first. Where it is not certain which word is the program, each that may
+    /// be is here.
+    pub calls: Vec<Vec<Word>>,
+    /// Something is run that the text does not show.
+    pub hides_some: bool,
+    /// Bytes that were looked at.
+    weight: usize,
+}
+
+pub fn programs(command: &str) -> Programs {
+    let mut found = Programs::default();
+    found.add_script(read(command), 0);
+    found
+}
+
+/// A program's name without its folder.
+pub fn base(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
+}
+
+impl Programs {
+    fn add_script(&mut self, script: Script, depth: usize) {
+        self.hides_some |= script.is_torn;
+        for Simple { words, is_fed, is_arithmetic } in script.commands {
+            if is_arithmetic {
+                self.add_evaluated(&words, depth);
+            }
+            self.add(&words, is_fed, depth);
+        }
+    }
+
+    /// Whether nobody looks any further. Then something may be hidden.
+    fn is_full(&mut self, depth: usize) -> bool {
+        let is_full = depth > DEEPEST || self.calls.len() >= MOST || self.weight >= LARGEST;
+        self.hides_some |= is_full;
+        is_full
+    }
+
+    fn add(&mut self, words: &[Word], is_fed: bool, depth: usize) {
+        self.weight += words.iter().map(|word| size_of::<Word>() + word.text.len()).sum::<usize>();
+        // The reader takes `time` for a keyword, which leaves its option in front of the program.
+        let is_before = |word: &Word| word.is_assignment || (word.text.starts_with('-') && !word.expands);
+        let start = words.iter().position(|word| !is_before(word)).unwrap_or(words.len());
+        for assignment in words[..start].iter().filter(|word| word.is_assignment) {
+            self.add_variable(assignment, depth);
+        }
+        let Some((program, arguments)) = words[start..].split_first() else { return };
+        if self.is_full(depth) {
+            return;
+        }
+        self.calls.push(words[start..].to_vec());
+        self.hides_some |= program.expands;
+        let name = base(&program.text);
+        let is_loader = name.starts_with("ld-linux") || name.starts_with("ld-musl") || name == "ld.so";
+        if let Some(before) = number(WRAPPERS, name).or(is_loader.then_some(0)) {
+            self.add_wrapped(name, arguments, before, is_fed, depth);
+        }
+        if let Some(before) = number(SPEAKERS, name) {
+            let starts = starts(arguments, before);
+            // Without a command these take it from their input.
+            self.hides_some |= starts.len() <= before && (is_fed || name == "parallel");
+            for start in starts {
+                self.add_text(&arguments[start..], depth);
+            }
+        }
+        if SHELLS.contains(&name) {
+            self.add_shell(arguments, depth);
+        }
+        self.add_options(name, arguments, depth);
+        match name {
+            "trap" => arguments.iter().for_each(|word| self.add_text(std::slice::from_ref(word), depth)),
+            "git" => self.add_git(arguments, depth),
+            "env" | "export" | "declare" | "typeset" | "local" | "readonly" => {
+                arguments.iter().for_each(|word| self.add_variable(word, depth));
+            }
+            _ => {}
+        }
+        if EVALUATORS.contains(&name) {
+            self.add_evaluated(arguments, depth);
+        }
+        self.hides_some |= hiding::hides(name, arguments, is_fed);
+    }
+
+    /// Words that the shell expands once more when it takes them for names of variables or for arithmetic.
+    fn add_evaluated(&mut self, words: &[Word], depth: usize) {
+        for word in words.iter().filter(|word| has_substitution(&word.text)) {
+            self.add_script(read_quoted(&word.text, depth), depth + 1);
+        }
+    }
+
+    /// What stands in or after options that name a command.
+    fn add_options(&mut self, name: &str, arguments: &[Word], depth: usize) {
+        for (program, letters, long) in COMMAND_OPTIONS {
+            if *program == name {
+                for value in options_with(arguments, letters, long) {
+                    self.add_text(std::slice::from_ref(&value), depth);
+                }
+            }
+        }
+        for (program, options) in RUN_OPTIONS {
+            if *program == name {
+                self.add_found(arguments, options, depth);
+            }
+        }
+        for (program, subcommands) in WRAPPING_SUBCOMMANDS {
+            if *program == name
+                && let Some(at) = arguments.iter().position(|word| subcommands.contains(&word.text.as_str()))
+            {
+                self.add_wrapped(name, &arguments[at + 1..], 0, false, depth);
+            }
+        }
+    }
+
+    fn add_wrapped(&mut self, name: &str, arguments: &[Word], before: usize, is_fed: bool, depth: usize) {
+        if name == "env" {
+            self.add_split(arguments, depth);
+        }
+        let starts = starts(arguments, before);
+        self.hides_some |= starts.len() <= before && STARTS_SHELL.contains(&name);
+        self.hides_some |= UNCERTAIN.contains(&name);
+        for start in starts {
+            if self.is_full(depth) {
+                return;
+            }
+            let mut words = arguments[start..].to_vec();
+            if FEEDERS.contains(&name) {
+                // A place holder is filled in with something, too.
+                words.iter_mut().for_each(|word| word.expands |= word.text.contains("{}"));
+                words.push(Word::unknown());
+            }
+            self.add(&words, is_fed, depth + 1);
+        }
+    }
+
+    /// `env -S "program arguments"`.
+    fn add_split(&mut self, arguments: &[Word], depth: usize) {
+        for (index, word) in arguments.iter().enumerate() {
+            if let Some(rest) = word.text.strip_prefix("--split-string=") {
+                self.add_script(read(rest), depth + 1);
+            } else if word.text == "--split-string" || is_cluster_with(&word.text, 'S') {
+                let joined = word.text.split_once('S').map_or("", |(_, rest)| rest);
+                self.add_script(read(joined), depth + 1);
+                self.add_text(arguments.get(index + 1..index + 2).unwrap_or_default(), depth);
+            }
+        }
+    }
+
+    fn add_shell(&mut self, arguments: &[Word], depth: usize) {
+        let is_option = |word: &Word| word.text.starts_with(['-', '+']) && word.text.len() > 1;
+        let flag = arguments.iter().position(|word| is_cluster_with(&word.text, 'c') || word.text == "--command");
+        if let Some(flag) = flag {
+            // A shell takes the first word after its options, some of which have a value; `su` takes the one after the flag.
+            let mut may_be_value = false;
+            for word in &arguments[flag + 1..] {
+                self.add_text(std::slice::from_ref(word), depth);
+                if !is_option(word) && !may_be_value {
+                    break;
+                }
+                may_be_value = is_option(word) && word.text.ends_with(['o', 'O']);
+            }
+            return;
+        }
+        if let Some(text) = arguments.iter().find_map(|word| word.text.strip_prefix("--command=")) {
+            return self.add_script(read(text), depth + 1);
+        }
+        // Without a script it takes commands from its input, and a script may be its input by another name.
+        let script = arguments.iter().find(|word| !is_option(word));
+        let is_told = arguments.iter().any(|word| is_cluster_with(&word.text, 's'));
+        self.hides_some |= is_told || script.is_none_or(|script| script.expands || hiding::is_input(&script.text));
+    }
+
+    fn add_found(&mut self, arguments: &[Word], options: &[&str], depth: usize) {
+        for (index, word) in arguments.iter().enumerate() {
+            if options.contains(&word.text.as_str()) {
+                if self.is_full(depth) {
+                    return;
+                }
+                let rest = &arguments[index + 1..];
+                let end = rest.iter().position(|word| matches!(word.text.as_str(), ";" | "+")).unwrap_or(rest.len());
+                let mut words = rest[..end].to_vec();
+                words.iter_mut().for_each(|word| word.expands |= word.text.contains("{}"));
+                self.add(&words, false, depth + 1);
+            }
+        }
+    }
+
+    /// Words that become shell text once they stand side by side.
+    fn add_text(&mut self, words: &[Word], depth: usize) {
+        self.hides_some |= words.iter().any(|word| word.expands);
+        if self.is_full(depth) {
+            return;
+        }
+        let text = words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
+        self.weight += text.len();
+        self.add_script(read(&text), depth + 1);
+    }
+}
+
+/// Where in its arguments the program that a wrapper runs may stand, when so many arguments come before it. The word after
+/// an option may be its value, or what the option stands before.
+pub fn starts(arguments: &[Word], before: usize) -> Vec<usize> {
+    let mut found = Vec::new();
+    let mut certain = 0;
+    let mut after_option = false;
+    for (index, word) in arguments.iter().enumerate() {
+        if word.text == "--" {
+            after_option = false;
+        } else if word.text.starts_with('-') || word.text.starts_with('+') {
+            after_option = !word.text.contains('=');
+        } else if word.is_assignment {
+            after_option = false;
+        } else {
+            found.push(index);
+            certain += usize::from(!after_option);
+            after_option = false;
+            if certain > before {
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// Several one-letter options in one word, such as `-lc`.
+fn is_cluster_with(word: &str, letter: char) -> bool {
+    word.strip_prefix('-').is_some_and(|letters| !letters.starts_with('-') && letters.contains(letter))
+}
+
+fn number(table: &[(&str, usize)], name: &str) -> Option<usize> {
+    table.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
+}
+
+/// The values of options that are one of these letters, or have one of these names, which may be shortened.
+fn options_with(arguments: &[Word], letters: &str, long: &[&str]) -> Vec<Word> {
+    let mut values = Vec::new();
+    for (index, word) in arguments.iter().enumerate() {
+        let (name, joined) =
+            word.text.split_once('=').map_or((word.text.as_str(), None), |(name, value)| (name, Some(value)));
+        let is_long = name.len() > 3 && name.starts_with("--") && long.iter().any(|long| long.starts_with(name));
+        let letter = letters.chars().find(|letter| is_cluster_with(&word.text, *letter));
+        let attached = letter.and_then(|letter| word.text.split_once(letter)).map(|(_, rest)| rest);
+        let text = if is_long { joined } else { attached.filter(|text| !text.is_empty()) };
+        values.extend(text.map(|text| Word { text: text.to_owned(), ..word.clone() }));
+        if (is_long && joined.is_none()) || letter.is_some() || long.contains(&word.text.as_str()) {
+            values.extend(arguments.get(index + 1).cloned());
+        }
+    }
+    values
+}

@@ -1,0 +1,95 @@
+//! Whether one process descends from another, or from a command of the daemon's that has left its tree. The daemon asks
+//! this of whoever connects, because a command that it runs must not answer its own permission question.
+
+use std::io;
+
+use crate::proc_stat;
+use crate::tag::Mark;
+
+/// A process is not its own descendant. A process that is gone, here or on the way up, is an error, and the caller should
+/// refuse then: what cannot be known is not allowed.
+pub fn descends_from(pid: u32, ancestor: u32) -> io::Result<bool> {
+    Ok(ancestors(pid)?.contains(&ancestor))
+}
+
+/// Whether a process or one of its ancestors was started by tools of this owner. What the process itself was started with
+/// must be readable. Ancestors that hide it are passed by: the servers of log-ins and of user sessions do, and one that has
+/// something to hide could have started its child without the mark just as well.
+pub fn carries_mark(pid: u32, owner: &str) -> io::Result<bool> {
+    let is_ours = |mark: Option<Mark>| mark.is_some_and(|mark| mark.owner == owner);
+    if is_ours(Mark::of(pid)?) {
+        return Ok(true);
+    }
+    Ok(ancestors(pid)?.into_iter().any(|ancestor| Mark::of(ancestor).is_ok_and(is_ours)))
+}
+
+/// From the parent up to the first process, and the zero above it.
+fn ancestors(pid: u32) -> io::Result<Vec<u32>> {
+    let mut found = Vec::new();
+    let mut at = pid;
+    // A chain of parents cannot be longer than there are processes; the bound is for a /proc that changes meanwhile.
+    for _ in 0..4096 {
+        at = proc_stat::of(at)?.parent;
+        found.push(at);
+        if at == 0 {
+            return Ok(found);
+        }
+    }
+    Err(io::Error::other(format!("walking up from process {pid}: its ancestors do not end")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_child_and_a_grandchild_descend_and_a_stranger_does_not() {
+        let me = std::process::id();
+        let mut child =
+            Command::new("sh").args(["-c", "sleep 60 & echo $!; wait"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        io::BufRead::read_line(&mut io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
+        let grandchild: u32 = line.trim().parse().unwrap();
+
+        assert!(descends_from(child.id(), me).unwrap());
+        assert!(descends_from(grandchild, me).unwrap());
+        assert!(!descends_from(me, child.id()).unwrap());
+        assert!(!descends_from(me, me).unwrap());
+        assert!(!descends_from(1, me).unwrap());
+
+        let pid = rustix::process::Pid::from_raw(grandchild as i32).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn the_mark_is_seen_on_a_process_and_on_what_it_started_without_it() {
+        let mut marked = Command::new("sh");
+        marked.args(["-c", "env -u ACPD_TOOL sleep 60 & echo $!; wait"]);
+        marked.env("ACPD_TOOL", Mark { start: "1".to_owned(), owner: "me".to_owned() }.value());
+        let mut child = marked.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        io::BufRead::read_line(&mut io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
+        let grandchild: u32 = line.trim().parse().unwrap();
+
+        assert!(carries_mark(child.id(), "me").unwrap());
+        assert!(carries_mark(grandchild, "me").unwrap());
+        assert!(!carries_mark(grandchild, "somebody else").unwrap());
+        assert!(!carries_mark(std::process::id(), "me").unwrap());
+
+        let pid = rustix::process::Pid::from_raw(grandchild as i32).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        child.wait().unwrap();
+        assert!(carries_mark(child.id(), "me").is_err());
+    }
+
+    #[test]
+    fn a_process_that_is_gone_is_an_error() {
+        let mut child = Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        let error = descends_from(child.id(), std::process::id()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+}

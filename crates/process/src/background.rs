@@ -1,0 +1,194 @@
+//! Commands that go on after the call that started them. They belong to their session: cancelling a turn ends those
+//! that it started, closing the session ends all.
+//!
+//! Each has a task of its own, which alone holds the process; everybody else holds a `Kept` to look at and to ask for
+//! the end. When the runtime goes, the tasks go, and with them the processes.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use domain::text::cut;
+use domain::{CallSite, SessionId, TurnId};
+use tokio::sync::watch;
+
+use crate::{End, Heard, LIVE_LIMIT, Output, Started, watch as watch_command};
+
+/// Running at once in one session.
+const MOST_RUNNING: usize = 8;
+
+/// Ended, and kept so that their last output can be read.
+const MOST_ENDED: usize = 8;
+
+/// Cancelled turns that are remembered, for calls which were about to start something when their turn was cancelled.
+const MOST_CANCELLED: usize = 64;
+
+/// Why a background command cannot be kept or found, worded for the model.
+#[derive(Debug, thiserror::Error)]
+pub enum BackgroundError {
+    #[error("the turn was cancelled; the command was ended")]
+    TurnCancelled,
+    #[error("{MOST_RUNNING} background commands are running already; end one with bash_stop: {running}")]
+    TooMany { running: String },
+    #[error("there is no background command `{handle}` in this session; {known}")]
+    Unknown { handle: String, known: String },
+}
+
+/// A command that has been started and is to be kept.
+pub struct Start {
+    pub started: Started,
+    pub command: String,
+    pub timeout: Option<Duration>,
+    pub site: Arc<CallSite>,
+}
+
+/// The background commands of all sessions.
+#[derive(Default)]
+pub struct Background {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    sessions: HashMap<SessionId, Session>,
+    cancelled: VecDeque<TurnId>,
+}
+
+#[derive(Default)]
+struct Session {
+    /// Counts all that were ever started, so that no handle is given twice.
+    started: u64,
+    kept: Vec<Arc<Kept>>,
+}
+
+/// One background command, as others see it.
+pub struct Kept {
+    pub handle: String,
+    pub command: String,
+    turn: TurnId,
+    /// What nobody has read yet.
+    unread: Heard,
+    stop: watch::Sender<bool>,
+    end: watch::Sender<Option<End>>,
+}
+
+impl Kept {
+    /// None while it runs.
+    pub fn end(&self) -> Option<End> {
+        self.end.borrow().clone()
+    }
+
+    /// Asks for the end; `ended` tells when it is done.
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    pub async fn ended(&self) {
+        // The sender is ours, so it cannot be gone.
+        let _ = self.end.subscribe().wait_for(Option::is_some).await;
+    }
+
+    /// What was written since the last time, which is then read.
+    pub fn take_output(&self) -> Output {
+        self.unread.lock().take()
+    }
+
+    /// The same without reading it, for people who watch.
+    pub fn live_output(&self) -> String {
+        self.unread.lock().live(LIVE_LIMIT)
+    }
+
+    /// "`bg1` (npm run dev)".
+    pub fn label(&self) -> String {
+        format!("`{}` ({})", self.handle, cut(self.command.lines().next().unwrap_or_default(), 60))
+    }
+}
+
+impl Background {
+    /// Takes a command over and gives its handle. One that cannot be kept is dropped, which ends it.
+    pub fn keep(&self, start: Start, output_limit: usize) -> Result<String, BackgroundError> {
+        let Start { started, command, timeout, site } = start;
+        let mut state = self.lock();
+        if state.cancelled.contains(&site.turn) {
+            return Err(BackgroundError::TurnCancelled);
+        }
+        let session = state.sessions.entry(site.session.clone()).or_default();
+        let running: Vec<_> =
+            session.kept.iter().filter(|kept| kept.end().is_none()).map(|kept| kept.label()).collect();
+        if running.len() >= MOST_RUNNING {
+            return Err(BackgroundError::TooMany { running: running.join(", ") });
+        }
+        session.started += 1;
+        let kept = Arc::new(Kept {
+            handle: format!("bg{}", session.started),
+            command,
+            turn: site.turn.clone(),
+            unread: Heard::new(output_limit),
+            stop: watch::Sender::new(false),
+            end: watch::Sender::new(None),
+        });
+        session.kept.push(Arc::clone(&kept));
+        session.forget_oldest();
+        let handle = kept.handle.clone();
+        tokio::spawn(async move {
+            let mut stop = kept.stop.subscribe();
+            let stopped = async move {
+                let _ = stop.wait_for(|stopped| *stopped).await;
+            };
+            let end = watch_command(started, &kept.unread, timeout, stopped, || {}).await;
+            kept.end.send_replace(Some(end));
+        });
+        Ok(handle)
+    }
+
+    /// Finds a command of this session by what a model calls it.
+    pub fn find(&self, session: &SessionId, handle: &str) -> Result<Arc<Kept>, BackgroundError> {
+        let state = self.lock();
+        let kept = state.sessions.get(session).map(|session| session.kept.as_slice()).unwrap_or_default();
+        let wanted = handle.trim().trim_matches('`');
+        kept.iter().find(|kept| kept.handle == wanted).cloned().ok_or_else(|| {
+            let known: Vec<_> = kept.iter().map(|kept| kept.label()).collect();
+            let known =
+                if known.is_empty() { "there are none".to_owned() } else { format!("there are {}", known.join(", ")) };
+            BackgroundError::Unknown { handle: wanted.to_owned(), known }
+        })
+    }
+
+    /// What still runs in a session.
+    pub fn running(&self, session: &SessionId) -> Vec<String> {
+        let state = self.lock();
+        let kept = state.sessions.get(session).into_iter().flat_map(|session| &session.kept);
+        kept.filter(|kept| kept.end().is_none()).map(|kept| kept.label()).collect()
+    }
+
+    pub fn cancel_turn(&self, session: &SessionId, turn: &TurnId) {
+        let mut state = self.lock();
+        if state.cancelled.len() == MOST_CANCELLED {
+            state.cancelled.pop_front();
+        }
+        state.cancelled.push_back(turn.clone());
+        let kept = state.sessions.get(session).into_iter().flat_map(|session| &session.kept);
+        kept.filter(|kept| kept.turn == *turn).for_each(|kept| kept.stop());
+    }
+
+    pub fn close(&self, session: &SessionId) {
+        let closed = self.lock().sessions.remove(session);
+        closed.into_iter().flat_map(|session| session.kept).for_each(|kept| kept.stop());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // The lists are whole after every operation, so a panic elsewhere does not spoil them.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Session {
+    fn forget_oldest(&mut self) {
+        let ended = self.kept.iter().filter(|kept| kept.end().is_some()).count();
+        if ended > MOST_ENDED
+            && let Some(oldest) = self.kept.iter().position(|kept| kept.end().is_some())
+        {
+            self.kept.remove(oldest);
+        }
+    }
+}

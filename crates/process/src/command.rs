@@ -1,0 +1,184 @@
+//! The daemon's side of a command: starts the helper, hears the report, and asks for the end.
+//!
+//! Dropping a `Process` closes the control socket, and with that everything that the command started ends.
+
+use std::collections::BTreeMap;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown};
+use rustix::process::{Pid, Signal};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::process::Child;
+
+use super::{Ending, MOST_DESCRIPTORS, Order, SUBCOMMAND, Sandbox, descendants};
+use crate::tag::{self, Mark};
+
+/// What to run, and where.
+#[derive(Debug)]
+pub struct Command {
+    /// The acpd binary.
+    pub runner: PathBuf,
+    pub program: String,
+    pub arguments: Vec<String>,
+    /// The whole environment but for the mark; nothing is inherited from the daemon.
+    pub environment: BTreeMap<String, String>,
+    pub folder: PathBuf,
+    /// None runs it with all the rights of the daemon.
+    pub sandbox: Option<Sandbox>,
+    /// How many processes it may have at once; None for as many as it likes.
+    pub process_limit: Option<usize>,
+    /// What it reads from its standard input; None is the same as nothing.
+    pub input: Option<String>,
+}
+
+/// A command on its way. The two parts are separate so that both can be waited for at once.
+pub struct Started {
+    pub process: Process,
+    /// What the command and all that it starts write, to standard output and standard error, in order.
+    pub output: pipe::Receiver,
+}
+
+/// A command that is talked with, and not only listened to.
+pub struct Conversing {
+    pub process: Process,
+    pub stdin: pipe::Sender,
+    pub stdout: pipe::Receiver,
+    pub stderr: pipe::Receiver,
+}
+
+impl Command {
+    /// Must be called within a tokio runtime.
+    pub async fn start(self) -> io::Result<Started> {
+        let (output, input) = io::pipe()?;
+        let process = self.launch(input.try_clone()?.into(), input.into(), None).await?;
+        Ok(Started { process, output: pipe::Receiver::from_owned_fd(output.into())? })
+    }
+
+    /// The same for a command whose input, output and errors are three pipes; `input` counts for nothing. Must be called
+    /// within a tokio runtime.
+    pub async fn converse(self) -> io::Result<Conversing> {
+        let (stdin, stdin_writer) = io::pipe()?;
+        let (stdout, stdout_writer) = io::pipe()?;
+        let (stderr, stderr_writer) = io::pipe()?;
+        let process = self.launch(stdout_writer.into(), stderr_writer.into(), Some(stdin.into())).await?;
+        Ok(Conversing {
+            process,
+            stdin: pipe::Sender::from_owned_fd(stdin_writer.into())?,
+            stdout: pipe::Receiver::from_owned_fd(stdout.into())?,
+            stderr: pipe::Receiver::from_owned_fd(stderr.into())?,
+        })
+    }
+
+    /// The helper passes its own output on to the command. A descriptor for the command's input travels with the order,
+    /// since the helper's own input is the control socket; and so do the folders that the sandbox may write, so that they
+    /// are the very ones that were checked.
+    async fn launch(self, stdout: OwnedFd, stderr: OwnedFd, stdin: Option<OwnedFd>) -> io::Result<Process> {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+        let helper = tokio::process::Command::new(&self.runner)
+            .arg(SUBCOMMAND)
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(stdout)
+            .stderr(stderr)
+            .spawn()?;
+        ours.set_nonblocking(true)?;
+        let mut environment = self.environment;
+        let mark = Mark::started(environment.get(tag::VARIABLE), helper.id().unwrap_or_default());
+        environment.insert(tag::VARIABLE.to_owned(), mark.value());
+        let mut process = Process { helper, control: UnixStream::from_std(ours)?, heard: Vec::new(), mark };
+        let folders = self.sandbox.as_ref().map(|sandbox| sandbox.writable.clone()).unwrap_or_default();
+        let order = Order {
+            program: self.program,
+            arguments: self.arguments,
+            environment,
+            folder: Some(self.folder),
+            sandbox: self.sandbox,
+            input: self.input,
+            stdin_follows: stdin.is_some(),
+            folders_follow: folders.len(),
+            process_limit: self.process_limit,
+        };
+        let mut line = serde_json::to_vec(&order)?;
+        line.push(b'\n');
+        let mut rest = line.as_slice();
+        let descriptors: Vec<_> =
+            stdin.iter().map(AsFd::as_fd).chain(folders.iter().map(|folder| folder.as_fd())).collect();
+        if !descriptors.is_empty() {
+            let (first, more) = line.split_at(1);
+            send_with(&process.control, first, &descriptors)?;
+            rest = more;
+        }
+        process.control.write_all(rest).await?;
+        Ok(process)
+    }
+}
+
+/// Sends bytes and descriptors with them. The socket is fresh, so that there is room.
+fn send_with(socket: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::Error::other("the session has too many folders for the sandbox"));
+    }
+    rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::empty())?;
+    Ok(())
+}
+
+/// One helper, and through it everything that its command started.
+pub struct Process {
+    helper: Child,
+    control: UnixStream,
+    /// What came of the report so far, kept here so that `ended` can be dropped and called again.
+    heard: Vec<u8>,
+    /// What everything that the command starts has in its environment.
+    mark: Mark,
+}
+
+impl Process {
+    /// Asks the helper to end everything. Returns at once; `ended` tells when it is done, within 2 seconds.
+    pub fn end(&self) {
+        // A command may have stopped its helper, which then could not hear.
+        self.signal_helper(Signal::CONT);
+        let _ = rustix::net::shutdown(&self.control, Shutdown::Write);
+    }
+
+    /// For a helper that does not do what `end` asked.
+    pub fn kill(&self) {
+        self.signal_helper(Signal::KILL);
+    }
+
+    /// Resolves when the command and everything that it started is gone. May be dropped and called again.
+    pub async fn ended(&mut self) -> Ending {
+        // An error means the same as the end: the helper is gone.
+        while matches!(self.control.read_buf(&mut self.heard).await, Ok(length) if length > 0) {}
+        let ending = serde_json::from_slice(&self.heard).unwrap_or(Ending::Lost);
+        if let (Ending::Lost, Some(leader)) = (&ending, self.helper.id()) {
+            // The helper is dead but not reaped, so its session's number is still its own.
+            let start = self.mark.start.clone();
+            let _ = tokio::task::spawn_blocking(move || descendants::kill_rest(leader, &start)).await;
+        }
+        let _ = self.helper.wait().await;
+        ending
+    }
+
+    fn signal_helper(&self, signal: Signal) {
+        // tokio gives the id only while the helper is not reaped, so it cannot be somebody else's.
+        let pid = self.helper.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        if let Some(pid) = pid {
+            let _ = rustix::process::kill_process(pid, signal);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

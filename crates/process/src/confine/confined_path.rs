@@ -1,0 +1,343 @@
+//! One place inside the roots: the opened folder and a name in it, and what can be done there.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use domain::site::Fingerprint;
+use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
+use rustix::io::Errno;
+
+use super::{Denial, open_in};
+use crate::fingerprint;
+use crate::protected_files::Fence;
+use crate::stop::Stop;
+use domain::text::size;
+use policy::Veil;
+
+/// No tool holds more of a file in memory than this.
+pub const LARGEST_FILE: u64 = 32 << 20;
+
+pub struct Spot {
+    /// Absolute, in terms of the root as the session names it.
+    pub path: PathBuf,
+    /// Absolute, without symlinks: the one name by which a file is known.
+    pub real: PathBuf,
+    /// For people and models: relative to the working folder where that is possible.
+    pub shown: String,
+    /// The deepest folder on the way that exists: the target itself if that is a folder.
+    pub(super) folder: Arc<OwnedFd>,
+    pub(super) target: Target,
+    pub(super) fence: Arc<Fence>,
+}
+
+pub(super) enum Target {
+    Folder,
+    /// Something else that was there when the path was walked.
+    Entry(OsString),
+    /// Names that do not exist yet, each inside the one before.
+    Missing(Vec<OsString>),
+}
+
+impl Spot {
+    pub fn is_missing(&self) -> bool {
+        matches!(self.target, Target::Missing(_))
+    }
+
+    pub fn is_folder(&self) -> bool {
+        matches!(self.target, Target::Folder)
+    }
+
+    /// The folder itself, opened for listing.
+    pub fn open_folder(&self) -> Result<OwnedFd, Denial> {
+        match &self.target {
+            Target::Folder => {
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+                let folder = open_in(&self.folder, ".", flags, Mode::empty())
+                    .map_err(|error| Denial::io("opening", &self.shown, error))?;
+                refuse_proc(&folder, &self.shown)?;
+                Ok(folder)
+            }
+            Target::Entry(_) => Err(Denial::IsAFile { path: self.shown.clone() }),
+            Target::Missing(_) => Err(self.missing()),
+        }
+    }
+
+    /// A regular file, opened for reading without ever waiting for it.
+    pub fn open_file(&self) -> Result<(File, Stat), Denial> {
+        match &self.target {
+            Target::Folder => Err(Denial::NotAFile { path: self.shown.clone(), what: "a folder" }),
+            Target::Entry(name) => self.open_regular(&self.folder, Path::new(name), &self.shown),
+            Target::Missing(_) => Err(self.missing()),
+        }
+    }
+
+    /// A regular file below this folder, by its path relative to it. No symlink is followed.
+    pub fn open_below(&self, path: &Path) -> Result<(File, Stat), Denial> {
+        self.open_regular(&self.folder, path, &path.display().to_string())
+    }
+
+    /// Whether a path relative to this folder is there, and what it is.
+    pub fn look_below(&self, path: &Path) -> Option<Stat> {
+        let entry = open_in(&self.folder, path, OFlags::PATH, Mode::empty()).ok()?;
+        rustix::fs::fstat(entry).ok()
+    }
+
+    /// Whether rules hide it.
+    pub fn is_hidden(&self, veil: &Veil) -> bool {
+        veil.hides([self.path.as_path(), &self.real])
+    }
+
+    /// Whether rules hide what has this path relative to this folder.
+    pub fn hides_below(&self, path: &Path, veil: &Veil) -> bool {
+        !veil.hides_nothing() && veil.hides([self.path.join(path).as_path(), &self.real.join(path)])
+    }
+
+    /// All bytes of the file, if it is not too large.
+    pub fn read(&self) -> Result<Vec<u8>, Denial> {
+        let (file, stat) = self.open_file()?;
+        self.read_open(file, &stat)
+    }
+
+    fn read_open(&self, file: File, stat: &Stat) -> Result<Vec<u8>, Denial> {
+        let length = u64::try_from(stat.st_size).unwrap_or(0);
+        let mut bytes = Vec::with_capacity(usize::try_from(length.min(LARGEST_FILE)).unwrap_or(0) + 1);
+        // The file may grow while it is read, so the limit is on what is read, not on what was announced.
+        let read = file.take(LARGEST_FILE + 1).read_to_end(&mut bytes);
+        read.map_err(|error| Denial::io("reading", &self.shown, error))?;
+        if bytes.len() as u64 > LARGEST_FILE {
+            let (size, limit) = (size(length.max(LARGEST_FILE)), size(LARGEST_FILE));
+            return Err(Denial::TooLarge { path: self.shown.clone(), size, limit });
+        }
+        Ok(bytes)
+    }
+
+    /// Puts a new content in place, at once or not at all. `expected` is what the file must hold until then; None
+    /// means that it must not exist. Folders on the way are created. Nothing is put in place once `stop` is raised.
+    pub fn replace(&self, bytes: &[u8], expected: Option<Fingerprint>, stop: &Stop) -> Result<(), Denial> {
+        let failed = |doing| move |error: Errno| Denial::io(doing, &self.shown, error);
+        let (folder, name) = self.folder_for_writing()?;
+        let old = match self.open_regular(&folder, Path::new(&name), &self.shown) {
+            Ok((_, stat)) => Some(stat),
+            Err(Denial::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => None,
+            Err(denial) => return Err(denial),
+        };
+        if old.is_some() {
+            // A rename would replace a file that is write-protected.
+            rustix::fs::accessat(&folder, &name, Access::WRITE_OK, AtFlags::empty()).map_err(failed("writing"))?;
+        }
+        let temporary = Temporary::create(&folder, old.as_ref()).map_err(failed("creating a file beside"))?;
+        let written = temporary.fill(bytes);
+        written.map_err(|error| Denial::io("writing", &self.shown, error))?;
+        // As late as possible: after this only the rename is left.
+        self.check_unchanged(&folder, &name, expected)?;
+        stop.check()?;
+        let moved = match expected {
+            Some(_) => rustix::fs::renameat(&folder, &temporary.name, &folder, &name),
+            None => rename_new((&folder, OsStr::new(&temporary.name)), (&folder, &name)),
+        };
+        match moved {
+            Ok(()) => {
+                temporary.keep();
+                sync(&folder);
+            }
+            Err(Errno::EXIST) => return Err(Denial::Changed { path: self.shown.clone() }),
+            Err(error) => return Err(Denial::io("writing", &self.shown, error)),
+        }
+        Ok(())
+    }
+
+    /// Removes a file that still holds what is expected.
+    pub fn remove(&self, expected: Fingerprint, stop: &Stop) -> Result<(), Denial> {
+        let (folder, name) = self.folder_for_writing()?;
+        self.check_unchanged(&folder, &name, Some(expected))?;
+        stop.check()?;
+        rustix::fs::unlinkat(&folder, &name, AtFlags::empty())
+            .map_err(|error| Denial::io("removing", &self.shown, error))?;
+        sync(&folder);
+        Ok(())
+    }
+
+    /// Moves a file that still holds what is expected to a place that must be free.
+    pub fn move_to(&self, to: &Spot, expected: Fingerprint, stop: &Stop) -> Result<(), Denial> {
+        let (folder, name) = self.folder_for_writing()?;
+        self.check_unchanged(&folder, &name, Some(expected))?;
+        stop.check()?;
+        let (new_folder, new_name) = to.folder_for_writing()?;
+        match rename_new((&folder, &name), (&new_folder, &new_name)) {
+            Err(Errno::EXIST) => Err(Denial::Changed { path: to.shown.clone() }),
+            Err(error) => Err(Denial::io("moving", &self.shown, error)),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// The folders on the way to a file that is to be created.
+    pub fn make_folders(&self) -> Result<(), Denial> {
+        self.folder_for_writing().map(|_| ())
+    }
+
+    fn folder_for_writing(&self) -> Result<(Arc<OwnedFd>, OsString), Denial> {
+        let names = match &self.target {
+            Target::Folder => return Err(Denial::NotAFile { path: self.shown.clone(), what: "a folder" }),
+            Target::Entry(name) => return Ok((Arc::clone(&self.folder), name.clone())),
+            Target::Missing(names) => names,
+        };
+        let mut folder = Arc::clone(&self.folder);
+        let (name, parents) = names.split_last().ok_or_else(|| self.missing())?;
+        for parent in parents {
+            let failed = |error| Denial::io("creating the folder of", &self.shown, error);
+            match rustix::fs::mkdirat(&folder, parent, Mode::from_raw_mode(0o777)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(failed(error)),
+            }
+            let flags = OFlags::PATH | OFlags::DIRECTORY;
+            folder = Arc::new(open_in(&folder, parent, flags, Mode::empty()).map_err(failed)?);
+        }
+        Ok((folder, name.clone()))
+    }
+
+    fn check_unchanged(&self, folder: &OwnedFd, name: &OsString, expected: Option<Fingerprint>) -> Result<(), Denial> {
+        let now = match self.open_regular(folder, Path::new(name), &self.shown) {
+            Ok((file, stat)) => Some(fingerprint::of(&self.read_open(file, &stat)?)),
+            Err(Denial::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => None,
+            Err(denial) => return Err(denial),
+        };
+        if now == expected { Ok(()) } else { Err(Denial::Changed { path: self.shown.clone() }) }
+    }
+
+    /// A file that is one of acpd's own is not opened, under whatever name it comes.
+    fn open_regular(&self, folder: &OwnedFd, path: &Path, shown: &str) -> Result<(File, Stat), Denial> {
+        let (file, stat) = open_regular(folder, path, shown)?;
+        if self.fence.holds_file(&stat) {
+            return Err(Denial::OffLimits { path: shown.to_owned() });
+        }
+        Ok((file, stat))
+    }
+
+    /// What searches below this folder leave out.
+    pub fn fence(&self) -> &Arc<Fence> {
+        &self.fence
+    }
+
+    fn missing(&self) -> Denial {
+        Denial::Missing { path: self.shown.clone(), hint: self.hint().unwrap_or_default() }
+    }
+
+    /// A name in the same folder that differs in case or ending only.
+    fn hint(&self) -> Option<String> {
+        let Target::Missing(names) = &self.target else { return None };
+        let [name] = names.as_slice() else { return None };
+        let stem = |name: &str| Path::new(name).file_stem().map(|stem| stem.to_string_lossy().to_lowercase());
+        let wanted = stem(name.to_str()?)?;
+        let entries = rustix::fs::Dir::read_from(&self.folder_for_listing()?).ok()?;
+        let names = entries.flatten().take(2000).filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
+        let like = names.into_iter().find(|name| stem(name).as_deref() == Some(&wanted))?;
+        Some(format!("; there is {like}"))
+    }
+
+    fn folder_for_listing(&self) -> Option<OwnedFd> {
+        open_in(&self.folder, ".", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).ok()
+    }
+}
+
+fn open_regular(folder: &OwnedFd, path: &Path, shown: &str) -> Result<(File, Stat), Denial> {
+    let failed = |error| Denial::io("opening", shown, error);
+    // A device may act on being opened, so its kind is looked at first, by a descriptor that opens nothing.
+    let entry = open_in(folder, path, OFlags::PATH, Mode::empty()).map_err(failed)?;
+    require_regular(&entry, shown)?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = open_in(folder, path, flags, Mode::empty()).map_err(failed)?;
+    // It may be another one by now.
+    let stat = require_regular(&file, shown)?;
+    refuse_proc(&file, shown)?;
+    Ok((File::from(file), stat))
+}
+
+fn require_regular(file: &OwnedFd, shown: &str) -> Result<Stat, Denial> {
+    let stat = rustix::fs::fstat(file).map_err(|error| Denial::io("looking at", shown, error))?;
+    let what = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => return Ok(stat),
+        FileType::Directory => "a folder",
+        FileType::Symlink => "a symbolic link",
+        FileType::Fifo => "a named pipe",
+        FileType::Socket => "a socket",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        FileType::Unknown => "something unknown",
+    };
+    Err(Denial::NotAFile { path: shown.to_owned(), what })
+}
+
+/// With a root such as `/`, /proc would lie inside, and with it the daemon's own environment and memory.
+fn refuse_proc(file: &OwnedFd, shown: &str) -> Result<(), Denial> {
+    let system = rustix::fs::fstatfs(file).map_err(|error| Denial::io("looking at", shown, error))?;
+    if system.f_type == rustix::fs::PROC_SUPER_MAGIC {
+        return Err(Denial::Proc { path: shown.to_owned() });
+    }
+    Ok(())
+}
+
+/// Makes a rename or a removal in this folder survive the loss of power. The change has happened and is visible; a file
+/// system that cannot sync folders has its own ways.
+fn sync(folder: &OwnedFd) {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let _ = rustix::fs::openat(folder, ".", flags, Mode::empty()).and_then(rustix::fs::fsync);
+}
+
+/// Moves a file to a name that must be free.
+fn rename_new(from: (&OwnedFd, &OsStr), to: (&OwnedFd, &OsStr)) -> Result<(), Errno> {
+    match rustix::fs::renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE) {
+        // Some file systems do not know the flag; a look just before has to do.
+        Err(Errno::INVAL) => match rustix::fs::statat(to.0, to.1, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => Err(Errno::EXIST),
+            Err(_) => rustix::fs::renameat(from.0, from.1, to.0, to.1),
+        },
+        done => done,
+    }
+}
+
+/// A file beside the one to be replaced; removed unless it was moved into place.
+struct Temporary<'a> {
+    folder: &'a OwnedFd,
+    name: String,
+    file: File,
+    in_place: bool,
+}
+
+impl<'a> Temporary<'a> {
+    fn create(folder: &'a OwnedFd, old: Option<&Stat>) -> Result<Self, Errno> {
+        static COUNTER: AtomicU64 = AtomicU64::new(0);
+        let name = format!(".acpd-{}-{}.tmp", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
+        // A new file gets what the umask leaves; the copy of a private one must not be readable for a moment either.
+        let mode = Mode::from_raw_mode(if old.is_some() { 0o600 } else { 0o666 });
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        let temporary = Self { folder, file: File::from(open_in(folder, &name, flags, mode)?), name, in_place: false };
+        if let Some(old) = old {
+            // Only the superuser may give files away; for anybody else the owner is the same already, or cannot be kept.
+            let (user, group) = (rustix::fs::Uid::from_raw(old.st_uid), rustix::fs::Gid::from_raw(old.st_gid));
+            let _ = rustix::fs::fchown(&temporary.file, Some(user), Some(group));
+            rustix::fs::fchmod(&temporary.file, Mode::from_raw_mode(old.st_mode))?;
+        }
+        Ok(temporary)
+    }
+
+    fn fill(&self, bytes: &[u8]) -> std::io::Result<()> {
+        (&self.file).write_all(bytes)?;
+        self.file.sync_data()
+    }
+
+    fn keep(mut self) {
+        self.in_place = true;
+    }
+}
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        if !self.in_place {
+            let _ = rustix::fs::unlinkat(self.folder, &self.name, AtFlags::empty());
+        }
+    }
+}

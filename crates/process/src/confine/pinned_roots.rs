@@ -1,0 +1,106 @@
+//! What limits the roots besides their paths: acpd's own places, and what a root led to when the session began.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use domain::SessionId;
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::{Denial, MOST_LINKS, open_in, steps};
+use crate::protected_files::FileId;
+
+/// Handed to tools with every call.
+#[derive(Clone, Debug, Default)]
+pub struct Bounds {
+    pub off_limits: Vec<PathBuf>,
+    pub pins: Arc<Pins>,
+}
+
+/// What the roots of each session are without symlinks, as of its first call. A root that leads elsewhere later is refused:
+/// a command of another session may have put a symlink on the way to it.
+#[derive(Debug, Default)]
+pub struct Pins(Mutex<HashMap<SessionId, HashMap<PathBuf, PathBuf>>>);
+
+impl Pins {
+    pub(super) fn hold(&self, session: &SessionId, given: &Path, real: &Path) -> Result<(), Denial> {
+        let mut known = self.lock();
+        let known = known.entry(session.clone()).or_default().entry(given.to_owned());
+        let before = known.or_insert_with(|| real.to_owned());
+        if before == real {
+            return Ok(());
+        }
+        let text = |path: &Path| path.display().to_string();
+        Err(Denial::Moved { path: text(given), before: text(before), now: text(real) })
+    }
+
+    pub fn forget(&self, session: &SessionId) {
+        self.lock().remove(session);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, HashMap<PathBuf, PathBuf>>> {
+        // Every change of the map is whole, so a panic elsewhere does not spoil it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a folder is, if it is there.
+pub(super) fn identify(folder: &Path) -> Option<FileId> {
+    rustix::fs::stat(folder).ok().as_ref().map(FileId::of)
+}
+
+/// Opens a folder by its absolute path, one name at a time. Symlinks are followed until the way enters one of `others`; from
+/// there on they are refused, and so is going back up.
+pub(super) fn walk_to(path: &Path, others: &[FileId]) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut at = rustix::fs::open("/", flags, Mode::empty())?;
+    let mut inside = is_one_of(&at, others)?;
+    let mut rest = steps(path);
+    let mut links = 0;
+    while let Some(step) = rest.pop_front() {
+        if step == ".." {
+            if inside {
+                return Err(Errno::XDEV.into());
+            }
+            at = rustix::fs::openat(&at, "..", flags, Mode::empty())?;
+            continue;
+        }
+        let entry = open_in(&at, &step, OFlags::PATH, Mode::empty())?;
+        let kind = FileType::from_raw_mode(rustix::fs::fstat(&entry)?.st_mode);
+        match kind {
+            FileType::Directory => {
+                at = entry;
+                inside = inside || (!rest.is_empty() && is_one_of(&at, others)?);
+            }
+            FileType::Symlink if inside || links == MOST_LINKS => return Err(Errno::LOOP.into()),
+            FileType::Symlink => {
+                links += 1;
+                let target = rustix::fs::readlinkat(&entry, "", Vec::new())?;
+                let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+                if target.is_absolute() {
+                    at = rustix::fs::open("/", flags, Mode::empty())?;
+                    inside = is_one_of(&at, others)?;
+                }
+                for step in steps(&target).into_iter().rev() {
+                    rest.push_front(step);
+                }
+            }
+            FileType::RegularFile
+            | FileType::Fifo
+            | FileType::Socket
+            | FileType::CharacterDevice
+            | FileType::BlockDevice
+            | FileType::Unknown => return Err(Errno::NOTDIR.into()),
+        }
+    }
+    Ok(at)
+}
+
+fn is_one_of(folder: &OwnedFd, others: &[FileId]) -> io::Result<bool> {
+    Ok(others.contains(&FileId::of(&rustix::fs::fstat(folder)?)))
+}

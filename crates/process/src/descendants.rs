@@ -1,0 +1,132 @@
+//! The descendants of this process, found in /proc, and signals to all of them. Also what is left of a command whose helper
+//! was killed and can no longer do it.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+
+use rustix::process::{Pid, Signal};
+
+use crate::proc_stat;
+use crate::tag::Mark;
+
+/// Sends to every descendant.
+pub(super) fn signal(signal: Signal) {
+    for pid in descendants() {
+        send(pid, signal);
+    }
+}
+
+pub(super) fn count() -> usize {
+    descendants().len()
+}
+
+/// Stops every descendant and kills it, group by group.
+///
+/// The kernel gives a signal to a whole group at once, and to a child that is being forked just then as well. So a group
+/// that has been stopped is still, however many it had and however fast they replaced each other, and only those that moved
+/// to another group meanwhile are left to find.
+pub(super) fn kill_all() {
+    let own = rustix::process::getpgrp().as_raw_nonzero().get().unsigned_abs();
+    let mut stopped = HashSet::new();
+    let mut stragglers = HashSet::new();
+    // A tree that still grows after so many rounds is left to the next pass of the caller.
+    for _ in 0..50 {
+        let mut found_more = false;
+        for pid in descendants() {
+            // One that has ended meanwhile needs nothing.
+            let Ok(stat) = proc_stat::of(pid) else { continue };
+            if stat.group == own {
+                // It has moved in with us.
+                if stragglers.insert(pid) {
+                    send(pid, Signal::STOP);
+                    found_more = true;
+                }
+            } else if !stat.is_dead && stopped.insert(stat.group) {
+                send_group(stat.group, Signal::STOP);
+                found_more = true;
+            }
+        }
+        if !found_more {
+            break;
+        }
+    }
+    stopped.into_iter().for_each(|group| send_group(group, Signal::KILL));
+    stragglers.into_iter().for_each(|pid| send(pid, Signal::KILL));
+}
+
+/// Kills what is left of a command whose helper is dead: every process of the helper's session, and every process with
+/// this start in its mark. The caller must hold the helper's process id, reaped by nobody, so that it cannot have been
+/// given to somebody else.
+pub(super) fn kill_rest(helper: u32, start: &str) {
+    let is_left = |pid: &u32| {
+        let Ok(stat) = proc_stat::of(*pid) else { return false };
+        let has_mark = || Mark::of(*pid).is_ok_and(|mark| mark.is_some_and(|mark| mark.start == start));
+        *pid != helper && !stat.is_dead && (stat.session == helper || has_mark())
+    };
+    // Those that fork meanwhile are found in the next round.
+    for _ in 0..50 {
+        let left: Vec<_> = proc_stat::everyone().into_iter().flatten().filter(is_left).collect();
+        if left.is_empty() {
+            return;
+        }
+        for pid in left {
+            send(pid, Signal::KILL);
+        }
+    }
+}
+
+fn descendants() -> Vec<u32> {
+    // Kernels without CONFIG_PROC_CHILDREN have no such file, and all of /proc must be read.
+    let parents = if fs::exists("/proc/thread-self/children").unwrap_or(false) { None } else { Some(parents()) };
+    let mut found = Vec::new();
+    let mut seen = HashSet::new();
+    let mut waiting = vec![std::process::id()];
+    while let Some(pid) = waiting.pop() {
+        let children = match &parents {
+            None => children(pid),
+            Some(parents) => parents.get(&pid).cloned().unwrap_or_default(),
+        };
+        for child in children {
+            if seen.insert(child) {
+                found.push(child);
+                waiting.push(child);
+            }
+        }
+    }
+    found
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    // A process that ended meanwhile has no children: they have come to us and show up in the next walk.
+    for task in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+        let text = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        found.extend(text.split_ascii_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+    }
+    found
+}
+
+fn parents() -> HashMap<u32, Vec<u32>> {
+    let mut families: HashMap<u32, Vec<u32>> = HashMap::new();
+    for pid in proc_stat::everyone().into_iter().flatten() {
+        if let Ok(stat) = proc_stat::of(pid) {
+            families.entry(stat.parent).or_default().push(pid);
+        }
+    }
+    families
+}
+
+/// A process that ended meanwhile, or that belongs to somebody else, is no error here: the next walk tells.
+fn send(pid: u32, signal: Signal) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
+/// Groups hold descendants of the helper alone: to be in one, a process must be in its session, and every session below the
+/// helper was made there.
+fn send_group(group: u32, signal: Signal) {
+    if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
+        let _ = rustix::process::kill_process_group(group, signal);
+    }
+}

@@ -1,0 +1,224 @@
+//! The environment of what tools start: the session's, without what is ours, the editor's terminal's or a model
+//! provider's, and with settings that keep programs from waiting for a person.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use domain::{CallSite, Environment};
+
+use crate::tag::{self, Mark};
+
+/// Whole families of names, by how they begin.
+const HIDDEN_PREFIXES: [&str; 7] = ["ACPD_", "KITTY_", "WEZTERM_", "ITERM_", "KONSOLE_", "ALACRITTY_", "ZELLIJ_"];
+
+/// Panes of a terminal that is not the command's, and what systemd told the daemon alone.
+const HIDDEN: [&str; 30] = [
+    "TMUX",
+    "TMUX_PANE",
+    "STY",
+    "WINDOW",
+    "WINDOWID",
+    "ZELLIJ",
+    "TERM_PROGRAM",
+    "TERM_PROGRAM_VERSION",
+    "TERM_SESSION_ID",
+    "LC_TERMINAL",
+    "LC_TERMINAL_VERSION",
+    "VTE_VERSION",
+    "COLORTERM",
+    "COLUMNS",
+    "LINES",
+    "TERMCAP",
+    "WT_SESSION",
+    "NVIM",
+    "CI",
+    "NOTIFY_SOCKET",
+    "CREDENTIALS_DIRECTORY",
+    "INVOCATION_ID",
+    "JOURNAL_STREAM",
+    "MANAGERPID",
+    "LISTEN_FDS",
+    "LISTEN_FDNAMES",
+    "LISTEN_PID",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+    "OLDPWD",
+];
+
+/// What differs from one terminal, login or start of an editor to the next, and changes nothing in what a server does.
+/// `SSH_AUTH_SOCK` is not among them: it says whose keys a server may use.
+const VOLATILE: [&str; 25] = [
+    "_",
+    "COLORFGBG",
+    "DESKTOP_STARTUP_ID",
+    "GIO_LAUNCHED_DESKTOP_FILE_PID",
+    "GPG_TTY",
+    "HISTCMD",
+    "INSIDE_EMACS",
+    "LINENO",
+    "OLDPWD",
+    "PPID",
+    "PROMPT_COMMAND",
+    "PS1",
+    "PWD",
+    "RANDOM",
+    "SECONDS",
+    "SESSION_MANAGER",
+    "SHLVL",
+    "SSH_CLIENT",
+    "SSH_CONNECTION",
+    "SSH_TTY",
+    "TTY",
+    "WINDOWPATH",
+    "XDG_ACTIVATION_TOKEN",
+    "XDG_SESSION_ID",
+    "XDG_VTNR",
+];
+
+/// The same by how names begin: terminals inside editors.
+const VOLATILE_PREFIXES: [&str; 4] = ["JEDITERM_", "NVIM_", "VSCODE_", "ZED_"];
+
+/// Keys of model providers. Tokens that people give to command line tools, such as GITHUB_TOKEN, are not among them:
+/// `gh` is expected to work.
+const PROVIDER_KEYS: [&str; 36] = [
+    "AI_GATEWAY_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "AZURE_API_KEY",
+    "AZURE_OPENAI_API_KEY",
+    "CEREBRAS_API_KEY",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CO_API_KEY",
+    "CODESTRAL_API_KEY",
+    "COHERE_API_KEY",
+    "DASHSCOPE_API_KEY",
+    "DEEPINFRA_API_KEY",
+    "DEEPSEEK_API_KEY",
+    "FIREWORKS_API_KEY",
+    "GEMINI_API_KEY",
+    "GITHUB_COPILOT_TOKEN",
+    "GOOGLE_API_KEY",
+    "GOOGLE_GENERATIVE_AI_API_KEY",
+    "GROQ_API_KEY",
+    "KIMI_API_KEY",
+    "MINIMAX_API_KEY",
+    "MISTRAL_API_KEY",
+    "MOONSHOT_API_KEY",
+    "NVIDIA_API_KEY",
+    "OLLAMA_API_KEY",
+    "OPENAI_API_KEY",
+    "OPENCODE_API_KEY",
+    "OPENROUTER_API_KEY",
+    "PERPLEXITY_API_KEY",
+    "QWEN_API_KEY",
+    "SAMBANOVA_API_KEY",
+    "TOGETHER_API_KEY",
+    "VOYAGE_API_KEY",
+    "XAI_API_KEY",
+    "ZAI_API_KEY",
+    "ZHIPU_API_KEY",
+];
+
+/// Nobody sits at the command's terminal: no pager, no editor, no password prompt, no colours.
+const SET: [(&str, &str); 7] = [
+    ("TERM", "dumb"),
+    ("NO_COLOR", "1"),
+    ("PAGER", "cat"),
+    ("MANPAGER", "cat"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_EDITOR", "true"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+];
+
+/// For a session whose environment has none.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Which variables of a session commands get, and which daemon they belong to.
+#[derive(Clone, Debug, Default)]
+pub struct EnvironmentPolicy {
+    /// Names the daemon in the mark of its commands, by which it knows them again.
+    pub owner: String,
+    /// Names kept out of the environment of tools, besides those that always are.
+    pub hidden: Vec<String>,
+    /// Provider keys that tools may see after all.
+    pub kept: Vec<String>,
+}
+
+impl EnvironmentPolicy {
+    /// The environment of a program that is started in this folder for a session.
+    pub fn for_programs(&self, session: &Environment, folder: &Path) -> BTreeMap<String, String> {
+        let mut variables: BTreeMap<String, String> = session
+            .iter()
+            .filter(|(name, _)| !self.hides(name))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        variables.entry("PATH".to_owned()).or_insert_with(|| PATH.to_owned());
+        // A shell keeps this name of its folder if it is a right one, and resolves symlinks otherwise.
+        variables.insert("PWD".to_owned(), folder.to_string_lossy().into_owned());
+        variables.extend(SET.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        variables.insert(tag::VARIABLE.to_owned(), Mark::of_owner(&self.owner).value());
+        variables
+    }
+
+    /// What is set in an editor's own terminal, over what the editor has there. ACP cannot unset a variable, so keys are set
+    /// to nothing.
+    pub fn for_terminal(&self, site: &CallSite) -> Vec<(String, String)> {
+        let keys = site.environment.iter().map(|(name, _)| name).filter(|name| self.is_key(name));
+        let keys = keys.map(|name| (name.to_owned(), String::new()));
+        // The terminal is a real one, whatever it calls itself.
+        let set = SET.iter().filter(|(name, _)| *name != "TERM");
+        let set = set.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let mark = (tag::VARIABLE.to_owned(), Mark::of_owner(&self.owner).value());
+        keys.chain(set).chain([mark]).collect()
+    }
+
+    fn hides(&self, name: &str) -> bool {
+        self.is_key(name) || HIDDEN.contains(&name) || HIDDEN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    }
+
+    /// A variable that the operator keeps is kept, even if it is also hidden.
+    fn is_key(&self, name: &str) -> bool {
+        let is_in = |names: &[String]| names.iter().any(|known| known == name);
+        !is_in(&self.kept) && (PROVIDER_KEYS.contains(&name) || is_in(&self.hidden))
+    }
+}
+
+/// Whether sessions may share a program although they differ in this variable.
+pub fn is_volatile(name: &str) -> bool {
+    VOLATILE.contains(&name)
+        || HIDDEN.contains(&name)
+        || [HIDDEN_PREFIXES.as_slice(), &VOLATILE_PREFIXES].concat().iter().any(|prefix| name.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_and_panes_are_left_out_and_the_rest_is_kept() {
+        let policy = EnvironmentPolicy {
+            owner: String::new(),
+            hidden: ["MY_SECRET", "MY_TOKEN"].map(str::to_owned).to_vec(),
+            kept: ["MISTRAL_API_KEY", "MY_TOKEN"].map(str::to_owned).to_vec(),
+        };
+        let session = [
+            "ACPD_SOCKET",
+            "ANTHROPIC_API_KEY",
+            "CI",
+            "GH_TOKEN",
+            "HOME",
+            "KITTY_PID",
+            "MISTRAL_API_KEY",
+            "MY_SECRET",
+            "MY_TOKEN",
+            "TMUX",
+        ];
+        let session: Environment = session.map(|name| (name.to_owned(), "x".to_owned())).into_iter().collect();
+        let variables = policy.for_programs(&session, Path::new("/project"));
+        let names: Vec<_> = variables.keys().map(String::as_str).collect();
+        assert_eq!(
+            names.join(" "),
+            "ACPD_TOOL GH_TOKEN GIT_EDITOR GIT_PAGER GIT_TERMINAL_PROMPT HOME MANPAGER MISTRAL_API_KEY MY_TOKEN NO_COLOR PAGER PATH PWD TERM"
+        );
+    }
+}

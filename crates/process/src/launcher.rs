@@ -1,0 +1,56 @@
+//! How the daemon starts commands on behalf of a session: with which helper, environment and limit.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use domain::Environment;
+
+use crate::Command;
+use crate::environment::EnvironmentPolicy;
+
+/// What all commands have in common, whoever they are for: tools, hooks or MCP servers.
+#[derive(Clone, Debug)]
+pub struct Launcher {
+    /// The acpd binary, which is run as `acpd __run`.
+    pub runner: PathBuf,
+    pub environment: EnvironmentPolicy,
+    /// How many processes a command may have at once.
+    pub process_limit: usize,
+}
+
+impl Launcher {
+    pub fn new(runner: impl Into<PathBuf>) -> Self {
+        Self { runner: runner.into(), environment: EnvironmentPolicy::default(), process_limit: 2048 }
+    }
+
+    /// A command for the shell, with the environment of a session, outside the sandbox and without input.
+    pub async fn shell_command(&self, text: &str, session: &Environment, folder: &Path) -> Command {
+        let environment = self.environment.for_programs(session, folder);
+        Command {
+            runner: self.runner.clone(),
+            program: shell(&environment).await,
+            arguments: vec!["-c".to_owned(), text.to_owned()],
+            environment,
+            folder: folder.to_owned(),
+            sandbox: None,
+            process_limit: Some(self.process_limit),
+            input: None,
+        }
+    }
+}
+
+async fn shell(environment: &BTreeMap<String, String>) -> String {
+    find_shell(environment.get("PATH").cloned()).await
+}
+
+/// bash, if it is in its usual places or on this PATH, and sh otherwise.
+///
+/// A PATH may lead to a network folder that does not answer, so the search runs on a blocking thread.
+pub async fn find_shell(path: Option<String>) -> String {
+    let search = move || {
+        let usual = ["/bin", "/usr/bin"].into_iter();
+        let folders = usual.chain(path.as_deref().unwrap_or_default().split(':').filter(|name| name.starts_with('/')));
+        folders.map(|folder| format!("{folder}/bash")).find(|shell| Path::new(shell).is_file())
+    };
+    tokio::task::spawn_blocking(search).await.ok().flatten().unwrap_or_else(|| "/bin/sh".to_owned())
+}

@@ -1,0 +1,53 @@
+//! One line of /proc/PID/stat: who a process's parent is, and which group and session it belongs to.
+
+use std::{fs, io};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub parent: u32,
+    pub group: u32,
+    pub session: u32,
+    /// Ended, and not yet reaped by its parent.
+    pub is_dead: bool,
+}
+
+/// An error of kind `NotFound` when there is no such process.
+pub(crate) fn of(pid: u32) -> io::Result<Stat> {
+    parse(&fs::read_to_string(format!("/proc/{pid}/stat"))?)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("reading /proc/{pid}/stat: unknown format")))
+}
+
+/// The ids of all processes that this one may see.
+pub(crate) fn everyone() -> io::Result<impl Iterator<Item = u32>> {
+    Ok(fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
+}
+
+fn parse(line: &str) -> Option<Stat> {
+    // The second field is the program's name in parentheses. It may hold spaces and parentheses of its own, so the
+    // fields are counted from the last one.
+    let (_, rest) = line.rsplit_once(')')?;
+    let mut fields = rest.split_ascii_whitespace();
+    let is_dead = matches!(fields.next()?, "Z" | "X");
+    let parent = fields.next()?.parse().ok()?;
+    let group = fields.next()?.parse().ok()?;
+    let session = fields.next()?.parse().ok()?;
+    Some(Stat { parent, group, session, is_dead })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_name_cannot_forge_the_fields() {
+        let line = "77 (a) R 1 1 1) S 42 76 75 0 -1";
+        assert_eq!(parse(line), Some(Stat { parent: 42, group: 76, session: 75, is_dead: false }));
+    }
+
+    #[test]
+    fn our_own_line_is_read() {
+        let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get() as u32);
+        assert_eq!(of(std::process::id()).unwrap().parent, parent);
+        assert!(everyone().unwrap().any(|pid| pid == std::process::id()));
+    }
+}

@@ -1,0 +1,199 @@
+//! acpd's own places: its state, keys, token, socket and configuration. No tool of an agent reads or changes them, whatever
+//! the session's folders, mode and approval are.
+//!
+//! A place is known by its path without symlinks, and by device and inode, so that an alias of it is the same place. Looked
+//! at anew for every call, since a place may come into being later. Blocks; must not run on the thread of an actor.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
+
+use rustix::fs::Stat;
+
+/// As many symlinks as the kernel itself would follow.
+const MOST_LINKS: usize = 40;
+
+/// Entries below the places that are compared with a file that has several names. There are a few dozen.
+const MOST_ENTRIES: usize = 10_000;
+
+/// What a file is, whatever it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    pub fn of(stat: &Stat) -> Self {
+        Self { device: stat.st_dev, inode: stat.st_ino }
+    }
+
+    fn of_metadata(found: &fs::Metadata) -> Self {
+        Self { device: found.dev(), inode: found.ino() }
+    }
+}
+
+/// The places as they are now.
+#[derive(Debug, Default)]
+pub struct Fence {
+    places: Vec<Place>,
+    /// Everything below the places; filled when it is first needed.
+    inside: OnceLock<HashSet<FileId>>,
+}
+
+#[derive(Debug)]
+struct Place {
+    /// Without symlinks, as far as it exists.
+    real: PathBuf,
+    /// None if it does not exist.
+    id: Option<FileId>,
+    /// The folders on the way to it, by its given name and by its real one. Whoever may rename or create entries in one of
+    /// them could put something else in its place.
+    way: Vec<FileId>,
+}
+
+impl Fence {
+    pub fn look(paths: &[PathBuf]) -> Self {
+        Self { places: paths.iter().map(|path| Place::look(path)).collect(), inside: OnceLock::new() }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Whether a path without symlinks is one of the places or lies in one.
+    pub fn holds_path(&self, real: &Path) -> bool {
+        self.places.iter().any(|place| real.starts_with(&place.real))
+    }
+
+    /// Whether it is one of the places itself.
+    pub fn is_place(&self, id: FileId) -> bool {
+        self.places.iter().any(|place| place.id == Some(id))
+    }
+
+    /// Whether a number is that of a place on some device, for those who know only the number yet.
+    pub fn may_be_place(&self, inode: u64) -> bool {
+        self.places.iter().any(|place| place.id.is_some_and(|id| id.inode == inode))
+    }
+
+    /// Whether a folder is on the way to one of the places.
+    pub fn is_on_the_way(&self, id: FileId) -> bool {
+        self.places.iter().any(|place| place.way.contains(&id))
+    }
+
+    /// Whether it is one of the places, or another name of a file in one.
+    pub fn holds_file(&self, stat: &Stat) -> bool {
+        let id = FileId::of(stat);
+        self.is_place(id) || (stat.st_nlink > 1 && !self.is_empty() && self.inside().contains(&id))
+    }
+
+    fn inside(&self) -> &HashSet<FileId> {
+        self.inside.get_or_init(|| {
+            let mut found = HashSet::new();
+            let mut folders: Vec<PathBuf> = self.places.iter().map(|place| place.real.clone()).collect();
+            while let Some(folder) = folders.pop() {
+                for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                    let Ok(metadata) = entry.metadata() else { continue };
+                    if metadata.is_dir() {
+                        folders.push(entry.path());
+                    }
+                    found.insert(FileId::of_metadata(&metadata));
+                    if found.len() >= MOST_ENTRIES {
+                        return found;
+                    }
+                }
+            }
+            found
+        })
+    }
+}
+
+impl Place {
+    /// Walks there one name at a time, so that it sees every folder on the way, also those around symlinks.
+    fn look(path: &Path) -> Self {
+        let mut at = PathBuf::from("/");
+        let mut rest = steps(path);
+        rest.reverse();
+        let (mut way, mut links) = (Vec::new(), 0);
+        while let Some(step) = rest.pop() {
+            if step == ".." {
+                at.pop();
+                continue;
+            }
+            way.extend(fs::symlink_metadata(&at).ok().as_ref().map(FileId::of_metadata));
+            let next = at.join(&step);
+            match fs::read_link(&next) {
+                Ok(target) if links < MOST_LINKS => {
+                    links += 1;
+                    if target.is_absolute() {
+                        at = PathBuf::from("/");
+                    }
+                    rest.extend(steps(&target).into_iter().rev());
+                }
+                Ok(_) | Err(_) => at = next,
+            }
+        }
+        let id = fs::symlink_metadata(&at).ok().as_ref().map(FileId::of_metadata);
+        way.sort_unstable();
+        way.dedup();
+        Self { real: at, id, way }
+    }
+}
+
+fn steps(path: &Path) -> Vec<OsString> {
+    let step = |component| match component {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some(OsString::from("..")),
+        Component::CurDir | Component::RootDir | Component::Prefix(_) => None,
+    };
+    path.components().filter_map(step).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn id(path: &Path) -> FileId {
+        FileId::of_metadata(&fs::metadata(path).unwrap())
+    }
+
+    #[test]
+    fn a_place_is_known_by_every_name_and_so_are_the_folders_around_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        for made in ["home/state", "data/acpd/keys"] {
+            fs::create_dir_all(base.join(made)).unwrap();
+        }
+        symlink(base.join("data/acpd"), base.join("home/state/acpd")).unwrap();
+        fs::write(base.join("data/acpd/keys/one"), "k").unwrap();
+        fs::hard_link(base.join("data/acpd/keys/one"), base.join("home/innocent")).unwrap();
+        fs::write(base.join("home/other"), "x").unwrap();
+        fs::hard_link(base.join("home/other"), base.join("home/other2")).unwrap();
+
+        let fence = Fence::look(&[base.join("home/state/acpd")]);
+        assert!(fence.holds_path(&base.join("data/acpd/keys/one")));
+        assert!(!fence.holds_path(&base.join("data/acpd2")));
+        assert!(fence.is_place(id(&base.join("data/acpd"))));
+        for folder in ["", "home", "home/state", "data"] {
+            assert!(fence.is_on_the_way(id(&base.join(folder))), "{folder}");
+        }
+        let stat = |path: &str| rustix::fs::stat(base.join(path)).unwrap();
+        assert!(fence.holds_file(&stat("home/innocent")));
+        assert!(!fence.holds_file(&stat("home/other")));
+    }
+
+    #[test]
+    fn a_place_that_does_not_exist_yet_is_known_by_its_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        let fence = Fence::look(&[base.join("config/acpd")]);
+        assert!(fence.holds_path(&base.join("config/acpd/config.toml")));
+        assert!(fence.is_on_the_way(id(&base)));
+        assert!(!fence.is_empty() && Fence::default().is_empty());
+    }
+}

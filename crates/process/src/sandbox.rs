@@ -1,0 +1,111 @@
+//! The sandbox of a command: Landlock for files and signals, seccomp for sockets, and a temporary folder of its own.
+//!
+//! Entered by a thread of the helper, never by the daemon. Landlock does not see changes of a file's mode, owner, times
+//! and extended attributes: those are left to the ordinary permissions.
+
+mod allowed_paths;
+mod seccomp;
+mod temporary_folder;
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use landlock::{
+    ABI, AccessFs, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetError, RulesetStatus, Scope,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::protected_files::Fence;
+use allowed_paths::Grants;
+pub(crate) use temporary_folder::Temporary;
+
+/// What a command may touch. Travels in the order to the helper.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Sandbox {
+    /// Folders that may be written, besides the temporary one; the first is the working folder. They travel as descriptors.
+    #[serde(skip)]
+    pub writable: Vec<Arc<OwnedFd>>,
+    /// Files and folders that may be read and run, besides the writable ones; None means everything. Those that do not
+    /// exist are left out.
+    pub readable: Option<Vec<PathBuf>>,
+    /// Files and folders that may be neither read nor written, wherever they are.
+    #[serde(default)]
+    pub off_limits: Vec<PathBuf>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SandboxError {
+    #[error(
+        "commands cannot run in sandbox mode here: it needs Landlock as of Linux 6.2, which this kernel lacks or has \
+         switched off; nothing was run, and only the user can change the mode"
+    )]
+    NoLandlock,
+    #[error("setting up the sandbox: {0}; nothing was run")]
+    Landlock(#[from] RulesetError),
+    #[error("setting up the sandbox's system call filter: {0}; nothing was run")]
+    Filter(#[from] seccompiler::Error),
+    #[error("making the sandbox's temporary folder: {0}; nothing was run")]
+    Temporary(#[source] io::Error),
+}
+
+/// Without this no write is kept in: an older kernel lets files outside be truncated.
+pub(super) const NEEDED: ABI = ABI::V3;
+
+/// What is used where the kernel has it.
+const WANTED: ABI = ABI::V9;
+
+/// Devices that programs take for granted. There is no terminal among them but the command's own, which it has not.
+const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+
+impl Sandbox {
+    /// Binds the calling thread, and what it starts from now on, for good.
+    pub(super) fn enter(&self, temporary: &Path) -> Result<(), SandboxError> {
+        self.restrict_files(temporary)?;
+        Ok(seccomp::apply()?)
+    }
+
+    fn restrict_files(&self, temporary: &Path) -> Result<(), SandboxError> {
+        let fence = Fence::look(&self.off_limits);
+        // Without a list of what may be read, only the contents of files are kept from the command, so that it finds its way.
+        let read = if self.readable.is_some() { AccessFs::from_read(WANTED) } else { AccessFs::ReadFile.into() };
+        let everything = [PathBuf::from("/")];
+        let readable = match &self.readable {
+            Some(list) => list.as_slice(),
+            None if fence.is_empty() => &[],
+            None => &everything,
+        };
+        let reading = if readable.is_empty() { BitFlags::EMPTY } else { read };
+        let mut ruleset = Ruleset::default()
+            .set_compatibility(CompatLevel::HardRequirement)
+            .handle_access(AccessFs::from_write(NEEDED))
+            .map_err(|_| SandboxError::NoLandlock)?
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(AccessFs::from_write(WANTED))?
+            .scope(Scope::AbstractUnixSocket | Scope::Signal)?;
+        if self.readable.is_some() || !reading.is_empty() {
+            ruleset = ruleset.handle_access(read)?;
+        }
+        // A device file of one's own would lead around everything else, and so would a socket of another program.
+        let outward = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::ResolveUnix;
+        let inside = reading | (AccessFs::from_write(WANTED) & !outward);
+        let device = reading & AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
+
+        let mut grants = Grants::new(ruleset.create()?, &fence);
+        for folder in &self.writable {
+            grants.allow(folder.as_fd(), inside)?;
+        }
+        grants.allow_path(temporary, inside)?;
+        for path in readable {
+            grants.allow_path(path, reading)?;
+        }
+        for path in DEVICES {
+            grants.allow_path(Path::new(path), device)?;
+        }
+        match grants.finish().restrict_self()?.ruleset {
+            RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
+            RulesetStatus::NotEnforced => Err(SandboxError::NoLandlock),
+        }
+    }
+}

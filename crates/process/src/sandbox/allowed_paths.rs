@@ -1,0 +1,82 @@
+//! What Landlock allows, without acpd's own places.
+//!
+//! Landlock knows no exceptions: what is allowed for a folder is allowed for all that is in it. So a folder that lies on the
+//! way to a place that is off limits is not allowed as a whole, but each of its other entries is. New entries right in such a
+//! folder are therefore out of the command's reach.
+
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+use landlock::{AccessFs, BitFlags, PathBeneath, PathFd, RulesetCreated, RulesetCreatedAttr, RulesetError};
+use rustix::fs::{Dir, FileType, Mode, OFlags};
+
+use super::WANTED;
+use crate::confine::open_in;
+use crate::protected_files::{Fence, FileId};
+
+pub(super) struct Grants<'a> {
+    /// Taken and put back with every rule.
+    created: Option<RulesetCreated>,
+    fence: &'a Fence,
+}
+
+impl<'a> Grants<'a> {
+    pub(super) fn new(created: RulesetCreated, fence: &'a Fence) -> Self {
+        Self { created: Some(created), fence }
+    }
+
+    /// What cannot be opened is left out: to the command that means the same as not allowed.
+    pub(super) fn allow_path(&mut self, path: &Path, access: BitFlags<AccessFs>) -> Result<(), RulesetError> {
+        match PathFd::new(path) {
+            Ok(opened) => self.allow(std::os::fd::AsFd::as_fd(&opened), access),
+            Err(_) => Ok(()),
+        }
+    }
+
+    pub(super) fn allow(&mut self, opened: BorrowedFd<'_>, access: BitFlags<AccessFs>) -> Result<(), RulesetError> {
+        let Ok(stat) = rustix::fs::fstat(opened) else { return Ok(()) };
+        let (id, kind) = (FileId::of(&stat), FileType::from_raw_mode(stat.st_mode));
+        if kind == FileType::Symlink || self.is_off_limits(opened, id) {
+            return Ok(());
+        }
+        if kind != FileType::Directory {
+            return self.add(opened, access & AccessFs::from_file(WANTED));
+        }
+        if !self.fence.is_on_the_way(id) {
+            return self.add(opened, access);
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let Ok(folder) = open_in(opened, ".", flags, Mode::empty()) else { return Ok(()) };
+        let Ok(entries) = Dir::read_from(&folder) else { return Ok(()) };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            if name == c"." || name == c".." {
+                continue;
+            }
+            if let Ok(inner) = open_in(opened, name, OFlags::PATH, Mode::empty()) {
+                self.allow(std::os::fd::AsFd::as_fd(&inner), access)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A root may lie inside of a place, too.
+    fn is_off_limits(&self, opened: BorrowedFd<'_>, id: FileId) -> bool {
+        if self.fence.is_empty() {
+            return false;
+        }
+        let name = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&opened));
+        self.fence.is_place(id) || std::fs::read_link(name).is_ok_and(|real| self.fence.holds_path(&real))
+    }
+
+    fn add(&mut self, opened: BorrowedFd<'_>, access: BitFlags<AccessFs>) -> Result<(), RulesetError> {
+        if let Some(created) = self.created.take() {
+            self.created = Some(created.add_rule(PathBeneath::new(opened, access))?);
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(self) -> RulesetCreated {
+        self.created.expect("every rule gives it back, or is an error that ends the setup")
+    }
+}

@@ -1,0 +1,76 @@
+//! A folder for one command's temporary files. Dropping it removes the folder with all that is in it.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Folders that a killed helper with the same process id may have left behind.
+const MOST_LEFTOVERS: u32 = 100;
+
+#[derive(Debug)]
+pub(crate) struct Temporary(PathBuf);
+
+impl Temporary {
+    /// In the folder that the command would use outside a sandbox, if there is one.
+    pub(crate) fn make(usual: Option<&str>) -> io::Result<Self> {
+        let usual = usual.map(Path::new).filter(|path| path.is_absolute() && path.is_dir());
+        let base = usual.unwrap_or(Path::new("/tmp"));
+        let me = std::process::id();
+        let mut result = Err(io::ErrorKind::AlreadyExists.into());
+        for attempt in 0..MOST_LEFTOVERS {
+            let path = base.join(format!("acpd-{me}-{attempt}"));
+            // Fails on anything that is there already, so that nobody can have prepared it.
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => result = Err(error),
+                Err(error) => return Err(error),
+                Ok(()) => return Ok(Self(path)),
+            }
+        }
+        result
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if fs::remove_dir_all(&self.0).is_err() {
+            // Some programs take the right to write away from their own folders. Everybody who could change something
+            // meanwhile has ended.
+            open_up(&self.0);
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+fn open_up(folder: &Path) {
+    let _ = fs::set_permissions(folder, Permissions::from_mode(0o700));
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(&entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_private_new_and_removed_with_read_only_folders_in_it() {
+        let base = tempfile::tempdir().unwrap();
+        let first = Temporary::make(base.path().to_str()).unwrap();
+        let second = Temporary::make(base.path().to_str()).unwrap();
+        assert_ne!(first.path(), second.path());
+        assert_eq!(fs::metadata(first.path()).unwrap().permissions().mode() & 0o777, 0o700);
+        fs::create_dir_all(first.path().join("a/b")).unwrap();
+        fs::write(first.path().join("a/b/file"), "x").unwrap();
+        fs::set_permissions(first.path().join("a/b"), Permissions::from_mode(0o500)).unwrap();
+        let path = first.path().to_owned();
+        drop(first);
+        assert!(!path.exists() && second.path().exists());
+    }
+}

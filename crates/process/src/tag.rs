@@ -1,0 +1,73 @@
+//! The mark in the environment of everything that tools start: `ACPD_TOOL=START@OWNER`.
+//!
+//! START names one command, so that what is left of it can be found after its helper was killed. OWNER names the daemon, so
+//! that it knows its own commands again when they try to connect, wherever in the tree of processes they have got to, also
+//! after a restart. A command can take the mark off what it starts; the mark is in the way of accidents and of simple
+//! tricks, and no wall. The wall is the sandbox.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+use std::{fs, io};
+
+pub const VARIABLE: &str = "ACPD_TOOL";
+
+/// The start of a command that has no helper: not yet, or never, as in an editor's own terminal.
+const NO_HELPER: &str = "none";
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub start: String,
+    pub owner: String,
+}
+
+impl Mark {
+    pub(crate) fn of_owner(owner: &str) -> Self {
+        Self { start: NO_HELPER.to_owned(), owner: owner.to_owned() }
+    }
+
+    /// The same owner's, for one command. Process ids come round again, so the time is in it, too.
+    pub(crate) fn started(value: Option<&String>, helper: u32) -> Self {
+        let owner = value.map(|value| Self::read(value).owner).unwrap_or_default();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { start: format!("{helper}-{}", now.as_nanos()), owner }
+    }
+
+    pub(crate) fn value(&self) -> String {
+        format!("{}@{}", self.start, self.owner)
+    }
+
+    fn read(value: &str) -> Self {
+        let (start, owner) = value.split_once('@').unwrap_or((value, ""));
+        Self { start: start.to_owned(), owner: owner.to_owned() }
+    }
+
+    /// What a process was started with. An error if that cannot be read.
+    pub(crate) fn of(pid: u32) -> io::Result<Option<Self>> {
+        let environment = fs::read(format!("/proc/{pid}/environ"))?;
+        let mut variables = environment.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+        let value =
+            variables.find_map(|variable| variable.strip_prefix(VARIABLE)?.strip_prefix('=').map(str::to_owned));
+        Ok(value.map(|value| Self::read(&value)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::BufRead;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_process_shows_the_mark_that_it_was_started_with() {
+        let mark = Mark { start: "7-1".to_owned(), owner: "/run/odd@place/acpd.sock".to_owned() };
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "echo; read wait"]).env(VARIABLE, mark.value());
+        let mut child = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // Right after its start a process does not show its environment yet.
+        io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+        assert_eq!(Mark::of(child.id()).unwrap(), Some(mark));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(Mark::of(child.id()).is_err());
+    }
+}

@@ -1,0 +1,200 @@
+//! One command from its start to its end: gathers what it writes, and ends it when its time is over or nobody wants it.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::time::{Instant, sleep_until};
+
+use crate::output::Output;
+use crate::{Ending, Started};
+
+/// How often people are shown what is new: often at first, when they watch, and then less, because each look is an event
+/// of the log. A command that writes for ten minutes has some 180 of them.
+const FIRST_INTERVAL: Duration = Duration::from_millis(200);
+const LAST_INTERVAL: Duration = Duration::from_secs(5);
+const SHARE: u32 = 20;
+
+/// The helper ends everything within 2 seconds, see `run`; beyond this it is stuck and gets killed itself.
+const HELPER_PATIENCE: Duration = Duration::from_millis(1900);
+
+/// After everybody is gone the pipe ends at once, unless a process of another user holds it.
+const DRAIN_PATIENCE: Duration = Duration::from_millis(200);
+
+/// A command that has written this much is read more slowly, so that a flood does not take the thread for itself.
+const FLOOD: u64 = 16 << 20;
+
+/// "Never", as far as commands are concerned. The clock has no room for the longest `Duration`.
+const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// What people see while the command runs. Each look is kept in the log, so it is short: a screen or two.
+pub const LIVE_LIMIT: usize = 4 * 1024;
+
+/// How a command ended, and whether it was made to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    pub ending: Ending,
+    pub cut: Option<Cut>,
+}
+
+/// Why a command was ended before it was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    Cancelled,
+    TimedOut(Duration),
+}
+
+/// What a command wrote, shared between the one who watches it and those who look.
+pub struct Heard(Mutex<Output>);
+
+impl Heard {
+    pub fn new(limit: usize) -> Self {
+        Self(Mutex::new(Output::new(limit)))
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, Output> {
+        // Output is whole after every operation, so a panic elsewhere does not spoil it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns when everything that the command started is gone. `show` is called now and then when there is more to see.
+pub async fn watch(
+    started: Started,
+    heard: &Heard,
+    timeout: Option<Duration>,
+    cancelled: impl Future<Output = ()>,
+    mut show: impl FnMut(),
+) -> End {
+    let Started { mut process, output: mut pipe } = started;
+    let mut buffer = vec![0; 64 * 1024];
+    let mut cut = None;
+    let mut open = true;
+    let (mut total, mut shown) = (0_u64, 0);
+    let began = Instant::now();
+    let mut next_show = began + FIRST_INTERVAL;
+    let mut deadline = Instant::now() + timeout.unwrap_or(FOREVER);
+    let mut cancelled = pin!(cancelled);
+
+    let ending = loop {
+        tokio::select! {
+            read = pipe.read(&mut buffer), if open => match read {
+                Ok(0) | Err(_) => open = false,
+                Ok(length) => {
+                    heard.lock().push(&buffer[..length]);
+                    total += length as u64;
+                    if total > FLOOD {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                    }
+                }
+            },
+            ending = process.ended() => break ending,
+            () = &mut cancelled, if cut.is_none() => {
+                cut = Some(Cut::Cancelled);
+                deadline = Instant::now() + HELPER_PATIENCE;
+                process.end();
+            }
+            () = sleep_until(deadline) => {
+                deadline = Instant::now() + HELPER_PATIENCE;
+                match cut {
+                    None => {
+                        cut = Some(Cut::TimedOut(timeout.unwrap_or(FOREVER)));
+                        process.end();
+                    }
+                    Some(_) => process.kill(),
+                }
+            }
+            () = sleep_until(next_show), if total > shown => {
+                shown = total;
+                next_show = Instant::now() + pause(began.elapsed());
+                show();
+            }
+        }
+    };
+    if open {
+        let _ = tokio::time::timeout(DRAIN_PATIENCE, async {
+            while let Ok(length @ 1..) = pipe.read(&mut buffer).await {
+                heard.lock().push(&buffer[..length]);
+            }
+        })
+        .await;
+    }
+    End { ending, cut }
+}
+
+/// Until the next look, after a command has run for so long.
+pub fn pause(running: Duration) -> Duration {
+    (running / SHARE).clamp(FIRST_INTERVAL, LAST_INTERVAL)
+}
+
+impl End {
+    pub fn exit_code(&self) -> Option<i32> {
+        match self.ending {
+            Ending::Exited(code) => Some(code),
+            Ending::Signalled(_) | Ending::Failed(_) | Ending::TooMany(_) | Ending::Lost => None,
+        }
+    }
+
+    pub fn signal(&self) -> Option<i32> {
+        match self.ending {
+            Ending::Signalled(signal) => Some(signal),
+            Ending::Exited(_) | Ending::Failed(_) | Ending::TooMany(_) | Ending::Lost => None,
+        }
+    }
+
+    /// Ended by itself, with status 0.
+    pub fn is_success(&self) -> bool {
+        self.cut.is_none() && self.ending == Ending::Exited(0)
+    }
+
+    /// In words, such as "exit status 1".
+    pub fn describe(&self) -> String {
+        match (self.cut, &self.ending) {
+            (Some(Cut::Cancelled), _) => "stopped, with everything it started".to_owned(),
+            (Some(Cut::TimedOut(timeout)), _) => {
+                format!("timed out after {} ms; the command and everything it started was ended", timeout.as_millis())
+            }
+            (None, Ending::Exited(code)) => format!("exit status {code}"),
+            (None, Ending::Signalled(signal)) => format!("ended by signal {signal}{}", signal_name(*signal)),
+            (None, Ending::Failed(reason)) => reason.clone(),
+            (None, Ending::TooMany(most)) => {
+                format!("more than {most} processes at once; the command and everything it started was killed")
+            }
+            (None, Ending::Lost) => {
+                "the command's helper process was killed; what was left of the command was ended".to_owned()
+            }
+        }
+    }
+}
+
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        1 => " (HUP)",
+        2 => " (INT)",
+        3 => " (QUIT)",
+        6 => " (ABRT)",
+        9 => " (KILL)",
+        11 => " (SEGV)",
+        13 => " (PIPE)",
+        15 => " (TERM)",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_minutes_of_output_cost_the_log_less_than_a_megabyte() {
+        let (mut running, mut looks) = (Duration::ZERO, 0);
+        while running < Duration::from_secs(600) {
+            running += pause(running);
+            looks += 1;
+        }
+        assert!(looks < 200, "{looks}");
+        assert!(looks * LIVE_LIMIT < 1 << 20);
+    }
+}

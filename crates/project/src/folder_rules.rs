@@ -1,0 +1,69 @@
+//! The rules that count in a folder: the operator's, and those of the project around it.
+//!
+//! Learning a folder reads files, which may block; deciding about a call only uses what was learned.
+
+use std::path::Path;
+
+use domain::permission::RuleTexts;
+use domain::{CallSite, Swap, ToolCard, Verdict};
+use policy::{Permissions, Rules};
+
+use crate::project_config::Projects;
+use crate::real_paths::RealNames;
+
+/// The rules of all folders that sessions work in.
+#[derive(Debug)]
+pub struct FolderRules {
+    permissions: Swap<Permissions>,
+    names: RealNames,
+    projects: Projects,
+}
+
+impl FolderRules {
+    pub fn new(permissions: Permissions) -> Self {
+        let permissions = Swap::from(std::sync::Arc::new(resolved(permissions)));
+        Self { permissions, names: RealNames::default(), projects: Projects::default() }
+    }
+
+    /// Replaces the operator's rules, and forgets those of projects, which are read again when they are next needed.
+    pub fn reload(&self, permissions: Permissions) {
+        self.permissions.replace(std::sync::Arc::new(resolved(permissions)));
+        self.projects.forget();
+    }
+
+    /// Reads what the decisions about calls in this session need. Blocks.
+    pub fn learn(&self, site: &CallSite) {
+        self.names.learn(site);
+        self.projects.learn(&site.cwd);
+    }
+
+    /// Reads the rules of a folder's project again and returns all rules that count there. Blocks.
+    pub fn read(&self, cwd: &Path) -> Rules {
+        self.names.learn_folder(cwd);
+        self.projects.learn(cwd);
+        self.known(cwd)
+    }
+
+    /// The rules that count in a folder, as far as they were learned.
+    pub fn known(&self, cwd: &Path) -> Rules {
+        let mut rules = self.permissions.get().within(cwd, &self.names.of(cwd));
+        self.projects.tighten(cwd, &mut rules);
+        rules
+    }
+
+    /// What the rules say about a call; None if no rule speaks of it.
+    pub fn verdict(&self, card: &ToolCard, cwd: &Path) -> Option<Verdict> {
+        let verdict = self.known(cwd).verdict(card, self.names.card(card).as_ref());
+        self.projects.temper(cwd, card.kind, verdict)
+    }
+
+    /// The rules of a folder as they were written. Blocks.
+    pub fn texts(&self, cwd: &Path) -> RuleTexts {
+        self.read(cwd).texts()
+    }
+}
+
+fn resolved(mut permissions: Permissions) -> Permissions {
+    permissions.resolve(|folder| std::fs::canonicalize(folder).ok());
+    permissions
+}

@@ -1,0 +1,290 @@
+//! `.acpd/config.toml` in a project: what a repository may say for those who work in it.
+//!
+//! A repository comes from anybody, so that it may only make things stricter (rules that ask or deny) and name more files
+//! with notes. Everything else is refused with a word to the user. As long as something is wrong with the file, the rules
+//! in it that can be read count, and every call asks first: nobody knows what else it wanted to forbid.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use domain::{ToolKind, Verdict, complaint};
+use policy::{Rule, Rules};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::notes;
+
+/// Below every folder from the repository's root down to the working folder.
+const FILE: &str = ".acpd/config.toml";
+
+/// More than anybody writes by hand.
+const LONGEST: u64 = 64 << 10;
+
+/// All files of a folder's project together.
+#[derive(Debug, Default)]
+pub(crate) struct Project {
+    pub(crate) rules: Rules,
+    pub(crate) notes: Vec<String>,
+    /// What is wrong with a file, with its name and line.
+    pub(crate) complaints: Vec<String>,
+}
+
+/// What is wrong with a project's configuration file.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigErrors {
+    #[error("cannot read {}: {source}", file.display())]
+    Unreadable { file: PathBuf, source: std::io::Error },
+    /// Each with the name of the file and the line.
+    #[error("{}", .0.join("\n"))]
+    Refused(Vec<String>),
+}
+
+/// Checks that everything in a file would be used.
+///
+/// # Errors
+///
+/// If the file cannot be read, or something in it would be refused.
+pub fn check(file: &Path) -> Result<(), ConfigErrors> {
+    let text =
+        std::fs::read_to_string(file).map_err(|source| ConfigErrors::Unreadable { file: file.to_owned(), source })?;
+    let mut project = Project::default();
+    project.take(file, &text);
+    if project.complaints.is_empty() { Ok(()) } else { Err(ConfigErrors::Refused(project.complaints)) }
+}
+
+/// Reads the files anew. Links are not followed: what they lead to is not the project's.
+pub(crate) fn read(cwd: &Path) -> Project {
+    let mut project = Project::default();
+    for folder in notes::folders(cwd) {
+        let file = folder.join(FILE);
+        if folder.join(".acpd").is_symlink() {
+            project.complaints.push(format!("{}: the folder is a link, which is not followed", file.display()));
+            continue;
+        }
+        if let Some(text) = notes::read_inside(&file, LONGEST) {
+            project.take(&file, &text);
+        }
+    }
+    project
+}
+
+impl Project {
+    /// Takes over what a file says. Each thing that is wrong is a complaint, and the rest counts: a typo in one rule must not
+    /// open what another one forbids.
+    fn take(&mut self, file: &Path, text: &str) {
+        let mut said = Said { project: self, file, text };
+        match DeTable::parse(text) {
+            Ok(root) => said.take_root(root.get_ref()),
+            Err(error) => said.complain(error.span(), &complaint::plain(error.message())),
+        }
+    }
+}
+
+/// One file, and what becomes of it.
+struct Said<'a> {
+    project: &'a mut Project,
+    file: &'a Path,
+    text: &'a str,
+}
+
+impl Said<'_> {
+    fn take_root(&mut self, root: &DeTable<'_>) {
+        for (section, value) in root {
+            let name = section.get_ref().as_ref();
+            let Some(table) = value.get_ref().as_table().filter(|_| matches!(name, "permissions" | "session")) else {
+                self.refuse(section.span(), name);
+                continue;
+            };
+            for (key, value) in table {
+                match (name, key.get_ref().as_ref()) {
+                    ("permissions", "ask") => self.take_each(value, |project, text| {
+                        Rule::try_from(text).map(|rule| project.rules.ask.push(rule)).map_err(|error| error.to_string())
+                    }),
+                    ("permissions", "deny") => self.take_each(value, |project, text| {
+                        Rule::try_from(text)
+                            .map(|rule| project.rules.deny.push(rule))
+                            .map_err(|error| error.to_string())
+                    }),
+                    ("session", "notes") => self.take_each(value, |project, name| {
+                        check_name(&name)?;
+                        project.notes.push(name);
+                        Ok(())
+                    }),
+                    (_, key_name) => self.refuse(key.span(), key_name),
+                }
+            }
+        }
+    }
+
+    fn take_each(&mut self, list: &Spanned<DeValue<'_>>, take: impl Fn(&mut Project, String) -> Result<(), String>) {
+        let Some(members) = list.get_ref().as_array() else {
+            return self.complain(Some(list.span()), "this must be a list of texts");
+        };
+        for member in members.iter() {
+            let taken = match member.get_ref().as_str() {
+                Some(text) => take(self.project, text.to_owned()),
+                None => Err("this must be a text".to_owned()),
+            };
+            if let Err(why) = taken {
+                self.complain(Some(member.span()), &why);
+            }
+        }
+    }
+
+    fn refuse(&mut self, place: Range<usize>, key: &str) {
+        let why = format!(
+            "`{key}` is not taken from a project, which may only set permissions.ask, permissions.deny and \
+             session.notes; it belongs into your own configuration"
+        );
+        self.complain(Some(place), &why);
+    }
+
+    fn complain(&mut self, place: Option<Range<usize>>, why: &str) {
+        let line = place.map(|place| 1 + self.text[..place.start.min(self.text.len())].matches('\n').count());
+        let line = line.map_or_else(String::new, |line| format!(":{line}"));
+        self.project.complaints.push(format!("{}{line}: {why}", self.file.display()));
+    }
+}
+
+/// The name of a file, and no path: it must lie in the project.
+fn check_name(name: &str) -> Result<(), String> {
+    let plain = !name.is_empty() && name != ".." && name != "." && !name.contains(['/', '\0']);
+    if plain { Ok(()) } else { Err(format!("`{name}` must be the name of a file, without a folder")) }
+}
+
+/// The rules of the projects that sessions work in, by their folders. Read when a call is planned, because that may block.
+///
+/// A rule that was read once stays until the daemon is told to read its configuration again, so that an agent cannot get
+/// rid of it by changing the file.
+#[derive(Debug, Default)]
+pub(crate) struct Projects(Mutex<HashMap<PathBuf, Strictness>>);
+
+#[derive(Debug, Default)]
+struct Strictness {
+    rules: Rules,
+    /// Something is wrong with a file now.
+    broken: bool,
+}
+
+impl Projects {
+    pub(crate) fn learn(&self, cwd: &Path) {
+        let Project { rules, complaints, notes: _ } = read(cwd);
+        let mut known = self.lock();
+        let known = known.entry(cwd.to_owned()).or_default();
+        known.broken = !complaints.is_empty();
+        known.rules.extend_with_new(rules);
+    }
+
+    /// Adds the project's rules to the operator's.
+    pub(crate) fn tighten(&self, cwd: &Path, rules: &mut Rules) {
+        if let Some(known) = self.lock().get(cwd) {
+            rules.extend(known.rules.clone());
+        }
+    }
+
+    /// What an unreadable file makes of a verdict.
+    pub(crate) fn temper(&self, cwd: &Path, kind: ToolKind, verdict: Option<Verdict>) -> Option<Verdict> {
+        let broken = self.lock().get(cwd).is_some_and(|known| known.broken);
+        match verdict {
+            Some(Verdict::Deny) => Some(Verdict::Deny),
+            Some(Verdict::Run | Verdict::Ask) | None if broken && kind != ToolKind::Think => Some(Verdict::Ask),
+            other => other,
+        }
+    }
+
+    /// Forgets all rules, so that they are read anew.
+    pub(crate) fn forget(&self) {
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Strictness>> {
+        // Every change of the map is whole, so a panic elsewhere does not spoil it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use expect_test::expect;
+
+    use super::*;
+
+    fn with_file(text: &str) -> (tempfile::TempDir, Project) {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join(".acpd")).unwrap();
+        fs::write(folder.path().join(FILE), text).unwrap();
+        let project = read(folder.path());
+        (folder, project)
+    }
+
+    #[test]
+    fn a_project_may_tighten_and_name_notes() {
+        let (_folder, project) = with_file(
+            "[permissions]\nask = [\"bash(git push)\"]\ndeny = [\"edit(secret/**)\"]\n[session]\nnotes = [\"CLAUDE.md\"]\n",
+        );
+        assert_eq!(project.complaints, Vec::<String>::new());
+        assert_eq!((project.rules.ask.len(), project.rules.deny.len(), project.rules.allow.len()), (1, 1, 0));
+        assert_eq!(project.notes, ["CLAUDE.md"]);
+    }
+
+    #[test]
+    fn whatever_else_it_says_is_refused_with_file_and_line() {
+        let mut said = String::new();
+        for text in [
+            "[permissions]\nallow = [\"bash\"]\n",
+            "[session]\nmode = \"full\"\n",
+            "\n[[hooks.before_tool]]\ncommand = \"curl evil\"\n",
+            "[models]\n",
+            "[session]\nnotes = [\"../../.ssh/id\"]\n",
+            "[permissions]\ndeny = [\"bash(\"]\n",
+            "[permissions]\ndeny = [\n  \"bsh(rm)\",\n  1,\n]\nask = 2\n",
+            "[permissions\n",
+        ] {
+            let (folder, project) = with_file(text);
+            said.push_str(&project.complaints.join("\n").replace(&folder.path().display().to_string(), "DIR"));
+            said.push('\n');
+            assert!(project.rules.deny.is_empty() && project.notes.is_empty(), "{text}");
+        }
+        expect![[r#"
+            DIR/.acpd/config.toml:2: `allow` is not taken from a project, which may only set permissions.ask, permissions.deny and session.notes; it belongs into your own configuration
+            DIR/.acpd/config.toml:2: `mode` is not taken from a project, which may only set permissions.ask, permissions.deny and session.notes; it belongs into your own configuration
+            DIR/.acpd/config.toml:2: `hooks` is not taken from a project, which may only set permissions.ask, permissions.deny and session.notes; it belongs into your own configuration
+            DIR/.acpd/config.toml:1: `models` is not taken from a project, which may only set permissions.ask, permissions.deny and session.notes; it belongs into your own configuration
+            DIR/.acpd/config.toml:2: `../../.ssh/id` must be the name of a file, without a folder
+            DIR/.acpd/config.toml:2: the rule `bash(` must look like `tool` or `tool(pattern)`
+            DIR/.acpd/config.toml:6: this must be a list of texts
+            DIR/.acpd/config.toml:3: the rule `bsh(rm)` can never match: there is no tool `bsh`; did you mean `bash`?
+            DIR/.acpd/config.toml:4: this must be a text
+            DIR/.acpd/config.toml:1: unclosed table, expected `]`
+        "#]].assert_eq(&said);
+    }
+
+    #[test]
+    fn a_typo_in_one_rule_opens_nothing_that_another_one_forbids() {
+        let (folder, project) = with_file("[permissions]\nallow = [\"bash\"]\ndeny = [\"bsh(rm)\", \"read(.env)\"]\n");
+        assert_eq!((project.complaints.len(), project.rules.texts().deny), (2, vec!["read(.env)".to_owned()]));
+        let projects = Projects::default();
+        projects.learn(folder.path());
+        let tempered = |kind, verdict| projects.temper(folder.path(), kind, verdict);
+        assert_eq!(tempered(ToolKind::Read, Some(Verdict::Deny)), Some(Verdict::Deny));
+        assert_eq!(tempered(ToolKind::Read, None), Some(Verdict::Ask));
+        assert_eq!(tempered(ToolKind::Execute, Some(Verdict::Run)), Some(Verdict::Ask));
+        assert_eq!(tempered(ToolKind::Think, None), None);
+    }
+
+    #[test]
+    fn a_link_out_of_the_project_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("elsewhere")).unwrap();
+        fs::write(folder.path().join("elsewhere/config.toml"), "[permissions]\ndeny = [\"bash\"]\n").unwrap();
+        let project = folder.path().join("project");
+        fs::create_dir(&project).unwrap();
+        std::os::unix::fs::symlink("../elsewhere", project.join(".acpd")).unwrap();
+        let found = read(&project);
+        assert!(found.rules.deny.is_empty() && found.complaints.len() == 1, "{found:?}");
+    }
+}

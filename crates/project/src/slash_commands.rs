@@ -1,0 +1,205 @@
+//! Slash commands that a project and its user have written down: one Markdown file each, whose name is the command's.
+//!
+//! Reads `.acpd/commands` of the working folder and of those above it, up to the repository's root, and the folder of the
+//! user. What a file says goes to the model as if the person had typed it, and nowhere else. Files of a project that a rule
+//! denies or asks about are not read; those of the user are their own choice.
+
+mod template;
+
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use domain::briefing::{Command, CommandCall, Expansion};
+use policy::Rules;
+use process::confine;
+use rustix::fs::{Dir, Mode, OFlags};
+
+use crate::{notes, prompt_files};
+use template::Template;
+
+const FOLDER: &str = ".acpd/commands";
+
+/// Of one file; what is longer is no command.
+const LONGEST: u64 = 64 << 10;
+
+/// Files of one folder, and entries that are looked at for them.
+const MOST: usize = 100;
+const MOST_ENTRIES: usize = 10_000;
+
+/// All commands by name. What is nearer counts, and what is the project's before what is the user's.
+pub(crate) fn list(cwd: &Path, own: Option<&Path>, rules: &Rules) -> Vec<Command> {
+    let mut commands: Vec<Command> = Vec::new();
+    for folder in folders(cwd, own) {
+        for name in folder.names() {
+            let known = commands.iter().any(|command| command.name == name) || folder.withheld(&name, rules).is_some();
+            if let (false, Some(Template { description, hint, .. })) = (known, folder.template(&name)) {
+                commands.push(Command { name, description, hint });
+            }
+        }
+    }
+    commands.sort_by(|one, other| one.name.cmp(&other.name));
+    commands
+}
+
+/// What a command stands for, if there is one of that name.
+pub(crate) fn expand(cwd: &Path, own: Option<&Path>, rules: &Rules, call: &CommandCall) -> Option<Expansion> {
+    let name = Some(call.name.as_str()).filter(|name| is_name(name))?;
+    let (folder, template) = folders(cwd, own).find_map(|folder| folder.template(name).map(|found| (folder, found)))?;
+    Some(match folder.withheld(name, rules) {
+        Some(why) => Expansion::Withheld(why),
+        None => Expansion::Text(template.fill(&call.arguments)),
+    })
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || "-_.".contains(letter))
+}
+
+fn folders(cwd: &Path, own: Option<&Path>) -> impl Iterator<Item = Folder> {
+    let of_project = notes::folders(cwd).into_iter().rev().map(Folder::of_project).collect::<Vec<_>>();
+    of_project.into_iter().chain(own.map(Folder::of_user)).flatten()
+}
+
+struct Folder {
+    folder: OwnedFd,
+    /// Where a project keeps it. The user may keep such files elsewhere and link to them; a project could link to what is not
+    /// its own.
+    of_project: Option<PathBuf>,
+}
+
+impl Folder {
+    fn of_project(base: &Path) -> Option<Self> {
+        let path = base.join(FOLDER);
+        let base = rustix::fs::open(base, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        let folder = confine::open_in(base, FOLDER, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).ok()?;
+        Some(Self { folder, of_project: Some(path) })
+    }
+
+    fn of_user(folder: &Path) -> Option<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(folder, flags, Mode::empty()).ok()?;
+        Some(Self { folder, of_project: None })
+    }
+
+    fn names(&self) -> Vec<String> {
+        let Ok(entries) = Dir::read_from(&self.folder) else { return Vec::new() };
+        let files = entries.take(MOST_ENTRIES).filter_map(|entry| {
+            let entry = entry.ok()?;
+            let name = entry.file_name().to_str().ok()?.strip_suffix(".md")?;
+            is_name(name).then(|| name.to_owned())
+        });
+        let mut names: Vec<String> = files.collect();
+        names.sort();
+        names.truncate(MOST);
+        names
+    }
+
+    /// Why a rule keeps the model from a file, if one does.
+    fn withheld(&self, name: &str, rules: &Rules) -> Option<String> {
+        let path = self.of_project.as_ref()?.join(format!("{name}.md"));
+        prompt_files::barred(rules, &path).map(|verdict| prompt_files::notice(&path, verdict))
+    }
+
+    fn template(&self, name: &str) -> Option<Template> {
+        let path = PathBuf::from(format!("{name}.md"));
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = if self.of_project.is_none() {
+            rustix::fs::openat(self.folder.as_fd(), &path, flags, Mode::empty()).ok()?
+        } else {
+            confine::open_in(self.folder.as_fd(), &path, flags, Mode::empty()).ok()?
+        };
+        notes::read_whole(File::from(file), LONGEST).as_deref().and_then(Template::read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn write(base: &Path, name: &str, text: &str) {
+        fs::create_dir_all(base).unwrap();
+        fs::write(base.join(name), text).unwrap();
+    }
+
+    fn call(name: &str, arguments: &str) -> CommandCall {
+        CommandCall { name: name.to_owned(), arguments: arguments.to_owned() }
+    }
+
+    #[test]
+    fn the_nearest_file_of_a_name_counts_and_the_users_come_last() {
+        let home = tempfile::tempdir().unwrap();
+        let (project, own) = (home.path().join("project"), home.path().join("own"));
+        let deep = project.join("deep");
+        fs::create_dir_all(project.join(".git")).unwrap();
+        write(&deep.join(FOLDER), "near.md", "near, deep");
+        write(&project.join(FOLDER), "near.md", "near, root");
+        write(&project.join(FOLDER), "root.md", "root");
+        write(&own, "root.md", "root, own");
+        write(&own, "own.md", "---\ndescription: My own\nargument-hint: [what]\n---\nDo $1.");
+        let listed = list(&deep, Some(&own), &Rules::default());
+        let told: Vec<String> = listed
+            .iter()
+            .map(|command| format!("{}: {} {:?}", command.name, command.description, command.hint))
+            .collect();
+        assert_eq!(told, ["near: near, deep None", "own: My own Some(\"[what]\")", "root: root None"]);
+        let text = |text: &str| Some(Expansion::Text(text.to_owned()));
+        let expand = |cwd: &Path, own, call| expand(cwd, own, &Rules::default(), &call);
+        assert_eq!(expand(&deep, Some(&own), call("own", "it")), text("Do it."));
+        assert_eq!(expand(&deep, None, call("own", "it")), None);
+        assert_eq!(expand(home.path(), None, call("root", "")), None, "above the project it is not there");
+    }
+
+    #[test]
+    fn a_file_that_a_rule_keeps_from_the_model_is_no_command_and_the_person_is_told() {
+        let home = tempfile::tempdir().unwrap();
+        let own = home.path().join("own");
+        write(&home.path().join(FOLDER), "secret.md", "hush");
+        write(&own, "mine.md", "mine");
+        for rules in [r#"{ "deny": ["read(.acpd/**)"] }"#, r#"{ "ask": ["read"] }"#] {
+            let rules: Rules = serde_json::from_str(rules).unwrap();
+            let listed: Vec<String> =
+                list(home.path(), Some(&own), &rules).into_iter().map(|command| command.name).collect();
+            assert_eq!(listed, ["mine"]);
+            let expanded = expand(home.path(), Some(&own), &rules, &call("secret", ""));
+            assert!(matches!(&expanded, Some(Expansion::Withheld(why)) if why.contains("secret.md")), "{expanded:?}");
+        }
+    }
+
+    #[test]
+    fn a_project_cannot_make_us_read_what_it_does_not_contain() {
+        let home = tempfile::tempdir().unwrap();
+        let project = home.path().join("project");
+        write(home.path(), "secret.md", "hush");
+        write(&project.join(FOLDER), "plain.md", "plain");
+        symlink("../../../secret.md", project.join(FOLDER).join("link.md")).unwrap();
+        write(&project.join(FOLDER).join("folder.md"), "x", "x");
+        write(&project.join(FOLDER), "long.md", &"x".repeat(70_000));
+        write(&project.join(FOLDER), "blank.md", " \n");
+        write(&project.join(FOLDER), "a b.md", "no name");
+        let names =
+            |cwd: &Path| list(cwd, None, &Rules::default()).into_iter().map(|command| command.name).collect::<Vec<_>>();
+        assert_eq!(names(&project), ["plain"]);
+        for name in ["link", "../../secret", "folder", "long", "blank", "a b", "", "."] {
+            assert_eq!(expand(&project, None, &Rules::default(), &call(name, "")), None, "{name}");
+        }
+        let linked = home.path().join("linked");
+        fs::create_dir_all(&linked).unwrap();
+        symlink(project.join(".acpd"), linked.join(".acpd")).unwrap();
+        assert_eq!(names(&linked), [""; 0]);
+        // The user's own may be links.
+        assert_eq!(list(&linked, Some(&project.join(FOLDER)), &Rules::default()).len(), 2);
+    }
+
+    #[test]
+    fn a_folder_full_of_files_is_not_read_without_end() {
+        let home = tempfile::tempdir().unwrap();
+        for number in 0..MOST + 20 {
+            write(&home.path().join(FOLDER), &format!("c{number:04}.md"), "x");
+        }
+        assert_eq!(list(home.path(), None, &Rules::default()).len(), MOST);
+    }
+}
