@@ -62,7 +62,7 @@ async fn a_login_opens_a_page_where_the_client_can_and_ends_with_it() {
     let page = zed.hear("elicitation/create").await;
     zed.reply(&page, json!({ "action": "accept" })).await;
     zed.silence().await;
-    scene.wallet.finish_login(Ok(()));
+    scene.accounts.finish_login(Ok(()));
     zed.answer(login).await;
     expect![[r##"
         zed    > 2 authenticate {"methodId":"github"}
@@ -80,7 +80,7 @@ async fn without_pages_a_login_is_told_in_an_open_session() {
     let (mut zed, _session) = scene.editor_with_session("zed").await;
     let login = zed.request("authenticate", json!({ "methodId": "github" })).await;
     zed.update("agent_message_chunk").await;
-    scene.wallet.finish_login(Err("the code expired".to_owned()));
+    scene.accounts.finish_login(Err("the code expired".to_owned()));
     zed.answer(login).await;
     expect![[r##"
         zed    > 3 authenticate {"methodId":"github"}
@@ -94,7 +94,7 @@ async fn with_neither_the_answer_says_where_to_log_in() {
     let scene = Scene::new(vec![]);
     let mut zed = client_that_can(&scene, json!({})).await;
     zed.call("authenticate", json!({ "methodId": "github" })).await;
-    scene.wallet.finish_login(Ok(()));
+    scene.accounts.finish_login(Ok(()));
     expect![[r#"
         zed    > 2 authenticate {"methodId":"github"}
         zed    < 2 error {"code":-32000,"message":"Authentication required","data":{"address":"https://login.example/device","code":"ABCD-1234","advice":"open the address, type the code, then try again"}}

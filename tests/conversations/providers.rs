@@ -11,8 +11,8 @@ use models::{
     KeyConfig, Kind, LocalConfig, ModelConfig, ModelsConfig, ProviderConfig, Providers, Rehearsal, RetryPolicy,
 };
 use serde_json::{Value, json};
-use testkit::dialogue::{Answer, Beat};
-use testkit::provider::{Act, Reply, Server};
+use testkit::answers::{Answer, AnswerPart, Dialect};
+use testkit::provider::{Action, Reply, Server};
 use testkit::{Editor, Scene};
 use tools::Registry;
 
@@ -40,9 +40,14 @@ async fn scene(kind: Kind, server: &Server, model: ModelConfig) -> (Scene, Edito
     (scene, zed, session)
 }
 
+/// The API that a server of this kind speaks in these tests.
+fn dialect(kind: Kind) -> Dialect {
+    if kind == Kind::Anthropic { Dialect::Anthropic } else { Dialect::Chat }
+}
+
 /// The answer up to the end of the event with its first words.
 fn beginning(answer: &Answer, kind: Kind) -> Vec<u8> {
-    let bytes = answer.sse(kind);
+    let bytes = answer.sse(dialect(kind));
     let words = bytes.windows(4).position(|window| window == b"half").unwrap();
     let end = words + bytes[words..].windows(2).position(|window| window == b"\n\n").unwrap() + 2;
     bytes[..end].to_vec()
@@ -52,7 +57,7 @@ fn beginning(answer: &Answer, kind: Kind) -> Vec<u8> {
 async fn a_retry_that_takes_long_is_told_and_a_short_one_is_not() {
     let short = Reply::json(500, &json!({ "error": { "message": "oh" } }));
     let long = Reply::new(429, &[("retry-after", "0.05")], "{}");
-    let answer = Reply::stream(&[&Answer::text("Hello").sse(Kind::OpenAi)]);
+    let answer = Reply::stream(&[&Answer::text("Hello").sse(Dialect::Chat)]);
     let server = Server::script(vec![short, long, answer]);
     let (scene, mut zed, session) = scene(Kind::OpenAi, &server, ModelConfig::default()).await;
     let prompt = zed.prompt(&session, "hi").await;
@@ -73,19 +78,19 @@ async fn an_answer_that_breaks_off_is_asked_for_again_and_the_model_does_not_see
         let error = json!({ "type": "error", "error": { "type": "overloaded_error", "message": "too much" } });
         let broken = [beginning(&Answer::text("half an answer"), kind), format!("data: {error}\n\n").into_bytes()];
         let broken = Reply::stream(&[&broken[0], &broken[1]]);
-        let whole = |text: &'static str| Reply::stream(&[&Answer::text(text).sse(kind)]);
+        let whole = |text: &'static str| Reply::stream(&[&Answer::text(text).sse(dialect(kind))]);
         let server = Server::script(vec![broken, whole("All of it."), whole("The rest.")]);
         let (scene, mut zed, session) = scene(kind, &server, ModelConfig::default()).await;
         let prompt = zed.prompt(&session, "hi").await;
         assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
-        assert_eq!(server.seen().len(), 2);
+        assert_eq!(server.requests().len(), 2);
         let shown = scene.transcript.take();
         // People have seen the half, and hear what became of it.
         assert!(shown.contains("\"text\":\"half an\""), "{shown}");
         assert!(shown.contains("fake: the answer was cut off: overloaded (529); trying again"), "{shown}");
         let prompt = zed.prompt(&session, "go on").await;
         assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
-        let told = server.seen()[2].json();
+        let told = server.requests()[2].json();
         let roles: Vec<&str> =
             told["messages"].as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect();
         assert_eq!(
@@ -119,22 +124,22 @@ fn listed(ids: &[&str]) -> Reply {
 #[actix::test]
 async fn the_first_session_of_a_fresh_daemon_has_a_model_that_the_server_has() {
     let server = Server::with(|seen, _| match seen.method.as_str() {
-        "GET" => Reply(vec![Act::Pause(Duration::from_millis(100))]).then_all(listed(&["scripted"])),
-        _ => Reply::stream(&[&Answer::text("Hello").sse(Kind::OpenAi)]),
+        "GET" => Reply(vec![Action::Pause(Duration::from_millis(100))]).then_all(listed(&["scripted"])),
+        _ => Reply::stream(&[&Answer::text("Hello").sse(Dialect::Chat)]),
     });
     let (scene, mut zed, session) = undecided(&server).await;
     let created = serde_json::to_value(&scene.history.events(&session)[0]).unwrap();
     assert_eq!(created["model"], "fake/scripted");
     let prompt = zed.prompt(&session, "hi").await;
     assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
-    assert_eq!(server.seen().last().unwrap().json()["model"], "scripted");
+    assert_eq!(server.requests().last().unwrap().json()["model"], "scripted");
 }
 
 #[actix::test]
 async fn a_list_that_comes_late_corrects_the_model_and_the_client_hears_of_it() {
     let server = Server::with(|seen, _| match seen.method.as_str() {
-        "GET" => Reply(vec![Act::Pause(Duration::from_millis(3_500))]).then_all(listed(&["scripted"])),
-        _ => Reply::stream(&[&Answer::text("Hello").sse(Kind::OpenAi)]),
+        "GET" => Reply(vec![Action::Pause(Duration::from_millis(3_500))]).then_all(listed(&["scripted"])),
+        _ => Reply::stream(&[&Answer::text("Hello").sse(Dialect::Chat)]),
     });
     let (scene, mut zed, session) = undecided(&server).await;
     let created = serde_json::to_value(&scene.history.events(&session)[0]).unwrap();
@@ -143,7 +148,7 @@ async fn a_list_that_comes_late_corrects_the_model_and_the_client_hears_of_it() 
     assert!(update.to_string().contains("\"currentValue\":\"fake/scripted\""), "{update}");
     let prompt = zed.prompt(&session, "hi").await;
     assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
-    assert_eq!(server.seen().last().unwrap().json()["model"], "scripted");
+    assert_eq!(server.requests().last().unwrap().json()["model"], "scripted");
 }
 
 #[actix::test]
@@ -151,7 +156,7 @@ async fn a_model_that_nobody_chose_and_the_server_denies_gives_way_to_a_listed_o
     let server = Server::with(|seen, _| match (seen.method.as_str(), seen.body.contains("\"gone\"")) {
         ("GET", _) => listed(&["gone", "there"]),
         (_, true) => Reply::json(404, &json!({ "error": { "code": "model_not_found", "message": "no model gone" } })),
-        (_, false) => Reply::stream(&[&Answer::text("Hello").sse(Kind::OpenAi)]),
+        (_, false) => Reply::stream(&[&Answer::text("Hello").sse(Dialect::Chat)]),
     });
     let (scene, mut zed, session) = undecided(&server).await;
     let prompt = zed.prompt(&session, "hi").await;
@@ -185,7 +190,7 @@ async fn a_call_that_the_limit_cut_off_is_asked_for_again_in_smaller_parts_twice
     let call = json!({ "tool_calls": [{ "index": 0, "id": "c", "function": { "name": "write_file", "arguments": "{\"pa" } }] });
     let cut = format!("{}{}data: [DONE]\n\n", chunk(call, Value::Null), chunk(json!({}), json!("length")));
     let cut = Reply::stream(&[cut.as_bytes()]);
-    let whole = Reply::stream(&[&Answer::text("Done.").sse(Kind::OpenAi)]);
+    let whole = Reply::stream(&[&Answer::text("Done.").sse(Dialect::Chat)]);
     for (script, requests, reason) in
         [(vec![cut.clone(), whole], 2, "end_turn"), (vec![cut.clone(), cut.clone(), cut], 3, "max_tokens")]
     {
@@ -193,21 +198,21 @@ async fn a_call_that_the_limit_cut_off_is_asked_for_again_in_smaller_parts_twice
         let (scene, mut zed, session) = scene(Kind::OpenAi, &server, ModelConfig::default()).await;
         let prompt = zed.prompt(&session, "write").await;
         assert_eq!(zed.answer(prompt).await["result"]["stopReason"], reason);
-        assert_eq!(server.seen().len(), requests);
-        assert!(server.seen()[1].body.contains("was cut off at the output limit of your answer"));
+        assert_eq!(server.requests().len(), requests);
+        assert!(server.requests()[1].body.contains("was cut off at the output limit of your answer"));
         assert!(scene.transcript.take().contains("Write in smaller parts."));
     }
 }
 
 #[actix::test]
 async fn an_empty_answer_gets_one_nudge() {
-    let empty = Reply::stream(&[&Answer::new(vec![Beat::thought("hm")]).sse(Kind::OpenAi)]);
+    let empty = Reply::stream(&[&Answer::new(vec![AnswerPart::thought("hm")]).sse(Dialect::Chat)]);
     let server = Server::script(vec![empty]);
     let (_scene, mut zed, session) = scene(Kind::OpenAi, &server, ModelConfig::default()).await;
     let prompt = zed.prompt(&session, "hi").await;
     assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
-    assert_eq!(server.seen().len(), 2);
-    assert!(server.seen()[1].body.contains("Your answer was empty."));
+    assert_eq!(server.requests().len(), 2);
+    assert!(server.requests()[1].body.contains("Your answer was empty."));
 }
 
 /// One pixel.
@@ -220,9 +225,9 @@ async fn a_picture_that_a_tool_shows_reaches_a_model_that_sees_and_is_named_to_o
     {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("dot.gif"), PICTURE).unwrap();
-        let look = Answer::new(vec![Beat::Call("read_file", json!({ "path": "dot.gif" }))]);
+        let look = Answer::new(vec![AnswerPart::Call("read_file", json!({ "path": "dot.gif" }))]);
         let script = [look, Answer::text("A dot.")];
-        let server = Server::script(script.iter().map(|answer| Reply::stream(&[&answer.sse(kind)])).collect());
+        let server = Server::script(script.iter().map(|answer| Reply::stream(&[&answer.sse(dialect(kind))])).collect());
         let models = provider(kind, &server, ModelConfig { images: Some(sees), ..ModelConfig::default() });
         let scene = Scene::adjusted(|ports| {
             ports.models = models;
@@ -232,7 +237,7 @@ async fn a_picture_that_a_tool_shows_reaches_a_model_that_sees_and_is_named_to_o
         let opened = zed.call("session/new", json!({ "cwd": folder.path(), "mcpServers": [] })).await;
         let prompt = zed.prompt(opened["result"]["sessionId"].as_str().unwrap(), "look").await;
         assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
-        let told = server.seen()[1].json();
+        let told = server.requests()[1].json();
         let picture = match kind {
             Kind::Anthropic => &told["messages"][2]["content"][0]["content"][1]["source"]["data"],
             _ => &told["messages"][4]["content"][0]["image_url"]["url"],
@@ -269,7 +274,7 @@ fn windowed(kind: Kind, window: usize, later: usize, counts: bool) -> Windowed {
         let answer = Answer::text(text);
         let usage = domain::Usage { input: tokens as u64, output: 5, ..domain::Usage::default() };
         let answer = if counts { Answer { usage, ..answer } } else { answer.uncounted() };
-        Reply::stream(&[&answer.sse(kind)])
+        Reply::stream(&[&answer.sse(dialect(kind))])
     });
     Windowed { server, refused }
 }
@@ -287,7 +292,7 @@ async fn three_hundred_turns(kind: Kind, at: &Windowed, window: u64) -> usize {
         assert!(told.contains("usage_update"), "turn {turn}: {told}");
         summaries += told.matches("Older messages were replaced by a summary.").count();
     }
-    let last = at.server.seen().last().unwrap().body.clone();
+    let last = at.server.requests().last().unwrap().body.clone();
     assert!(last.contains("This is turn 300") && last.contains("They counted; this is summary"), "{last}");
     summaries
 }
@@ -316,7 +321,7 @@ async fn three_hundred_turns_through_a_window_that_is_smaller_than_it_is_said_to
 
 #[actix::test]
 async fn a_server_that_counts_nothing_is_counted_for_and_the_record_says_so() {
-    let server = Server::script(vec![Reply::stream(&[&Answer::text("Hello there").uncounted().sse(Kind::OpenAi)])]);
+    let server = Server::script(vec![Reply::stream(&[&Answer::text("Hello there").uncounted().sse(Dialect::Chat)])]);
     let (scene, mut zed, session) = scene(Kind::OpenAi, &server, ModelConfig::default()).await;
     let prompt = zed.prompt(&session, "hi").await;
     let answer = zed.answer(prompt).await;

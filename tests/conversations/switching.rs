@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use domain::ThoughtLevel;
-use models::Shelf;
 use serde_json::json;
+use testkit::ModelList;
 use testkit::{Editor, Scene, Script, Step};
 use tools::Registry;
 
 /// Two models, of which the first is the default.
-fn two_models(first: Vec<Vec<Step>>, second: Vec<Vec<Step>>) -> (Script, Script, Arc<Shelf>) {
+fn two_models(first: Vec<Vec<Step>>, second: Vec<Vec<Step>>) -> (Script, Script, Arc<ModelList>) {
     let (first, second) = (Script::new("first", first), Script::new("second", second));
-    let shelf = Shelf::new(vec![Arc::new(first.clone()), Arc::new(second.clone())], "first");
+    let shelf = ModelList::new(vec![Arc::new(first.clone()), Arc::new(second.clone())], "first");
     (first, second, Arc::new(shelf))
 }
 

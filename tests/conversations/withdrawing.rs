@@ -123,7 +123,7 @@ async fn a_login_that_is_withdrawn_ends_with_its_page() {
     zed.hear("elicitation/create").await;
     zed.notify("$/cancel_request", json!({ "requestId": login })).await;
     zed.silence().await;
-    assert!(scene.wallet.is_given_up());
+    assert!(scene.accounts.is_given_up());
     expect![[r##"
         zed    > 2 authenticate {"methodId":"github"}
         zed    < "#1" elicitation/create {"mode":"url","requestId":2,"elicitationId":"#2","url":"https://login.example/device","message":"Type the code ABCD-1234 at the address that opens."}

@@ -132,5 +132,5 @@ fn ctrl_c_at_the_question_for_the_key_leaves_a_terminal_that_shows_what_is_typed
     assert!(!terminal.wait().success());
     assert!(terminal.echoes());
     assert!(!terminal.seen().contains("sk-half") && !stored(&home, "keyed").exists(), "{}", terminal.seen());
-    assert!(server.seen().is_empty());
+    assert!(server.requests().is_empty());
 }

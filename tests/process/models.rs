@@ -1,7 +1,7 @@
 //! `acpd models` with a scripted provider: what is listed, what is known of it, and a true line for each that is tested.
 
 use serde_json::{Value, json};
-use testkit::dialogue::Answer;
+use testkit::answers::{Answer, Dialect};
 use testkit::provider::{Reply, Server};
 
 use crate::harness::{Home, finish};
@@ -10,7 +10,7 @@ fn provider() -> Server {
     Server::with(|seen, _| match (seen.method.as_str(), seen.body.contains("broken")) {
         ("GET", _) => Reply::json(200, &json!({ "data": [{ "id": "scripted-instruct" }, { "id": "gpt-4.1" }] })),
         (_, true) => Reply::json(400, &json!({ "error": { "message": "it is out of order" } })),
-        (_, false) => Reply::stream(&[&Answer::text("Hello").sse(models::Kind::OpenAi)]),
+        (_, false) => Reply::stream(&[&Answer::text("Hello").sse(Dialect::Chat)]),
     })
 }
 

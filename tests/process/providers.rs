@@ -7,19 +7,19 @@ use std::time::Instant;
 use expect_test::expect;
 use serde_json::{Value, json};
 use testkit::Transcript;
-use testkit::dialogue::{Answer, Beat};
-use testkit::provider::{Act, Reply, Server};
+use testkit::answers::{Answer, AnswerPart, Dialect};
+use testkit::provider::{Action, Reply, Server};
 
 use crate::harness::{Home, Peer, until};
 
-const DIALECTS: [(models::Kind, &str); 2] = [(models::Kind::Anthropic, "anthropic"), (models::Kind::OpenAi, "openai")];
+const DIALECTS: [(Dialect, &str); 2] = [(Dialect::Anthropic, "anthropic"), (Dialect::Chat, "openai")];
 
 /// A home whose only model is one of this server's. Waits between tries are short.
-fn home(kind: &str, server: &Server) -> Home {
+fn home(dialect: &str, server: &Server) -> Home {
     let home = Home::new();
     home.configure(&format!(
         "[models]\ndefault = \"fake/fake\"\n[models.local]\nprobe = false\n[models.retry]\nfirst_ms = 2\n\
-         [models.providers.fake]\nkind = \"{kind}\"\nbase_url = \"{}\"\nkey = {{ env = \"FAKE_KEY\" }}\n\
+         [models.providers.fake]\nkind = \"{dialect}\"\nbase_url = \"{}\"\nkey = {{ env = \"FAKE_KEY\" }}\n\
          [[models.providers.fake.models]]\nid = \"fake\"\nwindow = 100000\nthinks = true\n",
         server.address
     ));
@@ -68,13 +68,16 @@ fn is_next_piece(before: &Value, next: &Value) -> bool {
 }
 
 /// A thought, text, two reads at once, an edit that asks first, and last words.
-fn the_conversation(kind: models::Kind, name: &str) -> String {
+fn the_conversation(dialect: Dialect, name: &str) -> String {
     let script = [
         Answer::rich_with("read_file", [json!({ "path": "ä.txt" }), json!({ "path": "b.txt" })]),
-        Answer::new(vec![Beat::Call("edit_file", json!({ "path": "ä.txt", "old_text": "one", "new_text": "two" }))]),
+        Answer::new(vec![AnswerPart::Call(
+            "edit_file",
+            json!({ "path": "ä.txt", "old_text": "one", "new_text": "two" }),
+        )]),
         Answer::text("Done: one is two now."),
     ];
-    let server = Server::script(script.iter().map(|answer| Reply::stream(&[&answer.sse(kind)])).collect());
+    let server = Server::script(script.iter().map(|answer| Reply::stream(&[&answer.sse(dialect)])).collect());
     let home = home(name, &server);
     fs::write(home.work().join("ä.txt"), "one\n").unwrap();
     fs::write(home.work().join("b.txt"), "other\n").unwrap();
@@ -90,13 +93,13 @@ fn the_conversation(kind: models::Kind, name: &str) -> String {
     let answer = editor.answer(prompt);
     editor.heard.push(answer);
     assert_eq!(fs::read_to_string(home.work().join("ä.txt")).unwrap(), "two\n");
-    assert_eq!(server.seen().len(), script.len());
+    assert_eq!(server.requests().len(), script.len());
     transcript(&home, std::mem::take(&mut editor.heard))
 }
 
 #[test]
 fn the_same_conversation_through_both_dialects_is_the_same_at_the_editor() {
-    let [anthropic, openai] = DIALECTS.map(|(kind, name)| the_conversation(kind, name));
+    let [anthropic, openai] = DIALECTS.map(|(dialect, name)| the_conversation(dialect, name));
     assert_eq!(anthropic, openai);
     expect![[r##"
         < update {"sessionUpdate":"available_commands_update","availableCommands":"..."}
@@ -104,17 +107,17 @@ fn the_same_conversation_through_both_dialects_is_the_same_at_the_editor() {
         < update {"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"Grübeln über €"},"messageId":"#1"}
         < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Both files 😀 of \"you\"."},"messageId":"#1"}
         < update {"sessionUpdate":"usage_update","used":150,"size":100000}
-        < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"read","status":"pending","title":"Read b.txt","name":"read_file","locations":[{"path":"HOME/work/b.txt"}],"rawInput":{"path":"b.txt"}}
-        < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"in_progress"}
-        < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"     1\tother\n"}}],"rawOutput":{"bytes":6,"lines":1,"truncated":false,"unsaved":false,"text":"     1\tother\n"}}
-        < update {"sessionUpdate":"tool_call","toolCallId":"#3","kind":"read","status":"pending","title":"Read ä.txt","name":"read_file","locations":[{"path":"HOME/work/ä.txt"}],"rawInput":{"path":"ä.txt"}}
-        < update {"sessionUpdate":"tool_call_update","toolCallId":"#3","kind":"read","status":"in_progress"}
-        < update {"sessionUpdate":"tool_call_update","toolCallId":"#3","kind":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"     1\tone\n"}}],"rawOutput":{"bytes":4,"lines":1,"truncated":false,"unsaved":false,"text":"     1\tone\n"}}
+        < update {"sessionUpdate":"tool_call","toolCallId":"#2","dialect":"read","status":"pending","title":"Read b.txt","name":"read_file","locations":[{"path":"HOME/work/b.txt"}],"rawInput":{"path":"b.txt"}}
+        < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","dialect":"read","status":"in_progress"}
+        < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","dialect":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"     1\tother\n"}}],"rawOutput":{"bytes":6,"lines":1,"truncated":false,"unsaved":false,"text":"     1\tother\n"}}
+        < update {"sessionUpdate":"tool_call","toolCallId":"#3","dialect":"read","status":"pending","title":"Read ä.txt","name":"read_file","locations":[{"path":"HOME/work/ä.txt"}],"rawInput":{"path":"ä.txt"}}
+        < update {"sessionUpdate":"tool_call_update","toolCallId":"#3","dialect":"read","status":"in_progress"}
+        < update {"sessionUpdate":"tool_call_update","toolCallId":"#3","dialect":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"     1\tone\n"}}],"rawOutput":{"bytes":4,"lines":1,"truncated":false,"unsaved":false,"text":"     1\tone\n"}}
         < update {"sessionUpdate":"usage_update","used":150,"size":100000}
-        < update {"sessionUpdate":"tool_call","toolCallId":"#4","kind":"edit","status":"pending","title":"Edit ä.txt","name":"edit_file","content":[{"type":"diff","path":"HOME/work/ä.txt","oldText":"one\n","newText":"two\n"}],"locations":[{"path":"HOME/work/ä.txt","line":1}],"rawInput":{"path":"ä.txt","old_text":"one","new_text":"two"}}
-        < session/request_permission {"sessionId":"#5","toolCall":{"toolCallId":"#4","kind":"edit","status":"pending","title":"Edit ä.txt","name":"edit_file","content":[{"type":"diff","path":"HOME/work/ä.txt","oldText":"one\n","newText":"two\n"}],"locations":[{"path":"HOME/work/ä.txt","line":1}],"rawInput":{"path":"ä.txt","old_text":"one","new_text":"two"}},"options":[{"optionId":"allow_once","name":"Allow","kind":"allow_once"},{"optionId":"allow_always","name":"Always allow edits in HOME/work","kind":"allow_always"},{"optionId":"reject_once","name":"Reject","kind":"reject_once"},{"optionId":"reject_always","name":"Always reject edits in HOME/work","kind":"reject_always"}]}
-        < update {"sessionUpdate":"tool_call_update","toolCallId":"#4","kind":"edit","status":"in_progress"}
-        < update {"sessionUpdate":"tool_call_update","toolCallId":"#4","kind":"edit","status":"completed","content":[{"type":"diff","path":"HOME/work/ä.txt","oldText":"one\n","newText":"two\n"}],"rawOutput":{"path":"HOME/work/ä.txt","added":1,"removed":1,"text":"Replaced 1 occurrence in ä.txt (+1 -1 lines)."}}
+        < update {"sessionUpdate":"tool_call","toolCallId":"#4","dialect":"edit","status":"pending","title":"Edit ä.txt","name":"edit_file","content":[{"type":"diff","path":"HOME/work/ä.txt","oldText":"one\n","newText":"two\n"}],"locations":[{"path":"HOME/work/ä.txt","line":1}],"rawInput":{"path":"ä.txt","old_text":"one","new_text":"two"}}
+        < session/request_permission {"sessionId":"#5","toolCall":{"toolCallId":"#4","dialect":"edit","status":"pending","title":"Edit ä.txt","name":"edit_file","content":[{"type":"diff","path":"HOME/work/ä.txt","oldText":"one\n","newText":"two\n"}],"locations":[{"path":"HOME/work/ä.txt","line":1}],"rawInput":{"path":"ä.txt","old_text":"one","new_text":"two"}},"options":[{"optionId":"allow_once","name":"Allow","dialect":"allow_once"},{"optionId":"allow_always","name":"Always allow edits in HOME/work","dialect":"allow_always"},{"optionId":"reject_once","name":"Reject","dialect":"reject_once"},{"optionId":"reject_always","name":"Always reject edits in HOME/work","dialect":"reject_always"}]}
+        < update {"sessionUpdate":"tool_call_update","toolCallId":"#4","dialect":"edit","status":"in_progress"}
+        < update {"sessionUpdate":"tool_call_update","toolCallId":"#4","dialect":"edit","status":"completed","content":[{"type":"diff","path":"HOME/work/ä.txt","oldText":"one\n","newText":"two\n"}],"rawOutput":{"path":"HOME/work/ä.txt","added":1,"removed":1,"text":"Replaced 1 occurrence in ä.txt (+1 -1 lines)."}}
         < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done: one is two now."},"messageId":"#6"}
         < update {"sessionUpdate":"usage_update","used":150,"size":100000}
         < 3 = {"stopReason":"end_turn","usage":{"totalTokens":450,"inputTokens":360,"outputTokens":90,"cachedReadTokens":300},"_meta":{"acpd":{"userMessageId":"#7"}}}
@@ -123,25 +126,25 @@ fn the_same_conversation_through_both_dialects_is_the_same_at_the_editor() {
 
 #[test]
 fn two_refusals_for_haste_and_then_an_answer() {
-    for (kind, name) in DIALECTS {
+    for (dialect, name) in DIALECTS {
         let busy = Reply::json(429, &json!({ "error": { "type": "rate_limit_error", "message": "slow down" } }));
-        let whole = Reply::stream(&[&Answer::text("Here I am.").sse(kind)]);
+        let whole = Reply::stream(&[&Answer::text("Here I am.").sse(dialect)]);
         let server = Server::script(vec![busy.clone(), busy, whole]);
         let home = home(name, &server);
         let mut editor = editor(&home);
         let session = editor.open(&home.work());
         assert_eq!(editor.prompt(&session, "hello")["result"]["stopReason"], "end_turn");
-        assert_eq!((editor.agent_text().as_str(), server.seen().len()), ("Here I am.", 3));
+        assert_eq!((editor.agent_text().as_str(), server.requests().len()), ("Here I am.", 3));
     }
 }
 
 #[test]
 fn a_cancel_in_mid_stream_is_a_closed_connection_at_the_server() {
-    for (kind, name) in DIALECTS {
-        let answer = Answer::text("half an answer").sse(kind);
+    for (dialect, name) in DIALECTS {
+        let answer = Answer::text("half an answer").sse(dialect);
         let words = answer.windows(4).position(|window| window == b"half").unwrap();
         let end = words + answer[words..].windows(2).position(|window| window == b"\n\n").unwrap() + 2;
-        let server = Server::script(vec![Reply::begun(&[&answer[..end]]).then(Act::UntilClosed)]);
+        let server = Server::script(vec![Reply::begun(&[&answer[..end]]).then(Action::UntilClosed)]);
         let home = home(name, &server);
         let mut editor = editor(&home);
         let session = editor.open(&home.work());
@@ -157,8 +160,8 @@ fn a_cancel_in_mid_stream_is_a_closed_connection_at_the_server() {
 
 #[test]
 fn a_provider_is_reached_over_tls_if_its_authority_is_trusted_and_not_otherwise() {
-    for (kind, name) in DIALECTS {
-        let (server, authority) = Server::secure(move |_, _| Reply::stream(&[&Answer::text("Safely.").sse(kind)]));
+    for (dialect, name) in DIALECTS {
+        let (server, authority) = Server::secure(move |_, _| Reply::stream(&[&Answer::text("Safely.").sse(dialect)]));
         let home = home(name, &server);
         let pem = home.path().join("authority.pem");
         fs::write(&pem, authority).unwrap();
@@ -169,7 +172,7 @@ fn a_provider_is_reached_over_tls_if_its_authority_is_trusted_and_not_otherwise(
         let session = editor.open(&home.work());
         assert_eq!(editor.prompt(&session, "hello")["result"]["stopReason"], "end_turn");
         assert_eq!(editor.agent_text(), "Safely.");
-        assert_eq!(server.seen().len(), 1);
+        assert_eq!(server.requests().len(), 1);
         drop((editor, daemon));
 
         let _daemon = home.start(home.acpd(&["serve", "--set", "models.retry.tries=1"]));
@@ -179,13 +182,13 @@ fn a_provider_is_reached_over_tls_if_its_authority_is_trusted_and_not_otherwise(
         assert_eq!(answer["error"]["message"], "fake: cannot be reached", "{answer}");
         let detail = answer["error"]["data"]["detail"].as_str().unwrap();
         assert!(detail.to_lowercase().contains("certificate"), "{detail}");
-        assert_eq!(server.seen().len(), 1);
+        assert_eq!(server.requests().len(), 1);
     }
 }
 
 #[test]
 fn what_a_session_has_spent_is_shown_by_ctl() {
-    let server = Server::script(vec![Reply::stream(&[&Answer::text("Hello").sse(models::Kind::OpenAi)])]);
+    let server = Server::script(vec![Reply::stream(&[&Answer::text("Hello").sse(Dialect::Chat)])]);
     let home = home("openai", &server);
     let prices = "price = { input = 10.0, output = 100.0, cached_read = 1.0 }\n";
     let config = fs::read_to_string(home.path().join("home/.config/acpd/config.toml")).unwrap();

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use testkit::dialogue::Answer;
-use testkit::provider::{Reply, Seen, Server};
+use testkit::answers::{Answer, Dialect};
+use testkit::provider::{RecordedRequest, Reply, Server};
 
 use crate::harness::{Home, Peer, finish, until};
 
@@ -29,7 +29,7 @@ fn quoting() -> Server {
         let asked =
             body["messages"].as_array().unwrap().iter().rev().find(|message| message["role"] == "user").unwrap();
         let quote = json!({ "error": { "message": format!("what a key: {key}"), "code": "x" } });
-        let answer = String::from_utf8(Answer::text("It is well.").sse(models::Kind::OpenAi)).unwrap();
+        let answer = String::from_utf8(Answer::text("It is well.").sse(Dialect::Chat)).unwrap();
         // Prompts that got no answer stand before the last one in the same message.
         match asked["content"].as_str().unwrap().rsplit("\n\n").next().unwrap() {
             asked if asked.contains("refuse") => Reply::json(401, &quote),
@@ -47,7 +47,7 @@ fn quoting() -> Server {
     })
 }
 
-fn key_in(seen: &Seen) -> Option<&str> {
+fn key_in(seen: &RecordedRequest) -> Option<&str> {
     seen.header("authorization").strip_prefix("Bearer ")
 }
 
@@ -170,9 +170,9 @@ fn no_key_is_in_what_is_written_logged_or_shown() {
     let opened = editor.initialize();
     editor.heard.push(opened);
     for (provider, key) in KEYS {
-        let before = server.seen().len();
+        let before = server.requests().len();
         let session = turns(&mut editor, &home, provider);
-        let sent = server.seen()[before..].iter().filter(|seen| key_in(seen) == Some(key)).count();
+        let sent = server.requests()[before..].iter().filter(|seen| key_in(seen) == Some(key)).count();
         assert!(sent >= 5, "{provider} was shown its key {sent} times");
         ctl(&home, &session, &mut told);
     }

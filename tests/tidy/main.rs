@@ -563,14 +563,14 @@ mod rules {
             ("crates/testkit/src/editor.rs", "use wire::rpc;"),
             ("crates/testkit/src/editor.rs", "use agent_client_protocol_schema::v1 as acp;"),
             ("tests/process/bridge.rs", "use agent_client_protocol::Agent;"),
-            ("crates/models/src/script.rs", "use actix::Actor;"),
+            ("crates/models/src/exchange.rs", "use actix::Actor;"),
             ("crates/tools/src/bash.rs", "use domain::model::Model;"),
             ("crates/policy/src/rules.rs", "use std::fs;"),
             ("crates/mcp/src/host.rs", "use policy::Rules;"),
             ("crates/history/src/store.rs", "use acpd_actors::Runtime;"),
             ("src/daemon.rs", "sled::open(path)"),
             ("src/client.rs", "use agent_client_protocol_schema::v1 as acp;"),
-            ("src/daemon.rs", "use models::Shelf;"),
+            ("src/daemon.rs", "use models::Providers;"),
             ("src/daemon.rs", "use actix::prelude::*;"),
         ] {
             assert_eq!(count(forbidden_names, path, text), 1, "{path}: {text}");
@@ -580,8 +580,8 @@ mod rules {
             ("actors/session.rs", "// wire::Id\nlet wire = 1;"),
             ("actors/session.rs", "use crate::wire::Id;"),
             ("crates/history/src/disk.rs", "sled::open(path)"),
-            ("src/assemble.rs", "use models::Shelf;"),
-            ("crates/testkit/src/witness.rs", "use agent_client_protocol_schema::v1 as acp;"),
+            ("src/assemble.rs", "use models::Providers;"),
+            ("crates/testkit/src/schema_check.rs", "use agent_client_protocol_schema::v1 as acp;"),
             ("tests/process/sdk.rs", "use agent_client_protocol::Agent;"),
             ("crates/domain/src/lib.rs", "use crate::history::History;"),
         ] {

@@ -10,7 +10,7 @@ use reqwest::Url;
 use serde::Deserialize;
 
 use crate::config::PriceConfig;
-use crate::known::Thinking;
+use crate::spec::Thinking;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

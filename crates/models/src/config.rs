@@ -8,9 +8,9 @@ use serde::{Deserialize, Deserializer, de};
 
 use crate::http::Patience;
 use crate::key::KeyConfig;
-use crate::known::{Facts, Thinking};
 use crate::retry::RetryPolicy;
 use crate::secret::Secret;
+use crate::spec::{Facts, Thinking};
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -20,12 +20,12 @@ pub(crate) struct Failure {
     /// The provider's own words, as they came.
     pub(crate) detail: Option<String>,
     pub(crate) advice: &'static str,
-    pub(crate) again: Again,
+    pub(crate) again: RetryAdvice,
 }
 
 /// Whether asking again may help.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Again {
+pub(crate) enum RetryAdvice {
     Never,
     Soon,
     /// The provider says when.
@@ -34,7 +34,7 @@ pub(crate) enum Again {
 
 /// What a provider says about an error, in either dialect.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Complaint {
+pub(crate) struct ErrorBody {
     pub(crate) status: Option<u16>,
     /// Its types and codes, joined.
     pub(crate) sort: String,
@@ -43,7 +43,7 @@ pub(crate) struct Complaint {
     pub(crate) after: Option<Duration>,
 }
 
-impl Complaint {
+impl ErrorBody {
     /// Reads the body of an error answer, or an error event in a stream. What is no JSON is a message as it stands.
     pub(crate) fn read(body: &str) -> Self {
         match serde_json::from_str(body) {
@@ -85,9 +85,9 @@ fn wording(value: &Value, error: &Value) -> String {
     let message = said.into_iter().flatten().next();
     // A model market passes on what the server behind it said.
     let behind = error.pointer("/metadata/raw").and_then(|raw| match raw {
-        Value::String(text) => Some(Complaint::read(text).message),
+        Value::String(text) => Some(ErrorBody::read(text).message),
         Value::Null => None,
-        _ => Some(Complaint::of(raw).message),
+        _ => Some(ErrorBody::of(raw).message),
     });
     match (message, behind.filter(|behind| !behind.is_empty())) {
         (Some(message), Some(behind)) => format!("{message}: {behind}"),
@@ -180,17 +180,17 @@ const OVERFLOWS: [&str; 16] = [
 
 impl Failure {
     /// An answer with an error status, or an error event that stands for one.
-    pub(crate) fn of_status(status: u16, complaint: &Complaint, after: Option<Duration>) -> Self {
-        let again = after.or(complaint.after).map_or(Again::Soon, Again::After);
+    pub(crate) fn of_status(status: u16, complaint: &ErrorBody, after: Option<Duration>) -> Self {
+        let again = after.or(complaint.after).map_or(RetryAdvice::Soon, RetryAdvice::After);
         let words = format!("{} {}", complaint.sort, complaint.message).to_ascii_lowercase();
         let (kind, what, advice, again) = if is_overflow(status, &words) {
             let advice = "compact the conversation, or choose a model with a larger window";
-            (FailureKind::Overflow, "the conversation does not fit into the model's window", advice, Again::Never)
+            (FailureKind::Overflow, "the conversation does not fit into the model's window", advice, RetryAdvice::Never)
         } else if status == 429 && (words.contains("insufficient_quota") || words.contains("billing")) {
-            (FailureKind::Model, "the account has no quota left", "check the plan and the billing", Again::Never)
+            (FailureKind::Model, "the account has no quota left", "check the plan and the billing", RetryAdvice::Never)
         } else if is_unknown_model(status, &words) {
             let advice = "choose another model; `acpd doctor` says which there are";
-            (FailureKind::UnknownModel, "no such model", advice, Again::Never)
+            (FailureKind::UnknownModel, "no such model", advice, RetryAdvice::Never)
         } else {
             sort_status(status, again)
         };
@@ -201,7 +201,7 @@ impl Failure {
 
     /// An error event inside a stream.
     pub(crate) fn of_event(value: &Value) -> Self {
-        let complaint = Complaint::of(value);
+        let complaint = ErrorBody::of(value);
         Self::of_status(complaint.status.unwrap_or(500), &complaint, None)
     }
 
@@ -233,11 +233,11 @@ impl Failure {
 
     pub(crate) fn key(what: String, advice: &'static str) -> Self {
         let kind = FailureKind::Authentication;
-        Self { kind, what, status: None, detail: None, advice, again: Again::Never }
+        Self { kind, what, status: None, detail: None, advice, again: RetryAdvice::Never }
     }
 
     pub(crate) fn setting(what: String, advice: &'static str) -> Self {
-        Self { kind: FailureKind::Model, what, status: None, detail: None, advice, again: Again::Never }
+        Self { kind: FailureKind::Model, what, status: None, detail: None, advice, again: RetryAdvice::Never }
     }
 
     /// The same failure after part of the answer was shown: the answer cannot be asked for again without saying it
@@ -245,13 +245,13 @@ impl Failure {
     #[must_use]
     pub(crate) fn after_output(mut self) -> Self {
         self.what = format!("the answer was cut off: {}", self.what);
-        self.again = Again::Never;
+        self.again = RetryAdvice::Never;
         self
     }
 
     fn broken(what: &str, advice: &'static str) -> Self {
         let what = what.to_owned();
-        Self { kind: FailureKind::Model, what, status: None, detail: None, advice, again: Again::Soon }
+        Self { kind: FailureKind::Model, what, status: None, detail: None, advice, again: RetryAdvice::Soon }
     }
 }
 
@@ -267,22 +267,29 @@ fn is_unknown_model(status: u16, words: &str) -> bool {
     (status == 404 && (words.trim().is_empty() || names_it)) || (status == 400 && names_it)
 }
 
-fn sort_status(status: u16, again: Again) -> (FailureKind, &'static str, &'static str, Again) {
+fn sort_status(status: u16, again: RetryAdvice) -> (FailureKind, &'static str, &'static str, RetryAdvice) {
     const KEY: &str = "set a valid key for this provider, for example with `acpd login`";
     const LATER: &str = "try again later, or choose another model";
     match status {
-        401 => (FailureKind::Authentication, "the key was refused", KEY, Again::Never),
-        403 => (FailureKind::Authentication, "the key may not do this", KEY, Again::Never),
-        402 => (FailureKind::Model, "the account has no credit left", "check the plan and the billing", Again::Never),
-        404 => (FailureKind::Model, "no such model or address", "check the model and `base_url`", Again::Never),
+        401 => (FailureKind::Authentication, "the key was refused", KEY, RetryAdvice::Never),
+        403 => (FailureKind::Authentication, "the key may not do this", KEY, RetryAdvice::Never),
+        402 => {
+            (FailureKind::Model, "the account has no credit left", "check the plan and the billing", RetryAdvice::Never)
+        }
+        404 => (FailureKind::Model, "no such model or address", "check the model and `base_url`", RetryAdvice::Never),
         300..=399 => {
-            (FailureKind::Model, "answered with a redirect", "set `base_url` to the new address", Again::Never)
+            (FailureKind::Model, "answered with a redirect", "set `base_url` to the new address", RetryAdvice::Never)
         }
         408 | 409 | 425 => (FailureKind::Model, "the request was not taken", LATER, again),
         429 => (FailureKind::Model, "too many requests", LATER, again),
         529 => (FailureKind::Model, "overloaded", LATER, again),
         500..=599 => (FailureKind::Model, "the provider failed", LATER, again),
-        _ => (FailureKind::Model, "the request was refused", "the provider says why in its own words", Again::Never),
+        _ => (
+            FailureKind::Model,
+            "the request was refused",
+            "the provider says why in its own words",
+            RetryAdvice::Never,
+        ),
     }
 }
 
@@ -300,7 +307,7 @@ mod tests {
     use super::*;
 
     fn failure(status: u16, body: &str) -> Failure {
-        Failure::of_status(status, &Complaint::read(body), None)
+        Failure::of_status(status, &ErrorBody::read(body), None)
     }
 
     #[test]
@@ -323,27 +330,27 @@ mod tests {
             (413, ""),
         ] {
             let failure = failure(status, body);
-            assert_eq!((failure.kind, failure.again), (FailureKind::Overflow, Again::Never), "{body}");
+            assert_eq!((failure.kind, failure.again), (FailureKind::Overflow, RetryAdvice::Never), "{body}");
         }
     }
 
     #[test]
     fn statuses_are_sorted_by_what_can_be_done() {
         for (status, kind, again) in [
-            (401, FailureKind::Authentication, Again::Never),
-            (403, FailureKind::Authentication, Again::Never),
-            (400, FailureKind::Model, Again::Never),
-            (404, FailureKind::UnknownModel, Again::Never),
-            (307, FailureKind::Model, Again::Never),
-            (429, FailureKind::Model, Again::Soon),
-            (500, FailureKind::Model, Again::Soon),
-            (529, FailureKind::Model, Again::Soon),
+            (401, FailureKind::Authentication, RetryAdvice::Never),
+            (403, FailureKind::Authentication, RetryAdvice::Never),
+            (400, FailureKind::Model, RetryAdvice::Never),
+            (404, FailureKind::UnknownModel, RetryAdvice::Never),
+            (307, FailureKind::Model, RetryAdvice::Never),
+            (429, FailureKind::Model, RetryAdvice::Soon),
+            (500, FailureKind::Model, RetryAdvice::Soon),
+            (529, FailureKind::Model, RetryAdvice::Soon),
         ] {
             let failure = failure(status, "");
             assert_eq!((failure.kind, failure.again, failure.status), (kind, again, Some(status)));
         }
         let spent = failure(429, r#"{"error":{"code":"insufficient_quota","message":"You exceeded your quota"}}"#);
-        assert_eq!(spent.again, Again::Never);
+        assert_eq!(spent.again, RetryAdvice::Never);
     }
 
     #[test]
@@ -394,7 +401,7 @@ mod tests {
             (r#"{"fault":{"code":7}}"#, r#"{"fault":{"code":7}}"#),
             ("{}", ""),
         ] {
-            assert_eq!(Complaint::read(body).message, message, "{body}");
+            assert_eq!(ErrorBody::read(body).message, message, "{body}");
         }
     }
 
@@ -402,7 +409,7 @@ mod tests {
     fn googles_own_way_to_ask_for_patience_is_heard() {
         let body = r#"{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED","details":[
             {"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.5s"}]}}"#;
-        assert_eq!(failure(429, body).again, Again::After(Duration::from_millis(34_500)));
+        assert_eq!(failure(429, body).again, RetryAdvice::After(Duration::from_millis(34_500)));
     }
 
     #[test]

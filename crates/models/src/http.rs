@@ -54,14 +54,14 @@ pub fn install_crypto() {
 #[derive(Debug, Default)]
 pub(crate) struct Http {
     connect: Option<Duration>,
-    outside: Mutex<Option<Outside>>,
+    outside: Mutex<Option<RemoteClient>>,
     /// For plain HTTP to this very machine: no proxy stands between, and no certificates are read.
     local: OnceCell<Client>,
 }
 
 /// The client for other machines, and the setting that it was built with.
 #[derive(Debug)]
-struct Outside {
+struct RemoteClient {
     network: Option<Arc<Network>>,
     client: Client,
 }
@@ -90,7 +90,7 @@ impl Http {
             None => Ok(builder),
         });
         let client = build.await?;
-        *outside = Some(Outside { network, client: client.clone() });
+        *outside = Some(RemoteClient { network, client: client.clone() });
         Ok(client)
     }
 }

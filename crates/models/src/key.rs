@@ -110,15 +110,15 @@ pub(crate) struct Keyring {
     stored: Option<PathBuf>,
     /// `$CREDENTIALS_DIRECTORY` of this process.
     credentials: Option<PathBuf>,
-    said: Answers,
+    said: CommandOutputs,
     /// What the last look at the files found.
-    looked: watch::Sender<Looked>,
+    looked: watch::Sender<FileCheckState>,
     /// Held while the files are read, so that a folder that does not answer holds up one thread and no more.
     reading: Arc<Mutex<()>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Looked {
+struct FileCheckState {
     /// Whether there is a key file.
     exists: bool,
     /// Whether a look is under way.
@@ -126,12 +126,12 @@ struct Looked {
 }
 
 /// Ends a look, also one that was dropped with its runtime.
-struct Look {
-    looked: watch::Sender<Looked>,
+struct FileCheck {
+    looked: watch::Sender<FileCheckState>,
     exists: Option<bool>,
 }
 
-impl Drop for Look {
+impl Drop for FileCheck {
     fn drop(&mut self) {
         let exists = self.exists;
         self.looked.send_modify(|looked| {
@@ -143,19 +143,19 @@ impl Drop for Look {
 
 /// What the key command last said, by the environment that it ran in: another session's may make it say another key.
 #[derive(Debug, Default)]
-struct Answers {
-    by_environment: std::sync::Mutex<HashMap<u64, Arc<Answer>>>,
+struct CommandOutputs {
+    by_environment: std::sync::Mutex<HashMap<u64, Arc<CommandOutput>>>,
     hashing: RandomState,
 }
 
 /// One lock around the command, so that one that asks for a password asks once.
-type Answer = Mutex<Option<(Instant, Secret)>>;
+type CommandOutput = Mutex<Option<(Instant, Secret)>>;
 
 /// Environments that are remembered; a command that ran in another one is simply run again.
 const MOST_ENVIRONMENTS: usize = 64;
 
-impl Answers {
-    fn of(&self, environment: &Environment) -> Arc<Answer> {
+impl CommandOutputs {
+    fn of(&self, environment: &Environment) -> Arc<CommandOutput> {
         let name = self.hashing.hash_one(environment.iter().collect::<Vec<_>>());
         let mut answers = self.by_environment.lock().unwrap_or_else(PoisonError::into_inner);
         if answers.len() >= MOST_ENVIRONMENTS && !answers.contains_key(&name) {
@@ -170,7 +170,7 @@ impl Keyring {
     pub(crate) fn new(config: KeyConfig, stored: Option<PathBuf>) -> Self {
         let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
         let (looked, reading) = (watch::Sender::default(), Arc::default());
-        Self { config, also: None, stored, credentials, said: Answers::default(), looked, reading }
+        Self { config, also: None, stored, credentials, said: CommandOutputs::default(), looked, reading }
     }
 
     /// Has a second variable looked at after the first.
@@ -198,7 +198,7 @@ impl Keyring {
         let begins =
             !files.is_empty() && self.looked.send_if_modified(|looked| !std::mem::replace(&mut looked.busy, true));
         if begins {
-            let look = Look { looked: self.looked.clone(), exists: None };
+            let look = FileCheck { looked: self.looked.clone(), exists: None };
             tokio::task::spawn_blocking(move || {
                 // Moved in whole, so that it is dropped when the look has ended.
                 let mut look = look;

@@ -6,33 +6,31 @@
 //! which finds the key (`key`), sends (`service`, `http`), reads (`sse`) and tries again (`retry`, `failure`).
 
 mod account;
-mod answer;
 mod anthropic;
 mod catalogue;
 mod config;
-mod draft;
+mod exchange;
 mod failure;
+#[cfg(test)]
+mod fixtures;
 mod gemini;
 mod http;
 mod key;
-mod known;
 mod limits;
 mod media;
 mod ndjson;
 mod ollama;
 mod openai;
 mod outline;
+mod partial_call;
 mod providers;
 mod rehearsal;
 mod remote;
 mod responses;
 mod retry;
-mod script;
 mod secret;
 mod service;
-mod shelf;
-#[cfg(test)]
-mod specimens;
+mod spec;
 mod sse;
 
 pub use account::{AccountError, Accounts, DeviceError, DeviceFlow, DeviceGrant, DevicePoll};
@@ -40,10 +38,8 @@ pub use catalogue::Table;
 pub use config::{Kind, LocalConfig, ModelConfig, ModelsConfig, PriceConfig, ProviderConfig};
 pub use http::{Patience, install_crypto};
 pub use key::KeyConfig;
-pub use known::Thinking;
 pub use providers::{ConfigError, KeySurvey, Offered, Providers, Survey};
 pub use rehearsal::Rehearsal;
 pub use retry::RetryPolicy;
-pub use script::{Script, Step};
 pub use secret::Secret;
-pub use shelf::Shelf;
+pub use spec::Thinking;

@@ -98,10 +98,10 @@ pub(crate) fn replace_blocks(body: &mut Value, kind: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::known;
+    use crate::spec;
 
     fn info(images: bool, audio: bool) -> ModelInfo {
-        ModelInfo { images, audio, ..known::spec("p", "m").info }
+        ModelInfo { images, audio, ..spec::spec("p", "m").info }
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! The catalogue of real life: providers that are configured, those that the session's environment or a stored key
 //! makes usable, servers that answer on this machine, and the built-in models.
 //!
-//! `list`, `find` and `default_model` never wait: what a provider offers is asked in the background (`offer`), kept, and
+//! `list`, `find` and `default_model` never wait: what a provider offers is asked in the background (`provider`), kept, and
 //! asked again when somebody looks at it later. `settle` waits for the first answers. Which model answers how is the dialects' affair.
 
-mod described;
+mod key_variables;
 mod listing;
-mod offer;
+mod provider;
 mod setup;
 mod survey;
 
@@ -18,18 +18,18 @@ use domain::{Environment, ModelId};
 
 use futures_util::future::{BoxFuture, join_all};
 
-use self::offer::{Haste, Offer};
+use self::provider::{Provider, RefreshWhen};
 pub use self::survey::{KeySurvey, Offered, Survey};
 use crate::account::Accounts;
 use crate::config::ModelsConfig;
-use crate::known::Spec;
 use crate::remote::Remote;
 use crate::secret::Secret;
 use crate::service::Service;
+use crate::spec::Spec;
 
 pub struct Providers {
     /// In the order in which a new session's model is looked for.
-    offers: Vec<Arc<Offer>>,
+    providers: Vec<Arc<Provider>>,
     /// Always there, in need of nothing; the first is what a session without any provider uses.
     built_in: Vec<Arc<dyn Model>>,
     default: Option<ModelId>,
@@ -57,8 +57,8 @@ impl Providers {
         built_in: Vec<Arc<dyn Model>>,
     ) -> Result<Self, ConfigError> {
         assert!(!built_in.is_empty(), "there must be a built-in model");
-        let offers = setup::offers(config, accounts)?;
-        let providers = Self { offers, built_in, default: config.default.as_deref().map(ModelId::from) };
+        let providers = setup::providers(config, accounts)?;
+        let providers = Self { providers, built_in, default: config.default.as_deref().map(ModelId::from) };
         if let Some(default) = &providers.default
             && providers.find(default).is_none()
         {
@@ -68,15 +68,15 @@ impl Providers {
         Ok(providers)
     }
 
-    /// Starts asking providers what they offer, so that the first session finds the answers. Must be called inside a
+    /// Starts asking providers what they provider, so that the first session finds the answers. Must be called inside a
     /// runtime; outside of one it does nothing.
     pub fn warm(&self, environment: &Environment) {
-        self.offers.iter().for_each(|offer| offer.refresh(environment, Haste::Due));
+        self.providers.iter().for_each(|provider| provider.refresh(environment, RefreshWhen::Stale));
     }
 
     /// The variables that may hold keys: what `env` authentication looks for, and what tools must not see.
     pub fn key_variables(&self) -> Vec<String> {
-        let names = self.offers.iter().flat_map(|offer| offer.service.keys.variable_names());
+        let names = self.providers.iter().flat_map(|provider| provider.service.keys.variable_names());
         let mut names: Vec<String> = names.map(str::to_owned).collect();
         names.sort();
         names.dedup();
@@ -85,14 +85,14 @@ impl Providers {
 
     /// The names of the providers that a key can be stored for: all but the servers that are found on this machine.
     pub fn names(&self) -> Vec<String> {
-        let ours = self.offers.iter().filter(|offer| offer.takes_stored_key());
-        ours.map(|offer| offer.service.name.clone()).collect()
+        let ours = self.providers.iter().filter(|provider| provider.takes_stored_key());
+        ours.map(|provider| provider.service.name.clone()).collect()
     }
 
     /// Whether some provider can be used with this environment without asking anybody for a key.
     pub async fn is_authenticated(&self, environment: &Environment) -> bool {
-        join_all(self.offers.iter().map(|offer| offer.service.keys.look())).await;
-        self.offers.iter().any(|offer| offer.is_ready(environment))
+        join_all(self.providers.iter().map(|provider| provider.service.keys.look())).await;
+        self.providers.iter().any(|provider| provider.is_ready(environment))
     }
 
     /// Asks the provider for its models with this key, and says how many there are.
@@ -101,8 +101,8 @@ impl Providers {
     ///
     /// If there is no such provider, if it cannot be reached, or if it refuses the key.
     pub async fn check(&self, provider: &str, key: &Secret) -> Result<usize, ModelError> {
-        match self.offer(provider) {
-            Some(offer) => listing::check(&offer.service, &offer.list_path, key).await,
+        match self.provider(provider) {
+            Some(provider) => listing::check(&provider.service, &provider.list_path, key).await,
             None => Err(ModelError {
                 kind: domain::turn::FailureKind::Model,
                 message: format!("there is no provider `{provider}`"),
@@ -112,27 +112,27 @@ impl Providers {
     }
 
     /// The provider of a model, and the provider's own name for it.
-    fn split<'a>(&self, id: &'a ModelId) -> Option<(&Arc<Offer>, &'a str)> {
+    fn split<'a>(&self, id: &'a ModelId) -> Option<(&Arc<Provider>, &'a str)> {
         let (provider, model) = id.as_str().split_once('/').filter(|(_, model)| !model.is_empty())?;
-        Some((self.offer(provider)?, model))
+        Some((self.provider(provider)?, model))
     }
 
     /// Whether a provider itself has named this model.
     fn is_listed(&self, id: &ModelId, environment: &Environment) -> bool {
-        let listed = self.split(id).and_then(|(offer, _)| offer.listed(environment)).unwrap_or_default();
+        let listed = self.split(id).and_then(|(provider, _)| provider.listed(environment)).unwrap_or_default();
         listed.iter().any(|spec| spec.info.id == *id)
     }
 
-    fn offer(&self, provider: &str) -> Option<&Arc<Offer>> {
-        self.offers.iter().find(|offer| offer.service.name == provider)
+    fn provider(&self, name: &str) -> Option<&Arc<Provider>> {
+        self.providers.iter().find(|provider| provider.service.name == name)
     }
 }
 
 impl Catalogue for Providers {
     fn list(&self, environment: &Environment) -> Vec<ModelInfo> {
-        let offered = self.offers.iter().flat_map(|offer| {
-            offer.refresh(environment, Haste::Due);
-            offer.models(environment)
+        let offered = self.providers.iter().flat_map(|provider| {
+            provider.refresh(environment, RefreshWhen::Stale);
+            provider.models(environment)
         });
         let offered = offered.map(|spec| spec.info);
         offered.chain(self.built_in.iter().map(|model| model.info().clone())).collect()
@@ -142,9 +142,9 @@ impl Catalogue for Providers {
         if let Some(model) = self.built_in.iter().find(|model| model.info().id == *id) {
             return Some(model.clone());
         }
-        let (offer, model) = self.split(id)?;
+        let (provider, model) = self.split(id)?;
         // A model that no list names may exist all the same; and one without a key says what is missing when it is asked.
-        Some(build(offer.spec(model), offer.service.clone()))
+        Some(build(provider.spec(model), provider.service.clone()))
     }
 
     fn default_model(&self, environment: &Environment) -> ModelId {
@@ -152,8 +152,8 @@ impl Catalogue for Providers {
             return default.clone();
         }
         self.warm(environment);
-        let ready = self.offers.iter().filter(|offer| offer.is_ready(environment));
-        let chosen = ready.flat_map(|offer| offer.favourite(environment)).next();
+        let ready = self.providers.iter().filter(|provider| provider.is_ready(environment));
+        let chosen = ready.flat_map(|provider| provider.favourite(environment)).next();
         chosen.map_or_else(|| self.built_in[0].info().id.clone(), |spec| spec.info.id)
     }
 
@@ -161,20 +161,20 @@ impl Catalogue for Providers {
         if self.built_in.iter().any(|model| model.info().id == *id) {
             return true;
         }
-        self.split(id).is_some_and(|(offer, model)| offer.has(model, environment))
+        self.split(id).is_some_and(|(provider, model)| provider.has(model, environment))
     }
 
     fn settle(&self, environment: &Environment, within: Duration) -> BoxFuture<'static, ()> {
         // A model that is configured as the default depends on nobody's list.
-        let offers = if self.default.is_some() { Vec::new() } else { self.offers.clone() };
+        let providers = if self.default.is_some() { Vec::new() } else { self.providers.clone() };
         let environment = environment.clone();
         Box::pin(async move {
             // All are asked at once; then those are waited for in whose place the next would be used.
-            offers.iter().for_each(|offer| offer.refresh(&environment, Haste::New));
+            providers.iter().for_each(|provider| provider.refresh(&environment, RefreshWhen::Unasked));
             let settled = async {
-                for offer in &offers {
-                    offer.settled(&environment).await;
-                    if offer.is_ready(&environment) && offer.favourite(&environment).is_some() {
+                for provider in &providers {
+                    provider.settled(&environment).await;
+                    if provider.is_ready(&environment) && provider.favourite(&environment).is_some() {
                         return;
                     }
                 }
@@ -190,7 +190,7 @@ impl Catalogue for Providers {
         }
         let is_stopgap = self.built_in[0].info().id == *id;
         let is_gone = match self.split(id) {
-            Some((offer, model)) => offer.lacks(model, environment),
+            Some((provider, model)) => provider.lacks(model, environment),
             None => !self.built_in.iter().any(|model| model.info().id == *id),
         };
         (is_stopgap || is_gone).then(|| self.default_model(environment)).filter(|better| better != id)
@@ -200,19 +200,20 @@ impl Catalogue for Providers {
         if self.default.as_ref() == Some(id) {
             return None;
         }
-        let same = self.split(id).map(|(offer, _)| offer);
-        let others = self.offers.iter().filter(|offer| offer.is_ready(environment));
+        let same = self.split(id).map(|(provider, _)| provider);
+        let others = self.providers.iter().filter(|provider| provider.is_ready(environment));
         // Another model of the same provider is nearest to what was to be used.
-        let listed = same.into_iter().chain(others).flat_map(|offer| {
-            let favourite = offer.favourite(environment).into_iter();
-            favourite.chain(offer.listed(environment).unwrap_or_default()).map(|spec| spec.info.id)
+        let listed = same.into_iter().chain(others).flat_map(|provider| {
+            let favourite = provider.favourite(environment).into_iter();
+            favourite.chain(provider.listed(environment).unwrap_or_default()).map(|spec| spec.info.id)
         });
         listed.into_iter().find(|other| other != id && self.is_listed(other, environment))
     }
 
     fn remarks(&self, id: &ModelId, environment: &Environment) -> Vec<String> {
-        let mut remarks: Vec<String> = self.offers.iter().filter_map(|offer| offer.trouble(environment)).collect();
-        let is_wanted = self.offers.iter().any(|offer| offer.is_wanted(environment));
+        let mut remarks: Vec<String> =
+            self.providers.iter().filter_map(|provider| provider.trouble(environment)).collect();
+        let is_wanted = self.providers.iter().any(|provider| provider.is_wanted(environment));
         if is_wanted && self.default.as_ref() != Some(id) && self.built_in[0].info().id == *id {
             remarks.push(format!(
                 "No model of a configured provider can be used, so `{id}` answers, which is no language model; \

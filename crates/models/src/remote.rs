@@ -9,9 +9,9 @@ use domain::model::{Delta, Model, ModelError, ModelInfo, ModelRequest};
 use futures_util::stream::BoxStream;
 use serde_json::Value;
 
-use crate::answer::{self, Concession, Fold, Question};
-use crate::known::Spec;
+use crate::exchange::{self, Concession, ExchangeRequest, Fold};
 use crate::service::Service;
+use crate::spec::Spec;
 use crate::{anthropic, gemini, ollama, openai, responses};
 
 /// The API that a request is worded for.
@@ -36,7 +36,7 @@ impl Dialect {
             Self::Anthropic => "/v1/messages".to_owned(),
             Self::Chat => "/chat/completions".to_owned(),
             Self::Responses => "/responses".to_owned(),
-            Self::Gemini => format!("/models/{}:streamGenerateContent?alt=sse", spec.wire),
+            Self::Gemini => format!("/models/{}:streamGenerateContent?alt=sse", spec.api_name),
             Self::Ollama => "/api/chat".to_owned(),
         }
     }
@@ -91,6 +91,10 @@ impl Model for Remote {
     }
 
     fn respond(&self, request: ModelRequest) -> BoxStream<'static, Result<Delta, ModelError>> {
-        answer::stream(Question { service: self.service.clone(), spec: self.spec.clone(), request: Arc::new(request) })
+        exchange::stream(ExchangeRequest {
+            service: self.service.clone(),
+            spec: self.spec.clone(),
+            request: Arc::new(request),
+        })
     }
 }

@@ -9,7 +9,7 @@ use reqwest::header::HeaderMap;
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use crate::failure::{Again, Failure};
+use crate::failure::{Failure, RetryAdvice};
 
 /// Limits of retrying.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -58,11 +58,11 @@ impl Retry {
     pub(crate) fn weigh(&mut self, failure: &Failure) -> Option<Duration> {
         self.failed += 1;
         let wait = match failure.again {
-            Again::Never => return None,
-            Again::Soon => self.backoff(),
-            Again::After(asked) if asked > Duration::from_secs(self.policy.longest_asked_seconds) => return None,
+            RetryAdvice::Never => return None,
+            RetryAdvice::Soon => self.backoff(),
+            RetryAdvice::After(asked) if asked > Duration::from_secs(self.policy.longest_asked_seconds) => return None,
             // Everybody was told the same moment, so nobody should come back exactly then.
-            Again::After(asked) => asked + asked.mul_f64(0.1 * fastrand::f64()),
+            RetryAdvice::After(asked) => asked + asked.mul_f64(0.1 * fastrand::f64()),
         };
         let total = Duration::from_secs(self.policy.total_seconds);
         (self.failed < self.policy.tries && self.started.elapsed() + wait <= total).then_some(wait)
@@ -99,10 +99,10 @@ pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::Complaint;
+    use crate::failure::ErrorBody;
 
     fn failure(after: Option<Duration>) -> Failure {
-        Failure::of_status(429, &Complaint::default(), after)
+        Failure::of_status(429, &ErrorBody::default(), after)
     }
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
@@ -139,7 +139,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_cannot_help_is_not_tried() {
         let mut retry = Retry::new(RetryPolicy::default());
-        assert_eq!(retry.weigh(&Failure::of_status(400, &Complaint::default(), None)), None);
+        assert_eq!(retry.weigh(&Failure::of_status(400, &ErrorBody::default(), None)), None);
         assert_eq!(retry.weigh(&failure(None).after_output()), None);
     }
 

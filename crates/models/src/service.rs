@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use crate::config::Kind;
-use crate::failure::{Complaint, Failure, shorten};
+use crate::failure::{ErrorBody, Failure, shorten};
 use crate::http::{Http, Patience};
 use crate::key::{Key, Keyring};
 use crate::remote::Dialect;
@@ -58,7 +58,7 @@ pub(crate) struct Address {
 
 /// A provider as one session reaches it now.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct Endpoint {
     base: String,
     key: Option<Key>,
     client: Client,
@@ -77,7 +77,7 @@ impl Address {
 
 impl Service {
     /// Finds the address and the key.
-    pub(crate) async fn reach(&self, environment: &Environment) -> Result<Line, Failure> {
+    pub(crate) async fn reach(&self, environment: &Environment) -> Result<Endpoint, Failure> {
         const CHECK: &str = "check where the key is kept";
         let key = self.keys.find(environment).await.map_err(|error| Failure::key(error.to_string(), CHECK))?;
         if key.is_none() && self.needs_key && self.address.named_by(environment).is_none() {
@@ -87,7 +87,7 @@ impl Service {
         self.reach_with(key, environment).await
     }
 
-    pub(crate) async fn reach_with(&self, key: Option<Key>, environment: &Environment) -> Result<Line, Failure> {
+    pub(crate) async fn reach_with(&self, key: Option<Key>, environment: &Environment) -> Result<Endpoint, Failure> {
         // A key that is kept here goes only to the address that is configured here: a variable that some project's
         // folder sets must not lead it elsewhere.
         let follows = key.as_ref().is_none_or(|key| key.from_environment);
@@ -99,7 +99,7 @@ impl Service {
             return Err(Failure::setting(format!("`{variable}` is not an http address"), "correct the address"));
         };
         let client = self.http.client(&address).await.map_err(Failure::unreachable)?;
-        Ok(Line { base, key, client })
+        Ok(Endpoint { base, key, client })
     }
 
     /// The error that the person sees. It names the source of the key and never the key.
@@ -132,20 +132,20 @@ impl Service {
     }
 
     /// What the server at this address has lately complained about when it was asked for this model.
-    pub(crate) fn refused(&self, line: &Line, model: &str) -> Vec<String> {
+    pub(crate) fn refused(&self, line: &Endpoint, model: &str) -> Vec<String> {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(complaints) = refused.get_mut(&(line.base.clone(), model.to_owned())) else { return Vec::new() };
         complaints.retain(|(at, _)| at.elapsed() < REMEMBERED);
         complaints.iter().map(|(_, complaint)| complaint.clone()).collect()
     }
 
-    pub(crate) fn note_refused(&self, line: &Line, model: &str, complaint: String) {
+    pub(crate) fn note_refused(&self, line: &Endpoint, model: &str, complaint: String) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.entry((line.base.clone(), model.to_owned())).or_default().push((Instant::now(), complaint));
     }
 
     /// The dialect in which this model is asked at this address.
-    pub(crate) fn dialect(&self, line: &Line, model: &str) -> Dialect {
+    pub(crate) fn dialect(&self, line: &Endpoint, model: &str) -> Dialect {
         let known = self.dialects.lock().unwrap_or_else(PoisonError::into_inner).get(model).copied();
         known.unwrap_or(match self.kind {
             Kind::Anthropic => Dialect::Anthropic,
@@ -158,7 +158,7 @@ impl Service {
     }
 
     /// Notes that a model wants another dialect than it was asked in, if that is what the provider complains about.
-    pub(crate) fn note_dialect(&self, dialect: Dialect, model: &str, complaint: &Complaint) -> bool {
+    pub(crate) fn note_dialect(&self, dialect: Dialect, model: &str, complaint: &ErrorBody) -> bool {
         let names_it = complaint.message.contains("v1/responses");
         let other = match dialect {
             Dialect::Responses if names_it => Dialect::Chat,
@@ -172,17 +172,17 @@ impl Service {
         dialects.insert(model.to_owned(), other).is_none()
     }
 
-    pub(crate) fn get(&self, line: &Line, path: &str) -> Result<RequestBuilder, Failure> {
+    pub(crate) fn get(&self, line: &Endpoint, path: &str) -> Result<RequestBuilder, Failure> {
         let address = if path.starts_with("http") { path.to_owned() } else { below(&line.base, path) };
         Ok(line.client.get(address).headers(self.all_headers(line)?))
     }
 
-    pub(crate) fn post(&self, line: &Line, path: &str, body: bytes::Bytes) -> Result<RequestBuilder, Failure> {
+    pub(crate) fn post(&self, line: &Endpoint, path: &str, body: bytes::Bytes) -> Result<RequestBuilder, Failure> {
         let request = line.client.post(below(&line.base, path)).headers(self.all_headers(line)?);
         Ok(request.header(CONTENT_TYPE, "application/json").body(body))
     }
 
-    fn all_headers(&self, line: &Line) -> Result<HeaderMap, Failure> {
+    fn all_headers(&self, line: &Endpoint) -> Result<HeaderMap, Failure> {
         let mut headers = HeaderMap::new();
         let (name, prefix) = match self.kind {
             Kind::Anthropic => {
@@ -209,7 +209,7 @@ impl Service {
     }
 }
 
-impl Line {
+impl Endpoint {
     /// Whether it leads to OpenAI itself.
     pub(crate) fn is_openai(&self) -> bool {
         self.is_at(|host| host == "api.openai.com")
@@ -325,7 +325,7 @@ mod tests {
             is_token: false,
         };
         let message = format!("{}{} is no key", "a".repeat(580), key.secret.expose());
-        let complaint = crate::failure::Complaint { message, ..Default::default() };
+        let complaint = crate::failure::ErrorBody { message, ..Default::default() };
         let error = service.error("m", Failure::of_status(500, &complaint, None), Some(&key), 1);
         let detail = error.data["detail"].as_str().unwrap();
         assert_eq!(detail, format!("{}[key] is no key", "a".repeat(580)));

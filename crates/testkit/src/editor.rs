@@ -9,9 +9,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
 
-use crate::accounts::Accounts;
+use crate::framing::{FrameSplitter, Framing};
+use crate::reply_tracker::ReplyTracker;
 use crate::transcript::Transcript;
-use crate::written::{Framing, Written};
 
 /// With a paused clock this costs no time; it is how long nothing must happen to count as silence.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -25,8 +25,8 @@ pub struct Editor {
     reader: ReadHalf<DuplexStream>,
     transcript: Transcript,
     next_id: u64,
-    written: Written,
-    accounts: Accounts,
+    written: FrameSplitter,
+    replies: ReplyTracker,
     /// Bytes that came and were not read as a frame yet.
     coming: Vec<u8>,
 }
@@ -40,8 +40,8 @@ impl Editor {
             reader,
             transcript,
             next_id: 1,
-            written: Written::default(),
-            accounts: Accounts::default(),
+            written: FrameSplitter::default(),
+            replies: ReplyTracker::default(),
             coming: Vec::new(),
         }
     }
@@ -49,7 +49,7 @@ impl Editor {
     /// Writes bytes as they are.
     pub async fn write(&mut self, bytes: &[u8]) {
         for frame in self.written.push(bytes) {
-            self.accounts.sent(&frame);
+            self.replies.sent(&frame);
         }
         // The other side may have hung up already, which the test then reads.
         let _ = self.writer.as_mut().unwrap().write_all(bytes).await;
@@ -139,7 +139,7 @@ impl Editor {
             return None;
         };
         let body = &frame[body];
-        if let Err(why) = self.accounts.heard(body) {
+        if let Err(why) = self.replies.heard(body) {
             panic!("{} heard what is not the protocol: {why}\n{frame}\n{}", self.name, self.transcript.take());
         }
         self.transcript.message(&format!("{:7}<", self.name), body);
@@ -190,7 +190,7 @@ impl Editor {
     pub async fn close(&mut self) {
         self.transcript.note(format!("{:7}> end of file", self.name));
         if let Some(rest) = self.written.finish() {
-            self.accounts.sent(&rest);
+            self.replies.sent(&rest);
         }
         if let Some(mut writer) = self.writer.take() {
             let _ = writer.shutdown().await;
@@ -199,22 +199,22 @@ impl Editor {
 
     /// Expects an answer to a request that went another way, such as by a connection that was cut.
     pub fn expect(&mut self, id: u64, method: &str) {
-        self.accounts.owe(&id.to_string(), Some(method.to_owned()));
+        self.replies.owe(&id.to_string(), Some(method.to_owned()));
     }
 
     /// What has not been answered: ids as they were written, and methods, empty for what is no request.
     pub fn unanswered(&self) -> Vec<(String, String)> {
-        self.accounts.unpaid()
+        self.replies.unpaid()
     }
 
     /// How many messages have come.
     pub fn heard(&self) -> usize {
-        self.accounts.heard_so_far()
+        self.replies.heard_so_far()
     }
 
     /// How many errors without an id came beyond those for frames that were sent whole.
     pub fn strays(&self) -> usize {
-        self.accounts.strays()
+        self.replies.strays()
     }
 
     pub async fn initialize(&mut self) -> Value {

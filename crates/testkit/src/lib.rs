@@ -1,29 +1,32 @@
-//! For tests only: a stage with a real `Connection` over an in-memory pipe, a scripted model, a scripted editor, a paused
-//! clock, and one transcript of everything that crosses a boundary; and a provider's server for models that are not scripted.
+//! For tests only: a real `Connection` over an in-memory pipe with a scripted model, a scripted editor, a paused clock
+//! and one transcript of everything that crosses a boundary; and a provider's HTTP server for real models.
 //!
-//! It does not use the wire crate: the editor writes and reads raw JSON, and holds what it reads against the official
-//! schema's types, so that it is an independent witness of what goes over the wire.
+//! It does not use the wire crate. The editor writes and reads raw JSON and validates what it reads against the official
+//! schema's types, so it is an independent witness of what goes over the wire. It does not use the models crate either,
+//! because that crate's own tests use this one.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot be set up should say so at once")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up should fail at once")]
 
 mod accounts;
-mod bench;
-pub mod dialogue;
+pub mod answers;
 mod editor;
+mod framing;
 mod memory;
+mod model_list;
 pub mod provider;
+mod reply_tracker;
 mod scene;
+mod schema_check;
+mod script;
+mod scripted_tools;
 mod transcript;
-mod wallet;
-mod witness;
-mod written;
 
-pub use accounts::owed_ids;
-pub use bench::Bench;
+pub use accounts::TestAccounts;
 pub use editor::Editor;
 pub use memory::MemoryHistory;
-pub use models::Script;
-pub use models::Step;
+pub use model_list::ModelList;
+pub use reply_tracker::expected_reply_ids;
 pub use scene::Scene;
+pub use script::{Script, Step};
+pub use scripted_tools::ScriptedTools;
 pub use transcript::Transcript;
-pub use wallet::Wallet;

@@ -11,12 +11,12 @@ use futures_util::future::{BoxFuture, ready};
 use tokio::sync::watch;
 
 #[derive(Clone, Default)]
-pub struct MemoryHistory(Arc<Mutex<Shelf>>);
+pub struct MemoryHistory(Arc<Mutex<State>>);
 
 #[derive(Default)]
-struct Shelf {
+struct State {
     sessions: BTreeMap<SessionId, Log>,
-    manner: Manner,
+    behaviour: Behaviour,
     held: Vec<Record>,
     /// True while nothing can be read.
     unreadable: watch::Sender<bool>,
@@ -29,7 +29,7 @@ struct Log {
 }
 
 #[derive(Default)]
-enum Manner {
+enum Behaviour {
     #[default]
     Prompt,
     /// Records wait until they are let go.
@@ -44,7 +44,7 @@ enum Manner {
 impl MemoryHistory {
     /// Acknowledges nothing until `release`.
     pub fn hold(&self) {
-        self.0.lock().unwrap().manner = Manner::Holding;
+        self.0.lock().unwrap().behaviour = Behaviour::Holding;
     }
 
     /// Lets every look at the store wait until `release`.
@@ -58,44 +58,45 @@ impl MemoryHistory {
     }
 
     /// What a look at the store finds, once it may look.
-    fn look<T: Send + 'static>(&self, find: impl FnOnce(&Shelf) -> T + Send + 'static) -> BoxFuture<'static, T> {
-        let shelf = self.0.clone();
-        let mut unreadable = shelf.lock().unwrap().unreadable.subscribe();
+    fn look<T: Send + 'static>(&self, find: impl FnOnce(&State) -> T + Send + 'static) -> BoxFuture<'static, T> {
+        let state = self.0.clone();
+        let mut unreadable = state.lock().unwrap().unreadable.subscribe();
         Box::pin(async move {
-            // The sender is on the shelf, so this does not end early.
+            // The sender is on the state, so this does not end early.
             let _ = unreadable.wait_for(|unreadable| !unreadable).await;
-            find(&shelf.lock().unwrap())
+            find(&state.lock().unwrap())
         })
     }
 
     /// Keeps what was held, and everything from now on.
     pub fn release(&self) {
-        let mut shelf = self.0.lock().unwrap();
-        shelf.unreadable.send_replace(false);
-        shelf.manner = Manner::Prompt;
-        let held = std::mem::take(&mut shelf.held);
-        let kept: Vec<_> = held.into_iter().map(|record| shelf.keep(record)).collect();
-        drop(shelf);
+        let mut state = self.0.lock().unwrap();
+        state.unreadable.send_replace(false);
+        state.behaviour = Behaviour::Prompt;
+        let held = std::mem::take(&mut state.held);
+        let kept: Vec<_> = held.into_iter().map(|record| state.keep(record)).collect();
+        drop(state);
         kept.into_iter().for_each(|(receipt, settled)| receipt.stamp(Ok(settled)));
     }
 
     /// Refuses every record as a full disk does, until `release`.
     pub fn fail(&self) {
-        self.0.lock().unwrap().manner = Manner::Failing(HistoryError::Write("no space left on device".to_owned()));
+        self.0.lock().unwrap().behaviour =
+            Behaviour::Failing(HistoryError::Write("no space left on device".to_owned()));
     }
 
     pub fn lose_once(&self) {
-        self.0.lock().unwrap().manner = Manner::Losing;
+        self.0.lock().unwrap().behaviour = Behaviour::Losing;
     }
 
     pub fn panic_on_status_once(&self) {
-        self.0.lock().unwrap().manner = Manner::PanickingOnStatus;
+        self.0.lock().unwrap().behaviour = Behaviour::PanickingOnStatus;
     }
 
     /// What is stored of a session.
     pub fn events(&self, session: &str) -> Vec<Arc<Event>> {
-        let shelf = self.0.lock().unwrap();
-        shelf
+        let state = self.0.lock().unwrap();
+        state
             .sessions
             .get(&SessionId::from(session))
             .map(|log| log.events.values().cloned().collect())
@@ -103,7 +104,7 @@ impl MemoryHistory {
     }
 }
 
-impl Shelf {
+impl State {
     /// No safer than the record asks for, so that a wait for more shows as a hang.
     fn keep(&mut self, record: Record) -> (Receipt, Settled) {
         let settled = match record.durability() {
@@ -136,21 +137,21 @@ impl Shelf {
 
 impl History for MemoryHistory {
     fn submit(&self, record: Record) {
-        let mut shelf = self.0.lock().unwrap();
-        match &shelf.manner {
-            Manner::Prompt | Manner::PanickingOnStatus => {
-                let (receipt, settled) = shelf.keep(record);
-                drop(shelf);
+        let mut state = self.0.lock().unwrap();
+        match &state.behaviour {
+            Behaviour::Prompt | Behaviour::PanickingOnStatus => {
+                let (receipt, settled) = state.keep(record);
+                drop(state);
                 receipt.stamp(Ok(settled));
             }
-            Manner::Holding => shelf.held.push(record),
-            Manner::Failing(error) => {
+            Behaviour::Holding => state.held.push(record),
+            Behaviour::Failing(error) => {
                 let error = error.clone();
-                drop(shelf);
+                drop(state);
                 record.receipt.stamp(Err(error));
             }
             // Dropping the record reports that it was lost.
-            Manner::Losing => shelf.manner = Manner::Prompt,
+            Behaviour::Losing => state.behaviour = Behaviour::Prompt,
         }
     }
 
@@ -160,9 +161,9 @@ impl History for MemoryHistory {
         from: u64,
         budget: usize,
     ) -> BoxFuture<'static, Result<Vec<Arc<Event>>, HistoryError>> {
-        self.look(move |shelf| {
+        self.look(move |state| {
             let mut weight = 0;
-            let Some(log) = shelf.sessions.get(&session) else { return Ok(Vec::new()) };
+            let Some(log) = state.sessions.get(&session) else { return Ok(Vec::new()) };
             let fits = |event: &Arc<Event>| {
                 let fits = weight <= budget;
                 weight += event.kind.weight();
@@ -173,12 +174,12 @@ impl History for MemoryHistory {
     }
 
     fn find(&self, session: SessionId) -> BoxFuture<'static, Result<Option<SessionMeta>, HistoryError>> {
-        self.look(move |shelf| Ok(shelf.sessions.get(&session).and_then(|log| log.meta.clone())))
+        self.look(move |state| Ok(state.sessions.get(&session).and_then(|log| log.meta.clone())))
     }
 
     fn list(&self, query: ListQuery) -> BoxFuture<'static, Result<Page, HistoryError>> {
-        self.look(move |shelf| {
-            let metas = shelf.sessions.values().filter_map(|log| log.meta.clone());
+        self.look(move |state| {
+            let metas = state.sessions.values().filter_map(|log| log.meta.clone());
             let is_wanted = |meta: &SessionMeta| query.cwd.as_ref().is_none_or(|cwd| meta.folder() == cwd);
             let mut sessions: Vec<SessionMeta> = metas.filter(|meta| meta.messages > 0 && is_wanted(meta)).collect();
             sessions.sort_by(|a, b| (b.updated, &b.id).cmp(&(a.updated, &a.id)));
@@ -193,17 +194,17 @@ impl History for MemoryHistory {
     }
 
     fn leftovers(&self) -> BoxFuture<'static, Result<Vec<SessionId>, HistoryError>> {
-        let shelf = self.0.lock().unwrap();
+        let state = self.0.lock().unwrap();
         let nobodys = |log: &Log| log.meta.as_ref().is_none_or(|meta| meta.messages == 0);
-        let found = shelf.sessions.iter().filter(|(_, log)| nobodys(log)).map(|(id, _)| id.clone()).collect();
+        let found = state.sessions.iter().filter(|(_, log)| nobodys(log)).map(|(id, _)| id.clone()).collect();
         Box::pin(ready(Ok(found)))
     }
 
     fn status(&self) -> StoreStatus {
-        let mut shelf = self.0.lock().unwrap();
-        if matches!(shelf.manner, Manner::PanickingOnStatus) {
-            shelf.manner = Manner::Prompt;
-            drop(shelf);
+        let mut state = self.0.lock().unwrap();
+        if matches!(state.behaviour, Behaviour::PanickingOnStatus) {
+            state.behaviour = Behaviour::Prompt;
+            drop(state);
             panic!("the history was told to panic");
         }
         StoreStatus::Open { moved_aside: None }

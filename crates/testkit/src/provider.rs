@@ -2,7 +2,7 @@
 //! request a connection, plays back a reply, and notes what it was asked and when its client went away.
 //!
 //! It has a thread and a runtime of its own, so that it serves tests with and without a runtime, and real time passes for
-//! it while a test's clock stands still. It knows nothing of models; what they say is in `dialogue`.
+//! it while a test's clock stands still. It knows nothing of models; what they say is in `answers`.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -18,14 +18,14 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct RecordedRequest {
     pub method: String,
     pub path: String,
     pub headers: HashMap<String, String>,
     pub body: String,
 }
 
-impl Seen {
+impl RecordedRequest {
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap()
     }
@@ -37,7 +37,7 @@ impl Seen {
 
 /// What the server does after it has read a request; then it closes the connection.
 #[derive(Clone, Debug)]
-pub enum Act {
+pub enum Action {
     Write(Vec<u8>),
     /// Writes the same bytes again and again, up to this often, until the client goes away.
     Flood(Vec<u8>, usize),
@@ -47,14 +47,14 @@ pub enum Act {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Reply(pub Vec<Act>);
+pub struct Reply(pub Vec<Action>);
 
 impl Reply {
     /// A whole answer.
     pub fn new(status: u16, headers: &[(&str, &str)], body: &str) -> Self {
         let mut head = format!("HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
         headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
-        Self(vec![Act::Write(format!("{head}\r\n{body}").into_bytes())])
+        Self(vec![Action::Write(format!("{head}\r\n{body}").into_bytes())])
     }
 
     pub fn json(status: u16, body: &Value) -> Self {
@@ -63,26 +63,26 @@ impl Reply {
 
     /// A stream that ends as HTTP says, in these pieces.
     pub fn stream(pieces: &[&[u8]]) -> Self {
-        Self::begun(pieces).then(Act::Write(b"0\r\n\r\n".to_vec()))
+        Self::begun(pieces).then(Action::Write(b"0\r\n\r\n".to_vec()))
     }
 
     /// A stream that has not ended; if nothing follows, it is cut.
     pub fn begun(pieces: &[&[u8]]) -> Self {
         let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\n\
             transfer-encoding: chunked\r\n\r\n";
-        let mut acts = vec![Act::Write(head.as_bytes().to_vec())];
-        acts.extend(pieces.iter().filter(|piece| !piece.is_empty()).map(|piece| Act::Write(chunk(piece))));
-        Self(acts)
+        let mut actions = vec![Action::Write(head.as_bytes().to_vec())];
+        actions.extend(pieces.iter().filter(|piece| !piece.is_empty()).map(|piece| Action::Write(chunk(piece))));
+        Self(actions)
     }
 
     /// A stream whose end is the end of the connection, as old servers do it.
     pub fn unframed(bytes: &[u8]) -> Self {
         let head = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\n\r\n";
-        Self(vec![Act::Write([&head[..], bytes].concat())])
+        Self(vec![Action::Write([&head[..], bytes].concat())])
     }
 
-    pub fn then(mut self, act: Act) -> Self {
-        self.0.push(act);
+    pub fn then(mut self, action: Action) -> Self {
+        self.0.push(action);
         self
     }
 
@@ -93,12 +93,12 @@ impl Reply {
     }
 
     pub fn then_piece(self, piece: &[u8]) -> Self {
-        self.then(Act::Write(chunk(piece)))
+        self.then(Action::Write(chunk(piece)))
     }
 
     /// The same piece again and again, as a server sends it that has lost its mind.
     pub fn flood(self, piece: &[u8], times: usize) -> Self {
-        self.then(Act::Flood(chunk(piece), times))
+        self.then(Action::Flood(chunk(piece), times))
     }
 }
 
@@ -106,12 +106,12 @@ fn chunk(piece: &[u8]) -> Vec<u8> {
     [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat()
 }
 
-type Answer = dyn Fn(&Seen, usize) -> Reply + Send + Sync;
+type Answer = dyn Fn(&RecordedRequest, usize) -> Reply + Send + Sync;
 
 /// Ends when it is dropped.
 pub struct Server {
     pub address: String,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<RecordedRequest>>>,
     closed: watch::Receiver<usize>,
     _end: oneshot::Sender<()>,
 }
@@ -123,12 +123,12 @@ impl Server {
     }
 
     /// Answers as the function says, which hears how many requests came before.
-    pub fn with(answer: impl Fn(&Seen, usize) -> Reply + Send + Sync + 'static) -> Self {
+    pub fn with(answer: impl Fn(&RecordedRequest, usize) -> Reply + Send + Sync + 'static) -> Self {
         Self::start(Arc::new(answer), None)
     }
 
     /// The same over TLS, and the certificate of the authority that signed its own, as PEM.
-    pub fn secure(answer: impl Fn(&Seen, usize) -> Reply + Send + Sync + 'static) -> (Self, String) {
+    pub fn secure(answer: impl Fn(&RecordedRequest, usize) -> Reply + Send + Sync + 'static) -> (Self, String) {
         let authority_key = rcgen::KeyPair::generate().unwrap();
         let mut authority = rcgen::CertificateParams::new(Vec::new()).unwrap();
         authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -156,7 +156,7 @@ impl Server {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let scheme = if tls.is_some() { "https" } else { "http" };
         let address = format!("{scheme}://{}", listener.local_addr().unwrap());
-        let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
+        let seen: Arc<Mutex<Vec<RecordedRequest>>> = Arc::default();
         let (went, closed) = watch::channel(0);
         let (end, ended) = oneshot::channel();
         let notes = seen.clone();
@@ -172,7 +172,7 @@ impl Server {
         Self { address, seen, closed, _end: end }
     }
 
-    pub fn seen(&self) -> Vec<Seen> {
+    pub fn requests(&self) -> Vec<RecordedRequest> {
         self.seen.lock().unwrap().clone()
     }
 
@@ -191,7 +191,7 @@ async fn accept(
     listener: std::net::TcpListener,
     answer: Arc<Answer>,
     tls: Option<TlsAcceptor>,
-    notes: Arc<Mutex<Vec<Seen>>>,
+    notes: Arc<Mutex<Vec<RecordedRequest>>>,
     went: watch::Sender<usize>,
 ) {
     listener.set_nonblocking(true).unwrap();
@@ -212,7 +212,7 @@ async fn accept(
 async fn serve(
     mut socket: impl AsyncRead + AsyncWrite + Unpin,
     answer: &Answer,
-    notes: &Mutex<Vec<Seen>>,
+    notes: &Mutex<Vec<RecordedRequest>>,
     went: &watch::Sender<usize>,
 ) -> std::io::Result<()> {
     let request = read_request(&mut socket).await?;
@@ -221,15 +221,15 @@ async fn serve(
         notes.push(request.clone());
         answer(&request, notes.len() - 1)
     };
-    for act in reply.0 {
-        match act {
-            Act::Write(bytes) => {
+    for action in reply.0 {
+        match action {
+            Action::Write(bytes) => {
                 socket.write_all(&bytes).await?;
                 socket.flush().await?;
                 // Lets the client read this piece before the next one is there.
                 tokio::task::yield_now().await;
             }
-            Act::Flood(bytes, times) => {
+            Action::Flood(bytes, times) => {
                 for _ in 0..times {
                     if socket.write_all(&bytes).await.is_err() {
                         went.send_modify(|count| *count += 1);
@@ -237,8 +237,8 @@ async fn serve(
                     }
                 }
             }
-            Act::Pause(pause) => tokio::time::sleep(pause).await,
-            Act::UntilClosed => {
+            Action::Pause(pause) => tokio::time::sleep(pause).await,
+            Action::UntilClosed => {
                 let mut rest = [0; 64];
                 while socket.read(&mut rest).await.is_ok_and(|count| count > 0) {}
                 went.send_modify(|count| *count += 1);
@@ -248,7 +248,7 @@ async fn serve(
     socket.shutdown().await
 }
 
-async fn read_request(socket: &mut (impl AsyncRead + Unpin)) -> std::io::Result<Seen> {
+async fn read_request(socket: &mut (impl AsyncRead + Unpin)) -> std::io::Result<RecordedRequest> {
     let mut bytes = Vec::new();
     let head = loop {
         if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -272,7 +272,7 @@ async fn read_request(socket: &mut (impl AsyncRead + Unpin)) -> std::io::Result<
             return Err(std::io::ErrorKind::UnexpectedEof.into());
         }
     }
-    Ok(Seen {
+    Ok(RecordedRequest {
         method: first.next().unwrap_or_default().to_owned(),
         path: first.next().unwrap_or_default().to_owned(),
         headers,

@@ -13,15 +13,14 @@ use domain::tool::Toolbox;
 use domain::{Content, Environment, Folders, ModelId, Usage};
 use futures_util::future::{BoxFuture, ready};
 use futures_util::stream::{self, BoxStream, StreamExt};
-use models::Script;
-use models::Step;
 use tokio::io::DuplexStream;
 
-use crate::bench::Bench;
+use crate::accounts::TestAccounts;
 use crate::editor::Editor;
 use crate::memory::MemoryHistory;
+use crate::script::{Script, Step};
+use crate::scripted_tools::ScriptedTools;
 use crate::transcript::Transcript;
-use crate::wallet::Wallet;
 
 /// Bytes that a pipe holds before its writer waits.
 const PIPE: usize = 64 << 10;
@@ -31,7 +30,7 @@ pub struct Scene {
     pub script: Script,
     pub history: MemoryHistory,
     pub transcript: Transcript,
-    pub wallet: Wallet,
+    pub accounts: TestAccounts,
     ports: Ports,
 }
 
@@ -74,22 +73,22 @@ impl Scene {
         arbiters: Vec<ArbiterHandle>,
     ) -> Scene {
         let transcript = Transcript::default();
-        let wallet = Wallet::default();
+        let accounts = TestAccounts::default();
         let script = Script::new("script", answers);
-        let models = Cast { script: script.clone(), transcript: transcript.clone() };
+        let models = ScriptedCatalogue { script: script.clone(), transcript: transcript.clone() };
         let mut ports = Ports {
             models: Arc::new(models),
-            toolbox: Arc::new(Bench { transcript: transcript.clone() }),
+            toolbox: Arc::new(ScriptedTools { transcript: transcript.clone() }),
             history: store,
-            folders: Arc::new(Stage),
-            accounts: Arc::new(wallet.clone()),
-            briefing: Arc::new(Brief),
+            folders: Arc::new(TestFolders),
+            accounts: Arc::new(accounts.clone()),
+            briefing: Arc::new(ModeBriefing),
             backlog: Arc::default(),
             settings: Settings::default(),
         };
         adjust(&mut ports);
         let runtime = Runtime::open(ports.clone(), arbiters);
-        Scene { runtime, script, history, transcript, wallet, ports }
+        Scene { runtime, script, history, transcript, accounts, ports }
     }
 
     /// The same scene with another daemon, which knows only what is in the history. The one before must have been drained,
@@ -154,9 +153,9 @@ impl Scene {
 
 /// Folders that exist on this stage: `/work`, what is below it, `/linked`, which is `/work` by another name, and real ones
 /// that a test has made for itself.
-struct Stage;
+struct TestFolders;
 
-impl Folders for Stage {
+impl Folders for TestFolders {
     fn resolve(&self, path: PathBuf) -> BoxFuture<'static, Result<PathBuf, String>> {
         let real = match path.to_str() {
             Some("/linked") => Ok(PathBuf::from("/work")),
@@ -169,23 +168,23 @@ impl Folders for Stage {
 }
 
 /// Tells the model nothing but its mode.
-struct Brief;
+struct ModeBriefing;
 
-impl Briefing for Brief {
+impl Briefing for ModeBriefing {
     fn brief(&self, place: Workplace) -> BoxFuture<'static, domain::briefing::Brief> {
         Box::pin(ready(format!("mode {}", place.mode.id()).into()))
     }
 }
 
 /// The catalogue: the script, and a model that panics when it is looked for.
-struct Cast {
+struct ScriptedCatalogue {
     script: Script,
     transcript: Transcript,
 }
 
 const PANICKY: &str = "panicky";
 
-impl Catalogue for Cast {
+impl Catalogue for ScriptedCatalogue {
     fn list(&self, environment: &Environment) -> Vec<ModelInfo> {
         assert!(environment.get("PANIC").is_none(), "the catalogue was told to panic");
         let script = self.script.info().clone();
@@ -195,7 +194,7 @@ impl Catalogue for Cast {
 
     fn find(&self, id: &ModelId) -> Option<Arc<dyn Model>> {
         assert!(id.as_str() != PANICKY, "the catalogue was told to panic");
-        let witness = Witness { script: self.script.clone(), transcript: self.transcript.clone() };
+        let witness = LoggedModel { script: self.script.clone(), transcript: self.transcript.clone() };
         (*id == self.script.info().id).then(|| Arc::new(witness) as Arc<dyn Model>)
     }
 
@@ -205,12 +204,12 @@ impl Catalogue for Cast {
 }
 
 /// The script, with a note in the transcript of each request.
-struct Witness {
+struct LoggedModel {
     script: Script,
     transcript: Transcript,
 }
 
-impl Model for Witness {
+impl Model for LoggedModel {
     fn info(&self) -> &ModelInfo {
         self.script.info()
     }

@@ -8,10 +8,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 #[derive(Clone, Default)]
-pub struct Transcript(Arc<Mutex<Pages>>);
+pub struct Transcript(Arc<Mutex<TranscriptState>>);
 
 #[derive(Default)]
-struct Pages {
+struct TranscriptState {
     lines: Vec<String>,
     ids: Vec<String>,
 }
@@ -108,7 +108,7 @@ fn show(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-impl Pages {
+impl TranscriptState {
     fn rename(&mut self, line: String) -> String {
         let mut out = String::new();
         let mut rest = line.as_str();

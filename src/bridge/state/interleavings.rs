@@ -10,7 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::Config;
-use testkit::owed_ids;
+use testkit::expected_reply_ids;
 
 use super::*;
 
@@ -148,7 +148,7 @@ impl World {
         match step {
             Step::Editor(message) => {
                 let frame = self.write(message);
-                for id in owed_ids(&frame) {
+                for id in expected_reply_ids(&frame) {
                     *self.owed.entry(id).or_default() += 1;
                 }
                 self.hear_editor(&frame);
@@ -231,7 +231,7 @@ impl World {
     fn send(&mut self, frame: &Bytes) {
         let seen: Value = serde_json::from_slice(frame).unwrap_or_default();
         let (method, session) = (seen["method"].as_str(), seen["params"]["sessionId"].as_str().unwrap_or_default());
-        for id in owed_ids(frame) {
+        for id in expected_reply_ids(frame) {
             let result = match method {
                 Some("session/new") => {
                     self.opened += 1;
@@ -325,6 +325,6 @@ proptest! {
     #[test]
     fn any_bytes_are_owed_what_the_daemon_answers(bytes in vec(any::<u8>(), 0..60)) {
         let owed: Vec<String> = owed_answer(&bytes).iter().map(|id| id.raw().to_owned()).collect();
-        prop_assert_eq!(owed, owed_ids(&bytes));
+        prop_assert_eq!(owed, expected_reply_ids(&bytes));
     }
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::answer::{causes, read_some};
+use crate::exchange::{causes, read_some};
 use crate::http::Http;
 use crate::secret::Secret;
 

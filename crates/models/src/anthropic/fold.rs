@@ -7,17 +7,17 @@ use domain::model::Delta;
 use domain::turn::Usage;
 use serde_json::{Value, json};
 
-use crate::answer::Fold;
-use crate::draft::{self, Draft};
+use crate::exchange::Fold;
 use crate::failure::Failure;
 use crate::limits::Meter;
+use crate::partial_call::{self, PartialCall};
 
 #[derive(Debug, Default)]
 pub(crate) struct AnthropicFold {
     provider: String,
     /// Blocks that are open, by their index.
     open: BTreeMap<u64, Block>,
-    calls: Vec<Draft>,
+    calls: Vec<PartialCall>,
     meter: Meter,
     usage: Usage,
     stop: Option<StopReason>,
@@ -31,7 +31,7 @@ enum Block {
         signature: String,
     },
     Call {
-        draft: Draft,
+        draft: PartialCall,
         /// The whole input, which some servers send at the start instead of in pieces.
         input: Value,
     },
@@ -59,10 +59,10 @@ impl AnthropicFold {
                 Block::Other
             }
             "tool_use" => Block::Call {
-                draft: Draft {
+                draft: PartialCall {
                     tool: text(block, "name").to_owned(),
                     id: text(block, "id").to_owned(),
-                    ..Draft::default()
+                    ..PartialCall::default()
                 },
                 input: block["input"].clone(),
             },
@@ -158,7 +158,7 @@ impl Fold for AnthropicFold {
         let left: Vec<u64> = self.open.keys().copied().collect();
         left.into_iter().for_each(|index| self.close(index, deltas));
         let stop = self.stop.take().unwrap_or(StopReason::EndTurn);
-        draft::end(&self.provider, std::mem::take(&mut self.calls), self.usage, stop, deltas);
+        partial_call::end(&self.provider, std::mem::take(&mut self.calls), self.usage, stop, deltas);
     }
 
     fn spent(&self) -> Usage {

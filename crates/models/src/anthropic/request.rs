@@ -5,12 +5,12 @@ use domain::model::{ModelInfo, ModelRequest};
 use domain::{Content, ThoughtLevel};
 use serde_json::{Map, Value, json};
 
-use crate::answer::Concession;
-use crate::draft::{as_object, own_id};
-use crate::known::{Spec, Thinking};
+use crate::exchange::Concession;
 use crate::media::{self, Medium, is_about_images, replace_blocks};
 use crate::outline::{Answered, Entry, current_loop, outline};
+use crate::partial_call::{as_object, own_id};
 use crate::service::Service;
+use crate::spec::{Spec, Thinking};
 
 /// Tokens of an answer where nothing else is known; the API insists on a number.
 const DEFAULT_OUTPUT: u64 = 8_192;
@@ -21,7 +21,7 @@ const LEAST_BUDGET: u64 = 1_024;
 pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
     let entries = outline(&request.messages);
     let mut body = Map::new();
-    body.insert("model".to_owned(), json!(spec.wire));
+    body.insert("model".to_owned(), json!(spec.api_name));
     body.insert("max_tokens".to_owned(), json!(spec.output.unwrap_or(DEFAULT_OUTPUT)));
     body.insert("stream".to_owned(), json!(true));
     if !request.system.trim().is_empty() {

@@ -8,15 +8,15 @@ use domain::turn::Usage;
 use serde_json::{Value, json};
 
 use super::SIGNATURE;
-use crate::answer::Fold;
-use crate::draft::{self, Draft};
-use crate::failure::{Complaint, Failure};
+use crate::exchange::Fold;
+use crate::failure::{ErrorBody, Failure};
 use crate::limits::Meter;
+use crate::partial_call::{self, PartialCall};
 
 #[derive(Debug, Default)]
 pub(crate) struct GeminiFold {
     provider: String,
-    calls: Vec<Draft>,
+    calls: Vec<PartialCall>,
     meter: Meter,
     usage: Usage,
     stop: Option<StopReason>,
@@ -34,7 +34,7 @@ impl GeminiFold {
         }
         if let Some(call) = part.get("functionCall") {
             self.meter.begin(call["name"].to_string().len())?;
-            let mut draft = Draft {
+            let mut draft = PartialCall {
                 tool: call["name"].as_str().unwrap_or_default().to_owned(),
                 id: call["id"].as_str().unwrap_or_default().to_owned(),
                 extra: signature.map_or(Value::Null, |signature| json!({ SIGNATURE: signature })),
@@ -111,7 +111,7 @@ impl Fold for GeminiFold {
 
     fn finish(&mut self, deltas: &mut VecDeque<Delta>) {
         let stop = self.stop.take().unwrap_or(StopReason::EndTurn);
-        draft::end(&self.provider, std::mem::take(&mut self.calls), self.usage, stop, deltas);
+        partial_call::end(&self.provider, std::mem::take(&mut self.calls), self.usage, stop, deltas);
     }
 
     fn spent(&self) -> Usage {
@@ -125,7 +125,7 @@ fn stop_reason(reason: &str) -> Result<StopReason, Failure> {
         "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE" => StopReason::Refusal,
         // The model has stumbled, and usually does not the next time.
         "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "OTHER" => {
-            let complaint = Complaint { message: format!("the answer ended with {reason}"), ..Complaint::default() };
+            let complaint = ErrorBody { message: format!("the answer ended with {reason}"), ..ErrorBody::default() };
             return Err(Failure::of_status(500, &complaint, None));
         }
         _ => StopReason::EndTurn,

@@ -6,12 +6,12 @@ use domain::{Content, ThoughtLevel};
 use serde_json::{Map, Value, json};
 
 use super::SIGNATURE;
-use crate::answer::Concession;
-use crate::draft::{as_object, own_id};
-use crate::known::Spec;
+use crate::exchange::Concession;
 use crate::media::{self, Medium};
 use crate::outline::{Answered, Entry, outline};
+use crate::partial_call::{as_object, own_id};
 use crate::service::Service;
+use crate::spec::Spec;
 
 /// What the API takes in place of the signature of a call that another model made
 /// (ai.google.dev, "Thought signatures", November 2025).
@@ -34,7 +34,7 @@ pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Va
         body.insert("tools".to_owned(), json!([{ "functionDeclarations": tools }]));
     }
     if spec.info.thinks {
-        let thinking = thinking(&spec.wire, request.thought);
+        let thinking = thinking(&spec.api_name, request.thought);
         body.insert("generationConfig".to_owned(), json!({ "thinkingConfig": thinking }));
     }
     Value::Object(body)

@@ -103,7 +103,7 @@ async fn a_command_that_says_something_else_in_another_environment_is_asked_ther
 
 #[test]
 fn only_so_many_environments_are_remembered() {
-    let answers = Answers::default();
+    let answers = CommandOutputs::default();
     let mine = answers.of(&environment(&[]));
     for number in 0..1000 {
         answers.of(&environment(&[("PART", &number.to_string())]));

@@ -7,15 +7,15 @@ use domain::model::Delta;
 use domain::turn::Usage;
 use serde_json::Value;
 
-use crate::answer::Fold;
-use crate::draft::{self, Draft};
+use crate::exchange::Fold;
 use crate::failure::Failure;
 use crate::limits::Meter;
+use crate::partial_call::{self, PartialCall};
 
 #[derive(Debug, Default)]
 pub(crate) struct OllamaFold {
     provider: String,
-    calls: Vec<Draft>,
+    calls: Vec<PartialCall>,
     meter: Meter,
     usage: Usage,
     stop: Option<StopReason>,
@@ -36,10 +36,10 @@ impl OllamaFold {
         for call in message["tool_calls"].as_array().into_iter().flatten() {
             let function = &call["function"];
             self.meter.begin(function["name"].to_string().len())?;
-            let mut draft = Draft {
+            let mut draft = PartialCall {
                 tool: function["name"].as_str().unwrap_or_default().to_owned(),
                 id: call["id"].as_str().unwrap_or_default().to_owned(),
-                ..Draft::default()
+                ..PartialCall::default()
             };
             let arguments = match &function["arguments"] {
                 Value::Null => "{}".to_owned(),
@@ -87,7 +87,7 @@ impl Fold for OllamaFold {
 
     fn finish(&mut self, deltas: &mut VecDeque<Delta>) {
         let stop = self.stop.take().unwrap_or(StopReason::EndTurn);
-        draft::end(&self.provider, std::mem::take(&mut self.calls), self.usage, stop, deltas);
+        partial_call::end(&self.provider, std::mem::take(&mut self.calls), self.usage, stop, deltas);
     }
 
     fn spent(&self) -> Usage {

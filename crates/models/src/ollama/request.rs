@@ -5,12 +5,12 @@ use domain::model::{ModelInfo, ModelRequest};
 use domain::{Content, ThoughtLevel};
 use serde_json::{Map, Value, json};
 
-use crate::answer::Concession;
-use crate::draft::as_object;
-use crate::known::Spec;
+use crate::exchange::Concession;
 use crate::media::{self, Medium, is_about_images};
 use crate::outline::{Entry, outline};
+use crate::partial_call::as_object;
 use crate::service::Service;
+use crate::spec::Spec;
 
 pub(crate) fn body(spec: &Spec, _service: &Service, request: &ModelRequest) -> Value {
     let mut messages = Vec::new();
@@ -38,7 +38,7 @@ pub(crate) fn body(spec: &Spec, _service: &Service, request: &ModelRequest) -> V
         }
     }
     let mut body = Map::new();
-    body.insert("model".to_owned(), json!(spec.wire));
+    body.insert("model".to_owned(), json!(spec.api_name));
     body.insert("stream".to_owned(), json!(true));
     body.insert("messages".to_owned(), Value::Array(messages));
     body.insert("options".to_owned(), json!({ "num_ctx": spec.info.window }));
@@ -50,7 +50,7 @@ pub(crate) fn body(spec: &Spec, _service: &Service, request: &ModelRequest) -> V
         body.insert("tools".to_owned(), tools.collect());
     }
     if spec.info.thinks {
-        body.insert("think".to_owned(), think(&spec.wire, request.thought));
+        body.insert("think".to_owned(), think(&spec.api_name, request.thought));
     }
     Value::Object(body)
 }
@@ -131,8 +131,8 @@ mod tests {
 
     use super::*;
     use crate::config::Kind;
-    use crate::known;
-    use crate::specimens::{agent, call, check, read_file, request, results, user};
+    use crate::fixtures::{agent, call, check, read_file, request, results, user};
+    use crate::spec;
 
     #[test]
     fn a_tool_loop_goes_back_with_names_and_a_window() {
@@ -146,7 +146,7 @@ mod tests {
             results(&[("1", "text", false)]),
         ]);
         request.tools = vec![read_file()];
-        let mut spec = known::spec("p", "qwen3:8b");
+        let mut spec = spec::spec("p", "qwen3:8b");
         spec.info.thinks = true;
         let mut built = body(&spec, &Service::stub(Kind::OpenAi), &request);
         check(

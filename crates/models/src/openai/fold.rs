@@ -7,10 +7,10 @@ use domain::model::Delta;
 use domain::turn::Usage;
 use serde_json::{Value, json};
 
-use crate::answer::Fold;
-use crate::draft::{self, Draft};
+use crate::exchange::Fold;
 use crate::failure::Failure;
 use crate::limits::Meter;
+use crate::partial_call::{self, PartialCall};
 
 #[derive(Debug, Default)]
 pub(crate) struct OpenAiFold {
@@ -31,7 +31,7 @@ pub(crate) struct OpenAiFold {
 struct Fragments {
     index: Option<u64>,
     id: String,
-    draft: Draft,
+    draft: PartialCall,
 }
 
 impl OpenAiFold {
@@ -113,7 +113,7 @@ impl OpenAiFold {
             Some(at) => at,
             None => {
                 self.meter.begin(call.to_string().len())?;
-                self.calls.push(Fragments { index, id: String::new(), draft: Draft::default() });
+                self.calls.push(Fragments { index, id: String::new(), draft: PartialCall::default() });
                 self.calls.len() - 1
             }
         };
@@ -205,8 +205,8 @@ impl Fold for OpenAiFold {
         deltas.extend(self.seal());
         let stop = self.stop.take().unwrap_or(StopReason::EndTurn);
         let stop = if self.refused { StopReason::Refusal } else { stop };
-        let calls = self.calls.drain(..).map(|fragments| Draft { id: fragments.id, ..fragments.draft });
-        draft::end(&self.provider, calls.collect(), self.usage, stop, deltas);
+        let calls = self.calls.drain(..).map(|fragments| PartialCall { id: fragments.id, ..fragments.draft });
+        partial_call::end(&self.provider, calls.collect(), self.usage, stop, deltas);
     }
 
     fn spent(&self) -> Usage {

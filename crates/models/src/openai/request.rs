@@ -5,12 +5,12 @@ use domain::conversation::Part;
 use domain::model::{ModelInfo, ModelRequest};
 use serde_json::{Map, Value, json};
 
-use crate::answer::Concession;
-use crate::draft::{as_object, own_id, short_id};
-use crate::known::Spec;
+use crate::exchange::Concession;
 use crate::media::{self, Medium, is_about_images, replace_blocks};
 use crate::outline::{Answered, Entry, current_loop, outline};
+use crate::partial_call::{as_object, own_id, short_id};
 use crate::service::Service;
+use crate::spec::Spec;
 
 pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
     let entries = outline(&request.messages);
@@ -41,11 +41,11 @@ pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Va
         }
     }
     show(&mut pictures, &mut messages, &spec.info);
-    if service.prompt_caching && spec.wire.starts_with("anthropic/") {
+    if service.prompt_caching && spec.api_name.starts_with("anthropic/") {
         mark_for_cache(&mut messages);
     }
     let mut body = Map::new();
-    body.insert("model".to_owned(), json!(spec.wire));
+    body.insert("model".to_owned(), json!(spec.api_name));
     body.insert("stream".to_owned(), json!(true));
     if service.stream_usage {
         body.insert("stream_options".to_owned(), json!({ "include_usage": true }));

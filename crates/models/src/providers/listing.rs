@@ -7,13 +7,13 @@ use reqwest::Response;
 use serde_json::Value;
 
 use super::setup::spec;
-use crate::answer::{causes, read_some};
-use crate::failure::{Complaint, Failure};
+use crate::exchange::{causes, read_some};
+use crate::failure::{ErrorBody, Failure};
 use crate::key::Key;
-use crate::known::{Facts, Spec};
 use crate::limits;
 use crate::secret::Secret;
-use crate::service::{Line, Service};
+use crate::service::{Endpoint, Service};
+use crate::spec::{Facts, Spec};
 
 /// Words in the names of what OpenAI's own list holds beside models to talk to. Elsewhere they say nothing: `-instruct` is
 /// how many makers name exactly those.
@@ -63,14 +63,14 @@ pub(super) async fn check(service: &Service, path: &str, key: &Secret) -> Result
     Ok(read(service, &list, Names::Any).len())
 }
 
-async fn ask(service: &Service, line: &Line, path: &str) -> Result<Value, Failure> {
+async fn ask(service: &Service, line: &Endpoint, path: &str) -> Result<Value, Failure> {
     let request = service.get(line, path)?.send();
     let response = tokio::time::timeout(service.patience.idle(), request).await;
     let response = response.map_err(|_| Failure::stalled(service.patience.idle()))?;
     let mut response = response.map_err(|error| Failure::unreachable(causes(error)))?;
     let status = response.status();
     if !status.is_success() {
-        return Err(Failure::of_status(status.as_u16(), &Complaint::read(&read_some(response).await), None));
+        return Err(Failure::of_status(status.as_u16(), &ErrorBody::read(&read_some(response).await), None));
     }
     let mut body = Vec::new();
     while let Some(piece) = next_piece(service, &mut response).await? {
@@ -237,8 +237,9 @@ mod tests {
             "gpt-5.1",
         ];
         let list = json!({ "data": ids.map(|id| json!({ "id": id })) });
-        let names =
-            |names: Names| -> Vec<String> { read(&stub(), &list, names).into_iter().map(|spec| spec.wire).collect() };
+        let names = |names: Names| -> Vec<String> {
+            read(&stub(), &list, names).into_iter().map(|spec| spec.api_name).collect()
+        };
         assert_eq!(names(Names::OpenAi), ["gpt-4o-researcher", "gpt-5.1"]);
         assert_eq!(names(Names::Any), ids);
         // vLLM 0.11 and Ollama 0.12 list what they serve under these names (2025-10).

@@ -7,15 +7,15 @@ use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::ConfigError;
-use super::offer::{Offer, Role};
+use super::provider::{Provider, Role};
 use crate::account::Accounts;
 use crate::catalogue;
 use crate::config::{Kind, ModelsConfig, ProviderConfig};
 use crate::http::Http;
 use crate::key::{KeyConfig, Keyring};
-use crate::known::{self, Facts, Spec};
 use crate::secret::Secret;
 use crate::service::{Address, Service, tidy};
+use crate::spec::{self, Facts, Spec};
 
 const ANTHROPIC: &str = "https://api.anthropic.com";
 const OPENAI: &str = "https://api.openai.com/v1";
@@ -38,42 +38,42 @@ const OPENAI_MODELS: [&str; 6] = ["gpt-6-sol", "gpt-5.6", "gpt-5.4", "gpt-5.1", 
 const GEMINI_MODELS: [&str; 4] = ["gemini-3.1-pro-preview", "gemini-4-argon", "gemini-3.8-flash", "gemini-2.5-pro"];
 const GITHUB_MODELS: [&str; 2] = ["openai/gpt-4.1", "openai/gpt-4o"];
 
-pub(super) fn offers(config: &ModelsConfig, accounts: Option<&Accounts>) -> Result<Vec<Arc<Offer>>, ConfigError> {
-    let shop = Shop { config, accounts, http: Arc::new(Http::new(&config.patience)) };
-    let mut offers = Vec::new();
+pub(super) fn providers(config: &ModelsConfig, accounts: Option<&Accounts>) -> Result<Vec<Arc<Provider>>, ConfigError> {
+    let builder = ProviderBuilder { config, accounts, http: Arc::new(Http::new(&config.patience)) };
+    let mut providers = Vec::new();
     for (name, provider) in &config.providers {
-        offers.push(shop.configured(name, provider)?);
+        providers.push(builder.configured(name, provider)?);
     }
-    offers.extend([
-        shop.hosted("anthropic", Kind::Anthropic, &ANTHROPIC_MODELS),
-        shop.hosted("openai", Kind::OpenAi, &OPENAI_MODELS),
-        shop.hosted("gemini", Kind::Gemini, &GEMINI_MODELS),
-        shop.github(),
+    providers.extend([
+        builder.hosted("anthropic", Kind::Anthropic, &ANTHROPIC_MODELS),
+        builder.hosted("openai", Kind::OpenAi, &OPENAI_MODELS),
+        builder.hosted("gemini", Kind::Gemini, &GEMINI_MODELS),
+        builder.github(),
     ]);
     if config.local.probe {
         let ollama = check_address("local.ollama", &config.local.ollama, Kind::Ollama)?;
         let llama_cpp = check_address("local.llama_cpp", &config.local.llama_cpp, Kind::OpenAi)?;
-        offers.push(shop.local("ollama", Kind::Ollama, ollama));
-        offers.push(shop.local("llama.cpp", Kind::OpenAi, format!("{llama_cpp}/v1")));
+        providers.push(builder.local("ollama", Kind::Ollama, ollama));
+        providers.push(builder.local("llama.cpp", Kind::OpenAi, format!("{llama_cpp}/v1")));
     }
     // A configured provider takes the place of an unconfigured one of its name.
     let mut taken = Vec::new();
-    offers.retain(|offer| {
-        let is_new = !taken.contains(&offer.service.name);
-        taken.push(offer.service.name.clone());
+    providers.retain(|provider| {
+        let is_new = !taken.contains(&provider.service.name);
+        taken.push(provider.service.name.clone());
         is_new
     });
-    Ok(offers.into_iter().map(Arc::new).collect())
+    Ok(providers.into_iter().map(Arc::new).collect())
 }
 
-struct Shop<'a> {
+struct ProviderBuilder<'a> {
     config: &'a ModelsConfig,
     accounts: Option<&'a Accounts>,
     http: Arc<Http>,
 }
 
-impl Shop<'_> {
-    fn configured(&self, name: &str, provider: &ProviderConfig) -> Result<Offer, ConfigError> {
+impl ProviderBuilder<'_> {
+    fn configured(&self, name: &str, provider: &ProviderConfig) -> Result<Provider, ConfigError> {
         let setting = |field: &str| format!("providers.{name}.{field}");
         if name.is_empty() || name.contains('/') || name.contains(char::is_whitespace) {
             let reason = "a provider's name has no slash and no space".to_owned();
@@ -103,13 +103,13 @@ impl Shop<'_> {
             (None, Kind::Anthropic) if models.is_empty() => &ANTHROPIC_MODELS,
             (None, Kind::OpenAi | Kind::Responses) if models.is_empty() => &OPENAI_MODELS,
             (None, Kind::Gemini) if models.is_empty() => &GEMINI_MODELS,
-            (None | Some(_), _) => return Ok(Offer::new(service, Role::Configured, models, discovers)),
+            (None | Some(_), _) => return Ok(Provider::new(service, Role::Configured, models, discovers)),
         };
-        Ok(Offer::new(service, Role::Hosted, plain(well_known), discovers))
+        Ok(Provider::new(service, Role::Hosted, plain(well_known), discovers))
     }
 
     /// A well-known provider, usable when the session brings a key or one is stored.
-    fn hosted(&self, name: &str, kind: Kind, models: &[&str]) -> Offer {
+    fn hosted(&self, name: &str, kind: Kind, models: &[&str]) -> Provider {
         let (key, address, also) = match kind {
             Kind::Anthropic => ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", Some(("ANTHROPIC_AUTH_TOKEN", true))),
             Kind::OpenAi | Kind::Responses => ("OPENAI_API_KEY", "OPENAI_BASE_URL", None),
@@ -123,21 +123,21 @@ impl Shop<'_> {
         }
         service.address.variable = Some(address);
         service.needs_key = true;
-        Offer::new(service, Role::Hosted, plain(models), true)
+        Provider::new(service, Role::Hosted, plain(models), true)
     }
 
     /// GitHub's models, usable after its device flow. Its list is not beside its models.
-    fn github(&self) -> Offer {
+    fn github(&self) -> Provider {
         let mut service = self.service("github", Kind::OpenAi, GITHUB.to_owned(), KeyConfig::default());
         service.needs_key = true;
-        let mut offer = Offer::new(service, Role::Hosted, plain(&GITHUB_MODELS), true);
-        offer.list_path = GITHUB_LIST.to_owned();
-        offer
+        let mut provider = Provider::new(service, Role::Hosted, plain(&GITHUB_MODELS), true);
+        provider.list_path = GITHUB_LIST.to_owned();
+        provider
     }
 
-    fn local(&self, name: &str, kind: Kind, address: String) -> Offer {
+    fn local(&self, name: &str, kind: Kind, address: String) -> Provider {
         let service = self.service(name, kind, address, KeyConfig::default());
-        Offer::new(service, Role::Local, Vec::new(), true)
+        Provider::new(service, Role::Local, Vec::new(), true)
     }
 
     fn service(&self, name: &str, kind: Kind, own: String, key: KeyConfig) -> Service {
@@ -180,7 +180,7 @@ const MODEST_WINDOW: u64 = 32_768;
 
 /// The model as its name and these facts tell.
 pub(super) fn spec(service: &Service, model: &str, facts: Facts) -> Spec {
-    let mut spec = known::spec(&service.name, model);
+    let mut spec = spec::spec(&service.name, model);
     spec.info.price = catalogue::price(model, &service.address.own);
     if service.kind == Kind::Ollama {
         spec.info.window = spec.info.window.min(MODEST_WINDOW);

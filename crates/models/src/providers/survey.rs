@@ -8,7 +8,7 @@ use domain::model::ModelInfo;
 use domain::{Environment, ModelId};
 use futures_util::future::join_all;
 
-use super::offer::{Haste, Offer};
+use super::provider::{Provider, RefreshWhen};
 use super::{Providers, listing};
 use crate::catalogue;
 
@@ -47,30 +47,33 @@ impl Providers {
     /// All models that a session with this environment may choose, after every provider was asked; none is waited for longer
     /// than `deadline`.
     pub async fn offered(&self, environment: &Environment, deadline: Duration) -> Vec<Offered> {
-        self.offers.iter().for_each(|offer| offer.refresh(environment, Haste::New));
-        let settled = join_all(self.offers.iter().map(|offer| offer.settled(environment)));
-        // Those that do not answer in time have nothing to offer.
+        self.providers.iter().for_each(|provider| provider.refresh(environment, RefreshWhen::Unasked));
+        let settled = join_all(self.providers.iter().map(|provider| provider.settled(environment)));
+        // Those that do not answer in time have nothing to provider.
         let _ = tokio::time::timeout(deadline, settled).await;
-        let models = self.offers.iter().flat_map(|offer| offer.models(environment));
-        let models =
-            models.map(|spec| Offered { guessed: !catalogue::knows(&spec.wire), output: spec.output, info: spec.info });
+        let models = self.providers.iter().flat_map(|provider| provider.models(environment));
+        let models = models.map(|spec| Offered {
+            guessed: !catalogue::knows(&spec.api_name),
+            output: spec.output,
+            info: spec.info,
+        });
         models.collect()
     }
 
     /// The model that each provider that can be used would use, in the order in which a new session looks.
     pub fn favourites(&self, environment: &Environment) -> Vec<ModelId> {
-        let ready = self.offers.iter().filter(|offer| offer.is_ready(environment));
-        ready.filter_map(|offer| offer.favourite(environment)).map(|spec| spec.info.id).collect()
+        let ready = self.providers.iter().filter(|provider| provider.is_ready(environment));
+        ready.filter_map(|provider| provider.favourite(environment)).map(|spec| spec.info.id).collect()
     }
 
     /// All at once, and none for longer than `deadline`.
     pub async fn survey(&self, environment: &Environment, deadline: Duration) -> Vec<Survey> {
-        join_all(self.offers.iter().map(|offer| survey(offer, environment, deadline))).await
+        join_all(self.providers.iter().map(|provider| survey(provider, environment, deadline))).await
     }
 }
 
-async fn survey(offer: &Offer, environment: &Environment, deadline: Duration) -> Survey {
-    let service = &offer.service;
+async fn survey(provider: &Provider, environment: &Environment, deadline: Duration) -> Survey {
+    let service = &provider.service;
     let asked = tokio::time::timeout(deadline, async {
         let key = match service.keys.find(environment).await {
             Ok(Some(key)) => KeySurvey::Found(key.source),
@@ -80,7 +83,7 @@ async fn survey(offer: &Offer, environment: &Environment, deadline: Duration) ->
         };
         let models = match key {
             KeySurvey::Found(_) | KeySurvey::NotNeeded => {
-                let listed = listing::fetch(service, &offer.list_path, environment).await;
+                let listed = listing::fetch(service, &provider.list_path, environment).await;
                 Some(listed.map(|models| models.len()).map_err(|error| error.message))
             }
             KeySurvey::Missing(_) | KeySurvey::Broken(_) => None,
@@ -92,5 +95,5 @@ async fn survey(offer: &Offer, environment: &Environment, deadline: Duration) ->
         (KeySurvey::NotNeeded, Some(Err(why)))
     });
     let address = service.address.of(environment);
-    Survey { provider: service.name.clone(), address, key, models, local: offer.is_local() }
+    Survey { provider: service.name.clone(), address, key, models, local: provider.is_local() }
 }

@@ -7,7 +7,7 @@ use domain::PlanEntry;
 use domain::tool::{PlanStatus, Priority};
 
 use super::directions::Direction;
-use super::task::{Made, Task};
+use super::task::{MadeCall, Task};
 use super::wording;
 use super::work::{self, Call, Next};
 
@@ -94,7 +94,7 @@ impl<'a> Progress<'a> {
 }
 
 /// Follows one direction through the calls that are left, and takes those that were made for it.
-fn stage_of<'a>(direction: &Direction, calls: &mut &'a [Made<'a>], offered: &impl Fn(&str) -> bool) -> Stage<'a> {
+fn stage_of<'a>(direction: &Direction, calls: &mut &'a [MadeCall<'a>], offered: &impl Fn(&str) -> bool) -> Stage<'a> {
     let mut heard = Vec::new();
     loop {
         let call = match work::next(direction, &heard) {

@@ -16,12 +16,12 @@ pub(super) struct Task<'a> {
     pub(super) blocks: &'a [Content],
     pub(super) understanding: Understanding,
     /// Oldest first, without updates of the plan.
-    pub(super) calls: Vec<Made<'a>>,
+    pub(super) calls: Vec<MadeCall<'a>>,
     pub(super) last_answer: LastAnswer,
 }
 
 /// A call that was made for this task.
-pub(super) struct Made<'a> {
+pub(super) struct MadeCall<'a> {
     id: &'a CallId,
     pub(super) tool: &'a str,
     /// None if the conversation lacks it, which only a damaged history brings about.
@@ -59,7 +59,7 @@ impl<'a> Task<'a> {
             Message::User { .. } => {}
             Message::Assistant { parts, .. } => {
                 let calls = parts.iter().filter_map(|part| match part {
-                    Part::Call { id, tool, .. } if tool != UPDATE_PLAN => Some(Made { id, tool, result: None }),
+                    Part::Call { id, tool, .. } if tool != UPDATE_PLAN => Some(MadeCall { id, tool, result: None }),
                     Part::Call { .. } | Part::Thought(_) | Part::Seal(_) | Part::Text(_) => None,
                 });
                 let before = self.calls.len();

@@ -13,7 +13,7 @@ pub(super) struct Call {
 }
 
 /// How one call of a direction ended: what it brought, or why it failed.
-pub(super) type Heard<'a> = Result<&'a str, &'a str>;
+pub(super) type ToolOutcome<'a> = Result<&'a str, &'a str>;
 
 #[derive(Debug, PartialEq)]
 pub(super) enum Next<'a> {
@@ -37,7 +37,7 @@ pub(super) fn tools(direction: &Direction) -> &'static [&'static str] {
 }
 
 /// How the direction goes on after what its calls so far have brought.
-pub(super) fn next<'a>(direction: &Direction, heard: &[Heard<'a>]) -> Next<'a> {
+pub(super) fn next<'a>(direction: &Direction, heard: &[ToolOutcome<'a>]) -> Next<'a> {
     match direction {
         Direction::Look => once("list_files", json!({ "path": "." }), heard),
         Direction::List { folder } => once("list_files", json!({ "path": folder }), heard),
@@ -64,7 +64,7 @@ pub(super) fn next<'a>(direction: &Direction, heard: &[Heard<'a>]) -> Next<'a> {
 }
 
 /// One call, and its outcome is that of the direction.
-fn once<'a>(tool: &'static str, input: Value, heard: &[Heard<'a>]) -> Next<'a> {
+fn once<'a>(tool: &'static str, input: Value, heard: &[ToolOutcome<'a>]) -> Next<'a> {
     match heard {
         [] => Next::Call(Call { tool, input }),
         [Ok(answer), ..] => Next::Done(answer),
@@ -73,7 +73,7 @@ fn once<'a>(tool: &'static str, input: Value, heard: &[Heard<'a>]) -> Next<'a> {
 }
 
 /// Most files that are written are new. One that is not must be read first, which the refusal says.
-fn write<'a>(file: &str, content: &str, heard: &[Heard<'a>]) -> Next<'a> {
+fn write<'a>(file: &str, content: &str, heard: &[ToolOutcome<'a>]) -> Next<'a> {
     let input = json!({ "path": file, "content": content });
     match heard {
         [Err(reason), then @ ..] if reason.contains("read_file") => match then {
@@ -85,7 +85,7 @@ fn write<'a>(file: &str, content: &str, heard: &[Heard<'a>]) -> Next<'a> {
 }
 
 /// Puts the content behind the last line of a file that was read as `text`.
-fn append<'a>(file: &str, content: &str, text: &str, then: &[Heard<'a>]) -> Next<'a> {
+fn append<'a>(file: &str, content: &str, text: &str, then: &[ToolOutcome<'a>]) -> Next<'a> {
     if text.trim() == "[the file is empty]" {
         return once("write_file", json!({ "path": file, "content": content }), then);
     }
@@ -118,7 +118,7 @@ mod tests {
 
     const NEW: &str = "new\n";
 
-    fn append_after(heard: &[Heard<'static>]) -> Next<'static> {
+    fn append_after(heard: &[ToolOutcome<'static>]) -> Next<'static> {
         next(&Direction::Append { file: "a.txt".to_owned(), content: NEW.to_owned() }, heard)
     }
 
@@ -161,7 +161,7 @@ mod tests {
     fn a_file_that_exists_is_read_and_then_written() {
         let direction = Direction::Write { file: "a.txt".to_owned(), content: NEW.to_owned() };
         let exists = Err("a.txt exists and was not read; read it first with read_file");
-        let tool = |heard: &[Heard<'static>]| match next(&direction, heard) {
+        let tool = |heard: &[ToolOutcome<'static>]| match next(&direction, heard) {
             Next::Call(call) => call.tool,
             Next::Done(_) => "done",
             Next::Failed(_) => "failed",

@@ -8,16 +8,16 @@ use domain::turn::Usage;
 use serde_json::{Value, json};
 
 use super::REASONING;
-use crate::answer::Fold;
-use crate::draft::{self, Draft};
+use crate::exchange::Fold;
 use crate::failure::Failure;
 use crate::limits::Meter;
+use crate::partial_call::{self, PartialCall};
 
 #[derive(Debug, Default)]
 pub(crate) struct ResponsesFold {
     provider: String,
     /// Calls by their place in the output.
-    calls: BTreeMap<u64, Draft>,
+    calls: BTreeMap<u64, PartialCall>,
     /// Reasoning that nothing has followed yet.
     reasoning: Vec<Value>,
     /// Places in the output of which something was shown, so that their end need not show all of it.
@@ -42,12 +42,12 @@ impl ResponsesFold {
     }
 
     /// The call at this place, with what the item says of it.
-    fn call(&mut self, place: u64, item: &Value) -> Result<&mut Draft, Failure> {
+    fn call(&mut self, place: u64, item: &Value) -> Result<&mut PartialCall, Failure> {
         let is_new = !self.calls.contains_key(&place);
         if is_new {
             let extra = self.take_reasoning();
             self.meter.keep(item.to_string().len())?;
-            self.calls.insert(place, Draft { extra, ..Draft::default() });
+            self.calls.insert(place, PartialCall { extra, ..PartialCall::default() });
         }
         let draft = self.calls.entry(place).or_default();
         if let Some(name) = item["name"].as_str() {
@@ -196,7 +196,7 @@ impl Fold for ResponsesFold {
     fn finish(&mut self, deltas: &mut VecDeque<Delta>) {
         let stop = self.stop.take().unwrap_or(StopReason::EndTurn);
         let calls = std::mem::take(&mut self.calls).into_values().collect();
-        draft::end(&self.provider, calls, self.usage, stop, deltas);
+        partial_call::end(&self.provider, calls, self.usage, stop, deltas);
     }
 
     fn spent(&self) -> Usage {

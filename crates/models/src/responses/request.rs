@@ -6,16 +6,16 @@ use domain::model::{CallOrigin, ModelInfo, ModelRequest};
 use serde_json::{Map, Value, json};
 
 use super::REASONING;
-use crate::answer::Concession;
-use crate::draft::{as_object, fingerprint, own_id, short_id};
-use crate::known::Spec;
+use crate::exchange::Concession;
 use crate::media::{self, Medium, is_about_images};
 use crate::outline::{Answered, Entry, outline};
+use crate::partial_call::{as_object, fingerprint, own_id, short_id};
 use crate::service::Service;
+use crate::spec::Spec;
 
 pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
     let mut body = Map::new();
-    body.insert("model".to_owned(), json!(spec.wire));
+    body.insert("model".to_owned(), json!(spec.api_name));
     body.insert("stream".to_owned(), json!(true));
     body.insert("store".to_owned(), json!(false));
     if !request.system.trim().is_empty() {

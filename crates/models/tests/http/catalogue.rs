@@ -10,9 +10,9 @@ use domain::Environment;
 use domain::model::Catalogue;
 use serde_json::{Value, json};
 
-use crate::stage::{KEY, ask_with, config, environment, providers, request, user};
-use testkit::dialogue::Answer;
-use testkit::provider::{Act, Reply, Server};
+use crate::support::{KEY, ask_with, config, dialect, environment, providers, request, user};
+use testkit::answers::Answer;
+use testkit::provider::{Action, Reply, Server};
 
 fn ids(providers: &Providers, environment: &Environment) -> Vec<String> {
     providers.list(environment).into_iter().map(|info| info.id.to_string()).collect()
@@ -57,7 +57,7 @@ async fn a_key_in_the_environment_chooses_its_provider_at_the_address_beside_it(
     ] {
         let server = Server::with(move |seen, _| match seen.method.as_str() {
             "GET" => Reply::json(200, &models(&["claude-haiku-4-5", "gpt-4.1"])),
-            _ => Reply::stream(&[&Answer::text("hi").sse(kind)]),
+            _ => Reply::stream(&[&Answer::text("hi").sse(dialect(kind))]),
         });
         let providers = providers(&nothing_local());
         let base = if kind == Kind::OpenAi { format!("{}/v1/", server.address) } else { server.address.clone() };
@@ -76,7 +76,7 @@ async fn a_key_in_the_environment_chooses_its_provider_at_the_address_beside_it(
         request.environment = environment.clone();
         let model = providers.find(&default).unwrap();
         assert_eq!(ask_with(&*model, request).await, (Answer::text("hi").deltas(), None));
-        let seen = server.seen();
+        let seen = server.requests();
         let paths: Vec<&str> = seen.iter().map(|seen| seen.path.as_str()).collect();
         match kind {
             Kind::Anthropic => assert_eq!(paths, ["/v1/models?limit=1000", "/v1/messages"]),
@@ -110,7 +110,7 @@ async fn a_server_on_this_machine_is_used_while_it_answers() {
 
 #[tokio::test]
 async fn a_server_that_hangs_is_in_nobodys_way() {
-    let server = Server::script(vec![Reply(vec![Act::UntilClosed])]);
+    let server = Server::script(vec![Reply(vec![Action::UntilClosed])]);
     let mut config = config(Kind::OpenAi, &server.address);
     config.local = LocalConfig { probe: true, ollama: server.address.clone(), llama_cpp: server.address.clone() };
     let providers = providers(&config);
@@ -120,7 +120,7 @@ async fn a_server_that_hangs_is_in_nobodys_way() {
         assert_eq!(ids(&providers, &environment), ["rehearsal"]);
         assert_eq!(providers.default_model(&environment), "rehearsal".into());
     }
-    until(|| server.seen().len() == 3).await;
+    until(|| server.requests().len() == 3).await;
 }
 
 #[test]
@@ -144,7 +144,7 @@ async fn configured_models_are_offered_as_configured_and_others_beside_them_on_d
     let info = providers.find(&"fake/own".into()).unwrap().info().clone();
     assert_eq!((info.name.as_str(), info.window), ("My own", 4096));
     assert_eq!(providers.default_model(&environment), "fake/own".into());
-    assert_eq!(server.seen().len(), 1);
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[tokio::test]
@@ -166,7 +166,7 @@ async fn a_configured_provider_takes_the_place_of_the_well_known_one() {
     let providers = providers(&config);
     let none = Environment::default();
     until(|| ids(&providers, &none) == ["openai/mine", "rehearsal"]).await;
-    assert_eq!(server.seen()[0].header("authorization"), "");
+    assert_eq!(server.requests()[0].header("authorization"), "");
 }
 
 #[test]
@@ -235,7 +235,7 @@ const SOON: Duration = Duration::from_secs(10);
 #[tokio::test]
 async fn a_new_session_waits_for_the_list_and_gets_a_model_that_is_there() {
     let server = Server::script(vec![
-        Reply(vec![Act::Pause(Duration::from_millis(50))]).then_all(Reply::json(200, &models(&["scripted"]))),
+        Reply(vec![Action::Pause(Duration::from_millis(50))]).then_all(Reply::json(200, &models(&["scripted"]))),
     ]);
     let providers = providers(&nothing_local());
     let base = format!("{}/v1", server.address);
@@ -253,7 +253,7 @@ async fn a_new_session_waits_for_the_list_and_gets_a_model_that_is_there() {
 
 #[tokio::test]
 async fn nobody_waits_longer_than_the_deadline_and_a_chosen_default_is_left_alone() {
-    let server = Server::script(vec![Reply(vec![Act::UntilClosed])]);
+    let server = Server::script(vec![Reply(vec![Action::UntilClosed])]);
     let mut config = config(Kind::OpenAi, &server.address);
     let environment = environment(&[("FAKE_KEY", KEY)]);
     providers(&config).settle(&environment, Duration::from_millis(10)).await;

@@ -37,7 +37,7 @@ async fn a_flow_is_pending_until_there_is_a_token() {
     assert_eq!((grant.interval, grant.expires_in), (Duration::ZERO, Duration::from_secs(900)));
     assert!(!format!("{grant:?}").contains("dev-secret"));
     assert_eq!(flow.complete(&grant).await, Ok(Secret::new("gho_secret")));
-    let seen = server.seen();
+    let seen = server.requests();
     assert_eq!(seen[0].body, "client_id=client+%26+co&scope=read%3Auser");
     assert_eq!(seen[0].header("accept"), "application/json");
     assert!(seen[1].body.contains("device_code=dev-secret"), "{}", seen[1].body);

@@ -7,20 +7,20 @@ use domain::StopReason;
 use domain::model::{Delta, Model};
 use serde_json::{Value, json};
 
-use crate::stage::{ALL, BOTH, KEY, ask, ask_with, config, model, model_of, recorded, request, user};
-use testkit::dialogue::{Answer, Beat, without_seals};
-use testkit::provider::{Act, Reply, Server};
+use crate::support::{ALL, BOTH, KEY, ask, ask_with, config, dialect, model, model_of, recorded, request, user};
+use testkit::answers::{Answer, AnswerPart, without_seals};
+use testkit::provider::{Action, Reply, Server};
 
 #[tokio::test]
 async fn the_same_conversation_through_both_dialects_gives_the_same_deltas() {
     let script = [
         Answer::rich(),
-        Answer::new(vec![Beat::Call("edit_file", json!({ "path": "ä.txt", "old": "a", "new": "b" }))]),
+        Answer::new(vec![AnswerPart::Call("edit_file", json!({ "path": "ä.txt", "old": "a", "new": "b" }))]),
         Answer::text("Done: one letter is another now."),
     ];
     let mut transcripts = Vec::new();
     for kind in BOTH {
-        let replies = script.iter().map(|answer| Reply::stream(&[&answer.sse(kind)])).collect();
+        let replies = script.iter().map(|answer| Reply::stream(&[&answer.sse(dialect(kind))])).collect();
         let server = Server::script(replies);
         let model = model(kind, &server);
         let mut messages = vec![user("Change the letter.")];
@@ -41,7 +41,7 @@ async fn the_same_conversation_through_both_dialects_gives_the_same_deltas() {
 
 /// The last request holds everything before it, in the words of its dialect.
 fn check_requests(kind: Kind, server: &Server) {
-    let seen = server.seen();
+    let seen = server.requests();
     let last = seen.last().unwrap();
     let body = last.json();
     let messages = body["messages"].as_array().unwrap();
@@ -86,13 +86,13 @@ fn impatient(kind: Kind, server: &Server) -> Arc<dyn Model> {
 async fn where_the_pieces_of_a_stream_are_cut_does_not_matter() {
     for kind in ALL {
         let answer = Answer::small();
-        let bytes = answer.sse(kind);
+        let bytes = answer.sse(dialect(kind));
         let replies = (0..=bytes.len()).map(|at| Reply::stream(&[&bytes[..at], &bytes[at..]]));
         let server = Server::script(replies.collect());
         let model = impatient(kind, &server);
         for at in 0..=bytes.len() {
             let (deltas, error) = ask(&*model).await;
-            assert_eq!((without_seals(deltas), error), (answer.deltas_of(kind), None), "{kind:?} {at}");
+            assert_eq!((without_seals(deltas), error), (answer.deltas_of(dialect(kind)), None), "{kind:?} {at}");
         }
     }
 }
@@ -101,7 +101,7 @@ async fn where_the_pieces_of_a_stream_are_cut_does_not_matter() {
 async fn a_stream_that_breaks_anywhere_is_told_from_a_whole_one() {
     for kind in ALL {
         let answer = Answer::small();
-        let bytes = answer.sse(kind);
+        let bytes = answer.sse(dialect(kind));
         let expected = answer.deltas().into_iter().filter(|delta| !matches!(delta, Delta::Usage(_)));
         let expected: Vec<Delta> = expected.collect();
         // A connection that is simply closed. Unframed, it looks like a proper end to HTTP, so every byte is tried; framed,
@@ -165,7 +165,7 @@ async fn a_server_that_does_not_stream_is_understood() {
 async fn a_stream_that_is_never_closed_ends_with_its_last_event() {
     for kind in BOTH {
         let answer = Answer::text("hi");
-        let server = Server::script(vec![Reply::begun(&[&answer.sse(kind)]).then(Act::UntilClosed)]);
+        let server = Server::script(vec![Reply::begun(&[&answer.sse(dialect(kind))]).then(Action::UntilClosed)]);
         assert_eq!(ask(&*model(kind, &server)).await, (answer.deltas(), None));
     }
 }

@@ -3,8 +3,8 @@
 use acpd_models::Kind;
 use serde_json::{Value, json};
 
-use crate::stage::{BOTH, ask, config, model, providers};
-use testkit::provider::{Act, Reply, Server};
+use crate::support::{BOTH, ask, config, model, providers};
+use testkit::provider::{Action, Reply, Server};
 
 /// More than any bound if it is sent often enough, and far less than a machine can bear.
 const PIECE: usize = 256 << 10;
@@ -34,7 +34,7 @@ fn call(kind: Kind, piece: &str) -> [Vec<u8>; 2] {
 async fn refused(kind: Kind, reply: Reply) -> String {
     let server = Server::script(vec![reply]);
     let (deltas, error) = ask(&*model(kind, &server)).await;
-    assert_eq!((deltas, server.seen().len()), (vec![], 1), "{kind:?}");
+    assert_eq!((deltas, server.requests().len()), (vec![], 1), "{kind:?}");
     // The rest of the flood is not read.
     server.until_closed(1).await;
     error.unwrap().message
@@ -87,14 +87,14 @@ async fn a_line_and_an_event_without_end_are_refused() {
 #[tokio::test]
 async fn a_document_without_end_is_refused() {
     let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\n\r\n{\"x\":\"";
-    let reply = Reply(vec![Act::Write(head.into()), Act::Flood(vec![b'x'; PIECE], 4_000)]);
+    let reply = Reply(vec![Action::Write(head.into()), Action::Flood(vec![b'x'; PIECE], 4_000)]);
     assert_eq!(refused(Kind::OpenAi, reply).await, "fake: the answer exceeds 16 MiB");
 }
 
 #[tokio::test]
 async fn of_an_error_without_end_the_beginning_is_told() {
     let head = "HTTP/1.1 400 Bad\r\nconnection: close\r\n\r\n";
-    let reply = Reply(vec![Act::Write(head.into()), Act::Flood(vec![b'x'; PIECE], 4_000)]);
+    let reply = Reply(vec![Action::Write(head.into()), Action::Flood(vec![b'x'; PIECE], 4_000)]);
     let server = Server::script(vec![reply]);
     let error = ask(&*model(Kind::OpenAi, &server)).await.1.unwrap();
     assert_eq!(error.data["detail"].as_str().unwrap().len(), 603);
@@ -104,7 +104,7 @@ async fn of_an_error_without_end_the_beginning_is_told() {
 #[tokio::test]
 async fn a_list_without_end_is_refused() {
     let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\n\r\n{\"data\":[\"";
-    let reply = Reply(vec![Act::Write(head.into()), Act::Flood(vec![b'x'; PIECE], 4_000)]);
+    let reply = Reply(vec![Action::Write(head.into()), Action::Flood(vec![b'x'; PIECE], 4_000)]);
     let server = Server::script(vec![reply]);
     let error = providers(&config(Kind::OpenAi, &server.address)).check("fake", &acpd_models::Secret::new("k")).await;
     assert_eq!(error.unwrap_err().message, "fake: the list of models exceeds 16 MiB");

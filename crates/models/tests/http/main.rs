@@ -7,8 +7,8 @@
 mod catalogue;
 mod device;
 mod dialects;
+mod failures;
 mod keys;
 mod limits;
-mod stage;
-mod strict;
-mod trouble;
+mod support;
+mod validating_servers;

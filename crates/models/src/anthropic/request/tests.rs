@@ -6,8 +6,8 @@ use expect_test::expect;
 
 use super::*;
 use crate::config::Kind;
-use crate::known;
-use crate::specimens::{agent, call, check, read_file, request, results, user};
+use crate::fixtures::{agent, call, check, read_file, request, results, user};
+use crate::spec;
 
 /// Whether anything was conceded.
 fn concede(body: &mut Value, complaint: &str) -> bool {
@@ -15,7 +15,7 @@ fn concede(body: &mut Value, complaint: &str) -> bool {
 }
 
 fn built(model: &str, request: &ModelRequest) -> Value {
-    body(&known::spec("p", model), &Service::stub(Kind::Anthropic), request)
+    body(&spec::spec("p", model), &Service::stub(Kind::Anthropic), request)
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn marks_are_at_most_four_and_can_be_left_out() {
     let marked = built("claude-sonnet-4-5", &request);
     assert_eq!(marked.to_string().matches("cache_control").count(), 4);
     let service = Service { prompt_caching: false, ..Service::stub(Kind::Anthropic) };
-    let plain = body(&known::spec("p", "m"), &service, &request);
+    let plain = body(&spec::spec("p", "m"), &service, &request);
     assert!(!plain.to_string().contains("cache_control"));
 }
 
@@ -283,7 +283,7 @@ fn pictures_of_outcomes_go_along_with_them_or_become_markers() {
     );
     let text_only = outcomes("claude-2.1");
     let failed = Message::Results { results: vec![CallResult { failed: true, ..shown }] };
-    let failed = crate::specimens::request(vec![agent(vec![call("1", "read_file", json!({}))]), failed]);
+    let failed = crate::fixtures::request(vec![agent(vec![call("1", "read_file", json!({}))]), failed]);
     assert_eq!(built("claude-sonnet-4-5", &failed)["messages"][2]["content"][0]["content"][1]["type"], "text");
     assert_eq!(text_only[0]["content"][1]["text"], "[image: image/png]");
     assert_eq!(text_only[1]["content"], "(no output)");

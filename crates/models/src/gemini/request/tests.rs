@@ -4,11 +4,11 @@ use expect_test::expect;
 
 use super::*;
 use crate::config::Kind;
-use crate::known;
-use crate::specimens::{agent, call, check, read_file, request, results, user};
+use crate::fixtures::{agent, call, check, read_file, request, results, user};
+use crate::spec;
 
 fn built(model: &str, request: &ModelRequest) -> Value {
-    body(&known::spec("p", model), &Service::stub(Kind::OpenAi), request)
+    body(&spec::spec("p", model), &Service::stub(Kind::OpenAi), request)
 }
 
 #[test]

@@ -6,8 +6,8 @@ use expect_test::expect;
 
 use super::*;
 use crate::config::Kind;
-use crate::known;
-use crate::specimens::{agent, call, check, read_file, request, results, user};
+use crate::fixtures::{agent, call, check, read_file, request, results, user};
+use crate::spec;
 
 /// Whether anything was conceded.
 fn concede(body: &mut Value, complaint: &str) -> bool {
@@ -15,7 +15,7 @@ fn concede(body: &mut Value, complaint: &str) -> bool {
 }
 
 fn built(model: &str, request: &ModelRequest) -> Value {
-    body(&known::spec("p", model), &Service::stub(Kind::OpenAi), request)
+    body(&spec::spec("p", model), &Service::stub(Kind::OpenAi), request)
 }
 
 #[test]

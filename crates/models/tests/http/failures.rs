@@ -8,9 +8,9 @@ use domain::turn::FailureKind;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
-use crate::stage::{BOTH, KEY, ask, config, model, model_of, request, user};
-use testkit::dialogue::Answer;
-use testkit::provider::{Act, Reply, Server};
+use crate::support::{BOTH, KEY, ask, config, dialect, model, model_of, request, user};
+use testkit::answers::{Answer, Dialect};
+use testkit::provider::{Action, Reply, Server};
 
 fn error_body(kind: Kind, sort: &str, message: &str) -> Value {
     match kind {
@@ -21,14 +21,14 @@ fn error_body(kind: Kind, sort: &str, message: &str) -> Value {
 
 /// The beginning of an answer, up to the end of the event with its first words.
 fn half(kind: Kind) -> Vec<u8> {
-    let answer = Answer::text("half an answer").sse(kind);
+    let answer = Answer::text("half an answer").sse(dialect(kind));
     let words = answer.windows(4).position(|window| window == b"half").unwrap();
     let end = words + answer[words..].windows(2).position(|window| window == b"\n\n").unwrap() + 2;
     answer[..end].to_vec()
 }
 
 fn whole(kind: Kind) -> Reply {
-    Reply::stream(&[&Answer::text("hi there").sse(kind)])
+    Reply::stream(&[&Answer::text("hi there").sse(dialect(kind))])
 }
 
 #[tokio::test]
@@ -37,7 +37,7 @@ async fn two_refusals_for_haste_and_then_an_answer() {
         let busy = Reply::json(429, &error_body(kind, "rate_limit_error", "slow down"));
         let server = Server::script(vec![busy.clone(), busy, whole(kind)]);
         assert_eq!(ask(&*model(kind, &server)).await, (Answer::text("hi there").deltas(), None));
-        assert_eq!(server.seen().len(), 3);
+        assert_eq!(server.requests().len(), 3);
     }
 }
 
@@ -53,7 +53,7 @@ async fn broken_servers_and_overload_are_tried_again_before_anything_is_shown() 
             whole(kind),
         ]);
         assert_eq!(ask(&*model(kind, &server)).await, (Answer::text("hi there").deltas(), None));
-        assert_eq!(server.seen().len(), 5);
+        assert_eq!(server.requests().len(), 5);
     }
 }
 
@@ -72,7 +72,7 @@ async fn a_wait_that_the_provider_asks_for_is_kept_and_told_when_it_is_long() {
 
     let server = Server::script(vec![Reply::new(429, &[("retry-after", "3600")], "{}")]);
     let (_, error) = ask(&*model(Kind::OpenAi, &server)).await;
-    assert_eq!((error.unwrap().message.as_str(), server.seen().len()), ("fake: too many requests (429)", 1));
+    assert_eq!((error.unwrap().message.as_str(), server.requests().len()), ("fake: too many requests (429)", 1));
 }
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn after_the_last_try_the_error_says_who_how_and_what_to_do() {
     config.retry = RetryPolicy { tries: 3, ..config.retry };
     let (deltas, error) = ask(&*model_of(&config, "m")).await;
     let error = error.unwrap();
-    assert_eq!((deltas, server.seen().len()), (vec![], 3));
+    assert_eq!((deltas, server.requests().len()), (vec![], 3));
     assert_eq!((error.kind, error.message.as_str()), (FailureKind::Model, "fake: the provider failed (503)"));
     assert_eq!(
         error.data,
@@ -99,7 +99,7 @@ async fn a_wrong_key_is_told_at_once_and_never_quoted() {
             let server = Server::script(vec![Reply::json(status, &body)]);
             let (_, error) = ask(&*model(kind, &server)).await;
             let error = error.unwrap();
-            assert_eq!((error.kind, server.seen().len()), (FailureKind::Authentication, 1));
+            assert_eq!((error.kind, server.requests().len()), (FailureKind::Authentication, 1));
             assert_eq!(error.data["key"], "environment variable FAKE_KEY");
             assert_eq!(error.data["status"], status);
         }
@@ -114,7 +114,7 @@ async fn an_overflow_is_told_from_other_refusals() {
     ] {
         let server = Server::script(vec![Reply::json(400, &error_body(kind, sort, message))]);
         let error = ask(&*model(kind, &server)).await.1.unwrap();
-        assert_eq!((error.kind, server.seen().len()), (FailureKind::Overflow, 1));
+        assert_eq!((error.kind, server.requests().len()), (FailureKind::Overflow, 1));
         let server = Server::script(vec![Reply::json(400, &error_body(kind, "invalid", "no such field"))]);
         let error = ask(&*model(kind, &server)).await.1.unwrap();
         assert_eq!((error.kind, error.data["detail"].as_str()), (FailureKind::Model, Some("no such field")));
@@ -127,7 +127,7 @@ async fn an_answer_that_breaks_off_after_visible_output_is_void_and_asked_for_ag
         let error = format!("data: {}\n\n", error_body(kind, "overloaded_error", "Overloaded"));
         let server = Server::script(vec![Reply::begun(&[&half(kind), error.as_bytes()]), whole(kind)]);
         let (deltas, error) = ask(&*model(kind, &server)).await;
-        assert_eq!((error, server.seen().len()), (None, 2));
+        assert_eq!((error, server.requests().len()), (None, 2));
         let void = deltas.iter().position(|delta| *delta == Delta::Abandoned).unwrap();
         assert_eq!(deltas[0], Delta::Text("half an".into()));
         let notice = "fake: the answer was cut off: overloaded (529); trying again now (try 2 of 6)";
@@ -148,7 +148,7 @@ async fn an_answer_that_always_breaks_off_fails_when_the_tries_are_used_up() {
         let (deltas, error) = ask(&*model_of(&config, "claude-sonnet-4-5")).await;
         assert_eq!(deltas.iter().filter(|delta| **delta == Delta::Abandoned).count(), 2);
         assert_eq!(error.unwrap().message, "fake: the answer was cut off: the connection was cut");
-        assert_eq!(server.seen().len(), 3);
+        assert_eq!(server.requests().len(), 3);
     }
 }
 
@@ -184,7 +184,7 @@ async fn what_did_not_help_is_not_remembered_and_what_helped_is() {
     let model = model_of(&config(Kind::OpenAi, &server.address), "gpt-5");
     for requests in [2, 4] {
         assert_eq!(ask(&*model).await.1.unwrap().data["detail"], "tools are not supported, either");
-        assert_eq!(server.seen().len(), requests);
+        assert_eq!(server.requests().len(), requests);
     }
 }
 
@@ -192,9 +192,12 @@ async fn what_did_not_help_is_not_remembered_and_what_helped_is() {
 async fn a_server_that_stalls_is_given_up() {
     for kind in BOTH {
         for (reply, message) in [
-            (Reply(vec![Act::UntilClosed]), "fake: nothing came for 1 s"),
-            (Reply::begun(&[b": ping\n\n"]).then(Act::UntilClosed), "fake: nothing came for 1 s"),
-            (Reply::begun(&[&half(kind)]).then(Act::UntilClosed), "fake: the answer was cut off: nothing came for 1 s"),
+            (Reply(vec![Action::UntilClosed]), "fake: nothing came for 1 s"),
+            (Reply::begun(&[b": ping\n\n"]).then(Action::UntilClosed), "fake: nothing came for 1 s"),
+            (
+                Reply::begun(&[&half(kind)]).then(Action::UntilClosed),
+                "fake: the answer was cut off: nothing came for 1 s",
+            ),
         ] {
             let server = Server::script(vec![reply]);
             let mut config = config(kind, &server.address);
@@ -210,16 +213,16 @@ async fn a_server_that_stalls_is_given_up() {
 
 #[tokio::test]
 async fn pings_keep_a_slow_answer_alive() {
-    let answer = Answer::text("hi there").sse(Kind::OpenAi);
+    let answer = Answer::text("hi there").sse(Dialect::Chat);
     let event = answer.windows(2).position(|window| window == b"\n\n").unwrap() + 2;
     let slowly = |mut reply: Reply| {
         for _ in 0..6 {
-            reply = reply.then(Act::Pause(Duration::from_millis(50))).then_piece(b": ping\n\n");
+            reply = reply.then(Action::Pause(Duration::from_millis(50))).then_piece(b": ping\n\n");
         }
         reply
     };
     let reply = slowly(slowly(Reply::begun(&[])).then_piece(&answer[..event])).then_piece(&answer[event..]);
-    let reply = reply.then(Act::Write(b"0\r\n\r\n".to_vec()));
+    let reply = reply.then(Action::Write(b"0\r\n\r\n".to_vec()));
     let server = Server::script(vec![reply]);
     let mut config = config(Kind::OpenAi, &server.address);
     config.patience.first_seconds = 0.2;
@@ -231,7 +234,7 @@ async fn pings_keep_a_slow_answer_alive() {
 #[tokio::test]
 async fn a_dropped_stream_is_a_closed_connection() {
     for kind in BOTH {
-        let server = Server::script(vec![Reply::begun(&[&half(kind)]).then(Act::UntilClosed)]);
+        let server = Server::script(vec![Reply::begun(&[&half(kind)]).then(Action::UntilClosed)]);
         let mut stream = model(kind, &server).respond(request(vec![user("hello")]));
         assert_eq!(stream.next().await.unwrap().unwrap(), Delta::Text("half an".into()));
         let begun = Instant::now();
@@ -243,10 +246,10 @@ async fn a_dropped_stream_is_a_closed_connection() {
 
 #[tokio::test]
 async fn a_stream_dropped_before_its_answer_begins_is_a_closed_connection_too() {
-    let server = Server::script(vec![Reply(vec![Act::UntilClosed])]);
+    let server = Server::script(vec![Reply(vec![Action::UntilClosed])]);
     let mut stream = model(Kind::OpenAi, &server).respond(request(vec![user("hello")]));
     let asking = tokio::time::timeout(Duration::from_millis(100), stream.next()).await;
-    assert!(asking.is_err() && server.seen().len() == 1);
+    assert!(asking.is_err() && server.requests().len() == 1);
     drop(stream);
     server.until_closed(1).await;
 }
@@ -267,7 +270,7 @@ async fn a_redirect_is_not_followed_with_a_key() {
     let server = Server::script(vec![Reply::new(307, &[("location", &other.address)], "")]);
     let error = ask(&*model(Kind::Anthropic, &server)).await.1.unwrap();
     assert_eq!(error.message, "fake: answered with a redirect (307)");
-    assert!(other.seen().is_empty());
+    assert!(other.requests().is_empty());
 }
 
 #[tokio::test]
@@ -283,7 +286,7 @@ async fn what_a_server_refuses_in_a_request_is_left_out_and_stays_out() {
     let model = model_of(&config(Kind::OpenAi, &server.address), "gpt-5.9");
     for requests in [2, 3] {
         assert_eq!(ask(&*model).await, (Answer::text("hi there").deltas(), None));
-        assert_eq!(server.seen().len(), requests);
+        assert_eq!(server.requests().len(), requests);
     }
 }
 

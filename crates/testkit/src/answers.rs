@@ -1,20 +1,34 @@
-//! Answers in no dialect, and how a provider's server says them in each.
+//! A model's answers independent of any API, and how a provider's server writes them in each API.
 
 use std::borrow::Cow;
 
 use domain::model::Delta;
 use domain::{StopReason, Usage};
-use models::Kind;
 use serde_json::{Value, json};
 
+/// The API that a scripted server speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// Anthropic's Messages API.
+    Anthropic,
+    /// OpenAI's chat completions.
+    Chat,
+    /// OpenAI's Responses API.
+    Responses,
+    /// Gemini's `streamGenerateContent`.
+    Gemini,
+    /// Ollama's `/api/chat`.
+    Ollama,
+}
+
 #[derive(Clone, Debug)]
-pub enum Beat {
+pub enum AnswerPart {
     Thought(Cow<'static, str>),
     Text(Cow<'static, str>),
     Call(&'static str, Value),
 }
 
-impl Beat {
+impl AnswerPart {
     pub fn thought(text: impl Into<Cow<'static, str>>) -> Self {
         Self::Thought(text.into())
     }
@@ -26,17 +40,17 @@ impl Beat {
 
 #[derive(Clone, Debug)]
 pub struct Answer {
-    pub beats: Vec<Beat>,
+    pub parts: Vec<AnswerPart>,
     pub usage: Usage,
 }
 
 impl Answer {
-    pub fn new(beats: Vec<Beat>) -> Self {
-        Self { beats, usage: Usage { input: 120, output: 30, cached_read: 100, cached_write: 0, thought: 0 } }
+    pub fn new(parts: Vec<AnswerPart>) -> Self {
+        Self { parts, usage: Usage { input: 120, output: 30, cached_read: 100, cached_write: 0, thought: 0 } }
     }
 
     pub fn text(text: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(vec![Beat::text(text)])
+        Self::new(vec![AnswerPart::text(text)])
     }
 
     /// The same from a server that counts nothing.
@@ -45,48 +59,48 @@ impl Answer {
         Self { usage: Usage::default(), ..self }
     }
 
-    /// The answer with all that a session may need, one piece of each kind of trouble for a reader included.
+    /// The answer with all that a session may need, one piece of each dialect of trouble for a reader included.
     pub fn rich() -> Self {
         Self::rich_with("read_file", [json!({ "path": "ä.txt" }), json!({ "path": "b.txt", "lines": [1, 2] })])
     }
 
     /// The same with calls of the test's own.
     pub fn rich_with(tool: &'static str, inputs: [Value; 2]) -> Self {
-        let words = [Beat::thought("Grübeln über €"), Beat::text("Both files 😀 of \"you\".")];
-        Self::new(words.into_iter().chain(inputs.map(|input| Beat::Call(tool, input))).collect())
+        let words = [AnswerPart::thought("Grübeln über €"), AnswerPart::text("Both files 😀 of \"you\".")];
+        Self::new(words.into_iter().chain(inputs.map(|input| AnswerPart::Call(tool, input))).collect())
     }
 
     /// The same in few bytes, for tests that go through every one of them.
     pub fn small() -> Self {
-        Self::new(vec![Beat::thought("mé"), Beat::text("ok 😀"), Beat::Call("t", json!({ "a": 1 }))])
+        Self::new(vec![AnswerPart::thought("mé"), AnswerPart::text("ok 😀"), AnswerPart::Call("t", json!({ "a": 1 }))])
     }
 
-    pub fn sse(&self, kind: Kind) -> Vec<u8> {
+    pub fn sse(&self, dialect: Dialect) -> Vec<u8> {
         let mut text = String::new();
-        for event in self.events(kind) {
-            if let (Kind::Anthropic, Some(name)) = (kind, event["type"].as_str()) {
+        for event in self.events(dialect) {
+            if let (Dialect::Anthropic, Some(name)) = (dialect, event["type"].as_str()) {
                 text.push_str(&format!("event: {name}\n"));
             }
-            match kind {
-                Kind::Ollama => text.push_str(&format!("{event}\n")),
-                Kind::Anthropic | Kind::OpenAi | Kind::Responses | Kind::Gemini => {
+            match dialect {
+                Dialect::Ollama => text.push_str(&format!("{event}\n")),
+                Dialect::Anthropic | Dialect::Chat | Dialect::Responses | Dialect::Gemini => {
                     text.push_str(&format!("data: {event}\n\n"));
                 }
             }
         }
-        if kind == Kind::OpenAi {
+        if dialect == Dialect::Chat {
             text.push_str("data: [DONE]\n\n");
         }
         text.into_bytes()
     }
 
-    pub fn events(&self, kind: Kind) -> Vec<Value> {
-        match kind {
-            Kind::Anthropic => self.anthropic(),
-            Kind::OpenAi => self.openai(),
-            Kind::Responses => self.responses(),
-            Kind::Gemini => self.gemini(),
-            Kind::Ollama => self.ollama(),
+    pub fn events(&self, dialect: Dialect) -> Vec<Value> {
+        match dialect {
+            Dialect::Anthropic => self.anthropic(),
+            Dialect::Chat => self.openai(),
+            Dialect::Responses => self.responses(),
+            Dialect::Gemini => self.gemini(),
+            Dialect::Ollama => self.ollama(),
         }
     }
 
@@ -96,21 +110,21 @@ impl Answer {
             "cache_creation_input_tokens": 0, "output_tokens": 1 });
         let counts = self.counted(counts);
         let mut events = vec![json!({ "type": "message_start", "message": { "role": "assistant", "usage": counts } })];
-        for (index, beat) in self.beats.iter().enumerate() {
+        for (index, part) in self.parts.iter().enumerate() {
             let start = |block: Value| json!({ "type": "content_block_start", "index": index, "content_block": block });
             let delta = |delta: Value| json!({ "type": "content_block_delta", "index": index, "delta": delta });
-            match beat {
-                Beat::Thought(text) => {
+            match part {
+                AnswerPart::Thought(text) => {
                     events.push(start(json!({ "type": "thinking", "thinking": "", "signature": "" })));
                     let pieces = halves(text);
                     events.extend(pieces.map(|piece| delta(json!({ "type": "thinking_delta", "thinking": piece }))));
                     events.push(delta(json!({ "type": "signature_delta", "signature": "signed" })));
                 }
-                Beat::Text(text) => {
+                AnswerPart::Text(text) => {
                     events.push(start(json!({ "type": "text", "text": "" })));
                     events.extend(halves(text).map(|piece| delta(json!({ "type": "text_delta", "text": piece }))));
                 }
-                Beat::Call(tool, input) => {
+                AnswerPart::Call(tool, input) => {
                     let id = format!("toolu_{index}");
                     events.push(start(json!({ "type": "tool_use", "id": id, "name": tool, "input": {} })));
                     let input = input.to_string();
@@ -133,13 +147,13 @@ impl Answer {
     fn openai(&self) -> Vec<Value> {
         let chunk = |delta: Value| json!({ "id": "c", "choices": [{ "index": 0, "delta": delta }] });
         let mut events = vec![chunk(json!({ "role": "assistant", "content": "" }))];
-        for beat in &self.beats {
-            match beat {
-                Beat::Thought(text) => {
+        for part in &self.parts {
+            match part {
+                AnswerPart::Thought(text) => {
                     events.extend(halves(text).map(|piece| chunk(json!({ "reasoning_content": piece }))));
                 }
-                Beat::Text(text) => events.extend(halves(text).map(|piece| chunk(json!({ "content": piece })))),
-                Beat::Call(..) => {}
+                AnswerPart::Text(text) => events.extend(halves(text).map(|piece| chunk(json!({ "content": piece })))),
+                AnswerPart::Call(..) => {}
             }
         }
         // All calls begin before the first of them is whole.
@@ -166,23 +180,23 @@ impl Answer {
 
     fn responses(&self) -> Vec<Value> {
         let mut events = vec![json!({ "type": "response.created", "response": { "status": "in_progress" } })];
-        for (place, beat) in self.beats.iter().enumerate() {
+        for (place, part) in self.parts.iter().enumerate() {
             let event = |name: &str, field: &str, value: Value| json!({ "type": format!("response.{name}"), "output_index": place, field: value });
-            match beat {
-                Beat::Thought(text) => {
+            match part {
+                AnswerPart::Thought(text) => {
                     let item = json!({ "type": "reasoning", "id": format!("rs_{place}"), "summary": [],
                         "encrypted_content": "signed" });
                     let name = "reasoning_summary_text.delta";
                     events.extend(halves(text).map(|piece| event(name, "delta", json!(piece))));
                     events.push(event("output_item.done", "item", item));
                 }
-                Beat::Text(text) => {
+                AnswerPart::Text(text) => {
                     let content = json!([{ "type": "output_text", "text": text }]);
                     events.extend(halves(text).map(|piece| event("output_text.delta", "delta", json!(piece))));
                     let item = json!({ "type": "message", "role": "assistant", "content": content });
                     events.push(event("output_item.done", "item", item));
                 }
-                Beat::Call(tool, input) => {
+                AnswerPart::Call(tool, input) => {
                     let input = input.to_string();
                     let item = |arguments: &str| {
                         json!({ "type": "function_call", "call_id": format!("call_{place}"), "name": tool,
@@ -207,13 +221,13 @@ impl Answer {
         let chunk = |part: Value| json!({ "candidates": [{ "content": { "role": "model", "parts": [part] } }] });
         let mut events = Vec::new();
         let mut is_signed = false;
-        for beat in &self.beats {
-            match beat {
-                Beat::Thought(text) => {
+        for part in &self.parts {
+            match part {
+                AnswerPart::Thought(text) => {
                     events.extend(halves(text).map(|piece| chunk(json!({ "text": piece, "thought": true }))));
                 }
-                Beat::Text(text) => events.extend(halves(text).map(|piece| chunk(json!({ "text": piece })))),
-                Beat::Call(tool, input) => {
+                AnswerPart::Text(text) => events.extend(halves(text).map(|piece| chunk(json!({ "text": piece })))),
+                AnswerPart::Call(tool, input) => {
                     let mut part = json!({ "functionCall": { "name": tool, "args": input } });
                     // Of parallel calls only the first is signed.
                     if !std::mem::replace(&mut is_signed, true) {
@@ -235,13 +249,13 @@ impl Answer {
     fn ollama(&self) -> Vec<Value> {
         let line = |fields: Value| json!({ "model": "m", "message": fields, "done": false });
         let mut events = Vec::new();
-        for beat in &self.beats {
-            match beat {
-                Beat::Thought(text) => {
+        for part in &self.parts {
+            match part {
+                AnswerPart::Thought(text) => {
                     events.extend(halves(text).map(|piece| line(json!({ "content": "", "thinking": piece }))));
                 }
-                Beat::Text(text) => events.extend(halves(text).map(|piece| line(json!({ "content": piece })))),
-                Beat::Call(tool, input) => {
+                AnswerPart::Text(text) => events.extend(halves(text).map(|piece| line(json!({ "content": piece })))),
+                AnswerPart::Call(tool, input) => {
                     let call = json!({ "function": { "name": tool, "arguments": input } });
                     events.push(line(json!({ "content": "", "tool_calls": [call] })));
                 }
@@ -258,29 +272,29 @@ impl Answer {
     }
 
     fn calls(&self) -> Vec<(&'static str, &Value)> {
-        let calls = self.beats.iter().filter_map(|beat| match beat {
-            Beat::Call(tool, input) => Some((*tool, input)),
-            Beat::Thought(_) | Beat::Text(_) => None,
+        let calls = self.parts.iter().filter_map(|part| match part {
+            AnswerPart::Call(tool, input) => Some((*tool, input)),
+            AnswerPart::Thought(_) | AnswerPart::Text(_) => None,
         });
         calls.collect()
     }
 
-    /// The same, of a server of this kind.
-    pub fn deltas_of(&self, kind: Kind) -> Vec<Delta> {
-        match kind {
-            Kind::Anthropic | Kind::OpenAi | Kind::Responses | Kind::Gemini => self.deltas(),
-            Kind::Ollama => Self { usage: Usage { cached_read: 0, ..self.usage }, ..self.clone() }.deltas(),
+    /// The same, of a server of this dialect.
+    pub fn deltas_of(&self, dialect: Dialect) -> Vec<Delta> {
+        match dialect {
+            Dialect::Anthropic | Dialect::Chat | Dialect::Responses | Dialect::Gemini => self.deltas(),
+            Dialect::Ollama => Self { usage: Usage { cached_read: 0, ..self.usage }, ..self.clone() }.deltas(),
         }
     }
 
     /// What a model that hears this should say, seals aside.
     pub fn deltas(&self) -> Vec<Delta> {
         let mut deltas = Vec::new();
-        for beat in &self.beats {
-            match beat {
-                Beat::Thought(text) => deltas.extend(halves(text).map(|piece| Delta::Thought(piece.to_owned()))),
-                Beat::Text(text) => deltas.extend(halves(text).map(|piece| Delta::Text(piece.to_owned()))),
-                Beat::Call(..) => {}
+        for part in &self.parts {
+            match part {
+                AnswerPart::Thought(text) => deltas.extend(halves(text).map(|piece| Delta::Thought(piece.to_owned()))),
+                AnswerPart::Text(text) => deltas.extend(halves(text).map(|piece| Delta::Text(piece.to_owned()))),
+                AnswerPart::Call(..) => {}
             }
         }
         let call =

@@ -35,7 +35,7 @@ impl Framing {
 }
 
 #[derive(Default)]
-pub(crate) struct Written {
+pub(crate) struct FrameSplitter {
     bytes: Vec<u8>,
     framing: Option<Framing>,
     /// The borders of the messages are lost, and nobody can read on.
@@ -49,7 +49,7 @@ const MARK: &[u8] = b"\xef\xbb\xbf";
 /// Every such header begins so, in whatever case.
 const HEADER: &[u8] = b"content-";
 
-impl Written {
+impl FrameSplitter {
     /// None as long as the first bytes do not tell.
     pub(crate) fn framing(&self) -> Option<Framing> {
         self.framing
@@ -152,7 +152,7 @@ mod tests {
             (b"\r\ncontent-LENGTH: 7\r\nX: y\r\n\r\n{\"a\":1}Content-Length: 2\r\n\r\n{}", Framing::ContentLength),
         ] {
             for cut in 0..bytes.len() {
-                let mut written = Written::default();
+                let mut written = FrameSplitter::default();
                 let mut frames = written.push(&bytes[..cut]);
                 frames.extend(written.push(&bytes[cut..]));
                 assert_eq!(frames, [&b"{\"a\":1}"[..], b"{}"], "cut at {cut}");

@@ -11,13 +11,13 @@ use serde_json::json;
 
 use crate::transcript::Transcript;
 
-pub struct Bench {
+pub struct ScriptedTools {
     pub(crate) transcript: Transcript,
 }
 
 const TOOLS: [&str; 9] = ["where", "look", "peek", "touch", "wait", "crash", "crash_early", "refuse", "deaf"];
 
-impl Toolbox for Bench {
+impl Toolbox for ScriptedTools {
     fn offer(&self, _: &SessionId, mode: Mode) -> Vec<ToolSpec> {
         TOOLS
             .iter()
@@ -59,18 +59,18 @@ impl Toolbox for Bench {
                 access,
             };
             let roots = site.roots().map(|root| root.display().to_string()).collect::<Vec<_>>().join(" ");
-            Ok(Box::new(Piece { card, roots, transcript }) as Box<dyn Job>)
+            Ok(Box::new(ScriptedJob { card, roots, transcript }) as Box<dyn Job>)
         })
     }
 }
 
-struct Piece {
+struct ScriptedJob {
     card: ToolCard,
     roots: String,
     transcript: Transcript,
 }
 
-impl Job for Piece {
+impl Job for ScriptedJob {
     fn card(&self) -> &ToolCard {
         &self.card
     }

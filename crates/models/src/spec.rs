@@ -13,7 +13,7 @@ use crate::catalogue;
 pub(crate) struct Spec {
     pub(crate) info: ModelInfo,
     /// The provider's own name for it.
-    pub(crate) wire: String,
+    pub(crate) api_name: String,
     /// Tokens that one answer may have.
     pub(crate) output: Option<u64>,
     pub(crate) thinking: Thinking,
@@ -77,7 +77,7 @@ pub(crate) fn spec(provider: &str, model: &str) -> Spec {
             thinks: row.thinks,
             price: None,
         },
-        wire: model.to_owned(),
+        api_name: model.to_owned(),
         output: Some(row.output),
         thinking: row.thinking.unwrap_or(Thinking::Adaptive),
         efforts: &row.efforts,
@@ -126,7 +126,7 @@ mod tests {
         ] {
             let spec = spec("p", name);
             assert_eq!((spec.info.window, spec.info.images, spec.info.thinks), (window, images, thinks), "{name}");
-            assert_eq!((spec.info.id.as_str(), spec.wire.as_str()), (&*format!("p/{name}"), name));
+            assert_eq!((spec.info.id.as_str(), spec.api_name.as_str()), (&*format!("p/{name}"), name));
         }
     }
 

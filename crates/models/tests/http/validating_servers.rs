@@ -14,25 +14,25 @@ use domain::model::{Delta, Model};
 use domain::{CallId, Content, MessageId, Payload};
 use serde_json::{Value, json};
 
-use crate::stage::{ALL, ask_with, config, model_of, recorded, request, user};
-use testkit::dialogue::{Answer, Beat};
-use testkit::provider::{Reply, Seen, Server};
+use crate::support::{ALL, ask_with, config, dialect, model_of, recorded, request, user};
+use testkit::answers::{Answer, AnswerPart, Dialect};
+use testkit::provider::{RecordedRequest, Reply, Server};
 
 const PICTURE: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=";
 
 fn script() -> Vec<Answer> {
-    let read = |path: &str| Beat::Call("read_file", json!({ "path": path }));
+    let read = |path: &str| AnswerPart::Call("read_file", json!({ "path": path }));
     vec![
-        Answer::new(vec![Beat::thought("Both."), Beat::text("I look."), read("a"), read("b")]),
-        Answer::new(vec![Beat::thought("A picture."), read("picture.png")]),
+        Answer::new(vec![AnswerPart::thought("Both."), AnswerPart::text("I look."), read("a"), read("b")]),
+        Answer::new(vec![AnswerPart::thought("A picture."), read("picture.png")]),
         Answer::new(vec![read("c")]),
-        Answer::new(vec![Beat::thought("Enough."), read("d")]),
+        Answer::new(vec![AnswerPart::thought("Enough."), read("d")]),
         Answer::text("Done."),
     ]
 }
 
 /// What a provider finds fault with in a request, in its words.
-type Check = fn(&Seen, &Value) -> Result<(), String>;
+type Check = fn(&RecordedRequest, &Value) -> Result<(), String>;
 
 /// A server that plays the script by what it has been told so far, cuts its third answer once in the middle, and refuses
 /// with these words whatever `check` finds fault with.
@@ -50,7 +50,7 @@ fn server(kind: Kind, check: Check) -> Server {
             0 => 0,
             count => count - 1,
         };
-        let bytes = script()[step.min(4)].sse(kind);
+        let bytes = script()[step.min(4)].sse(dialect(kind));
         if step == 2 && cuts.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0 {
             return Reply::begun(&[&bytes[..bytes.len() / 2]]);
         }
@@ -108,7 +108,7 @@ fn require(holds: bool, complaint: impl Into<String>) -> Result<(), String> {
 }
 
 /// Roles alternate; thoughts come first and with a signature; each call's outcome is in the next message, before all else.
-fn anthropic(_: &Seen, body: &Value) -> Result<(), String> {
+fn anthropic(_: &RecordedRequest, body: &Value) -> Result<(), String> {
     require(body["max_tokens"].is_u64(), "max_tokens: Field required")?;
     let messages = list(body, "messages")?;
     for (at, message) in messages.iter().enumerate() {
@@ -136,7 +136,7 @@ fn anthropic(_: &Seen, body: &Value) -> Result<(), String> {
 }
 
 /// Ids of nine letters and digits, no user after a tool, every call answered in place.
-fn mistral(_: &Seen, body: &Value) -> Result<(), String> {
+fn mistral(_: &RecordedRequest, body: &Value) -> Result<(), String> {
     let messages = list(body, "messages")?;
     for pair in messages.windows(2) {
         let roles = (pair[0]["role"].as_str().unwrap_or_default(), pair[1]["role"].as_str().unwrap_or_default());
@@ -155,7 +155,7 @@ fn mistral(_: &Seen, body: &Value) -> Result<(), String> {
 }
 
 /// Nothing is stored; reasoning is followed by what it led to; each output has its call before it.
-fn responses(_: &Seen, body: &Value) -> Result<(), String> {
+fn responses(_: &RecordedRequest, body: &Value) -> Result<(), String> {
     require(body["store"] == false, "store must be false")?;
     require(body.get("messages").is_none(), "Unsupported parameter: 'messages'")?;
     require(body["prompt_cache_key"].is_string(), "a cache key is missing")?;
@@ -190,7 +190,7 @@ fn responses(_: &Seen, body: &Value) -> Result<(), String> {
 }
 
 /// Roles alternate; the first call of each step is signed; as many responses as calls, right after.
-fn gemini(seen: &Seen, body: &Value) -> Result<(), String> {
+fn gemini(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
     require(seen.path == "/models/gemini-3-pro-preview:streamGenerateContent?alt=sse", seen.path.clone())?;
     let contents = list(body, "contents")?;
     for (at, content) in contents.iter().enumerate() {
@@ -211,7 +211,7 @@ fn gemini(seen: &Seen, body: &Value) -> Result<(), String> {
 }
 
 /// Arguments are objects, outcomes name their tool, and the window is set.
-fn ollama(seen: &Seen, body: &Value) -> Result<(), String> {
+fn ollama(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
     require(seen.path == "/api/chat" && body["options"]["num_ctx"] == 32_768, "num_ctx is not set")?;
     for message in list(body, "messages")? {
         require(message["content"].is_string(), "json: cannot unmarshal into Go struct field Message.content")?;
@@ -235,7 +235,10 @@ async fn a_task_with_parallel_calls_a_picture_and_a_break_ends_well_at_every_pro
         };
         let server = server(kind, check);
         assert_eq!(play(&*model_at(kind, &server, name)).await, Ok(StopReason::EndTurn), "{kind:?}");
-        assert!(server.seen().iter().any(|seen| seen.body.contains(&PICTURE[..40])), "{kind:?} was shown no picture");
+        assert!(
+            server.requests().iter().any(|seen| seen.body.contains(&PICTURE[..40])),
+            "{kind:?} was shown no picture"
+        );
     }
 }
 
@@ -243,7 +246,7 @@ async fn a_task_with_parallel_calls_a_picture_and_a_break_ends_well_at_every_pro
 #[tokio::test]
 async fn mistral_gets_its_own_ids_back_and_short_ones_for_the_calls_of_others() {
     let server = Server::with(|seen, _| match mistral(seen, &seen.json()) {
-        Ok(()) => Reply::stream(&[&Answer::text("Done.").sse(Kind::OpenAi)]),
+        Ok(()) => Reply::stream(&[&Answer::text("Done.").sse(Dialect::Chat)]),
         Err(complaint) => Reply::json(400, &json!({ "object": "error", "message": complaint })),
     });
     let model = model_at(Kind::OpenAi, &server, "mistral-large-latest");
@@ -261,7 +264,7 @@ async fn mistral_gets_its_own_ids_back_and_short_ones_for_the_calls_of_others() 
     assert_eq!(error, None);
     assert_eq!(deltas[0], Delta::Text("Do".into()));
     // A picture is a message of the user's, and none may follow a tool's: the second try has a word between the two.
-    assert_eq!(server.seen().len(), 2);
+    assert_eq!(server.requests().len(), 2);
 }
 
 #[tokio::test]
@@ -271,14 +274,14 @@ async fn a_model_that_responses_does_not_know_is_asked_by_chat_completions_from_
             let message = "This model is only supported in v1/chat/completions and not in v1/responses.";
             Reply::json(404, &json!({ "error": { "message": message, "type": "invalid_request_error" } }))
         }
-        _ => Reply::stream(&[&Answer::text("hi").sse(Kind::OpenAi)]),
+        _ => Reply::stream(&[&Answer::text("hi").sse(Dialect::Chat)]),
     });
     let model = model_of(&config(Kind::Responses, &server.address), "gpt-old");
     for _ in 0..2 {
         let (deltas, error) = ask_with(&*model, request(vec![user("hello")])).await;
         assert_eq!((deltas, error), (Answer::text("hi").deltas(), None));
     }
-    let seen = server.seen();
+    let seen = server.requests();
     let paths: Vec<&str> = seen.iter().map(|seen| seen.path.as_str()).collect();
     assert_eq!(paths, ["/responses", "/chat/completions", "/chat/completions"]);
 }
@@ -295,7 +298,7 @@ async fn the_beginning_of_every_request_stays_the_same() {
             Kind::Gemini => "contents",
         };
         let told: Vec<String> = server
-            .seen()
+            .requests()
             .iter()
             .map(|seen| {
                 let mut list = seen.json()[field].take();

@@ -12,8 +12,8 @@ use tracing::debug;
 use super::listing;
 use super::setup::spec;
 use crate::config::Kind;
-use crate::known::{Facts, Spec};
 use crate::service::Service;
+use crate::spec::{Facts, Spec};
 
 /// How long a list counts before somebody who looks at it has it fetched again.
 const FRESH: Duration = Duration::from_secs(3600);
@@ -29,13 +29,13 @@ pub(super) const MOST_MODELS: usize = 1_000;
 const DEADLINE: Duration = Duration::from_secs(15);
 const LOCAL_DEADLINE: Duration = Duration::from_millis(800);
 
-/// When a provider is looked at that has not been asked yet.
+/// Which lists `Provider::refresh` fetches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Haste {
-    /// When it is due.
-    Due,
-    /// At once, for a new session.
-    New,
+pub(super) enum RefreshWhen {
+    /// Lists that are out of date.
+    Stale,
+    /// Also lists that were never fetched, although an attempt was made a moment ago. A new session asks for this.
+    Unasked,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(super) enum Role {
 }
 
 #[derive(Debug)]
-pub(super) struct Offer {
+pub(super) struct Provider {
     pub(super) service: Arc<Service>,
     /// Where the list is: a path, or a whole address.
     pub(super) list_path: String,
@@ -85,20 +85,20 @@ impl List {
 
 /// A look at a provider that is under way. Its end is noted however it comes, so that nobody waits for one that was dropped.
 struct Pending {
-    offer: Arc<Offer>,
+    provider: Arc<Provider>,
     address: String,
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if let Some(list) = self.offer.lock().get_mut(&self.address) {
+        if let Some(list) = self.provider.lock().get_mut(&self.address) {
             list.pending = false;
         }
-        self.offer.ended.send_modify(|count| *count += 1);
+        self.provider.ended.send_modify(|count| *count += 1);
     }
 }
 
-impl Offer {
+impl Provider {
     pub(super) fn new(service: Service, role: Role, named: Vec<(String, Facts)>, discovers: bool) -> Self {
         let list_path = match service.kind {
             Kind::Anthropic => "/v1/models?limit=1000",
@@ -139,7 +139,8 @@ impl Offer {
         match (self.role, self.listed(environment)) {
             (Role::Configured, Some(listed)) => {
                 // The configuration has the last word on the models that it names.
-                let others = listed.into_iter().filter(|spec| !self.named.iter().any(|(model, _)| *model == spec.wire));
+                let others =
+                    listed.into_iter().filter(|spec| !self.named.iter().any(|(model, _)| *model == spec.api_name));
                 named().chain(others).collect()
             }
             (Role::Hosted | Role::Local, Some(listed)) => listed,
@@ -150,8 +151,8 @@ impl Offer {
     /// What a new session uses.
     pub(super) fn favourite(&self, environment: &Environment) -> Option<Spec> {
         let models = self.models(environment);
-        let named = self.named.iter().find_map(|(name, _)| models.iter().find(|spec| spec.wire == *name));
-        let for_talk = || models.iter().find(|spec| listing::is_for_talk(&spec.wire));
+        let named = self.named.iter().find_map(|(name, _)| models.iter().find(|spec| spec.api_name == *name));
+        let for_talk = || models.iter().find(|spec| listing::is_for_talk(&spec.api_name));
         named.or_else(for_talk).or(models.first()).cloned()
     }
 
@@ -163,7 +164,8 @@ impl Offer {
             return spec(&self.service, model, facts.clone());
         }
         let lists = self.lock();
-        let listed = lists.values().filter_map(|list| list.models.as_ref()).flatten().find(|spec| spec.wire == model);
+        let listed =
+            lists.values().filter_map(|list| list.models.as_ref()).flatten().find(|spec| spec.api_name == model);
         listed.cloned().unwrap_or_else(|| spec(&self.service, model, Facts::default()))
     }
 
@@ -175,7 +177,7 @@ impl Offer {
         let lists = self.lock();
         let Some(list) = lists.get(&self.service.address.of(environment)) else { return false };
         let models = list.models.as_ref();
-        !list.truncated && models.is_some_and(|models| !models.iter().any(|spec| spec.wire == model))
+        !list.truncated && models.is_some_and(|models| !models.iter().any(|spec| spec.api_name == model))
     }
 
     /// Whether a session may choose this model: one that is listed, or any while the list is not known or not whole.
@@ -185,7 +187,7 @@ impl Offer {
             .lock()
             .get(&self.service.address.of(environment))
             .is_some_and(|list| list.truncated || is_unknown(list));
-        is_open || self.models(environment).iter().any(|spec| spec.wire == model)
+        is_open || self.models(environment).iter().any(|spec| spec.api_name == model)
     }
 
     /// Why the last look at a provider that somebody wants gave nothing that can be used.
@@ -210,7 +212,7 @@ impl Offer {
     }
 
     /// Has the provider looked at if that is due: whether there is a key, and which models it has. Returns at once.
-    pub(super) fn refresh(self: &Arc<Self>, environment: &Environment, haste: Haste) {
+    pub(super) fn refresh(self: &Arc<Self>, environment: &Environment, when: RefreshWhen) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let address = self.service.address.of(environment);
         let (deadline, pause) = match self.role {
@@ -222,27 +224,27 @@ impl Offer {
             let now = Instant::now();
             let list = lists.entry(address.clone()).or_insert_with(|| List::new(now));
             let is_unasked = list.models.is_none() && list.trouble.is_none();
-            if list.pending || (list.again > now && !(haste == Haste::New && is_unasked)) {
+            if list.pending || (list.again > now && !(when == RefreshWhen::Unasked && is_unasked)) {
                 return;
             }
             list.pending = true;
             // Should the task be dropped with its runtime, the next look after this has it fetched anew.
             list.again = now + deadline + pause;
         }
-        let (pending, environment) = (Pending { offer: self.clone(), address }, environment.clone());
+        let (pending, environment) = (Pending { provider: self.clone(), address }, environment.clone());
         runtime.spawn(async move {
-            let Pending { offer, address } = &pending;
-            offer.service.keys.look().await;
-            let is_usable = offer.role == Role::Local || offer.is_ready(&environment);
-            if !offer.discovers || !is_usable {
-                return offer.put_off(address);
+            let Pending { provider, address } = &pending;
+            provider.service.keys.look().await;
+            let is_usable = provider.role == Role::Local || provider.is_ready(&environment);
+            if !provider.discovers || !is_usable {
+                return provider.put_off(address);
             }
-            let fetched = listing::fetch(&offer.service, &offer.list_path, &environment);
+            let fetched = listing::fetch(&provider.service, &provider.list_path, &environment);
             let models = match tokio::time::timeout(deadline, fetched).await {
                 Ok(models) => models.map_err(|error| error.message),
-                Err(_) => Err(format!("{}: no list of models within {} s", offer.service.name, deadline.as_secs())),
+                Err(_) => Err(format!("{}: no list of models within {} s", provider.service.name, deadline.as_secs())),
             };
-            offer.keep(address, models);
+            provider.keep(address, models);
         });
     }
 
@@ -280,7 +282,7 @@ impl Offer {
 
     /// As many as are kept, with those that are known by name.
     fn keep_some(&self, models: Vec<Spec>) -> Vec<Spec> {
-        let is_named = |spec: &Spec| self.named.iter().any(|(name, _)| *name == spec.wire);
+        let is_named = |spec: &Spec| self.named.iter().any(|(name, _)| *name == spec.api_name);
         let kept = models.into_iter().enumerate().filter(|(at, spec)| *at < MOST_MODELS || is_named(spec));
         kept.map(|(_, spec)| spec).collect()
     }

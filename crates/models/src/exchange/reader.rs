@@ -17,7 +17,7 @@ use crate::sse::{Sse, TooLong};
 /// How long to wait for the last counts after the model said why it stopped, because some servers never end a stream.
 const AFTER_STOP: Duration = Duration::from_secs(5);
 
-pub(super) struct Reading {
+pub(super) struct ResponseReader {
     response: Response,
     framing: Framing,
     events: VecDeque<String>,
@@ -40,7 +40,7 @@ pub(super) enum Progress {
     Over,
 }
 
-impl Reading {
+impl ResponseReader {
     pub(super) fn new(response: Response, fold: Box<dyn Fold>) -> Self {
         let is_whole = content_type(&response).starts_with("application/json");
         let framing = match fold.is_in_lines() {

@@ -12,6 +12,7 @@ use domain::{CallId, Content, Environment, MessageId, ModelId, ThoughtLevel};
 use futures_util::StreamExt;
 use serde_json::json;
 
+use testkit::answers::Dialect;
 use testkit::provider::Server;
 
 /// The key of every test. It must not turn up in any error.
@@ -20,6 +21,17 @@ pub(crate) const KEY: &str = "sk-test-0123456789";
 pub(crate) const BOTH: [Kind; 2] = [Kind::Anthropic, Kind::OpenAi];
 
 pub(crate) const ALL: [Kind; 5] = [Kind::Anthropic, Kind::OpenAi, Kind::Responses, Kind::Gemini, Kind::Ollama];
+
+/// The API that a server of this kind speaks in these tests.
+pub(crate) fn dialect(kind: Kind) -> Dialect {
+    match kind {
+        Kind::Anthropic => Dialect::Anthropic,
+        Kind::OpenAi => Dialect::Chat,
+        Kind::Responses => Dialect::Responses,
+        Kind::Gemini => Dialect::Gemini,
+        Kind::Ollama => Dialect::Ollama,
+    }
+}
 
 pub(crate) fn environment(pairs: &[(&str, &str)]) -> Arc<Environment> {
     Arc::new(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())

@@ -8,7 +8,7 @@ use domain::{CallId, StopReason, Usage};
 use serde_json::{Map, Value, json};
 
 #[derive(Debug, Default)]
-pub(crate) struct Draft {
+pub(crate) struct PartialCall {
     pub(crate) tool: String,
     pub(crate) arguments: String,
     /// The provider's own id of the call.
@@ -17,7 +17,7 @@ pub(crate) struct Draft {
     pub(crate) extra: Value,
 }
 
-impl Draft {
+impl PartialCall {
     /// The call, whole. Of an answer that was cut off at its limit only calls with whole arguments count; of the others the
     /// turn hears.
     ///
@@ -49,7 +49,13 @@ impl Draft {
 }
 
 /// The end of an answer: its calls, what was counted if anything was, and why it stopped.
-pub(crate) fn end(provider: &str, mut calls: Vec<Draft>, usage: Usage, stop: StopReason, deltas: &mut VecDeque<Delta>) {
+pub(crate) fn end(
+    provider: &str,
+    mut calls: Vec<PartialCall>,
+    usage: Usage,
+    stop: StopReason,
+    deltas: &mut VecDeque<Delta>,
+) {
     // Ids that do not tell the calls apart are none.
     let ids: Vec<String> = calls.iter().map(|draft| draft.id.clone()).collect();
     for draft in &mut calls {
@@ -93,7 +99,7 @@ mod tests {
     use super::*;
 
     fn input(arguments: &str) -> Value {
-        let draft = Draft { tool: "t".to_owned(), arguments: arguments.to_owned(), ..Draft::default() };
+        let draft = PartialCall { tool: "t".to_owned(), arguments: arguments.to_owned(), ..PartialCall::default() };
         match draft.call(false, "p") {
             Delta::Call { input, .. } => input,
             other => panic!("{other:?}"),
@@ -113,8 +119,11 @@ mod tests {
 
     #[test]
     fn a_call_cut_off_at_the_answers_limit_is_no_call() {
-        let draft =
-            |arguments: &str| Draft { tool: "t".to_owned(), arguments: arguments.to_owned(), ..Draft::default() };
+        let draft = |arguments: &str| PartialCall {
+            tool: "t".to_owned(),
+            arguments: arguments.to_owned(),
+            ..PartialCall::default()
+        };
         for cut in [r#"{"a":"#, ""] {
             assert_eq!(draft(cut).call(true, "p"), Delta::CutCall { tool: "t".to_owned() });
         }
@@ -124,7 +133,7 @@ mod tests {
     #[test]
     fn ids_are_kept_unless_they_do_not_tell_calls_apart() {
         let ids = |ids: &[&str]| -> Vec<Option<String>> {
-            let draft = |id: &&str| Draft { id: (*id).to_owned(), ..Draft::default() };
+            let draft = |id: &&str| PartialCall { id: (*id).to_owned(), ..PartialCall::default() };
             let mut deltas = VecDeque::new();
             end("p", ids.iter().map(draft).collect(), Usage::default(), StopReason::EndTurn, &mut deltas);
             let calls = deltas.into_iter().filter_map(|delta| match delta {

@@ -17,8 +17,8 @@ impl Providers {
     /// The variables of [`Providers::key_variables`], with what a person must know of each.
     pub fn described_keys(&self) -> Vec<KeyVariable> {
         let mut described: Vec<KeyVariable> = Vec::new();
-        for offer in &self.offers {
-            let service = &offer.service;
+        for provider in &self.providers {
+            let service = &provider.service;
             for name in service.keys.variable_names() {
                 if described.iter().any(|known| known.name == name) {
                     continue;

@@ -4,7 +4,7 @@
 //! out is declared void (`Delta::Abandoned`) and asked for again, within the same limits. Everything happens inside the
 //! stream, so dropping the stream drops the request.
 
-mod reading;
+mod reader;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tracing::debug;
 
-use self::reading::{Progress, Reading};
-use crate::failure::{Again, Complaint, Failure};
+use self::reader::{Progress, ResponseReader};
+use crate::failure::{ErrorBody, Failure, RetryAdvice};
 use crate::key::Key;
-use crate::known::Spec;
 use crate::limits;
 use crate::remote::Dialect;
 use crate::retry::{Retry, retry_after};
-use crate::service::{Line, Service};
+use crate::service::{Endpoint, Service};
+use crate::spec::Spec;
 
 const COMPLAINT_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -78,15 +78,15 @@ impl Concession {
 }
 
 /// What is asked, and of whom.
-pub(crate) struct Question {
+pub(crate) struct ExchangeRequest {
     pub(crate) service: Arc<Service>,
     pub(crate) spec: Arc<Spec>,
     pub(crate) request: Arc<ModelRequest>,
 }
 
-pub(crate) fn stream(question: Question) -> BoxStream<'static, Result<Delta, ModelError>> {
+pub(crate) fn stream(question: ExchangeRequest) -> BoxStream<'static, Result<Delta, ModelError>> {
     let retry = Retry::new(question.service.retry);
-    let answer = Answer {
+    let answer = Exchange {
         question,
         body: None,
         retry,
@@ -98,11 +98,11 @@ pub(crate) fn stream(question: Question) -> BoxStream<'static, Result<Delta, Mod
         shown: false,
         phase: Phase::Asking,
     };
-    stream::unfold(answer, Answer::next).fuse().boxed()
+    stream::unfold(answer, Exchange::next).fuse().boxed()
 }
 
-struct Answer {
-    question: Question,
+struct Exchange {
+    question: ExchangeRequest,
     /// What was sent last, and in which dialect.
     body: Option<(Dialect, Bytes)>,
     retry: Retry,
@@ -127,12 +127,12 @@ enum Phase {
         /// When the person is told again how long it takes.
         told: Instant,
     },
-    Reading(Box<Reading>),
+    ResponseReader(Box<ResponseReader>),
     Failed(ModelError),
     Over,
 }
 
-impl Answer {
+impl Exchange {
     async fn next(mut self) -> Option<(Result<Delta, ModelError>, Self)> {
         loop {
             if let Some(delta) = self.ready.pop_front() {
@@ -141,16 +141,16 @@ impl Answer {
             }
             self.phase = match std::mem::replace(&mut self.phase, Phase::Over) {
                 Phase::Asking => match self.ask().await {
-                    Ok((response, fold)) => Phase::Reading(Box::new(Reading::new(response, fold))),
+                    Ok((response, fold)) => Phase::ResponseReader(Box::new(ResponseReader::new(response, fold))),
                     Err(failure) => self.weigh(failure, Usage::default()),
                 },
                 Phase::Waiting { until, told } => {
                     tokio::time::sleep_until(until.min(told + COUNTDOWN)).await;
                     self.wait_on(until)
                 }
-                Phase::Reading(mut reading) => {
+                Phase::ResponseReader(mut reading) => {
                     match reading.advance(&mut self.ready, &self.question.service.patience).await {
-                        Ok(Progress::More) => Phase::Reading(reading),
+                        Ok(Progress::More) => Phase::ResponseReader(reading),
                         Ok(Progress::Over) => {
                             reading.let_go();
                             Phase::Over
@@ -166,10 +166,10 @@ impl Answer {
 
     /// Sends the request until its answer begins.
     async fn ask(&mut self) -> Result<(Response, Box<dyn Fold>), Failure> {
-        let Question { service, spec, request } = &self.question;
+        let ExchangeRequest { service, spec, request } = &self.question;
         let (service, spec) = (service.clone(), spec.clone());
         let line = service.reach(&request.environment).await?;
-        let dialect = service.dialect(&line, &spec.wire);
+        let dialect = service.dialect(&line, &spec.api_name);
         let body = self.body(dialect, &line).await?;
         self.key = line.key().cloned();
         let request = service.post(&line, &dialect.path(&spec), body)?.send();
@@ -179,12 +179,12 @@ impl Answer {
             Err(_) => return Err(Failure::stalled(service.patience.first())),
         };
         let status = response.status();
-        debug!(provider = service.name, model = spec.wire, status = status.as_u16(), "model answers");
+        debug!(provider = service.name, model = spec.api_name, status = status.as_u16(), "model answers");
         if !status.is_success() {
             return Err(self.read_refusal(response, &line, dialect).await);
         }
         // Only what has helped is worth remembering.
-        self.conceded.drain(..).for_each(|complaint| service.note_refused(&line, &spec.wire, complaint));
+        self.conceded.drain(..).for_each(|complaint| service.note_refused(&line, &spec.api_name, complaint));
         if content_type(&response).starts_with("text/html") {
             return Err(Failure::garbled());
         }
@@ -192,15 +192,15 @@ impl Answer {
     }
 
     /// Built off the caller's thread, because a conversation may be long.
-    async fn body(&mut self, dialect: Dialect, line: &Line) -> Result<Bytes, Failure> {
+    async fn body(&mut self, dialect: Dialect, line: &Endpoint) -> Result<Bytes, Failure> {
         if let Some((of, body)) = &self.body
             && *of == dialect
         {
             return Ok(body.clone());
         }
-        let Question { service, spec, request } = &self.question;
+        let ExchangeRequest { service, spec, request } = &self.question;
         let (service, spec, request) = (service.clone(), spec.clone(), request.clone());
-        let refused = service.refused(line, &spec.wire);
+        let refused = service.refused(line, &spec.api_name);
         let built = tokio::task::spawn_blocking(move || {
             let mut body = dialect.body(&spec, &service, &request);
             refused.iter().for_each(|complaint| {
@@ -214,21 +214,21 @@ impl Answer {
         Ok(body)
     }
 
-    async fn read_refusal(&mut self, response: Response, line: &Line, dialect: Dialect) -> Failure {
+    async fn read_refusal(&mut self, response: Response, line: &Endpoint, dialect: Dialect) -> Failure {
         let status = response.status().as_u16();
         let after = retry_after(response.headers(), SystemTime::now());
-        let complaint = Complaint::read(&read_some(response).await);
+        let complaint = ErrorBody::read(&read_some(response).await);
         let mut failure = Failure::of_status(status, &complaint, after);
         let service = self.question.service.clone();
-        let speaks_otherwise =
-            matches!(status, 400 | 404 | 405) && service.note_dialect(dialect, &self.question.spec.wire, &complaint);
+        let speaks_otherwise = matches!(status, 400 | 404 | 405)
+            && service.note_dialect(dialect, &self.question.spec.api_name, &complaint);
         if speaks_otherwise || (matches!(status, 400 | 422) && self.gives_in(&complaint.message)) {
-            failure.again = Again::After(Duration::ZERO);
+            failure.again = RetryAdvice::After(Duration::ZERO);
         } else if status == 401 && !self.rekeyed && line.key().is_some() {
             // A command's key may have run out; the command is asked once more before the person is.
             self.rekeyed = true;
             if service.keys.forget(&self.question.request.environment).await {
-                failure.again = Again::After(Duration::ZERO);
+                failure.again = RetryAdvice::After(Duration::ZERO);
             }
         }
         failure
@@ -253,8 +253,8 @@ impl Answer {
 
     /// Decides between another try and the end.
     fn weigh(&mut self, failure: Failure, spent: Usage) -> Phase {
-        let Question { service, spec, .. } = &self.question;
-        debug!(provider = service.name, model = spec.wire, what = failure.what, "model request failed");
+        let ExchangeRequest { service, spec, .. } = &self.question;
+        debug!(provider = service.name, model = spec.api_name, what = failure.what, "model request failed");
         let wait = self.retry.weigh(&failure);
         let is_partial = self.shown || !self.ready.is_empty();
         if let Some(wait) = wait {
@@ -276,7 +276,7 @@ impl Answer {
         if spent != Usage::default() {
             self.ready.push_back(Delta::Usage(spent));
         }
-        Phase::Failed(service.error(&spec.wire, failure, self.key.as_ref(), self.retry.failed))
+        Phase::Failed(service.error(&spec.api_name, failure, self.key.as_ref(), self.retry.failed))
     }
 
     /// Goes on after a wait, or says how much of it is left.

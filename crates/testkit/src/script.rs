@@ -150,8 +150,8 @@ impl Model for Script {
         let answer = lock(&self.0.answers).pop_front();
         let steps = answer.unwrap_or_else(|| vec![Step::Fail(exhausted(&self.0.info))]);
         self.0.counts.send_modify(|counts| counts.asked += 1);
-        let recital = Recital { shared: self.0.clone(), steps: steps.into() };
-        stream::unfold(recital, Recital::next).boxed()
+        let stream = ScriptedStream { shared: self.0.clone(), steps: steps.into() };
+        stream::unfold(stream, ScriptedStream::next).boxed()
     }
 }
 
@@ -169,12 +169,12 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// One answer on its way. Steps that are left when it is dropped were not heard.
-struct Recital {
+struct ScriptedStream {
     shared: Arc<Shared>,
     steps: VecDeque<Step>,
 }
 
-impl Recital {
+impl ScriptedStream {
     async fn next(mut self) -> Option<(Result<Delta, ModelError>, Self)> {
         loop {
             let delta = match self.steps.front()?.clone() {
@@ -217,7 +217,7 @@ impl Recital {
     }
 }
 
-impl Drop for Recital {
+impl Drop for ScriptedStream {
     fn drop(&mut self) {
         if !self.steps.is_empty() {
             self.shared.counts.send_modify(|counts| counts.dropped += 1);

@@ -1,0 +1,238 @@
+//! Who owes whom an answer: every request that an editor sends is a debt, which exactly one response pays, with the same
+//! id to the byte and with what its method promises. A second response, or one that nobody asked for, is a mistake.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::schema_check;
+
+type Fields = BTreeMap<String, Box<RawValue>>;
+
+#[derive(Default)]
+pub(crate) struct ReplyTracker {
+    expected: Vec<ExpectedReplies>,
+    /// Sessions that this editor opened or asked to open. It is told of no other.
+    sessions: BTreeSet<String>,
+    /// Ids of the agent's requests.
+    asked: BTreeSet<String>,
+    /// Errors without an id that answer nothing that was whole.
+    strays: usize,
+    heard: usize,
+}
+
+/// The answers that are owed under one id.
+struct ExpectedReplies {
+    /// The id as it was written.
+    id: String,
+    /// What was asked since the last time when nothing was owed. A client that uses an id for several requests at a time
+    /// cannot tell which of them an answer is for; then it must fit one of them. None is what is no request, to which
+    /// only an error can be the answer.
+    methods: Vec<Option<String>>,
+    owed: usize,
+}
+
+/// An answer that a frame asks for.
+struct ExpectedReply {
+    id: String,
+    method: Option<String>,
+    fields: Fields,
+}
+
+/// The ids under which whoever reads this frame owes an answer, as they were written.
+pub fn expected_reply_ids(frame: &[u8]) -> Vec<String> {
+    owed(frame).into_iter().map(|owed| owed.id).collect()
+}
+
+/// One for each message of a batch that has an id or is none, and at most one for anything else.
+fn owed(frame: &[u8]) -> Vec<ExpectedReply> {
+    let text = std::str::from_utf8(frame).unwrap_or_default();
+    match serde_json::from_str::<Vec<&RawValue>>(text) {
+        Ok(batch) if !batch.is_empty() => batch.iter().filter_map(|message| owed_by_one(message.get())).collect(),
+        Ok(_) | Err(_) => owed_by_one(text).into_iter().collect(),
+    }
+}
+
+fn owed_by_one(text: &str) -> Option<ExpectedReply> {
+    let owed = |id: &str, method, fields| Some(ExpectedReply { id: id.to_owned(), method, fields });
+    let Ok(fields) = serde_json::from_str::<Fields>(text) else { return owed("null", None, Fields::new()) };
+    let id = fields.get("id").map(|id| id.get().to_owned());
+    if id.as_ref().is_some_and(|id| id.starts_with(['{', '[', 't', 'f'])) {
+        return owed("null", None, fields);
+    }
+    let method = fields.get("method").map(|method| serde_json::from_str::<String>(method.get()));
+    let is_reply = fields.contains_key("result") || fields.get("error").is_some_and(|error| error.get() != "null");
+    match (method, id) {
+        (Some(Ok(method)), Some(id)) => owed(&id, Some(method), fields),
+        (Some(Err(_)), id) => owed(id.as_deref().unwrap_or("null"), None, fields),
+        (None, id) if !is_reply => owed(id.as_deref().unwrap_or("null"), None, fields),
+        (Some(Ok(_)), None) | (None, _) => None,
+    }
+}
+
+impl ReplyTracker {
+    /// Notes what was sent, as far as it asks for an answer.
+    pub(crate) fn sent(&mut self, frame: &[u8]) {
+        for ExpectedReply { id, method, fields } in owed(frame) {
+            if let Some(method) = &method {
+                self.note_session(method, &fields);
+            }
+            self.owe(&id, method);
+        }
+    }
+
+    /// Notes that an answer is expected which this editor itself did not ask for.
+    pub(crate) fn owe(&mut self, id: &str, method: Option<String>) {
+        match self.expected.iter_mut().find(|debt| debt.id == id) {
+            Some(debt) => {
+                debt.methods.push(method);
+                debt.owed += 1;
+            }
+            None => self.expected.push(ExpectedReplies { id: id.to_owned(), methods: vec![method], owed: 1 }),
+        }
+    }
+
+    /// Takes one answer off what is owed under an id.
+    fn settle(&mut self, at: usize) {
+        self.expected[at].owed -= 1;
+        if self.expected[at].owed == 0 {
+            self.expected.remove(at);
+        }
+    }
+
+    fn note_session(&mut self, method: &str, fields: &Fields) {
+        let params = fields.get("params").and_then(|params| serde_json::from_str::<Value>(params.get()).ok());
+        let session = params.as_ref().and_then(|params| params["sessionId"].as_str());
+        if let ("session/load" | "session/resume" | "_acpd/resume", Some(session)) = (method, session) {
+            self.sessions.insert(session.to_owned());
+        }
+    }
+
+    /// Holds what came against the protocol and against what was asked.
+    pub(crate) fn heard(&mut self, frame: &str) -> Result<(), String> {
+        self.heard += 1;
+        let fields: Fields = serde_json::from_str(frame).map_err(|error| format!("not a message: {error}"))?;
+        if let Some(odd) = fields.keys().find(|key| !ENVELOPE.contains(&key.as_str())) {
+            return Err(format!("a message has no field `{odd}`"));
+        }
+        if fields.get("jsonrpc").map(|version| version.get()) != Some("\"2.0\"") {
+            return Err("a message says `\"jsonrpc\":\"2.0\"`".to_owned());
+        }
+        let part = |name: &str| fields.get(name).map(|raw| serde_json::from_str::<Value>(raw.get()).unwrap());
+        let method = part("method").map(|method| method.as_str().map(str::to_owned).ok_or("the method is no string"));
+        let id = fields.get("id").map(|id| id.get());
+        match (method.transpose()?, id, part("params"), part("result"), part("error")) {
+            (Some(method), id, Some(params), None, None) => {
+                self.check_session(&params)?;
+                match id {
+                    Some(id) if !self.asked.insert(id.to_owned()) => Err(format!("asked again under the id {id}")),
+                    Some(_) => schema_check::request(&method, &params),
+                    None => schema_check::notification(&method, &params),
+                }
+            }
+            (None, Some(id), None, Some(result), None) => self.pay(id, &result),
+            (None, Some(id), None, None, Some(error)) => self.default_on(id, &error),
+            _ => Err("neither a request nor a notification nor a response".to_owned()),
+        }
+    }
+
+    fn check_session(&self, params: &Value) -> Result<(), String> {
+        match params["sessionId"].as_str() {
+            Some(session) if !self.sessions.contains(session) => Err(format!("told of the unknown session {session}")),
+            _ => Ok(()),
+        }
+    }
+
+    fn pay(&mut self, id: &str, result: &Value) -> Result<(), String> {
+        let mut why = format!("nobody waits for an answer to {id}");
+        let Some(at) = self.expected.iter().position(|debt| debt.id == id) else { return Err(why) };
+        for method in self.expected[at].methods.iter().flatten() {
+            match schema_check::response(method, result) {
+                Ok(()) => {
+                    self.sessions.extend(result["sessionId"].as_str().map(str::to_owned));
+                    self.settle(at);
+                    return Ok(());
+                }
+                Err(error) => why = error,
+            }
+        }
+        Err(why)
+    }
+
+    fn default_on(&mut self, id: &str, error: &Value) -> Result<(), String> {
+        schema_check::error(error)?;
+        match self.expected.iter().position(|debt| debt.id == id) {
+            Some(at) => self.settle(at),
+            None if id == "null" => self.strays += 1,
+            None => return Err(format!("nobody waits for an answer to {id}")),
+        }
+        Ok(())
+    }
+
+    /// The answers that are owed: ids as they were written, and methods, empty for what is no request.
+    pub(crate) fn unpaid(&self) -> Vec<(String, String)> {
+        let each = |debt: &ExpectedReplies| {
+            let methods = debt.methods[debt.methods.len() - debt.owed..].to_vec();
+            let id = debt.id.clone();
+            methods.into_iter().map(move |method| (id.clone(), method.unwrap_or_default()))
+        };
+        self.expected.iter().flat_map(each).collect()
+    }
+
+    pub(crate) fn strays(&self) -> usize {
+        self.strays
+    }
+
+    pub(crate) fn heard_so_far(&self) -> usize {
+        self.heard
+    }
+}
+
+const ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_request_is_paid_once_with_its_own_id() {
+        let mut accounts = ReplyTracker::default();
+        accounts.sent(br#"{"id":1.0,"method":"session/set_mode"}"#);
+        assert!(accounts.heard(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#).is_err());
+        assert_eq!(accounts.unpaid(), [("1.0".to_owned(), "session/set_mode".to_owned())]);
+        accounts.heard(r#"{"jsonrpc":"2.0","id":1.0,"result":{}}"#).unwrap();
+        assert!(accounts.heard(r#"{"jsonrpc":"2.0","id":1.0,"result":{}}"#).is_err());
+        assert_eq!(accounts.unpaid(), []);
+    }
+
+    #[test]
+    fn what_is_no_request_is_owed_an_error_and_nothing_else() {
+        let mut accounts = ReplyTracker::default();
+        for frame in [&b"rubbish"[..], b"[]", b"\xff", b"{}", br#"{"id":{},"method":"a"}"#, br#"{"method":1}"#] {
+            accounts.sent(frame);
+        }
+        accounts.sent(br#"{"method":"session/cancel"}"#);
+        accounts.sent(br#"{"id":1,"result":null}"#);
+        assert_eq!(accounts.unpaid().len(), 6);
+        assert_eq!(
+            expected_reply_ids(br#"[{"id":1,"method":"a"},{"method":"a"},{"id":"b"},7]"#),
+            ["1", "\"b\"", "null"]
+        );
+        assert!(accounts.heard(r#"{"jsonrpc":"2.0","id":null,"result":{}}"#).is_err());
+        let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no","data":{}}}"#;
+        (0..6).for_each(|_| accounts.heard(error).unwrap());
+        assert_eq!((accounts.unpaid().len(), accounts.strays()), (0, 0));
+        accounts.heard(error).unwrap();
+        assert_eq!(accounts.strays(), 1);
+    }
+
+    #[test]
+    fn a_session_is_heard_of_only_by_those_who_opened_it() {
+        let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"plan","entries":[]}}}"#;
+        let mut accounts = ReplyTracker::default();
+        assert!(accounts.heard(update).is_err());
+        accounts.sent(br#"{"id":1,"method":"session/load","params":{"sessionId":"s"}}"#);
+        accounts.heard(update).unwrap();
+    }
+}
