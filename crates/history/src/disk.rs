@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::sled_log;
+
 /// How long to wait for a lock. A handle that was just dropped keeps it for some milliseconds, until sled's threads and
 /// our readers have let go of it.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
@@ -99,8 +101,15 @@ impl Disk {
         let path = folder.join("db");
         let is_new = !path.exists();
         if !is_new {
-            await_lock(&path)?;
+            let lock = await_lock(&path)?;
             drop_unfinished_snapshots(folder)?;
+            let is_damaged = sled_log::has_hidden_damage(folder);
+            // Unlocked by name: closing the file would leave the lock to a command that is being started at this moment,
+            // whose process has a copy of the descriptor until its program runs.
+            lock.unlock()?;
+            if is_damaged? {
+                return Err(Fault::Broken("its log is damaged".to_owned()));
+            }
         }
         let had_damaged_parameters = drop_damaged_parameters(folder)?;
         // The flusher thread would wake twice a second for nothing: the committer flushes.
@@ -147,15 +156,13 @@ impl Disk {
     }
 }
 
-/// Waits until nobody else holds the database. sled locks the same file in the same way, and says less when it fails.
-fn await_lock(path: &Path) -> Result<(), Fault> {
+/// Locks the database once nobody else holds it. sled locks the same file in the same way, and says less when it fails.
+fn await_lock(path: &Path) -> Result<File, Fault> {
     let file = File::open(path)?;
     let since = Instant::now();
     loop {
         match file.try_lock() {
-            // Let go of by name: closing the file would leave the lock to a command that is being started at this moment,
-            // whose process has a copy of the descriptor until its program runs.
-            Ok(()) => return Ok(file.unlock()?),
+            Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) if since.elapsed() < LOCK_PATIENCE => thread::sleep(LOCK_PAUSE),
             Err(TryLockError::WouldBlock) => return Err(Fault::Refused("another process has it open".to_owned())),
             Err(TryLockError::Error(error)) => return Err(error.into()),

@@ -19,6 +19,7 @@ use domain::history::SessionMeta;
 use domain::{Millis, SessionId};
 
 pub(crate) const FORMAT: &[u8] = b"v";
+pub(crate) const EVENTS: &[u8] = b"e";
 pub(crate) const METAS: &[u8] = b"m";
 pub(crate) const LEFTOVERS: &[u8] = b"n";
 const END_OF_ID: u8 = 0xff;
@@ -42,6 +43,14 @@ pub(crate) fn number_and_part(key: &[u8]) -> Option<(u64, u32)> {
     Some((u64::from_be_bytes(*number), u32::from_be_bytes(*part)))
 }
 
+/// All that is in an event's key. Gives none for a key that is none, which a damaged store may have.
+pub(crate) fn session_number_and_part(key: &[u8]) -> Option<(SessionId, u64, u32)> {
+    let (id, last) = key.strip_prefix(EVENTS)?.split_last_chunk::<13>()?;
+    let (number, part) = number_and_part(last)?;
+    let is_complete = last.first() == Some(&END_OF_ID);
+    Some((id_of(id).filter(|_| is_complete)?, number, part))
+}
+
 /// What all keys of a session's summary begin with.
 pub(crate) fn meta_of(session: &SessionId) -> Vec<u8> {
     of_session(b'm', session)
@@ -53,10 +62,14 @@ pub(crate) fn meta(session: &SessionId, part: u32) -> Vec<u8> {
     key
 }
 
-/// The session of a summary's first part; none for the other parts.
-pub(crate) fn session_of_meta(key: &[u8]) -> Option<SessionId> {
-    let id = key.strip_prefix(METAS)?.strip_suffix(&[END_OF_ID, 0, 0, 0, 0])?;
-    std::str::from_utf8(id).ok().map(SessionId::from)
+/// All that is in a summary's key.
+pub(crate) fn session_and_part(key: &[u8]) -> Option<(SessionId, u32)> {
+    let (id, part) = key.strip_prefix(METAS)?.split_last_chunk::<4>()?;
+    Some((id_of(id.strip_suffix(&[END_OF_ID])?)?, u32::from_be_bytes(*part)))
+}
+
+fn id_of(bytes: &[u8]) -> Option<SessionId> {
+    std::str::from_utf8(bytes).ok().map(SessionId::from)
 }
 
 /// Marks a session that nobody will look for.
@@ -65,7 +78,7 @@ pub(crate) fn leftover(session: &SessionId) -> Vec<u8> {
 }
 
 pub(crate) fn session_of_leftover(key: &[u8]) -> Option<SessionId> {
-    std::str::from_utf8(key.strip_prefix(LEFTOVERS)?).ok().map(SessionId::from)
+    id_of(key.strip_prefix(LEFTOVERS)?)
 }
 
 fn of_session(kind: u8, session: &SessionId) -> Vec<u8> {
@@ -158,6 +171,8 @@ mod tests {
             let (first, second) = (event(&session, a.0, a.1), event(&session, b.0, b.1));
             prop_assert_eq!(first.cmp(&second), a.cmp(&b));
             prop_assert_eq!(number_and_part(&first), Some(a));
+            prop_assert_eq!(session_number_and_part(&first), Some((session.clone(), a.0, a.1)));
+            prop_assert_eq!(session_and_part(&meta(&session, a.1)), Some((session, a.1)));
         }
 
         #[test]
@@ -191,12 +206,5 @@ mod tests {
                 prop_assert_eq!(place.cursor(), text.to_ascii_lowercase());
             }
         }
-    }
-
-    #[test]
-    fn the_session_of_a_summary_is_in_its_first_part_only() {
-        let session = SessionId::from("one");
-        assert_eq!(session_of_meta(&meta(&session, 0)), Some(session.clone()));
-        assert_eq!(session_of_meta(&meta(&session, 1)), None);
     }
 }

@@ -22,6 +22,7 @@ mod removing;
 mod reserve;
 mod salvage;
 mod shared;
+mod sled_log;
 mod store;
 mod stored;
 

@@ -42,7 +42,7 @@ pub(crate) fn open(folder: &Path, cache_bytes: u64, scrutiny: Scrutiny) -> Resul
     let aside = move_aside(folder)?;
     tracing::error!(reason, moved_to = %aside.display(), "the history cannot be read; starting a new one");
     let disk = open_sound(folder, cache_bytes, Scrutiny::Glance)?;
-    salvage(&aside, &disk, cache_bytes);
+    salvage(&aside, &disk);
     Ok(Opened { disk, moved_aside: Some(aside) })
 }
 

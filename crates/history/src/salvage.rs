@@ -1,33 +1,30 @@
 //! Carries what can still be read of a broken store into a new one.
 //!
-//! Called by `opening` when a store was moved aside. It works on copies, since opening a database changes it, and leaves
-//! the original as it is. It does its best and never fails; the log says what came of it.
+//! Called by `opening` when a store was moved aside. It reads the broken store with `sled_log`, not with sled, and changes
+//! nothing in it. It does its best and never fails; the log says what came of it.
+//!
+//! A session is carried over if its summary and its first event are readable, up to the first event that is not. A session
+//! that was deleted has neither, so it takes the loss of both deletions to bring it back.
 
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
+use std::path::Path;
 
 use domain::SessionId;
 use domain::history::SessionMeta;
-use sled::Db;
 
-use crate::disk::{Disk, Fault, guarded};
+use crate::disk::{Disk, Fault};
 use crate::draft::{Draft, Listed};
+use crate::keys;
+use crate::sled_log::SledLog;
 use crate::stored::{self, Encoded};
-use crate::{keys, read, reserve};
 
 /// How many bytes of events are carried over at a time.
 const LOAD: usize = 1 << 20;
 
-/// Which of sled's files to work with.
-#[derive(Clone, Copy, Debug)]
-enum Attempt {
-    AsItIs,
-    /// sled rebuilds its page table from the log alone, which helps when the snapshot is what broke.
-    WithoutSnapshots,
-}
+/// The largest event that is carried over. No part of acpd makes one of this size.
+const LARGEST: usize = 64 << 20;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 struct Salvaged {
     sessions: u64,
     /// Sessions of which only the beginning was readable.
@@ -35,121 +32,167 @@ struct Salvaged {
     events: u64,
 }
 
-pub(crate) fn salvage(broken: &Path, into: &Disk, cache_bytes: u64) {
-    for attempt in [Attempt::AsItIs, Attempt::WithoutSnapshots] {
-        match carry_over(broken, attempt, into, cache_bytes) {
-            Ok(Salvaged { sessions: 0, .. }) => {}
-            Ok(Salvaged { sessions, cut_short, events }) => {
-                tracing::warn!(sessions, cut_short, events, "salvaged sessions of the broken history");
-                return;
+pub(crate) fn salvage(broken: &Path, into: &Disk) {
+    match carry_over(broken, into) {
+        Ok(Salvaged { sessions: 0, .. }) => {
+            tracing::error!("nothing could be salvaged of the broken history; it is kept where it was moved to");
+        }
+        Ok(Salvaged { sessions, cut_short, events }) => {
+            tracing::warn!(sessions, cut_short, events, "salvaged sessions of the broken history");
+        }
+        Err(fault) => tracing::error!(%fault, "salvaging the broken history failed; it is kept where it was moved to"),
+    }
+}
+
+fn carry_over(broken: &Path, into: &Disk) -> Result<Salvaged, Fault> {
+    let log = SledLog::open(broken)?;
+    let mut carrier = Carrier { into, metas: readable_metas(&log)?, salvaged: Salvaged::default(), current: None };
+    log.scan(keys::EVENTS, |key, value| carrier.take(key, value))?;
+    carrier.finish_session()?;
+    into.settle(true)?;
+    Ok(carrier.salvaged)
+}
+
+/// The summaries that are complete and make sense.
+fn readable_metas(log: &SledLog) -> Result<HashMap<SessionId, SessionMeta>, Fault> {
+    let mut metas = HashMap::new();
+    let mut parts: Option<(SessionId, Parts)> = None;
+    log.scan(keys::METAS, |key, value| {
+        let Some((session, part)) = keys::session_and_part(key) else { return Ok(()) };
+        match &mut parts {
+            Some((current, parts)) if *current == session => parts.add(part, value),
+            _ => {
+                metas.extend(parts.replace((session, Parts::beginning_with(part, value))).and_then(readable_meta));
             }
-            Err(fault) => tracing::warn!(?attempt, %fault, "the broken history does not open for salvage"),
+        }
+        Ok(())
+    })?;
+    metas.extend(parts.and_then(readable_meta));
+    Ok(metas)
+}
+
+/// A summary that names another session is one whose key was read wrongly.
+fn readable_meta((session, parts): (SessionId, Parts)) -> Option<(SessionId, SessionMeta)> {
+    let meta = stored::decode_meta(&parts.join()?).ok()?;
+    (meta.id == session).then_some((session, meta))
+}
+
+/// The parts of one stored value, as far as they follow each other.
+struct Parts {
+    parts: Vec<Vec<u8>>,
+    size: usize,
+}
+
+impl Parts {
+    fn beginning_with(part: u32, value: &[u8]) -> Self {
+        let mut parts = Self { parts: Vec::new(), size: 0 };
+        parts.add(part, value);
+        parts
+    }
+
+    fn add(&mut self, part: u32, value: &[u8]) {
+        if part as usize == self.parts.len() && self.size < LARGEST {
+            self.size += value.len();
+            self.parts.push(value.to_vec());
         }
     }
-    tracing::error!("nothing could be salvaged of the broken history; it is kept where it was moved to");
-}
 
-fn carry_over(broken: &Path, attempt: Attempt, into: &Disk, cache_bytes: u64) -> Result<Salvaged, Fault> {
-    let mut name = broken.as_os_str().to_owned();
-    name.push(".salvage");
-    let copy = PathBuf::from(name);
-    let result = copy_store(broken, &copy, attempt).map_err(Fault::from).and_then(|()| {
-        guarded("salvaging", || {
-            let from = Disk::open(&copy, cache_bytes)?;
-            let salvaged = carry_sessions(&from.db, into)?;
-            into.settle(true)?;
-            Ok(salvaged)
-        })
-    });
-    if let Err(error) = fs::remove_dir_all(&copy) {
-        tracing::warn!(%error, copy = %copy.display(), "a copy that was made for salvage stays behind");
+    fn join(&self) -> Option<Vec<u8>> {
+        stored::join(self.parts.first()?, |part| Ok(self.parts.get(part as usize))).ok()
     }
-    result
 }
 
-fn copy_store(from: &Path, to: &Path, attempt: Attempt) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let is_snapshot = name.to_string_lossy().starts_with("snap.");
-        let is_wanted = match attempt {
-            Attempt::AsItIs => true,
-            Attempt::WithoutSnapshots => !is_snapshot,
-        };
-        if entry.file_type()?.is_dir() {
-            copy_store(&entry.path(), &to.join(&name), attempt)?;
-        } else if is_wanted && name != reserve::NAME {
-            fs::copy(entry.path(), to.join(&name))?;
+/// Takes events in the order of their keys and writes them to the new store.
+struct Carrier<'a> {
+    into: &'a Disk,
+    /// The sessions that are yet to come.
+    metas: HashMap<SessionId, SessionMeta>,
+    salvaged: Salvaged,
+    current: Option<Session>,
+}
+
+/// The session whose events are being read.
+struct Session {
+    meta: SessionMeta,
+    /// The last number according to the summary.
+    whole: u64,
+    /// The last number that was readable.
+    last: u64,
+    /// An event was not readable, so that nothing after it is carried over.
+    is_cut: bool,
+    /// The event whose parts are being read.
+    event: Option<(u64, Parts)>,
+    /// What is not written yet.
+    load: Vec<(u64, Vec<Vec<u8>>)>,
+    load_size: usize,
+}
+
+impl Carrier<'_> {
+    fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), Fault> {
+        let Some((session, number, part)) = keys::session_number_and_part(key) else { return Ok(()) };
+        if self.current.as_ref().is_none_or(|current| current.meta.id != session) {
+            self.finish_session()?;
+            self.current = self.metas.remove(&session).map(Session::new);
         }
+        let Some(current) = &mut self.current else { return Ok(()) };
+        match &mut current.event {
+            Some((reading, parts)) if *reading == number => parts.add(part, value),
+            _ => {
+                current.finish_event();
+                current.event = Some((number, Parts::beginning_with(part, value)));
+                if current.load_size >= LOAD {
+                    current.write(self.into)?;
+                }
+            }
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn finish_session(&mut self) -> Result<(), Fault> {
+        let Some(mut session) = self.current.take() else { return Ok(()) };
+        session.finish_event();
+        if session.last > 0 {
+            // One that is cut short was not put away in good order, so it is repaired when it is opened.
+            session.meta.clean &= session.last == session.whole;
+            session.write(self.into)?;
+            self.salvaged.sessions += 1;
+            self.salvaged.events += session.last;
+            self.salvaged.cut_short += u64::from(session.last < session.whole);
+        }
+        Ok(())
+    }
 }
 
-fn carry_sessions(from: &Db, into: &Disk) -> Result<Salvaged, Fault> {
-    let mut salvaged = Salvaged::default();
-    for session in readable_sessions(from) {
-        let Ok(Some(meta)) = guarded("reading a summary", || read::meta(from, &session)) else { continue };
+impl Session {
+    fn new(meta: SessionMeta) -> Self {
         let whole = meta.last;
-        let (events, last) = carry_session(from, into, meta)?;
-        salvaged.sessions += u64::from(events > 0);
-        salvaged.events += events;
-        salvaged.cut_short += u64::from(last < whole);
+        Self { meta, whole, last: 0, is_cut: false, event: None, load: Vec::new(), load_size: 0 }
     }
-    Ok(salvaged)
-}
 
-/// The sessions with a readable summary. A page that cannot be read stops a scan, so there is one from either end.
-fn readable_sessions(from: &Db) -> Vec<SessionId> {
-    let mut sessions = Vec::new();
-    let mut forward = from.scan_prefix(keys::METAS).keys();
-    while let Ok(Some(key)) = guarded("scanning", || Ok(forward.next().transpose()?)) {
-        sessions.extend(keys::session_of_meta(&key));
-    }
-    let reached = sessions.len();
-    let mut backward = from.scan_prefix(keys::METAS).keys();
-    while let Ok(Some(key)) = guarded("scanning", || Ok(backward.next_back().transpose()?)) {
-        let session = keys::session_of_meta(&key);
-        if session.is_some() && session.as_ref() == reached.checked_sub(1).and_then(|last| sessions.get(last)) {
-            break;
+    /// Takes the event that was being read if it is the next one and makes sense.
+    fn finish_event(&mut self) {
+        let Some((number, parts)) = self.event.take() else { return };
+        let is_next = number == self.last + 1 && !self.is_cut;
+        let event = parts.join().and_then(|json| stored::decode_event(&json).ok());
+        match event.filter(|event| is_next && event.number == number).map(|event| stored::event_parts(&event)) {
+            Some(Ok((number, stored))) => {
+                self.load_size += parts.size;
+                self.load.push((number, stored));
+                self.last = number;
+            }
+            Some(Err(_)) | None => self.is_cut = true,
         }
-        sessions.extend(session);
     }
-    sessions
-}
 
-/// Carries a session's events up to the first that cannot be read. One that is cut short there was not put away in good
-/// order, so it is repaired when it is opened. Gives the number of events and the last one's number.
-fn carry_session(from: &Db, into: &Disk, mut meta: SessionMeta) -> Result<(u64, u64), Fault> {
-    let session = meta.id.clone();
-    let whole = meta.last;
-    let (mut count, mut next) = (0, 0);
-    let mut load = read_load(from, &session, next);
-    while let Some(last) = load.last() {
-        next = last.number + 1;
-        count += load.len() as u64;
-        let events = load.iter().filter_map(|event| stored::event_parts(event).ok()).collect();
-        let following = read_load(from, &session, next);
-        // Every load carries the summary as it is at that point, so a half-carried session is a valid one.
-        meta.last = next - 1;
-        meta.clean = meta.clean && (meta.last == whole || !following.is_empty());
-        put(into, &meta, events)?;
-        load = following;
+    /// Every load carries the summary as it is at that point, so a half-carried session is a valid one.
+    fn write(&mut self, into: &Disk) -> Result<(), Fault> {
+        self.meta.last = self.last;
+        let meta_parts = stored::meta_parts(&self.meta).map_err(|error| Fault::Broken(error.to_string()))?;
+        let events = std::mem::take(&mut self.load);
+        self.load_size = 0;
+        let mut listed = Listed::default();
+        let mut draft = Draft::new(into, &mut listed);
+        draft.add(&self.meta.id, Encoded::Append { events, meta: self.meta.clone(), meta_parts })?;
+        draft.finish()
     }
-    Ok((count, next.saturating_sub(1)))
-}
-
-/// As much as can be read from `from` on: many events, or one by one up to the first unreadable one.
-fn read_load(db: &Db, session: &SessionId, from: u64) -> Vec<std::sync::Arc<domain::Event>> {
-    let read = |budget| guarded("reading events", || read::events(db, session, from, budget)).unwrap_or_default();
-    let load = read(LOAD);
-    if load.is_empty() { read(1) } else { load }
-}
-
-fn put(into: &Disk, meta: &SessionMeta, events: Vec<(u64, Vec<Vec<u8>>)>) -> Result<(), Fault> {
-    let meta_parts = stored::meta_parts(meta).map_err(|error| Fault::Broken(error.to_string()))?;
-    let mut listed = Listed::default();
-    let mut draft = Draft::new(into, &mut listed);
-    draft.add(&meta.id, Encoded::Append { events, meta: meta.clone(), meta_parts })?;
-    draft.finish()
 }

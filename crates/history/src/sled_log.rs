@@ -1,0 +1,209 @@
+//! Reads a sled 0.34.7 database without sled, for stores that sled itself cannot open.
+//!
+//! sled recovers a log up to the first message that it cannot read, and panics if a page is incomplete afterwards. One
+//! flipped bit can therefore make all of a database unreadable, although every message has its own checksum. This reader
+//! takes every message whose checksum is right and ignores the others. `message` reads the log, `page` what is in it.
+//!
+//! # The format
+//!
+//! The file `db` consists of **segments** of 512 KB. A segment's number is its place in the log, which is not its place in
+//! the file, because sled reuses segments. A message is one of these:
+//!
+//! - a **node**: the whole contents of a page, a page being a range of keys;
+//! - a **link**: one key of a page that was set or deleted after its last node;
+//! - **free**: the page no longer exists;
+//! - others that hold no keys (padding, a counter, the name of the tree, the beginning of a batch).
+//!
+//! The database is what the newest node of every page and the links after it say. Pages of two kinds exist, leaves with
+//! keys and values and index pages that only help to find leaves; this reader needs no index.
+//!
+//! # Damage
+//!
+//! Without damage, exactly one leaf covers each key. If the newest node of a page is lost, an older one takes its place,
+//! and it can cover keys that have moved to other pages since. So each leaf that covers a key has a statement about it,
+//! "has this value" or "does not exist", with the position in the log at which it was made, and the newest one counts. A
+//! key that was deleted stays deleted unless the messages that say so are all lost.
+//!
+//! An unfinished batch, which sled would drop, is read as far as it goes: nobody was told that it is safe, and `salvage`
+//! checks what it takes. Every input may be hostile: lengths are checked, nothing panics, and memory is bounded.
+
+mod message;
+mod page;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::disk::Fault;
+use message::{Kind, Message};
+use page::{Leaf, Link};
+
+/// How many messages are remembered. sled writes at most ten links before the next node, so this is enough for a
+/// database of several gigabytes; it takes at most some 200 MB.
+const MESSAGES: usize = 4 << 20;
+
+/// How many leaves that cover the same keys are looked at together. Without damage it is one.
+const OVERLAPPING: usize = 64;
+
+/// Whether sled would open this database and drop a part of it without an error.
+///
+/// When it opens, sled reads the log from its last snapshot on. At a damaged message it takes the log for ended, or goes
+/// on with the next segment. Damage before the snapshot is an error when a page is read.
+pub(crate) fn has_hidden_damage(folder: &Path) -> Result<bool, Fault> {
+    let mut snapshot = 0;
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let position = name.to_str().and_then(|name| u64::from_str_radix(name.strip_prefix("snap.")?, 16).ok());
+        snapshot = snapshot.max(position.unwrap_or(0));
+    }
+    let file = File::open(folder.join("db"))?;
+    Ok(message::is_any_damaged(&file, snapshot / message::SEGMENT)?)
+}
+
+/// Where a message's contents are in the file.
+#[derive(Clone, Copy, Debug)]
+struct Location {
+    /// The message's position in the log: later messages have higher ones.
+    position: u64,
+    offset: u64,
+    len: u32,
+}
+
+/// The newest node of a page and the links after it.
+struct Page {
+    node: Location,
+    links: Vec<Location>,
+}
+
+/// A page that is a leaf, and the keys that it covers.
+struct Covering {
+    low: Vec<u8>,
+    /// The first key beyond; none in the last page.
+    high: Option<Vec<u8>>,
+    page: Page,
+}
+
+pub(crate) struct SledLog {
+    file: File,
+    /// Ordered by `low`.
+    leaves: Vec<Covering>,
+}
+
+impl SledLog {
+    /// Reads the log of the database in `folder` and finds out what its leaves are.
+    pub(crate) fn open(folder: &Path) -> Result<Self, Fault> {
+        let file = File::open(folder.join("db"))?;
+        let mut leaves = Vec::new();
+        for page in newest_pages(&file)?.into_values() {
+            let Some(node) = read(&file, page.node) else { continue };
+            let Some(leaf) = Leaf::parse(&node, page.node.position) else { continue };
+            leaves.push(Covering { low: leaf.low, high: leaf.high, page });
+        }
+        leaves.sort_by(|a, b| a.low.cmp(&b.low));
+        Ok(Self { file, leaves })
+    }
+
+    /// Visits the keys that begin with `prefix`, in their order, with their values.
+    pub(crate) fn scan(
+        &self,
+        prefix: &[u8],
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let mut open: Vec<Leaf> = Vec::new();
+        for covering in &self.leaves {
+            let is_before = covering.high.as_deref().is_some_and(|high| high <= prefix);
+            let is_after = covering.low.as_slice() > prefix && !covering.low.starts_with(prefix);
+            if is_before || is_after {
+                continue;
+            }
+            visit_until(&mut open, Some(&covering.low), prefix, &mut visit)?;
+            if open.len() == OVERLAPPING {
+                let oldest = (0..open.len()).min_by_key(|at| open.get(*at).map(|leaf| leaf.position));
+                oldest.map(|at| open.swap_remove(at));
+            }
+            open.extend(self.leaf(&covering.page));
+        }
+        visit_until(&mut open, None, prefix, &mut visit)
+    }
+
+    /// The contents of a page: its node, and the links applied to it.
+    fn leaf(&self, page: &Page) -> Option<Leaf> {
+        let mut leaf = Leaf::parse(&read(&self.file, page.node)?, page.node.position)?;
+        for location in &page.links {
+            if let Some(bytes) = read(&self.file, *location)
+                && let Some(link) = Link::parse(&bytes)
+            {
+                leaf.apply(&link, location.position);
+            }
+        }
+        Some(leaf)
+    }
+}
+
+/// Visits and removes what the open leaves have of keys before `end`, and closes the leaves that end there.
+fn visit_until(
+    open: &mut Vec<Leaf>,
+    end: Option<&[u8]>,
+    prefix: &[u8],
+    visit: &mut impl FnMut(&[u8], &[u8]) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    while let Some(key) = open.iter().filter_map(Leaf::first_key).min().map(<[u8]>::to_vec)
+        && end.is_none_or(|end| key.as_slice() < end)
+    {
+        let newest = open.iter_mut().filter_map(|leaf| leaf.take(&key)).max_by_key(|statement| statement.position);
+        if let Some(value) = newest.and_then(|statement| statement.value)
+            && key.starts_with(prefix)
+        {
+            visit(&key, &value)?;
+        }
+    }
+    open.retain(|leaf| leaf.high.as_deref().is_none_or(|high| end.is_some_and(|end| high > end)));
+    Ok(())
+}
+
+/// Goes through the log from its beginning to its end and keeps what counts of each page.
+fn newest_pages(file: &File) -> Result<HashMap<u64, Page>, Fault> {
+    let mut pages: HashMap<u64, Page> = HashMap::new();
+    let mut remembered = 0;
+    let mut keep = |message: Message| {
+        let location = message.location;
+        match message.kind {
+            Kind::Node => {
+                let before = pages.remove(&message.page);
+                remembered -= before.map_or(0, |page| 1 + page.links.len());
+                if remembered < MESSAGES {
+                    remembered += 1;
+                    pages.insert(message.page, Page { node: location, links: Vec::new() });
+                }
+            }
+            Kind::Link => {
+                // A link whose node is lost is of no use: its key lacks the part that all keys of the page have in common.
+                if let Some(page) = pages.get_mut(&message.page)
+                    && remembered < MESSAGES
+                {
+                    remembered += 1;
+                    page.links.push(location);
+                }
+            }
+            Kind::Free => {
+                let before = pages.remove(&message.page);
+                remembered -= before.map_or(0, |page| 1 + page.links.len());
+            }
+            Kind::Other => {}
+        }
+    };
+    for segment in message::segments(file)? {
+        message::read_segment(file, segment, &mut keep);
+    }
+    Ok(pages)
+}
+
+/// The contents of a message whose checksum was right. A disk that refuses now counts as damage.
+fn read(file: &File, location: Location) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; location.len as usize];
+    file.read_exact_at(&mut bytes, location.offset).ok()?;
+    Some(bytes)
+}

@@ -1,0 +1,130 @@
+//! The contents of a page: nodes and links.
+//!
+//! Numbers have 1 to 9 bytes (the first one says how many), and byte strings follow their length. A **node** is: the next
+//! page, a page that is being merged, a flag, the length of the keys' common prefix (one byte), the first key that it
+//! covers, the first one beyond (empty in the last page), 0 for a leaf or 1 for an index, the number of keys, the keys,
+//! the values. A **link** is 0, a key and a value; or 1 and a key that was deleted; or something about index pages.
+//!
+//! Keys lack the common prefix, which is the beginning of the node's first key.
+
+use std::collections::BTreeMap;
+
+/// What a leaf says about a key.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Statement {
+    /// Where in the log it says so.
+    pub(super) position: u64,
+    /// None if the key does not exist.
+    pub(super) value: Option<Vec<u8>>,
+}
+
+/// A page with keys and values.
+pub(super) struct Leaf {
+    pub(super) low: Vec<u8>,
+    pub(super) high: Option<Vec<u8>>,
+    /// Where in the log its node is.
+    pub(super) position: u64,
+    prefix: Vec<u8>,
+    statements: BTreeMap<Vec<u8>, Statement>,
+}
+
+pub(super) enum Link<'a> {
+    Set(&'a [u8], &'a [u8]),
+    Delete(&'a [u8]),
+}
+
+impl Leaf {
+    /// None for an index page, and for bytes that are no node.
+    pub(super) fn parse(bytes: &[u8], position: u64) -> Option<Self> {
+        let mut rest = Bytes(bytes);
+        let (_next, _merging_child) = (rest.number()?, rest.number()?);
+        let _is_merging = rest.byte()?;
+        let prefix_len = usize::from(rest.byte()?);
+        let low = rest.string()?.to_vec();
+        let high = Some(rest.string()?.to_vec()).filter(|high| !high.is_empty());
+        let is_leaf = rest.byte()? == 0;
+        let count = usize::try_from(rest.number()?).ok()?;
+        // Every key takes a byte at least.
+        if !is_leaf || count > rest.0.len() {
+            return None;
+        }
+        let prefix = low.get(..prefix_len)?.to_vec();
+        let keys = (0..count).map(|_| rest.string()).collect::<Option<Vec<_>>>()?;
+        let mut leaf = Self { low, high, position, prefix, statements: BTreeMap::new() };
+        for key in keys {
+            leaf.apply(&Link::Set(key, rest.string()?), position);
+        }
+        Some(leaf)
+    }
+
+    /// A link that was made for another state of the page, whose node is lost, can name a key that is none of this page's.
+    pub(super) fn apply(&mut self, link: &Link<'_>, position: u64) {
+        let (key, value) = match link {
+            Link::Set(key, value) => (key, Some(value.to_vec())),
+            Link::Delete(key) => (key, None),
+        };
+        let key = [self.prefix.as_slice(), key].concat();
+        if self.covers(&key) {
+            self.statements.insert(key, Statement { position, value });
+        }
+    }
+
+    fn covers(&self, key: &[u8]) -> bool {
+        self.low.as_slice() <= key && self.high.as_deref().is_none_or(|high| key < high)
+    }
+
+    pub(super) fn first_key(&self) -> Option<&[u8]> {
+        self.statements.first_key_value().map(|(key, _)| key.as_slice())
+    }
+
+    /// What the leaf says about a key, which it forgets. That it lacks a key which it covers is a statement, too.
+    pub(super) fn take(&mut self, key: &[u8]) -> Option<Statement> {
+        let stated = self.statements.remove(key);
+        stated.or_else(|| self.covers(key).then_some(Statement { position: self.position, value: None }))
+    }
+}
+
+impl<'a> Link<'a> {
+    pub(super) fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let mut rest = Bytes(bytes);
+        match rest.byte()? {
+            0 => Some(Self::Set(rest.string()?, rest.string()?)),
+            1 => Some(Self::Delete(rest.string()?)),
+            _ => None,
+        }
+    }
+}
+
+/// Bytes that are yet to be read.
+pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
+
+impl<'a> Bytes<'a> {
+    pub(super) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    pub(super) fn byte(&mut self) -> Option<u8> {
+        self.take(1)?.first().copied()
+    }
+
+    pub(super) fn string(&mut self) -> Option<&'a [u8]> {
+        let len = usize::try_from(self.number()?).ok()?;
+        self.take(len)
+    }
+
+    /// A number of 1, 2, 3 or 4 to 9 bytes.
+    pub(super) fn number(&mut self) -> Option<u64> {
+        let first = self.byte()?;
+        match first {
+            0..=240 => Some(u64::from(first)),
+            241..=248 => Some(240 + 256 * (u64::from(first) - 241) + u64::from(self.byte()?)),
+            249 => Some(2288 + 256 * u64::from(self.byte()?) + u64::from(self.byte()?)),
+            250..=255 => {
+                let digits = self.take(usize::from(first) - 247)?;
+                Some(digits.iter().rev().fold(0, |number, digit| number << 8 | u64::from(*digit)))
+            }
+        }
+    }
+}
