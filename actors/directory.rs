@@ -1,30 +1,32 @@
-//! Which sessions are in memory. Started by the `Runtime`. It keeps sessions when connections go, and alone decides the
-//! races of open, close, delete and eviction: at any time an id has one entry, and whoever comes at a bad moment waits
-//! for the entry's next state. It never looks into a session.
+//! Knows which sessions are in memory, and the connections that are open. Started by the `Runtime`, which replaces it if
+//! it dies. It keeps sessions in memory when connections go, and never looks into one.
+//!
+//! Who wins when open, close, delete and eviction race is decided by `domain::directory`. This actor delivers the inputs
+//! and carries out the effects: it holds the channels to the callers and the guards of the sessions.
 
-mod deleting;
-mod entry;
+mod callers;
 mod sweeping;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, MessageResult, ResponseFuture};
 use domain::card::{ConnectionCard, SessionCard};
-use domain::history::{History, HistoryError, StoreStatus};
+use domain::directory::{Effect, End, Input, PermitId, SessionTable};
+pub(crate) use domain::directory::{Fate, Incarnation};
+use domain::history::{Entry, History, HistoryError, Receipt, Record, StoreStatus};
+pub(crate) use domain::session::eviction::EvictionReason;
 use domain::tool::Toolbox;
 use domain::{ConnectionId, SessionId};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
-use crate::mail::{DeathNotice, tell};
+use crate::mail::{ChildGuard, DeathNotice, StopCause, tell};
 use crate::session::{EvictSession, Session};
-pub(crate) use domain::session::eviction::EvictionReason;
 
-pub(crate) use entry::LiveSession;
-use entry::{Departure, Entry, Waiting};
+use callers::Callers;
 
-/// Asks for a session: the live one, or, to one caller at a time, leave to bring it back from the log.
+/// Asks for a session: the live one, or, for one caller at a time, the permit to bring it back from its log.
 #[derive(Message)]
 #[rtype(result = "Result<Opening, Closed>")]
 pub(crate) struct Open(pub(crate) SessionId);
@@ -34,7 +36,7 @@ pub(crate) struct Open(pub(crate) SessionId);
 #[rtype(result = "Option<Addr<Session>>")]
 pub(crate) struct Find(pub(crate) SessionId);
 
-/// Enters a session that its connection has just spawned, new or back from the log.
+/// Enters a session that a connection has just spawned under a new id.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Enter {
@@ -42,12 +44,24 @@ pub(crate) struct Enter {
     pub(crate) live: LiveSession,
 }
 
-/// Gives back a leave that was not used.
+/// Enters a session that a connection has brought back from its log.
 #[derive(Message)]
 #[rtype(result = "()")]
-struct Abandon(SessionId);
+struct EnterAgain {
+    id: SessionId,
+    permit: PermitId,
+    live: LiveSession,
+}
 
-/// Puts a session away and, if wanted, deletes it. Answered when that is done and written.
+/// Gives back a permit that was not used.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Abandon {
+    id: SessionId,
+    permit: PermitId,
+}
+
+/// Removes a session from memory and, if wanted, deletes its log. Answered when that is done and written.
 #[derive(Message)]
 #[rtype(result = "Result<(), HistoryError>")]
 pub(crate) struct Evict {
@@ -56,24 +70,34 @@ pub(crate) struct Evict {
     pub(crate) why: EvictionReason,
 }
 
-/// The session was not put away, because somebody came.
+/// A session that was idle stays in memory, because a client has come.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct EvictionRefused(pub(crate) SessionId);
 
-/// Puts every session away and lets no other in.
+/// Evicts every session and lets no other in.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Drain;
 
-/// A session's actor is gone. A session that came back meanwhile is another incarnation.
+/// A session's actor is gone.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Gone {
+pub(crate) struct SessionStopped {
     pub(crate) id: SessionId,
-    pub(crate) incarnation: u64,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) cause: StopCause,
 }
 
+/// A session's log is gone from the disk, or could not be removed.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Deleted {
+    id: SessionId,
+    result: Result<(), HistoryError>,
+}
+
+/// Adds a connection to the list.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Arrive {
@@ -82,39 +106,37 @@ pub(crate) struct Arrive {
     pub(crate) queued: watch::Receiver<usize>,
 }
 
+/// Removes a connection from the list.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Depart(pub(crate) ConnectionId);
 
+/// Asks for everything that is in memory.
 #[derive(Message)]
 #[rtype(result = "Overview")]
 pub(crate) struct Describe;
 
-/// Everything that can be asked of the daemon, at one moment.
+/// The sessions, connections and the state of the store at one moment.
 pub struct Overview {
     pub sessions: Vec<SessionCard>,
     pub connections: Vec<ConnectionCard>,
     pub store: StoreStatus,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
-    Keep,
-    Delete,
-}
-
-/// The daemon is stopping.
+/// The daemon is stopping, and opens no session.
 #[derive(Debug)]
 pub(crate) struct Closed;
 
+/// The answer to `Open`.
 pub(crate) enum Opening {
     Live(Addr<Session>),
     Permit(OpenPermit),
 }
 
-/// The right to bring one session back. Dropped unused, it goes to the next who waits.
+/// The right to bring one session back. Dropped unused, it goes to the next caller that waits.
 pub(crate) struct OpenPermit {
     id: SessionId,
+    permit: PermitId,
     directory: Addr<Directory>,
     used: bool,
 }
@@ -122,27 +144,45 @@ pub(crate) struct OpenPermit {
 impl OpenPermit {
     pub(crate) fn enter(mut self, live: LiveSession) {
         self.used = true;
-        tell(&self.directory, Enter { id: self.id.clone(), live });
+        tell(&self.directory, EnterAgain { id: self.id.clone(), permit: self.permit, live });
     }
 }
 
 impl Drop for OpenPermit {
     fn drop(&mut self) {
         if !self.used {
-            tell(&self.directory, Abandon(self.id.clone()));
+            tell(&self.directory, Abandon { id: self.id.clone(), permit: self.permit });
         }
     }
 }
 
+/// A session in memory.
+pub(crate) struct LiveSession {
+    pub(crate) addr: Addr<Session>,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) card: watch::Receiver<SessionCard>,
+    /// Stops the session when it is dropped, also if that happens because the directory died.
+    pub(crate) _guard: ChildGuard,
+}
+
+impl LiveSession {
+    /// Whether nobody would look for it: it never had a prompt, and no editor has it open, whose bridge would come back
+    /// to it with the next daemon.
+    fn is_empty(&self) -> bool {
+        let card = self.card.borrow();
+        card.messages == 0 && card.clients.is_empty()
+    }
+}
+
 pub(crate) struct Directory {
-    sessions: HashMap<SessionId, Entry>,
+    table: SessionTable,
+    sessions: HashMap<Incarnation, LiveSession>,
+    callers: Callers,
     connections: HashMap<ConnectionId, Arrive>,
     history: Arc<dyn History>,
     toolbox: Arc<dyn Toolbox>,
-    /// How long what an earlier daemon left behind may stay.
+    /// How long empty sessions of an earlier daemon are kept.
     grace: Duration,
-    /// Set by `Drain`: who waits for the last session to go.
-    draining: Option<Vec<oneshot::Sender<()>>>,
     _death_notice: DeathNotice,
 }
 
@@ -153,37 +193,54 @@ impl Directory {
         grace: Duration,
         death_notice: DeathNotice,
     ) -> Self {
-        let (sessions, connections) = (HashMap::new(), HashMap::new());
-        Self { sessions, connections, history, toolbox, grace, draining: None, _death_notice: death_notice }
+        Self {
+            table: SessionTable::default(),
+            sessions: HashMap::new(),
+            callers: Callers::default(),
+            connections: HashMap::new(),
+            history,
+            toolbox,
+            grace,
+            _death_notice: death_notice,
+        }
     }
 
-    fn grant(&self, id: SessionId, directory: Addr<Directory>) -> Opening {
-        Opening::Permit(OpenPermit { id, directory, used: false })
+    fn step(&mut self, input: Input, ctx: &mut Context<Self>) {
+        for effect in self.table.step(input) {
+            self.carry_out(effect, ctx);
+        }
     }
 
-    /// Starts over for those who waited for an entry that is no more: the first of them gets leave.
-    fn reopen(&mut self, id: SessionId, waiting: Vec<Waiting>, directory: Addr<Directory>) {
-        let mut waiting = waiting.into_iter();
-        for first in waiting.by_ref() {
-            self.sessions.insert(id.clone(), Entry::opening());
-            // One who has given up gets its leave back by the leave's drop, which finds the others waiting.
-            if first.send(self.grant(id.clone(), directory.clone())).is_ok() {
-                break;
+    fn carry_out(&mut self, effect: Effect, ctx: &mut Context<Self>) {
+        match effect {
+            Effect::Grant { caller, id, permit } => {
+                let permit = OpenPermit { id, permit, directory: ctx.address(), used: false };
+                self.callers.opened(caller, Ok(Opening::Permit(permit)));
             }
-        }
-        if let Some(Entry::Opening { waiting: queue, .. }) = self.sessions.get_mut(&id) {
-            queue.extend(waiting);
+            Effect::Share { caller, incarnation } => {
+                let live = self.sessions.get(&incarnation).map(|live| Opening::Live(live.addr.clone()));
+                self.callers.opened(caller, live.ok_or(Closed));
+            }
+            Effect::RefuseOpen { caller } => self.callers.opened(caller, Err(Closed)),
+            Effect::SendEviction { incarnation, reason } => {
+                if let Some(live) = self.sessions.get(&incarnation) {
+                    tell(&live.addr, EvictSession(reason));
+                }
+            }
+            Effect::Stop { incarnation } => drop(self.sessions.remove(&incarnation)),
+            Effect::Delete { id } => self.delete(id, ctx),
+            Effect::RemoveServers { id } => self.remove_servers(&id, ctx),
+            Effect::Confirm { caller, result } => self.callers.evicted(caller, result),
+            Effect::Drained { caller } => self.callers.drained(caller),
         }
     }
 
-    fn finish_drain(&mut self) {
-        if self.sessions.is_empty()
-            && let Some(waiting) = &mut self.draining
-        {
-            for done in waiting.drain(..) {
-                let _ = done.send(());
-            }
-        }
+    fn delete(&self, id: SessionId, ctx: &Context<Self>) {
+        let (directory, deleted) = (ctx.address(), id.clone());
+        let receipt = Receipt::new(move |result| {
+            tell(&directory, Deleted { id: deleted, result: result.map(|_| ()) });
+        });
+        self.history.submit(Record { session: id, entry: Entry::Delete, receipt });
     }
 }
 
@@ -199,25 +256,9 @@ impl Handler<Open> for Directory {
     type Result = ResponseFuture<Result<Opening, Closed>>;
 
     fn handle(&mut self, Open(id): Open, ctx: &mut Context<Self>) -> Self::Result {
-        if self.draining.is_some() {
-            return Box::pin(async { Err(Closed) });
-        }
-        let (tell_opening, opening) = oneshot::channel();
-        match self.sessions.get_mut(&id) {
-            None => {
-                self.sessions.insert(id.clone(), Entry::opening());
-                let leave = self.grant(id, ctx.address());
-                return Box::pin(async { Ok(leave) });
-            }
-            Some(Entry::Live(live)) => {
-                let live = Opening::Live(live.addr.clone());
-                return Box::pin(async { Ok(live) });
-            }
-            Some(Entry::Opening { waiting, .. } | Entry::Leaving { waiting, .. } | Entry::Deleting { waiting }) => {
-                waiting.push(tell_opening);
-            }
-        }
-        Box::pin(async { opening.await.map_err(|_| Closed) })
+        let (caller, opening) = self.callers.wait_to_open();
+        self.step(Input::Open { id, caller }, ctx);
+        Box::pin(async { opening.await.unwrap_or(Err(Closed)) })
     }
 }
 
@@ -225,55 +266,36 @@ impl Handler<Find> for Directory {
     type Result = Option<Addr<Session>>;
 
     fn handle(&mut self, Find(id): Find, _: &mut Context<Self>) -> Self::Result {
-        match self.sessions.get(&id)? {
-            Entry::Live(live) => Some(live.addr.clone()),
-            Entry::Opening { .. } | Entry::Leaving { .. } | Entry::Deleting { .. } => None,
-        }
+        let live = self.sessions.get(&self.table.live(&id)?)?;
+        Some(live.addr.clone())
     }
 }
 
 impl Handler<Enter> for Directory {
     type Result = ();
 
-    fn handle(&mut self, Enter { id, live }: Enter, _: &mut Context<Self>) {
-        let addr = live.addr.clone();
-        // Dropping `live` here would end it by its lead, which is right while the daemon stops.
-        if self.draining.is_some() {
-            self.sessions.remove(&id);
-            return self.finish_drain();
-        }
-        let Some(Entry::Opening { waiting, doomed }) = self.sessions.remove(&id) else {
-            self.sessions.insert(id, Entry::Live(live));
-            return;
-        };
-        if doomed.is_empty() {
-            self.sessions.insert(id, Entry::Live(live));
-            for waiting in waiting {
-                let _ = waiting.send(Opening::Live(addr.clone()));
-            }
-        } else {
-            tell(&addr, EvictSession(EvictionReason::Unwanted));
-            let departure = Departure::new(Fate::Delete, &EvictionReason::Unwanted);
-            self.sessions.insert(id, Entry::Leaving { live, departure, done: doomed, waiting });
-        }
+    fn handle(&mut self, Enter { id, live }: Enter, ctx: &mut Context<Self>) {
+        let incarnation = live.incarnation;
+        self.sessions.insert(incarnation, live);
+        self.step(Input::Enter { id, incarnation, permit: None }, ctx);
+    }
+}
+
+impl Handler<EnterAgain> for Directory {
+    type Result = ();
+
+    fn handle(&mut self, EnterAgain { id, permit, live }: EnterAgain, ctx: &mut Context<Self>) {
+        let incarnation = live.incarnation;
+        self.sessions.insert(incarnation, live);
+        self.step(Input::Enter { id, incarnation, permit: Some(permit) }, ctx);
     }
 }
 
 impl Handler<Abandon> for Directory {
     type Result = ();
 
-    fn handle(&mut self, Abandon(id): Abandon, ctx: &mut Context<Self>) {
-        if let Some(Entry::Opening { .. }) = self.sessions.get(&id)
-            && let Some(Entry::Opening { waiting, doomed }) = self.sessions.remove(&id)
-        {
-            if doomed.is_empty() {
-                self.reopen(id, waiting, ctx.address());
-            } else {
-                self.sessions.insert(id.clone(), Entry::Deleting { waiting });
-                self.delete(id, doomed, ctx);
-            }
-        }
-        self.finish_drain();
+    fn handle(&mut self, Abandon { id, permit }: Abandon, ctx: &mut Context<Self>) {
+        self.step(Input::Abandon { id, permit }, ctx);
     }
 }
 
@@ -281,46 +303,17 @@ impl Handler<Evict> for Directory {
     type Result = ResponseFuture<Result<(), HistoryError>>;
 
     fn handle(&mut self, Evict { id, fate, why }: Evict, ctx: &mut Context<Self>) -> Self::Result {
-        let (tell_done, done) = oneshot::channel();
-        match self.sessions.remove(&id) {
-            Some(Entry::Live(live)) => {
-                let departure = Departure::new(fate, &why);
-                tell(&live.addr, EvictSession(why));
-                let (done, waiting) = (vec![tell_done], Vec::new());
-                self.sessions.insert(id, Entry::Leaving { live, departure, done, waiting });
-            }
-            Some(Entry::Leaving { live, departure, mut done, waiting }) => {
-                let departure = departure.and(Departure::new(fate, &why));
-                tell(&live.addr, EvictSession(why));
-                done.push(tell_done);
-                self.sessions.insert(id, Entry::Leaving { live, departure, done, waiting });
-            }
-            // Being opened by somebody at this moment: it is in use, and a close of it closes nothing. A deletion waits
-            // until it is there, so that it does not come back from a log that is going.
-            Some(Entry::Opening { waiting, mut doomed }) => {
-                match fate {
-                    Fate::Keep => {
-                        let _ = tell_done.send(Ok(()));
-                    }
-                    Fate::Delete => doomed.push(tell_done),
-                }
-                self.sessions.insert(id, Entry::Opening { waiting, doomed });
-            }
-            Some(deleting @ Entry::Deleting { .. }) => {
-                self.sessions.insert(id, deleting);
-                let _ = tell_done.send(Ok(()));
-            }
-            None => match fate {
-                Fate::Keep => {
-                    let _ = tell_done.send(Ok(()));
-                }
-                Fate::Delete => {
-                    self.sessions.insert(id.clone(), Entry::Deleting { waiting: Vec::new() });
-                    self.delete(id, vec![tell_done], ctx);
-                }
-            },
-        }
-        Box::pin(async { done.await.unwrap_or(Err(HistoryError::Lost)) })
+        let (caller, evicted) = self.callers.wait_for_eviction();
+        self.step(Input::Evict { id, fate, reason: why, caller }, ctx);
+        Box::pin(async { evicted.await.unwrap_or(Err(HistoryError::Lost)) })
+    }
+}
+
+impl Handler<EvictionRefused> for Directory {
+    type Result = ();
+
+    fn handle(&mut self, EvictionRefused(id): EvictionRefused, ctx: &mut Context<Self>) {
+        self.step(Input::EvictionRefused { id }, ctx);
     }
 }
 
@@ -328,76 +321,36 @@ impl Handler<Drain> for Directory {
     type Result = ResponseFuture<()>;
 
     fn handle(&mut self, Drain: Drain, ctx: &mut Context<Self>) -> Self::Result {
-        let (tell_done, done) = oneshot::channel();
-        self.draining.get_or_insert_default().push(tell_done);
-        let known: Vec<SessionId> = self.sessions.keys().cloned().collect();
-        for id in known {
-            let undecided = match self.sessions.get(&id) {
-                Some(Entry::Leaving { live, departure, .. }) if departure.may_stay() => Some(live),
-                Some(Entry::Live(live)) => Some(live),
-                Some(Entry::Opening { .. } | Entry::Leaving { .. } | Entry::Deleting { .. }) | None => None,
-            };
-            if let Some(live) = undecided {
-                // One that never had a prompt is nothing that anybody would look for, unless an editor has it open, whose
-                // bridge comes back to it with the next daemon.
-                let fate = match &*live.card.borrow() {
-                    card if card.messages == 0 && card.clients.is_empty() => Fate::Delete,
-                    _ => Fate::Keep,
-                };
-                drop(Handler::<Evict>::handle(self, Evict { id, fate, why: EvictionReason::Drain }, ctx));
-            }
-        }
-        self.finish_drain();
+        let empty: BTreeSet<SessionId> =
+            self.sessions.values().filter(|live| live.is_empty()).map(|live| live.card.borrow().id.clone()).collect();
+        let (caller, drained) = self.callers.wait_for_drain();
+        self.step(Input::Drain { empty, caller }, ctx);
         Box::pin(async {
-            let _ = done.await;
+            // If the directory dies first, there is nothing left to wait for.
+            let _ = drained.await;
         })
     }
 }
 
-impl Handler<Gone> for Directory {
+impl Handler<SessionStopped> for Directory {
     type Result = ();
 
-    fn handle(&mut self, Gone { id, incarnation }: Gone, ctx: &mut Context<Self>) {
-        let is_it = self.sessions.get(&id).is_some_and(|entry| entry.incarnation() == Some(incarnation));
-        if !is_it {
-            return;
-        }
-        match self.sessions.remove(&id) {
-            Some(Entry::Leaving { departure, done, waiting, .. }) => match departure.fate() {
-                Fate::Keep => {
-                    for done in done {
-                        let _ = done.send(Ok(()));
-                    }
-                    self.reopen(id, waiting, ctx.address());
-                }
-                Fate::Delete => {
-                    self.sessions.insert(id.clone(), Entry::Deleting { waiting });
-                    self.delete(id, done, ctx);
-                }
-            },
-            Some(Entry::Live(_) | Entry::Opening { .. } | Entry::Deleting { .. }) | None => {}
-        }
-        self.finish_drain();
+    fn handle(&mut self, SessionStopped { id, incarnation, cause }: SessionStopped, ctx: &mut Context<Self>) {
+        let live = self.sessions.remove(&incarnation);
+        let end = match cause {
+            StopCause::Panicked => End::Panicked,
+            StopCause::Stopped if live.is_some_and(|live| live.is_empty()) => End::Empty,
+            StopCause::Stopped => End::InUse,
+        };
+        self.step(Input::Stopped { id, incarnation, end }, ctx);
     }
 }
 
-impl Handler<EvictionRefused> for Directory {
+impl Handler<Deleted> for Directory {
     type Result = ();
 
-    fn handle(&mut self, EvictionRefused(id): EvictionRefused, _: &mut Context<Self>) {
-        // A session that is wanted gone by somebody has been told so after it said that it stays, and goes.
-        if let Some(Entry::Leaving { departure, .. }) = self.sessions.get(&id)
-            && departure.may_stay()
-            && let Some(Entry::Leaving { live, done, waiting, .. }) = self.sessions.remove(&id)
-        {
-            for waiting in waiting {
-                let _ = waiting.send(Opening::Live(live.addr.clone()));
-            }
-            for done in done {
-                let _ = done.send(Ok(()));
-            }
-            self.sessions.insert(id, Entry::Live(live));
-        }
+    fn handle(&mut self, Deleted { id, result }: Deleted, ctx: &mut Context<Self>) {
+        self.step(Input::Deleted { id, result }, ctx);
     }
 }
 
@@ -421,14 +374,7 @@ impl Handler<Describe> for Directory {
     type Result = MessageResult<Describe>;
 
     fn handle(&mut self, Describe: Describe, _: &mut Context<Self>) -> Self::Result {
-        let mut sessions: Vec<SessionCard> = self
-            .sessions
-            .values()
-            .filter_map(|entry| match entry {
-                Entry::Live(live) | Entry::Leaving { live, .. } => Some(live.card.borrow().clone()),
-                Entry::Opening { .. } | Entry::Deleting { .. } => None,
-            })
-            .collect();
+        let mut sessions: Vec<SessionCard> = self.sessions.values().map(|live| live.card.borrow().clone()).collect();
         sessions.sort_by_key(|card| std::cmp::Reverse(card.updated));
         let mut connections: Vec<ConnectionCard> = self
             .connections

@@ -50,7 +50,7 @@ use log_writer::LogWriter;
 use mcp_servers::ServerSet;
 use turns::RunningTurn;
 
-use crate::directory::{Evict, EvictionReason, EvictionRefused, Fate, Gone};
+use crate::directory::{Evict, EvictionReason, EvictionRefused, Fate, Incarnation, SessionStopped};
 use crate::mail::{DeathNotice, ParentGone, report};
 use crate::ports::Ports;
 use crate::tail::Tail;
@@ -78,8 +78,8 @@ pub(crate) struct Surroundings {
     pub(crate) ports: Ports,
     pub(crate) evict: WeakRecipient<Evict>,
     pub(crate) eviction_refused: WeakRecipient<EvictionRefused>,
-    pub(crate) gone: WeakRecipient<Gone>,
-    pub(crate) incarnation: u64,
+    pub(crate) stopped: WeakRecipient<SessionStopped>,
+    pub(crate) incarnation: Incarnation,
     pub(crate) card: watch::Sender<SessionCard>,
     pub(crate) parent_gone: ParentGone,
     pub(crate) span: tracing::Span,
@@ -144,12 +144,12 @@ impl Session {
 
     fn new(seed: Seed, around: Surroundings) -> Self {
         let Seed { state, beginning } = seed;
-        let Surroundings { ports, evict, eviction_refused, gone, incarnation, card, parent_gone, span } = around;
+        let Surroundings { ports, evict, eviction_refused, stopped, incarnation, card, parent_gone, span } = around;
         let id = state.id.clone();
         let death_notice = {
             let id = id.clone();
-            DeathNotice::new(move |_| {
-                report(&gone, Gone { id, incarnation });
+            DeathNotice::new(move |cause| {
+                report(&stopped, SessionStopped { id, incarnation, cause });
             })
         };
         let life = match beginning {
@@ -256,8 +256,8 @@ impl Session {
                 this.leaves_at_once = false;
                 return this.consider_leaving(ctx);
             }
-            // A session that never had a prompt is nothing that anybody would look for.
-            let fate = if this.state.messages == 0 { Fate::Delete } else { Fate::Keep };
+            // Nobody would look for a session that never had a prompt.
+            let fate = Fate::DeleteIfEmpty;
             report(&this.evict, Evict { id: this.id().clone(), fate, why: EvictionReason::Idle });
         }));
     }

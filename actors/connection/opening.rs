@@ -15,7 +15,7 @@ use wire::RpcError;
 
 use super::places::{check_folder, own_folder};
 use super::rpc_methods::Opened;
-use crate::directory::{Enter, LiveSession, Open, Opening};
+use crate::directory::{Enter, Incarnation, LiveSession, Open, Opening};
 use crate::mail::{child_guard, tell};
 use crate::runtime::Runtime;
 use crate::session::{
@@ -29,7 +29,7 @@ const READ: usize = 1 << 20;
 /// How often a session may leave just when it is opened.
 const TRIES: usize = 5;
 
-/// Numbers the actors of sessions, so that a late word of one is not taken for its successor's.
+/// Numbers the actors of sessions: a late message of one is not taken for its successor's.
 static INCARNATIONS: AtomicU64 = AtomicU64::new(1);
 
 /// Who opens a session: its span has its place there.
@@ -208,7 +208,7 @@ async fn each_event(runtime: &Runtime, id: &SessionId, mut take: impl FnMut(&Arc
 
 fn spawn(by: &Opener, seed: Seed) -> LiveSession {
     let (child_guard, parent_gone) = child_guard();
-    let incarnation = INCARNATIONS.fetch_add(1, Ordering::Relaxed);
+    let incarnation = Incarnation(INCARNATIONS.fetch_add(1, Ordering::Relaxed));
     let card = watch::Sender::new(describe(&seed.state, Activity::Idle, Vec::new(), Proposal::LISTED));
     let card_seen = card.subscribe();
     let directory = by.runtime.directory();
@@ -216,7 +216,7 @@ fn spawn(by: &Opener, seed: Seed) -> LiveSession {
         ports: (*by.runtime.ports()).clone(),
         evict: directory.clone().recipient().downgrade(),
         eviction_refused: directory.clone().recipient().downgrade(),
-        gone: directory.recipient().downgrade(),
+        stopped: directory.recipient().downgrade(),
         incarnation,
         card,
         parent_gone,

@@ -420,7 +420,7 @@ impl Connection {
     ) {
         let request = id.clone();
         let why = match fate {
-            Fate::Keep => EvictionReason::Closed(self.by()),
+            Fate::Keep | Fate::DeleteIfEmpty => EvictionReason::Closed(self.by()),
             Fate::Delete => EvictionReason::Deleted(self.by()),
         };
         let left = self.runtime.directory().send(Evict { id: session.clone(), fate, why });

@@ -1,15 +1,16 @@
-//! What nobody will look for: sessions that never had a prompt and that a daemon before this one left behind, and logs that
-//! were never completed. An editor may come back to one of them, so they are given the time that every idle session has.
+//! Deletes what an earlier daemon left behind: sessions that never had a prompt, logs that were never completed, and the
+//! MCP servers of sessions that are gone. An editor may come back to such a session, so it is kept as long as an idle one.
 
 use std::time::Duration;
 
-use actix::{ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use domain::SessionId;
+use domain::directory::{Fate, Input};
 
-use super::{Directory, Evict, EvictionReason, Fate};
+use super::{Directory, EvictionReason};
 
 impl Directory {
-    /// Looks what there is now, and for what is left of that after a while.
+    /// Looks for leftovers now, and deletes those that are still unused after the grace period.
     pub(super) fn sweep_after(&self, grace: Duration, ctx: &mut Context<Self>) {
         ctx.spawn(self.history.leftovers().into_actor(self).map(move |found, _, ctx| match found {
             Ok(found) if found.is_empty() => {}
@@ -21,12 +22,12 @@ impl Directory {
         ctx.run_later(grace, |this, ctx| this.sweep_servers(ctx));
     }
 
-    /// Forgets the MCP servers that are kept for a session.
-    pub(super) fn forget_servers(&self, id: &SessionId, ctx: &mut Context<Self>) {
+    /// Removes the MCP servers that are kept for a session.
+    pub(super) fn remove_servers(&self, id: &SessionId, ctx: &mut Context<Self>) {
         ctx.spawn(self.toolbox.keep_servers(id, Vec::new()).into_actor(self).map(|_, _, _| ()));
     }
 
-    /// Forgets the MCP servers of sessions that are gone: a daemon may have ended between the two.
+    /// Removes the MCP servers of sessions that are gone: a daemon may have ended between the two deletions.
     fn sweep_servers(&self, ctx: &mut Context<Self>) {
         let (toolbox, history) = (self.toolbox.clone(), self.history.clone());
         let look = async move {
@@ -40,26 +41,24 @@ impl Directory {
         };
         ctx.spawn(look.into_actor(self).map(|gone, this, ctx| {
             for id in gone {
-                // One in memory may not be written yet.
-                if !this.sessions.contains_key(&id) {
-                    this.forget_servers(&id, ctx);
+                // A session in memory may not be written yet.
+                if !this.table.contains(&id) {
+                    this.remove_servers(&id, ctx);
                 }
             }
         }));
     }
 
-    /// One that had a prompt since is no leftover any more, and one that is in memory is somebody's.
+    /// Deletes the leftovers that had no prompt since, and that no client has brought into memory.
     fn sweep(&self, found: Vec<SessionId>, ctx: &mut Context<Self>) {
         ctx.spawn(self.history.leftovers().into_actor(self).map(move |still, this, ctx| {
             let still = still.unwrap_or_default();
             for id in found {
-                if still.contains(&id) && !this.sessions.contains_key(&id) {
+                if still.contains(&id) && !this.table.contains(&id) {
                     tracing::info!(session = %id, "swept away a session that never had a prompt");
-                    drop(Handler::<Evict>::handle(
-                        this,
-                        Evict { id, fate: Fate::Delete, why: EvictionReason::Unwanted },
-                        ctx,
-                    ));
+                    let (caller, _) = this.callers.wait_for_eviction();
+                    let (fate, reason) = (Fate::Delete, EvictionReason::Unwanted);
+                    this.step(Input::Evict { id, fate, reason, caller }, ctx);
                 }
             }
         }));

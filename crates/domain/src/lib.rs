@@ -11,6 +11,7 @@ pub mod client;
 pub mod complaint;
 pub mod content;
 pub mod conversation;
+pub mod directory;
 pub mod editor;
 pub mod event;
 pub mod extras;

@@ -1,0 +1,401 @@
+//! The rules of the directory, without I/O: which sessions are in memory, and who wins when opening, closing, deleting
+//! and evicting one of them race.
+//!
+//! The `Directory` actor delivers each message as an [`Input`] and carries out the [`Effect`]s in order. At any time an
+//! id has one entry, and a caller that comes at a bad moment waits for the entry's next state. The rules:
+//!
+//! - At most one session per id is in memory or being opened. The right to open one is a permit ([`PermitId`]). It goes
+//!   to one caller, and to the next waiting caller if it is dropped unused.
+//! - A deletion starts only when no session of that id can write any more, and is confirmed only when it is on the disk.
+//! - A session that was idle may refuse its eviction. One that somebody closed or deleted may not.
+//! - Every caller is answered: also when a session panics, a deletion fails or the daemon stops.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::SessionId;
+use crate::history::HistoryError;
+use crate::session::eviction::EvictionReason;
+
+/// Names a caller that waits for an answer. The actor keeps the channel that leads to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// Names the right to bring one session back from its log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PermitId(pub u64);
+
+/// Tells the actor of a session from those that had the same id before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Incarnation(pub u64);
+
+/// What becomes of a session's log once the session has left memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Keep,
+    /// Nobody asked for the deletion: the log goes only if the session is still empty when it stops.
+    DeleteIfEmpty,
+    Delete,
+}
+
+/// How a session's actor ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It left memory in good order, without ever having had a prompt or a client that is still there.
+    Empty,
+    InUse,
+    Panicked,
+}
+
+/// What happened, in the order in which the directory received it.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A caller wants the session, live or back from its log.
+    Open { id: SessionId, caller: Ticket },
+    /// A session was spawned: with this permit, or as a new one under an id of its own.
+    Enter { id: SessionId, incarnation: Incarnation, permit: Option<PermitId> },
+    /// A permit was dropped unused.
+    Abandon { id: SessionId, permit: PermitId },
+    /// A session shall leave memory, and its log be kept or deleted.
+    Evict { id: SessionId, fate: Fate, reason: EvictionReason, caller: Ticket },
+    /// An idle session refuses to be evicted, because a client has come.
+    EvictionRefused { id: SessionId },
+    /// A session's actor is gone, by itself or by a panic.
+    Stopped { id: SessionId, incarnation: Incarnation, end: End },
+    /// A deletion has reached the disk, or failed.
+    Deleted { id: SessionId, result: Result<(), HistoryError> },
+    /// The daemon stops. The logs of sessions that are `empty`, and stay so, are deleted: nobody will look for them.
+    Drain { empty: BTreeSet<SessionId>, caller: Ticket },
+}
+
+/// What the actor has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Hands the caller the permit to open the session.
+    Grant { caller: Ticket, id: SessionId, permit: PermitId },
+    /// Hands the caller the address of the live session.
+    Share { caller: Ticket, incarnation: Incarnation },
+    /// Refuses to open a session, because the daemon stops.
+    RefuseOpen { caller: Ticket },
+    /// Sends the session the message to leave memory.
+    SendEviction { incarnation: Incarnation, reason: EvictionReason },
+    /// Drops a session, which stops its actor: it came beside another one of its id, or has stopped already.
+    Stop { incarnation: Incarnation },
+    /// Deletes the log of a session, and reports by `Deleted`.
+    Delete { id: SessionId },
+    /// Removes what is kept for a session beside its log.
+    RemoveServers { id: SessionId },
+    /// Answers an `Evict`.
+    Confirm { caller: Ticket, result: Result<(), HistoryError> },
+    /// Answers a `Drain`: no session is in memory any more.
+    Drained { caller: Ticket },
+}
+
+/// The entries of all sessions that are in memory, or on their way in or out.
+#[derive(Debug, Default)]
+pub struct SessionTable {
+    entries: BTreeMap<SessionId, Entry>,
+    /// Set once the daemon stops: the callers that wait until the last session is gone.
+    draining: Option<Vec<Ticket>>,
+    permits: u64,
+    /// Sessions that stopped before their `Enter` arrived. The two come from different actors, in any order.
+    stopped_early: BTreeMap<Incarnation, End>,
+}
+
+#[derive(Debug)]
+enum Entry {
+    /// A caller holds the permit. Others that want the session wait; so do those that want it deleted, until it is there.
+    Opening {
+        permit: PermitId,
+        waiting: Vec<Ticket>,
+        deleting: Vec<Ticket>,
+    },
+    Live(Incarnation),
+    /// The session received the message to leave memory.
+    Evicting {
+        incarnation: Incarnation,
+        eviction: Eviction,
+        done: Vec<Ticket>,
+        waiting: Vec<Ticket>,
+    },
+    /// Gone from memory; its deletion is on the way to the disk.
+    Deleting {
+        done: Vec<Ticket>,
+        waiting: Vec<Ticket>,
+    },
+}
+
+/// What several wishes for the same session come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Eviction {
+    /// It was idle: it stays if a client has come meanwhile, and otherwise meets this fate.
+    IfUnused(Fate),
+    /// Somebody wants it gone. It goes, even if it has refused an earlier eviction meanwhile.
+    Certain(Fate),
+}
+
+impl Eviction {
+    fn new(fate: Fate, reason: &EvictionReason) -> Self {
+        match reason {
+            EvictionReason::Idle => Eviction::IfUnused(fate),
+            EvictionReason::Closed(_)
+            | EvictionReason::Deleted(_)
+            | EvictionReason::Unwanted
+            | EvictionReason::Drain => Eviction::Certain(fate),
+        }
+    }
+
+    /// Adds another wish. A deletion is never forgotten, and a session that was empty when it was idle is not deleted
+    /// when a client closes it.
+    fn and(self, wish: Eviction) -> Self {
+        match (self, wish) {
+            (Eviction::Certain(Fate::Delete), _) | (_, Eviction::Certain(Fate::Delete)) => {
+                Eviction::Certain(Fate::Delete)
+            }
+            (Eviction::Certain(Fate::Keep), _) | (_, Eviction::Certain(Fate::Keep)) => Eviction::Certain(Fate::Keep),
+            (certain @ Eviction::Certain(Fate::DeleteIfEmpty), _)
+            | (_, certain @ Eviction::Certain(Fate::DeleteIfEmpty)) => certain,
+            (Eviction::IfUnused(_), later @ Eviction::IfUnused(_)) => later,
+        }
+    }
+
+    fn deletes(self, end: End) -> bool {
+        let (Eviction::IfUnused(fate) | Eviction::Certain(fate)) = self;
+        match fate {
+            Fate::Keep => false,
+            Fate::DeleteIfEmpty => end == End::Empty,
+            Fate::Delete => true,
+        }
+    }
+}
+
+impl SessionTable {
+    /// Takes one input and returns what has to be done about it, in order.
+    pub fn step(&mut self, input: Input) -> Vec<Effect> {
+        let mut effects = match input {
+            Input::Open { id, caller } => self.open(id, caller),
+            Input::Enter { id, incarnation, permit } => self.enter(id, incarnation, permit),
+            Input::Abandon { id, permit } => self.abandon(id, permit),
+            Input::Evict { id, fate, reason, caller } => self.evict(id, fate, reason, caller),
+            Input::EvictionRefused { id } => self.refused(&id),
+            Input::Stopped { id, incarnation, end } => self.stopped(id, incarnation, end),
+            Input::Deleted { id, result } => self.deleted(id, result),
+            Input::Drain { empty, caller } => self.drain(&empty, caller),
+        };
+        if self.entries.is_empty() {
+            let waiting = self.draining.iter_mut().flat_map(|waiting| waiting.drain(..));
+            effects.extend(waiting.map(|caller| Effect::Drained { caller }));
+        }
+        effects
+    }
+
+    /// The live session of this id, unless it is on its way out.
+    pub fn live(&self, id: &SessionId) -> Option<Incarnation> {
+        match self.entries.get(id)? {
+            Entry::Live(incarnation) => Some(*incarnation),
+            Entry::Opening { .. } | Entry::Evicting { .. } | Entry::Deleting { .. } => None,
+        }
+    }
+
+    /// Whether the session is in memory, or on its way in or out.
+    pub fn contains(&self, id: &SessionId) -> bool {
+        self.entries.contains_key(id)
+    }
+
+    fn open(&mut self, id: SessionId, caller: Ticket) -> Vec<Effect> {
+        if self.draining.is_some() {
+            return vec![Effect::RefuseOpen { caller }];
+        }
+        match self.entries.get_mut(&id) {
+            None => vec![self.grant(id, caller, Vec::new())],
+            Some(Entry::Live(incarnation)) => vec![Effect::Share { caller, incarnation: *incarnation }],
+            Some(
+                Entry::Opening { waiting, .. } | Entry::Evicting { waiting, .. } | Entry::Deleting { waiting, .. },
+            ) => {
+                waiting.push(caller);
+                Vec::new()
+            }
+        }
+    }
+
+    fn grant(&mut self, id: SessionId, caller: Ticket, waiting: Vec<Ticket>) -> Effect {
+        self.permits += 1;
+        let permit = PermitId(self.permits);
+        self.entries.insert(id.clone(), Entry::Opening { permit, waiting, deleting: Vec::new() });
+        Effect::Grant { caller, id, permit }
+    }
+
+    /// Starts over for the callers that waited for an entry which is no more: the first of them gets the permit. While the
+    /// daemon stops nobody waits: `drain` has refused those who did, and `open` refuses those who come.
+    fn reopen(&mut self, id: SessionId, mut waiting: Vec<Ticket>) -> Vec<Effect> {
+        self.entries.remove(&id);
+        if waiting.is_empty() {
+            return Vec::new();
+        }
+        let first = waiting.remove(0);
+        vec![self.grant(id, first, waiting)]
+    }
+
+    /// A permit counts only while its own entry waits for it; a session beside another one is stopped.
+    fn enter(&mut self, id: SessionId, incarnation: Incarnation, permit: Option<PermitId>) -> Vec<Effect> {
+        let (waiting, deleting) = match (self.entries.get_mut(&id), permit) {
+            (None, None) => (Vec::new(), Vec::new()),
+            (Some(Entry::Opening { permit: granted, waiting, deleting }), Some(permit)) if *granted == permit => {
+                (std::mem::take(waiting), std::mem::take(deleting))
+            }
+            (None | Some(_), _) => return vec![Effect::Stop { incarnation }],
+        };
+        let mut effects = Vec::new();
+        if deleting.is_empty() && self.draining.is_none() {
+            self.entries.insert(id.clone(), Entry::Live(incarnation));
+            effects.extend(waiting.into_iter().map(|caller| Effect::Share { caller, incarnation }));
+        } else {
+            let (fate, reason) = match deleting.is_empty() {
+                true => (Fate::Keep, EvictionReason::Drain),
+                false => (Fate::Delete, EvictionReason::Unwanted),
+            };
+            let eviction = Eviction::new(fate, &reason);
+            self.entries.insert(id.clone(), Entry::Evicting { incarnation, eviction, done: deleting, waiting });
+            effects.push(Effect::SendEviction { incarnation, reason });
+        }
+        if let Some(end) = self.stopped_early.remove(&incarnation) {
+            effects.push(Effect::Stop { incarnation });
+            effects.extend(self.stopped(id, incarnation, end));
+        }
+        effects
+    }
+
+    fn abandon(&mut self, id: SessionId, permit: PermitId) -> Vec<Effect> {
+        let Some(Entry::Opening { permit: granted, waiting, deleting }) = self.entries.get_mut(&id) else {
+            return Vec::new();
+        };
+        if *granted != permit {
+            return Vec::new();
+        }
+        let (waiting, deleting) = (std::mem::take(waiting), std::mem::take(deleting));
+        match deleting.is_empty() {
+            true => self.reopen(id, waiting),
+            false => self.delete(id, deleting, waiting),
+        }
+    }
+
+    /// The session of this id can write no more, so that its log can go.
+    fn delete(&mut self, id: SessionId, done: Vec<Ticket>, waiting: Vec<Ticket>) -> Vec<Effect> {
+        self.entries.insert(id.clone(), Entry::Deleting { done, waiting });
+        vec![Effect::Delete { id }]
+    }
+
+    fn evict(&mut self, id: SessionId, fate: Fate, reason: EvictionReason, caller: Ticket) -> Vec<Effect> {
+        let wish = Eviction::new(fate, &reason);
+        match (self.entries.get_mut(&id), fate) {
+            (Some(Entry::Live(incarnation)), _) => {
+                let incarnation = *incarnation;
+                let (done, waiting) = (vec![caller], Vec::new());
+                self.entries.insert(id, Entry::Evicting { incarnation, eviction: wish, done, waiting });
+                vec![Effect::SendEviction { incarnation, reason }]
+            }
+            (Some(Entry::Evicting { incarnation, eviction, done, .. }), _) => {
+                *eviction = eviction.and(wish);
+                done.push(caller);
+                vec![Effect::SendEviction { incarnation: *incarnation, reason }]
+            }
+            // A deletion waits until the session is there, so that it cannot come back from a log that is going.
+            (Some(Entry::Opening { deleting, .. }), Fate::Delete) => {
+                deleting.push(caller);
+                Vec::new()
+            }
+            (Some(Entry::Deleting { done, .. }), Fate::Delete) => {
+                done.push(caller);
+                Vec::new()
+            }
+            (None, Fate::Delete) => self.delete(id, vec![caller], Vec::new()),
+            // A session that is being opened is in use, and there is nothing to close where there is no session.
+            (None | Some(Entry::Opening { .. } | Entry::Deleting { .. }), Fate::Keep | Fate::DeleteIfEmpty) => {
+                vec![Effect::Confirm { caller, result: Ok(()) }]
+            }
+        }
+    }
+
+    /// A refusal counts only for an eviction that may be refused. A session that somebody wants gone has received a
+    /// second message, which it cannot refuse.
+    fn refused(&mut self, id: &SessionId) -> Vec<Effect> {
+        let Some(Entry::Evicting { incarnation, eviction: Eviction::IfUnused(_), done, waiting }) =
+            self.entries.get_mut(id)
+        else {
+            return Vec::new();
+        };
+        let (incarnation, done, waiting) = (*incarnation, std::mem::take(done), std::mem::take(waiting));
+        self.entries.insert(id.clone(), Entry::Live(incarnation));
+        let shared = waiting.into_iter().map(|caller| Effect::Share { caller, incarnation });
+        shared.chain(confirm(done, &Ok(()))).collect()
+    }
+
+    fn stopped(&mut self, id: SessionId, stopped: Incarnation, end: End) -> Vec<Effect> {
+        match self.entries.get_mut(&id) {
+            Some(Entry::Live(incarnation)) if *incarnation == stopped => self.reopen(id, Vec::new()),
+            Some(Entry::Evicting { incarnation, eviction, done, waiting }) if *incarnation == stopped => {
+                let (deletes, done, waiting) = (eviction.deletes(end), std::mem::take(done), std::mem::take(waiting));
+                if deletes {
+                    return self.delete(id, done, waiting);
+                }
+                let mut effects: Vec<Effect> = confirm(done, &Ok(())).collect();
+                effects.extend(self.reopen(id, waiting));
+                effects
+            }
+            Some(Entry::Opening { .. }) | None => {
+                self.stopped_early.insert(stopped, end);
+                Vec::new()
+            }
+            // A session that was stopped because it came beside this one.
+            Some(Entry::Live(_) | Entry::Evicting { .. } | Entry::Deleting { .. }) => Vec::new(),
+        }
+    }
+
+    fn deleted(&mut self, id: SessionId, result: Result<(), HistoryError>) -> Vec<Effect> {
+        let Some(Entry::Deleting { done, waiting }) = self.entries.get_mut(&id) else { return Vec::new() };
+        let (done, waiting) = (std::mem::take(done), std::mem::take(waiting));
+        let mut effects: Vec<Effect> = confirm(done, &result).collect();
+        if result.is_ok() {
+            effects.push(Effect::RemoveServers { id: id.clone() });
+        }
+        effects.extend(self.reopen(id, waiting));
+        effects
+    }
+
+    /// Evicts every session and lets no other in. Callers that wait for a session are refused at once.
+    fn drain(&mut self, empty: &BTreeSet<SessionId>, caller: Ticket) -> Vec<Effect> {
+        self.draining.get_or_insert_default().push(caller);
+        let mut effects = Vec::new();
+        for (id, entry) in &mut self.entries {
+            let fate = if empty.contains(id) { Fate::DeleteIfEmpty } else { Fate::Keep };
+            let wish = Eviction::new(fate, &EvictionReason::Drain);
+            match entry {
+                Entry::Live(incarnation) => {
+                    let incarnation = *incarnation;
+                    effects.push(Effect::SendEviction { incarnation, reason: EvictionReason::Drain });
+                    *entry = Entry::Evicting { incarnation, eviction: wish, done: Vec::new(), waiting: Vec::new() };
+                }
+                Entry::Evicting { incarnation, eviction, waiting, .. } => {
+                    if matches!(eviction, Eviction::IfUnused(_)) {
+                        *eviction = eviction.and(wish);
+                        let reason = EvictionReason::Drain;
+                        effects.push(Effect::SendEviction { incarnation: *incarnation, reason });
+                    }
+                    refuse(waiting, &mut effects);
+                }
+                Entry::Opening { waiting, .. } | Entry::Deleting { waiting, .. } => refuse(waiting, &mut effects),
+            }
+        }
+        effects
+    }
+}
+
+fn refuse(waiting: &mut Vec<Ticket>, effects: &mut Vec<Effect>) {
+    effects.extend(waiting.drain(..).map(|caller| Effect::RefuseOpen { caller }));
+}
+
+fn confirm(done: Vec<Ticket>, result: &Result<(), HistoryError>) -> impl Iterator<Item = Effect> {
+    done.into_iter().map(move |caller| Effect::Confirm { caller, result: result.clone() })
+}
+
+#[cfg(test)]
+mod tests;
