@@ -17,8 +17,8 @@ use project::Notes;
 use tools::Registry;
 
 use crate::config::{Config, ResolvedNetwork};
+use crate::launch;
 use crate::paths::Places;
-use crate::{http, launch};
 
 use self::accounts::KeyAccounts;
 use self::folders::LocalFolders;
@@ -57,7 +57,7 @@ pub fn assemble(places: &Places, config: &Config) -> anyhow::Result<Assembled> {
 /// Whether a daemon could start with this, as far as that can be told without starting it.
 pub fn check(places: &Places, config: &Config) -> anyhow::Result<()> {
     providers(places, config)?;
-    http::check_files(&config.http)
+    Ok(acpd_http::check_files(&config.http)?)
 }
 
 /// The ports that follow the configuration while the daemon runs. Sessions hold them and see every change.

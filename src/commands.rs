@@ -5,20 +5,17 @@ pub mod acp;
 pub mod ask;
 pub mod completions;
 pub mod config;
-mod consent;
 pub mod ctl;
 pub mod doctor;
+mod file_replacement;
 pub mod install;
 pub mod login;
 pub mod man;
 pub mod models;
-mod paint;
-mod replacing;
-mod screen;
 pub mod serve;
+pub mod session_lookup;
 pub mod setup;
 mod systemctl;
-pub mod which;
 
 /// How a command ended, where it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,8 +24,6 @@ use domain::{Approval, Mode};
 use models::ModelsConfig;
 use serde::{Deserialize, Deserializer, de};
 
-use crate::http;
-
 pub use layers::Layers;
 pub use network::Network;
 pub use overview::Shown;
@@ -56,7 +54,7 @@ pub struct Config {
     pub web: Web,
     pub login: Login,
     pub daemon: Daemon,
-    pub http: http::Settings,
+    pub http: acpd_http::Settings,
     pub limits: Limits,
     pub history: History,
     pub log: Log,

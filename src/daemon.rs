@@ -34,7 +34,7 @@ use tokio::sync::oneshot;
 
 use crate::assemble::{Assembled, assemble, runner};
 use crate::config::{self, Config, Loaded, ResolvedNetwork};
-use crate::http::Http;
+use crate::http;
 use crate::launch::{self, beside, owner};
 use crate::metrics::{Metered, Metrics};
 use crate::paths::{Places, private_folder};
@@ -100,7 +100,7 @@ pub fn run(
         let metrics = config.http.listen.is_some().then(|| metered(&mut ports));
         let arbiters: Vec<Arbiter> = (0..cores()).map(|_| Arbiter::new()).collect();
         let runtime = Runtime::open(ports, arbiters.iter().map(Arbiter::handle).collect());
-        let http = metrics.map(|metrics| Http::open(places, &config, &runtime, metrics)).transpose()?.flatten();
+        let http = metrics.map(|metrics| http::open(places, &config, &runtime, metrics)).transpose()?.flatten();
         runtime.on_reload(reload::reloader(places, loaded, parts));
         runtime.on_restart(rehearse);
         let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot listen for signals")?;

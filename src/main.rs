@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use acpd::cli::{Cli, Command, Login};
 use acpd::commands::ctl::NoDaemon;
 use acpd::commands::serve::CannotServe;
-use acpd::commands::which::NoSession;
+use acpd::commands::session_lookup::NoSession;
 use acpd::commands::{self, Ending};
 use acpd::paths::Places;
 use acpd::{environment, launch};

@@ -28,8 +28,6 @@ use prometheus_client::registry::{Registry, Unit};
 
 use self::session_timing::{Fact, SessionTimings};
 
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 /// Turns and tools: from 10 ms to an hour.
 const LONG: [f64; 12] = [0.01, 0.05, 0.25, 1.0, 2.5, 5.0, 15.0, 30.0, 60.0, 300.0, 900.0, 3600.0];
 /// The first word of an answer, and commits: from half a millisecond to a minute.

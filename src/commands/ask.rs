@@ -5,14 +5,14 @@
 //! daemon's memory. `opening` finds the session, `turn` runs a
 //! prompt, and here is who asks.
 
-mod door;
+mod endpoint;
 mod keys;
-mod lines;
+mod line_editor;
 mod opening;
+mod output;
+mod prompt_source;
 mod question;
-mod source;
 mod turn;
-mod view;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,18 +20,18 @@ use std::time::Duration;
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook_tokio::Signals;
+use terminal::session_printer::SessionPrinter;
 use wire::method;
 
-use self::door::Door;
-use self::lines::{Lines, Typed};
+use self::endpoint::Endpoint;
+use self::line_editor::{LineEditor, Typed};
 use self::opening::{Opened, Session};
-use self::source::Source;
+use self::output::Output;
+use self::prompt_source::PromptSource;
 use self::turn::HungUp;
-use self::view::View;
 use crate::cli::Ask;
 use crate::client::{Client, Message, Refused};
 use crate::commands::Ending;
-use crate::commands::screen::Screen;
 use crate::paths::Places;
 
 /// Messages that are kept for later while somebody types. More stay with the daemon.
@@ -44,18 +44,18 @@ const MOMENT: Duration = Duration::from_millis(1);
 const GOODBYES: [&str; 4] = ["exit", "quit", "/exit", "/quit"];
 
 pub fn run(places: &Places, args: &Ask) -> anyhow::Result<Ending> {
-    let source = Source::choose(&args.text)?;
+    let source = PromptSource::choose(&args.text)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ending = runtime.block_on(async {
-        let door = Door::wanted(places, args)?;
-        let once = matches!(source, Source::Once(_));
-        let mut client = opening::connect(&door, once).await?;
+        let endpoint = Endpoint::wanted(places, args)?;
+        let once = matches!(source, PromptSource::Once(_));
+        let mut client = opening::connect(&endpoint, once).await?;
         let mut opened = opening::open(&mut client, &Session::wanted(args)).await?;
         opening::configure(&mut client, &mut opened, args).await?;
         let mut conversation = Conversation {
             client,
             session: opened.session.clone(),
-            view: if args.json { View::Scripts } else { View::People(Box::new(Screen::new())) },
+            output: if args.json { Output::Json } else { Output::Text(Box::new(SessionPrinter::new())) },
             signals: Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?,
             allow: args.allow,
             kept: VecDeque::new(),
@@ -65,8 +65,8 @@ pub fn run(places: &Places, args: &Ask) -> anyhow::Result<Ending> {
             message: Value::Null,
         };
         match source {
-            Source::Once(prompt) => conversation.turn(prompt).await,
-            Source::Terminal => conversation.talk(&door, &opened).await,
+            PromptSource::Once(prompt) => conversation.turn(prompt).await,
+            PromptSource::Terminal => conversation.talk(&endpoint, &opened).await,
         }
     });
     // A line that is still being read would hold the runtime.
@@ -77,7 +77,7 @@ pub fn run(places: &Places, args: &Ask) -> anyhow::Result<Ending> {
 struct Conversation {
     client: Client,
     session: String,
-    view: View,
+    output: Output,
     signals: Signals,
     /// Allow everything without asking.
     allow: bool,
@@ -95,8 +95,8 @@ struct Conversation {
 
 impl Conversation {
     /// Prompts from the terminal until it ends.
-    async fn talk(&mut self, door: &Door<'_>, opened: &Opened) -> anyhow::Result<Ending> {
-        let lines = Lines::start(door.places)?;
+    async fn talk(&mut self, endpoint: &Endpoint<'_>, opened: &Opened) -> anyhow::Result<Ending> {
+        let lines = LineEditor::start(endpoint.places)?;
         self.welcome(opened)?;
         let mut interrupted = false;
         loop {
@@ -105,12 +105,12 @@ impl Conversation {
                 Typed::Interrupted if interrupted => return Ok(Ending::Cancelled),
                 Typed::Interrupted => {
                     interrupted = true;
-                    self.view.remark("Ctrl-C again or Ctrl-D leaves; the session stays in the daemon")?;
+                    self.output.remark("Ctrl-C again or Ctrl-D leaves; the session stays in the daemon")?;
                 }
                 Typed::Line(line) if GOODBYES.contains(&line.trim()) => return Ok(Ending::Done),
                 Typed::Line(line) => {
                     interrupted = false;
-                    if !line.trim().is_empty() && !self.say(&line, door, &lines).await? {
+                    if !line.trim().is_empty() && !self.say(&line, endpoint, &lines).await? {
                         return Ok(Ending::Cancelled);
                     }
                 }
@@ -126,11 +126,11 @@ impl Conversation {
         if let Some(title) = &opened.continued {
             text = format!("Going on with: {title}\n{text}");
         }
-        self.view.remark(&text)
+        self.output.remark(&text)
     }
 
     /// Waits for a line, and keeps what the daemon says meanwhile: it must not be written into what somebody types.
-    async fn listen(&mut self, lines: &Lines) -> anyhow::Result<Typed> {
+    async fn listen(&mut self, lines: &LineEditor) -> anyhow::Result<Typed> {
         let mut line = lines.next();
         loop {
             tokio::select! {
@@ -148,22 +148,22 @@ impl Conversation {
 
     /// One turn of a conversation. One that failed or was cancelled is told, and the conversation goes on; false if it
     /// should not.
-    async fn say(&mut self, line: &str, door: &Door<'_>, lines: &Lines) -> anyhow::Result<bool> {
+    async fn say(&mut self, line: &str, endpoint: &Endpoint<'_>, lines: &LineEditor) -> anyhow::Result<bool> {
         self.take_in().await;
         self.catch_up(lines)?;
         if self.gone {
-            self.reconnect(door).await?;
+            self.reconnect(endpoint).await?;
         }
-        match self.turn(vec![source::text(line)]).await {
+        match self.turn(vec![prompt_source::text(line)]).await {
             Ok(Ending::Cancelled) => Ok(!self.insisted),
             Ok(Ending::Done | Ending::Early) => Ok(true),
             Err(error) if error.is::<Refused>() => {
-                self.view.trouble(&error.to_string())?;
+                self.output.trouble(&error.to_string())?;
                 Ok(true)
             }
             Err(error) if error.is::<HungUp>() => {
                 self.gone = true;
-                self.view.trouble(&format!("{error:#}"))?;
+                self.output.trouble(&format!("{error:#}"))?;
                 Ok(true)
             }
             Err(error) => Err(error),
@@ -182,29 +182,29 @@ impl Conversation {
     }
 
     /// Shows what others did in this session while somebody typed here.
-    fn catch_up(&mut self, lines: &Lines) -> anyhow::Result<()> {
+    fn catch_up(&mut self, lines: &LineEditor) -> anyhow::Result<()> {
         for message in std::mem::take(&mut self.kept) {
             offer_commands(&message, lines);
             if let Message::Notice { method, params } = &message
                 && method == method::SESSION_UPDATE
                 && params["sessionId"] == self.session.as_str()
             {
-                self.view.update(params)?;
+                self.output.update(params)?;
             }
         }
         Ok(())
     }
 
     /// The daemon was restarted or ended. The session is in its history.
-    async fn reconnect(&mut self, door: &Door<'_>) -> anyhow::Result<()> {
-        self.client = opening::connect(door, false).await?;
+    async fn reconnect(&mut self, endpoint: &Endpoint<'_>) -> anyhow::Result<()> {
+        self.client = opening::connect(endpoint, false).await?;
         opening::open(&mut self.client, &Session::Named(self.session.clone())).await?;
         self.gone = false;
-        self.view.remark("connected again")
+        self.output.remark("connected again")
     }
 }
 
-fn offer_commands(message: &Message, lines: &Lines) {
+fn offer_commands(message: &Message, lines: &LineEditor) {
     if let Message::Notice { params, .. } = message
         && params["update"]["sessionUpdate"] == "available_commands_update"
     {

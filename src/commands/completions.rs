@@ -12,8 +12,8 @@ use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
 use clap_complete::{CompleteEnv, CompletionCandidate};
 use serde_json::Value;
 
-use super::ctl::Visit;
-use super::{Ending, which};
+use super::ctl::DaemonClient;
+use super::{Ending, session_lookup};
 use crate::cli::{Cli, Completions, Shell};
 use crate::paths::Places;
 
@@ -55,13 +55,13 @@ fn ask() -> anyhow::Result<Vec<(String, String)>> {
     let places = Places::find(None)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let mut visit = Visit::begin(&places, false)?;
+        let mut visit = DaemonClient::begin(&places, false)?;
         tokio::time::timeout(PATIENCE, async {
             visit.introduce().await?;
-            let live = which::in_memory(&mut visit.client).await?;
+            let live = session_lookup::in_memory(&mut visit.client).await?;
             let mut found: Vec<(String, String)> =
                 live.into_iter().map(|card| (card.id.to_string(), card.title.unwrap_or_default())).collect();
-            let (stored, _) = which::page(&mut visit.client, None, &Value::Null).await?;
+            let (stored, _) = session_lookup::page(&mut visit.client, None, &Value::Null).await?;
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             for session in stored.iter().map(|session| (text(&session["sessionId"]), text(&session["title"]))) {
                 if !found.iter().any(|(id, _)| *id == session.0) {

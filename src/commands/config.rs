@@ -5,10 +5,10 @@
 use std::path::Path;
 
 use domain::Environment;
+use terminal::style::{Colors, Style, visible_text};
 
 use crate::cli::{Config as Args, ConfigAction};
 use crate::commands::Ending;
-use crate::commands::paint::{Paint, Style, harmless};
 use crate::config::ResolvedNetwork;
 use crate::config::{self, Layers, Shown};
 use crate::daemon::login_shell;
@@ -38,7 +38,7 @@ fn show(places: &Places, changed: bool, json: bool) -> anyhow::Result<()> {
     if overview.is_empty() {
         println!("nothing is changed; `acpd config defaults` prints all keys");
     }
-    print!("{}", render(&overview, places, Paint::stdout()));
+    print!("{}", render(&overview, places, Colors::stdout()));
     let local = variables_of_serve(launch::environment().map(|(name, _)| name));
     if !local.is_empty() {
         eprintln!(
@@ -74,15 +74,15 @@ fn variables_of_serve(names: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 /// One line a key; what differs from the defaults says where it comes from.
-fn render(overview: &[Shown], places: &Places, paint: Paint) -> String {
+fn render(overview: &[Shown], places: &Places, colors: Colors) -> String {
     let mut text = String::new();
     for Shown { key, value, source } in overview {
-        let line = harmless(&format!("{key} = {value}"));
+        let line = visible_text(&format!("{key} = {value}"));
         if source == "default" {
             text.push_str(&format!("{line}\n"));
         } else {
             let source = source.replace(&places.home.display().to_string(), "~");
-            text.push_str(&format!("{line}  {}\n", paint.dress(Style::Cyan, &format!("# {}", harmless(&source)))));
+            text.push_str(&format!("{line}  {}\n", colors.apply(Style::Cyan, &format!("# {}", visible_text(&source)))));
         }
     }
     text

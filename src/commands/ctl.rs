@@ -12,7 +12,6 @@ mod export;
 pub(crate) mod gc;
 mod import;
 mod logs;
-mod markdown;
 mod mcp;
 mod permissions;
 mod reload;
@@ -22,12 +21,9 @@ mod session;
 mod sessions;
 mod status;
 mod stop;
-mod table;
 mod tail;
-mod tally;
 mod top;
 mod undo;
-mod when;
 
 use std::fmt;
 use std::os::unix::net::UnixStream;
@@ -37,12 +33,12 @@ use anyhow::Context;
 use domain::Choice;
 use serde::Serialize;
 use serde_json::{Value, json};
+use terminal::style::json_line;
 use wire::method;
 
 use crate::cli::{Action, Ctl};
 use crate::client::Client;
-use crate::commands::paint::{Style, json_line};
-use crate::commands::{Ending, which};
+use crate::commands::{Ending, session_lookup};
 use crate::daemon::socket;
 use crate::paths::Places;
 
@@ -61,43 +57,43 @@ async fn act(places: &Places, args: &Ctl) -> anyhow::Result<Ending> {
         stop::run(places, args.json, force).await?;
         return Ok(Ending::Done);
     }
-    let mut visit = Visit::begin(places, args.json)?;
+    let mut daemon = DaemonClient::begin(places, args.json)?;
     match &args.action {
-        Action::Sessions { all: false } => sessions::live(&mut visit, &places.home).await?,
-        Action::Sessions { all: true } => sessions::stored(&mut visit, &places.home).await?,
-        Action::Session { which } => session::run(&mut visit, &which.id).await?,
-        Action::Top(args) => return top::run(visit, places, args).await,
-        Action::Logs(args) => return logs::run(places, args, visit.json).await,
-        Action::Gc(args) => gc::run(&mut visit, args, &places.home).await?,
-        Action::Connections => connections::run(&mut visit).await?,
-        Action::Status => status::run(&mut visit).await?,
-        Action::Tail { which } => return tail::run(visit, &which.id).await,
-        Action::Allow(args) => answer::run(&mut visit, args, [Choice::AllowOnce, Choice::AllowAlways]).await?,
-        Action::Deny(args) => answer::run(&mut visit, args, [Choice::RejectOnce, Choice::RejectAlways]).await?,
-        Action::Cancel { which } => cancel::run(&mut visit, &which.id).await?,
-        Action::Close { which } => close::run(&mut visit, &which.id).await?,
-        Action::Delete { which } => delete::run(&mut visit, &which.id).await?,
-        Action::Rename { which, title } => rename::run(&mut visit, &which.id, &title.join(" ")).await?,
-        Action::Undo { which, redo } => undo::run(&mut visit, &which.id, *redo).await?,
-        Action::Mcp { id } => mcp::run(&mut visit, id.as_deref()).await?,
-        Action::Permissions { which } => permissions::run(&mut visit, &which.id).await?,
-        Action::Export(args) => export::run(&mut visit, args).await?,
-        Action::Import { file } => import::run(&mut visit, file).await?,
-        Action::Reload => reload::run(&mut visit).await?,
-        Action::Restart { now } => restart::run(visit, places, *now).await?,
-        Action::Stop { force } => stop::run(places, visit.json, *force).await?,
+        Action::Sessions { all: false } => sessions::live(&mut daemon, &places.home).await?,
+        Action::Sessions { all: true } => sessions::stored(&mut daemon, &places.home).await?,
+        Action::Session { which } => session::run(&mut daemon, &which.id).await?,
+        Action::Top(args) => return top::run(daemon, places, args).await,
+        Action::Logs(args) => return logs::run(places, args, daemon.json).await,
+        Action::Gc(args) => gc::run(&mut daemon, args, &places.home).await?,
+        Action::Connections => connections::run(&mut daemon).await?,
+        Action::Status => status::run(&mut daemon).await?,
+        Action::Tail { which } => return tail::run(daemon, &which.id).await,
+        Action::Allow(args) => answer::run(&mut daemon, args, [Choice::AllowOnce, Choice::AllowAlways]).await?,
+        Action::Deny(args) => answer::run(&mut daemon, args, [Choice::RejectOnce, Choice::RejectAlways]).await?,
+        Action::Cancel { which } => cancel::run(&mut daemon, &which.id).await?,
+        Action::Close { which } => close::run(&mut daemon, &which.id).await?,
+        Action::Delete { which } => delete::run(&mut daemon, &which.id).await?,
+        Action::Rename { which, title } => rename::run(&mut daemon, &which.id, &title.join(" ")).await?,
+        Action::Undo { which, redo } => undo::run(&mut daemon, &which.id, *redo).await?,
+        Action::Mcp { id } => mcp::run(&mut daemon, id.as_deref()).await?,
+        Action::Permissions { which } => permissions::run(&mut daemon, &which.id).await?,
+        Action::Export(args) => export::run(&mut daemon, args).await?,
+        Action::Import { file } => import::run(&mut daemon, file).await?,
+        Action::Reload => reload::run(&mut daemon).await?,
+        Action::Restart { now } => restart::run(daemon, places, *now).await?,
+        Action::Stop { force } => stop::run(places, daemon.json, *force).await?,
     }
     Ok(Ending::Done)
 }
 
 /// A connection to the daemon, and how its answers are to be shown.
-pub(super) struct Visit {
+pub(super) struct DaemonClient {
     pub(super) client: Client,
     json: bool,
     initialized: bool,
 }
 
-impl Visit {
+impl DaemonClient {
     pub(super) fn begin(places: &Places, json: bool) -> anyhow::Result<Self> {
         Ok(Self { client: Client::over(connect(places)?)?, json, initialized: false })
     }
@@ -117,7 +113,7 @@ impl Visit {
     /// The whole id of a session.
     async fn find(&mut self, given: &str) -> anyhow::Result<String> {
         self.introduce().await?;
-        which::find(&mut self.client, given).await
+        session_lookup::find(&mut self.client, given).await
     }
 
     /// Does something to a session, and says that it is done.
@@ -159,14 +155,5 @@ fn connect(places: &Places) -> anyhow::Result<UnixStream> {
     match socket::connect(&places.socket) {
         Err(error) if socket::nobody_listens(&error) => Err(NoDaemon(places.socket.clone()).into()),
         connected => connected.with_context(|| format!("cannot connect to the daemon at {}", places.socket.display())),
-    }
-}
-
-/// The colour of a session's state.
-fn state_style(state: &str) -> Style {
-    match state {
-        "running" => Style::Green,
-        "waiting" => Style::Yellow,
-        _ => Style::Dim,
     }
 }

@@ -21,15 +21,15 @@ use anyhow::bail;
 use domain::Environment;
 use futures_util::FutureExt;
 use serde_json::json;
+use terminal::style::Colors;
 
 use self::finding::{Finding, State};
 use crate::cli::Doctor;
 use crate::commands::Ending;
-use crate::commands::paint::Paint;
 use crate::config::ResolvedNetwork;
 use crate::config::{Config, Layers, Shown};
+use crate::launch;
 use crate::paths::Places;
-use crate::{http, launch};
 
 /// More than any check takes that has a deadline of its own inside.
 const DEADLINE: Duration = Duration::from_secs(15);
@@ -43,8 +43,8 @@ pub fn run(places: &Places, args: &Doctor) -> anyhow::Result<Ending> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&json!({ "ok": failed == 0, "checks": findings }))?);
     } else {
-        let paint = Paint::stdout();
-        findings.iter().for_each(|finding| println!("{}", finding.render(paint)));
+        let colors = Colors::stdout();
+        findings.iter().for_each(|finding| println!("{}", finding.render(colors)));
     }
     match failed {
         0 => Ok(Ending::Done),
@@ -120,7 +120,7 @@ fn configuration(places: &Places) -> (Finding, Option<(Config, Vec<Shown>)>) {
     let read = Layers::read(&places.config, launch::environment(), &[]);
     let checked = read.and_then(|layers| {
         let config = layers.check()?;
-        http::check_files(&config.http)?;
+        acpd_http::check_files(&config.http)?;
         Ok((config, layers.overview()))
     });
     match checked {

@@ -19,7 +19,7 @@ use wire::method;
 use self::units::{Found, Unit, Units};
 use crate::cli::{Install, Uninstall};
 use crate::client::Client;
-use crate::commands::{Ending, replacing, systemctl, which};
+use crate::commands::{Ending, file_replacement, session_lookup, systemctl};
 use crate::daemon::socket;
 use crate::paths::{Account, Places};
 use crate::{config, launch};
@@ -149,7 +149,7 @@ fn place(unit: &Unit, found: Found, force: bool) -> anyhow::Result<Vec<Step>> {
         Found::Ours => vec![write("update")],
         Found::Same => vec![Step::Leave { path: path.clone(), why: "is as it should be" }],
         Found::Changed if force => {
-            let copy = Step::Copy { from: path.clone(), to: replacing::name_for_copy(path)? };
+            let copy = Step::Copy { from: path.clone(), to: file_replacement::name_for_copy(path)? };
             vec![copy, write("replace")]
         }
         Found::Changed => vec![Step::Leave { path: path.clone(), why: "was changed by somebody" }],
@@ -229,8 +229,8 @@ impl Step {
 
     async fn carry_out(&self, places: &Places) -> anyhow::Result<()> {
         match self {
-            Self::Write { path, text, .. } => replacing::replace(path, text),
-            Self::Copy { from, to } => replacing::copy(from, to),
+            Self::Write { path, text, .. } => file_replacement::replace(path, text),
+            Self::Copy { from, to } => file_replacement::copy(from, to),
             Self::Remove(path) => {
                 fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?;
                 // A folder of drop-ins goes when it is empty; with others in it, it stays.
@@ -261,7 +261,7 @@ async fn look_at_daemon(places: &Places) -> Option<Serving> {
     let asked = tokio::time::timeout(PATIENCE, async {
         let mut client = Client::over(socket::connect(&places.socket)?)?;
         let status: StatusCard = client.call(method::STATUS, json!({})).await?;
-        let live = which::in_memory(&mut client).await?;
+        let live = session_lookup::in_memory(&mut client).await?;
         anyhow::Ok((status.pid, live.iter().filter(|card| card.state != Activity::Idle).count()))
     });
     // One that does not answer is taken for busy: it is not ours to stop.

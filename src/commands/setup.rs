@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use self::editors::{Recipe, SettingsFile};
 use crate::cli::Setup;
-use crate::commands::{Ending, replacing};
+use crate::commands::{Ending, file_replacement};
 use crate::launch;
 use crate::paths::Places;
 
@@ -66,11 +66,11 @@ fn write(recipe: &Recipe, file: &SettingsFile, program: &Path) -> anyhow::Result
         return Ok(());
     }
     if !before.is_empty() {
-        let backup = replacing::name_for_copy(&path)?;
-        replacing::copy(&path, &backup)?;
+        let backup = file_replacement::name_for_copy(&path)?;
+        file_replacement::copy(&path, &backup)?;
         eprintln!("copied {} to {}", path.display(), backup.display());
     }
-    replacing::replace(&path, &after)?;
+    file_replacement::replace(&path, &after)?;
     eprintln!("wrote {}\n{}", path.display(), recipe.then);
     Ok(())
 }

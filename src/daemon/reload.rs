@@ -10,8 +10,8 @@ use domain::card::ReloadCard;
 
 use crate::assemble::Parts;
 use crate::config::Loaded;
+use crate::logging;
 use crate::paths::Places;
-use crate::{http, logging};
 
 /// What can be called as often as somebody wishes.
 pub(super) fn reloader(places: &Places, loaded: Loaded, parts: Parts) -> Box<Reload> {
@@ -48,7 +48,7 @@ impl Reloader {
     fn reload(&self) -> anyhow::Result<(ReloadCard, Settings)> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let next = current.again()?;
-        http::check_files(&next.config.http)?;
+        acpd_http::check_files(&next.config.http)?;
         let settings = self.parts.renew(&self.places, &next.config)?;
         logging::refilter(&next.config.log.filter)?;
         let mut card = sorted(current.differences(&next));

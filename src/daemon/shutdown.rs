@@ -9,13 +9,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use acpd_actors::Runtime;
+use acpd_http::HttpServer;
 use actix::Arbiter;
 use futures_util::StreamExt;
 use history::Store;
 use signal_hook::consts::SIGHUP;
 use signal_hook_tokio::Signals;
-
-use crate::http::Http;
 
 /// How long sessions may take to be put away.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(10);
@@ -30,7 +29,7 @@ const THREADS_DEADLINE: Duration = Duration::from_secs(2);
 const STORE_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Puts every session away. A second signal cuts it short: what is then left is repaired when it is opened again.
-pub(super) async fn drain(runtime: &Runtime, http: Option<Http>, signals: &mut Signals) {
+pub(super) async fn drain(runtime: &Runtime, http: Option<HttpServer>, signals: &mut Signals) {
     let put_away = async {
         runtime.drain(DRAIN_DEADLINE).await;
         // Clients over HTTP hear the last words, too.

@@ -7,7 +7,7 @@ pub(super) struct Ban {
     pub(super) advice: &'static str,
 }
 
-pub(super) const BANS: [Ban; 18] = [
+pub(super) const BANS: [Ban; 20] = [
     Ban {
         who: |path| path.starts_with("actors/") && !path.starts_with("actors/connection"),
         names: &["wire"],
@@ -85,6 +85,27 @@ pub(super) const BANS: [Ban; 18] = [
         advice: "history knows sled and the domain; nothing else",
     },
     Ban {
+        who: |path| path.starts_with("crates/http/"),
+        names: &["models", "tools", "mcp", "policy", "process", "history", "anyhow", "acpd"],
+        advice: "http carries messages between clients and Connections; the program passes the rest in through `Parts`",
+    },
+    Ban {
+        who: |path| path.starts_with("crates/terminal/"),
+        names: &[
+            "actix",
+            "tokio",
+            "wire",
+            "acpd_actors",
+            "acpd_http",
+            "models",
+            "tools",
+            "history",
+            "std::fs",
+            "std::net",
+        ],
+        advice: "terminal turns data into text; subcommands in src/commands fetch the data and read keys",
+    },
+    Ban {
         who: |path| !path.starts_with("crates/history/"),
         names: &["sled"],
         advice: "only crates/history knows sled; ask it through `domain::history::History`",
@@ -122,7 +143,7 @@ pub(super) const BANS: [Ban; 18] = [
 ];
 
 /// What a member's manifest may not depend on, so that cargo refuses the import before a test does.
-pub(super) const MANIFEST_BANS: [(&str, &[&str]); 13] = [
+pub(super) const MANIFEST_BANS: [(&str, &[&str]); 15] = [
     ("actors/Cargo.toml", &["sled", "reqwest", "interprocess", "agent-client-protocol-schema", "models", "tools"]),
     ("crates/domain/Cargo.toml", &["actix", "tokio", "agent-client-protocol-schema", "wire", "sled"]),
     ("crates/wire/Cargo.toml", &["actix", "tokio", "acpd-actors"]),
@@ -183,5 +204,10 @@ pub(super) const MANIFEST_BANS: [(&str, &[&str]); 13] = [
     ("crates/tools/Cargo.toml", &["actix", "agent-client-protocol-schema", "wire", "models", "acpd-actors"]),
     ("crates/network/Cargo.toml", &["actix", "domain", "wire", "models", "tools", "acpd-actors"]),
     ("crates/history/Cargo.toml", &["actix", "wire", "models", "tools", "acpd-actors"]),
+    ("crates/http/Cargo.toml", &["models", "tools", "mcp", "policy", "process", "history", "sled", "anyhow"]),
+    (
+        "crates/terminal/Cargo.toml",
+        &["actix", "tokio", "wire", "acpd-actors", "acpd-http", "models", "tools", "history"],
+    ),
     ("crates/testkit/Cargo.toml", &["wire", "sled", "models"]),
 ];

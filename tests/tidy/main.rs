@@ -568,6 +568,8 @@ mod rules {
             ("crates/policy/src/rules.rs", "use std::fs;"),
             ("crates/mcp/src/host.rs", "use policy::Rules;"),
             ("crates/history/src/store.rs", "use acpd_actors::Runtime;"),
+            ("crates/http/src/guard.rs", "use tools::descends_from;"),
+            ("crates/terminal/src/diff.rs", "use wire::method;"),
             ("src/daemon.rs", "sled::open(path)"),
             ("src/client.rs", "use agent_client_protocol_schema::v1 as acp;"),
             ("src/daemon.rs", "use models::Providers;"),

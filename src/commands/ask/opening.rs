@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use wire::extension::HelloParams;
 use wire::method;
 
-use super::door::Door;
+use super::endpoint::Endpoint;
 use crate::cli::Ask;
 use crate::client::deadline::NoAnswer;
 use crate::client::{Client, Refused};
-use crate::commands::which;
+use crate::commands::session_lookup;
 use crate::launch;
 use crate::paths::Places;
 
@@ -51,8 +51,8 @@ pub(super) struct Opened {
 }
 
 /// Reaches the daemon and initializes; `once` says that it is for one prompt. A daemon over HTTP gets no introduction: its sessions have nothing of our environment.
-pub(super) async fn connect(door: &Door<'_>, once: bool) -> anyhow::Result<Client> {
-    let Some(http) = &door.http else { return introduce(door.places, once).await };
+pub(super) async fn connect(endpoint: &Endpoint<'_>, once: bool) -> anyhow::Result<Client> {
+    let Some(http) = &endpoint.http else { return introduce(endpoint.places, once).await };
     let mut client = Client::over_http(http.address, &http.token).await?;
     initialize(&mut client).await?;
     Ok(client)
@@ -94,16 +94,16 @@ pub(super) async fn open(client: &mut Client, wanted: &Session) -> anyhow::Resul
         }
         Session::Newest => {
             let cwd = folder()?;
-            let (found, _) = which::page(client, Some(&cwd), &Value::Null).await?;
+            let (found, _) = session_lookup::page(client, Some(&cwd), &Value::Null).await?;
             let Some(newest) = found.first() else {
                 let text = format!("there is no session in {} to go on with", cwd.display());
-                return Err(which::no_session(text));
+                return Err(session_lookup::no_session(text));
             };
             resume(client, newest["sessionId"].as_str().unwrap_or_default(), newest["title"].as_str()).await
         }
         Session::Named(given) => {
-            let session = which::find(client, given).await?;
-            let live = which::in_memory(client).await?;
+            let session = session_lookup::find(client, given).await?;
+            let live = session_lookup::in_memory(client).await?;
             let title = live.into_iter().find(|card| card.id.as_str() == session).and_then(|card| card.title);
             resume(client, &session, title.as_deref()).await
         }

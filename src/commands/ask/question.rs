@@ -1,9 +1,8 @@
 //! A permission question of the agent and the keys that answer it. Pure: asks nobody by itself.
 
 use serde_json::{Value, json};
+use terminal::consent::Consent;
 use wire::rpc::Id;
-
-use crate::commands::consent::Consent;
 
 /// The kinds of options in the order in which they are shown, each with its key, its name and what is said when it is
 /// chosen.

@@ -8,16 +8,16 @@ use anyhow::Context;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use signal_hook::consts::SIGINT;
+use terminal::style::Colors;
 use wire::method;
 use wire::rpc::{Id, RpcError};
 
 use super::Conversation;
 use super::keys::{self, Keys};
+use super::output::Output;
 use super::question::{self, Meaning, Question};
-use super::view::View;
 use crate::client::{Message, decode};
 use crate::commands::Ending;
-use crate::commands::paint::Paint;
 
 /// After so long without a message, a word that is held back is shown.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -39,7 +39,7 @@ impl std::error::Error for HungUp {}
 struct Asking {
     open: VecDeque<Question>,
     keys: Option<Keys>,
-    /// Lines of the first question that were shown, and those that were not.
+    /// LineEditor of the first question that were shown, and those that were not.
     shown: usize,
     left: usize,
     /// Whether it was said that allowing now would be blind. The same key again means it.
@@ -58,7 +58,7 @@ impl Conversation {
                 () = tokio::time::sleep(PAUSE), if fresh => {
                     fresh = false;
                     self.show_held()?;
-                    self.view.pause()?;
+                    self.output.pause()?;
                 }
                 message = self.client.next() => {
                     fresh = true;
@@ -71,7 +71,7 @@ impl Conversation {
                         Message::Reply { id, result } if id == request => {
                             drop(asking);
                             let ended = decode(method::SESSION_PROMPT, result);
-                            self.view.ended(&self.session, &ended)?;
+                            self.output.ended(&self.session, &ended)?;
                             return self.ending(&ended?);
                         }
                         Message::Reply { .. } => {}
@@ -82,14 +82,14 @@ impl Conversation {
                 signal = self.signals.next() => {
                     self.client.notify(method::SESSION_CANCEL, json!({ "sessionId": self.session })).await?;
                     asking = Asking::default();
-                    self.view.interrupted()?;
+                    self.output.interrupted()?;
                     // The first Ctrl-C asks the agent to stop; whoever insists need not wait for it.
                     if asked_to_stop || signal != Some(SIGINT) {
                         self.insisted = true;
                         return Ok(Ending::Cancelled);
                     }
                     asked_to_stop = true;
-                    self.view.remark("cancelling; Ctrl-C again leaves at once")?;
+                    self.output.remark("cancelling; Ctrl-C again leaves at once")?;
                 }
                 key = next_key(&mut asking.keys) => self.hear(key, &mut asking).await?,
             }
@@ -100,11 +100,11 @@ impl Conversation {
         match ended["stopReason"].as_str().unwrap_or_default() {
             "end_turn" => Ok(Ending::Done),
             "cancelled" => {
-                self.view.remark("cancelled")?;
+                self.output.remark("cancelled")?;
                 Ok(Ending::Cancelled)
             }
             early => {
-                self.view.trouble(&format!("the turn ended early: {}", early.replace('_', " ")))?;
+                self.output.trouble(&format!("the turn ended early: {}", early.replace('_', " ")))?;
                 Ok(Ending::Early)
             }
         }
@@ -120,12 +120,12 @@ impl Conversation {
             return self.settle(&question, question.allowing()).await;
         }
         // A script is shown no question, so it cannot be asked to press a key.
-        if matches!(self.view, View::People(_)) && keys::can_ask() {
+        if matches!(self.output, Output::Text(_)) && keys::can_ask() {
             asking.open.push_back(question);
             return if asking.open.len() == 1 { self.ask(asking) } else { Ok(()) };
         }
-        self.view.question(&question.params, &question.consent)?;
-        self.view.trouble("  rejected, since there is no terminal to ask at; --allow allows everything")?;
+        self.output.question(&question.params, &question.consent)?;
+        self.output.trouble("  rejected, since there is no terminal to ask at; --allow allows everything")?;
         self.settle(&question, question.rejecting()).await
     }
 
@@ -133,12 +133,12 @@ impl Conversation {
     fn ask(&mut self, asking: &mut Asking) -> anyhow::Result<()> {
         asking.keys = None;
         if let Some(question) = asking.open.front() {
-            asking.left = self.view.question(&question.params, &question.consent)?;
-            asking.shown = question.consent.lines(Paint::Off).len() - asking.left;
+            asking.left = self.output.question(&question.params, &question.consent)?;
+            asking.shown = question.consent.lines(Colors::Off).len() - asking.left;
             asking.warned = false;
             // Only now, so that what was typed before all of it was there answers nothing.
             asking.keys = Some(Keys::begin().context("cannot ask at the terminal")?);
-            self.view.keys(&question.keys(asking.left))?;
+            self.output.keys(&question.keys(asking.left))?;
         }
         Ok(())
     }
@@ -146,17 +146,17 @@ impl Conversation {
     fn heed(&mut self, method: &str, params: &Value, asking: &mut Asking) -> anyhow::Result<()> {
         match method {
             method::SESSION_UPDATE if params["sessionId"] == self.session.as_str() => {
-                if matches!(self.view, View::People(_)) && begins_a_message(params, &mut self.message) {
+                if matches!(self.output, Output::Text(_)) && begins_a_message(params, &mut self.message) {
                     self.held = Some(params.clone());
                 } else {
-                    self.view.update(params)?;
+                    self.output.update(params)?;
                 }
             }
             method::CANCEL_REQUEST => {
                 let is_first = asking.open.front().is_some_and(|question| question.is(&params["requestId"]));
                 asking.open.retain(|question| !question.is(&params["requestId"]));
                 if is_first {
-                    self.view.remark("the question was answered elsewhere or withdrawn")?;
+                    self.output.remark("the question was answered elsewhere or withdrawn")?;
                     self.ask(asking)?;
                 }
             }
@@ -167,7 +167,7 @@ impl Conversation {
 
     fn show_held(&mut self) -> anyhow::Result<()> {
         match self.held.take() {
-            Some(params) => self.view.update(&params),
+            Some(params) => self.output.update(&params),
             None => Ok(()),
         }
     }
@@ -179,25 +179,25 @@ impl Conversation {
             None => question.rejecting(),
             Some(Meaning::Chosen { allows: true, .. }) if asking.left > 0 && !asking.warned => {
                 asking.warned = true;
-                self.view
+                self.output
                     .trouble("not all of it was shown; v shows the rest, and the same key again allows it unseen")?;
-                return self.view.keys(&question.keys(asking.left));
+                return self.output.keys(&question.keys(asking.left));
             }
             Some(Meaning::More) if asking.left > 0 => {
-                let left = self.view.question_from(&question.consent, asking.shown)?;
+                let left = self.output.question_from(&question.consent, asking.shown)?;
                 asking.shown += asking.left - left;
                 asking.left = left;
-                return self.view.keys(&question.keys(left));
+                return self.output.keys(&question.keys(left));
             }
             Some(Meaning::Chosen { option, said, .. }) => {
-                self.view.decided(said)?;
+                self.output.decided(said)?;
                 Some(option)
             }
             Some(Meaning::Explain) => {
                 for line in question.explanation() {
-                    self.view.remark(&line)?;
+                    self.output.remark(&line)?;
                 }
-                return self.view.keys(&question.keys(asking.left));
+                return self.output.keys(&question.keys(asking.left));
             }
             Some(Meaning::More | Meaning::Nothing) => return Ok(()),
         };

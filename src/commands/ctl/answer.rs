@@ -6,17 +6,17 @@ use anyhow::{Context, bail};
 use domain::card::{OpenQuestion, SessionDetails};
 use domain::{Choice, SessionId};
 use serde_json::{Value, json};
+use terminal::consent::Consent;
+use terminal::table::{self, Viewport};
 use wire::method;
 
-use super::Visit;
-use super::table::{self, Sheet};
+use super::DaemonClient;
 use crate::cli::Answer;
-use crate::commands::consent::Consent;
-use crate::commands::which;
+use crate::commands::session_lookup;
 
 /// `choices` are the answer for once and the one for good.
-pub(super) async fn run(visit: &mut Visit, args: &Answer, choices: [Choice; 2]) -> anyhow::Result<()> {
-    let (session, asked) = find(visit, args).await?;
+pub(super) async fn run(daemon: &mut DaemonClient, args: &Answer, choices: [Choice; 2]) -> anyhow::Result<()> {
+    let (session, asked) = find(daemon, args).await?;
     let [once, always] = choices;
     let choice = if args.always {
         asked.always.as_ref().context("this question can be answered for once only; leave --always out")?;
@@ -32,33 +32,33 @@ pub(super) async fn run(visit: &mut Visit, args: &Answer, choices: [Choice; 2]) 
             consent.cut()
         );
     }
-    let sheet = Sheet::stdout();
-    if !visit.json {
+    let viewport = Viewport::stdout();
+    if !daemon.json {
         println!("{}", consent.title());
         let rest = format!("acpd ctl export {session}");
-        consent.lines(sheet.paint).into_iter().chain(consent.missing(&rest)).for_each(|line| println!("{line}"));
+        consent.lines(viewport.colors).into_iter().chain(consent.missing(&rest)).for_each(|line| println!("{line}"));
     }
     let answer = json!({ "sessionId": session, "questionId": asked.id, "optionId": choice.id() });
-    let _: Value = visit.client.call(method::ANSWER, &answer).await?;
+    let _: Value = daemon.client.call(method::ANSWER, &answer).await?;
     let told = json!({ "sessionId": session, "optionId": choice.id(), "question": asked });
     let done = if choice.allows() { "allowed" } else { "denied" };
-    visit.show(&told, || format!("{done}: {}; session {session}", consent.title()));
+    daemon.show(&told, || format!("{done}: {}; session {session}", consent.title()));
     Ok(())
 }
 
 /// The question that is meant, with all that it is about.
-async fn find(visit: &mut Visit, args: &Answer) -> anyhow::Result<(SessionId, OpenQuestion)> {
-    visit.introduce().await?;
+async fn find(daemon: &mut DaemonClient, args: &Answer) -> anyhow::Result<(SessionId, OpenQuestion)> {
+    daemon.introduce().await?;
     let session = match &args.id {
-        Some(id) => Some(visit.find(id).await?),
+        Some(id) => Some(daemon.find(id).await?),
         None => None,
     };
-    let sessions = which::in_memory(&mut visit.client).await?.into_iter();
+    let sessions = session_lookup::in_memory(&mut daemon.client).await?.into_iter();
     let wanted = sessions.filter(|card| session.as_deref().is_none_or(|wanted| card.id.as_str() == wanted));
     let open = wanted.flat_map(|card| card.questions.into_iter().map(move |asked| (card.id.clone(), asked)));
     let (session, asked) = choose(open.collect(), args.question.as_deref(), session.is_some())?;
     // The list has a lower limit than the details of one session.
-    let details: SessionDetails = visit.client.call(method::SESSION, json!({ "sessionId": session })).await?;
+    let details: SessionDetails = daemon.client.call(method::SESSION, json!({ "sessionId": session })).await?;
     let whole = details.card.questions.into_iter().find(|whole| whole.id == asked.id);
     Ok((session, whole.context("the question was answered meanwhile")?))
 }
@@ -67,7 +67,7 @@ type Open = (SessionId, OpenQuestion);
 
 /// `named` is whether the questions are those of one session that was named.
 fn choose(questions: Vec<Open>, given: Option<&str>, named: bool) -> anyhow::Result<Open> {
-    let fits = |(_, asked): &&Open| given.is_none_or(|given| which::fits(asked.id.as_str(), given));
+    let fits = |(_, asked): &&Open| given.is_none_or(|given| session_lookup::fits(asked.id.as_str(), given));
     let mut found = questions.iter().filter(fits);
     match (found.next(), found.next(), given) {
         (Some(asked), None, _) => Ok(asked.clone()),
@@ -77,7 +77,7 @@ fn choose(questions: Vec<Open>, given: Option<&str>, named: bool) -> anyhow::Res
         (Some(_), Some(_), _) => {
             let list = questions
                 .iter()
-                .map(|(session, asked)| format!("\n  {session} {}  {}", asked.id, table::plain(&asked.title)));
+                .map(|(session, asked)| format!("\n  {session} {}  {}", asked.id, table::one_line(&asked.title)));
             bail!("several questions are open; name one by its session and its id{}", list.collect::<String>())
         }
     }

@@ -2,16 +2,16 @@
 
 use domain::card::ConnectionCard;
 use serde_json::json;
+use terminal::age::age;
+use terminal::table::{Column, Table, Viewport};
 use wire::extension::ConnectionsResult;
 use wire::method;
 
-use super::Visit;
-use super::table::{Column, Sheet, Table};
-use super::when::age;
+use super::DaemonClient;
 
-pub(super) async fn run(visit: &mut Visit) -> anyhow::Result<()> {
-    let found: ConnectionsResult = visit.client.call(method::CONNECTIONS, json!({})).await?;
-    visit.show(&found, || render(&found.connections));
+pub(super) async fn run(daemon: &mut DaemonClient) -> anyhow::Result<()> {
+    let found: ConnectionsResult = daemon.client.call(method::CONNECTIONS, json!({})).await?;
+    daemon.show(&found, || render(&found.connections));
     Ok(())
 }
 
@@ -38,5 +38,5 @@ fn render(connections: &[ConnectionCard]) -> String {
             connection.outbox.to_string(),
         ]);
     }
-    table.render(Sheet::stdout())
+    table.render(Viewport::stdout())
 }

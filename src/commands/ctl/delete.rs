@@ -3,9 +3,9 @@
 use serde_json::json;
 use wire::method;
 
-use super::Visit;
+use super::DaemonClient;
 
-pub(super) async fn run(visit: &mut Visit, id: &str) -> anyhow::Result<()> {
-    let session = visit.find(id).await?;
-    visit.steer(method::DELETE, json!({ "sessionId": session }), "deleted").await
+pub(super) async fn run(daemon: &mut DaemonClient, id: &str) -> anyhow::Result<()> {
+    let session = daemon.find(id).await?;
+    daemon.steer(method::DELETE, json!({ "sessionId": session }), "deleted").await
 }

@@ -10,10 +10,10 @@ use domain::{Event, visible};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
+use terminal::log_markdown::LogMarkdown;
 use wire::method;
 
-use super::Visit;
-use super::markdown::Markdown;
+use super::DaemonClient;
 use crate::cli::Export;
 
 #[derive(Deserialize)]
@@ -22,10 +22,10 @@ struct Page {
     next: Option<u64>,
 }
 
-pub(super) async fn run(visit: &mut Visit, args: &Export) -> anyhow::Result<()> {
-    let session = visit.find(&args.which.id).await?;
+pub(super) async fn run(daemon: &mut DaemonClient, args: &Export) -> anyhow::Result<()> {
+    let session = daemon.find(&args.which.id).await?;
     // The file is made when there is something to put into it.
-    let mut page = read(visit, &session, 1).await?;
+    let mut page = read(daemon, &session, 1).await?;
     let output: Box<dyn Write> = match &args.output {
         None => Box::new(BufWriter::new(io::stdout().lock())),
         Some(path) => {
@@ -33,7 +33,7 @@ pub(super) async fn run(visit: &mut Visit, args: &Export) -> anyhow::Result<()> 
             Box::new(BufWriter::new(file))
         }
     };
-    let mut markdown = args.markdown.then(Markdown::default);
+    let mut markdown = args.markdown.then(LogMarkdown::default);
     let mut output = Output { output, terminal: args.output.is_none() && io::stdout().is_terminal() };
     loop {
         for event in &page.events {
@@ -47,7 +47,7 @@ pub(super) async fn run(visit: &mut Visit, args: &Export) -> anyhow::Result<()> 
             }
         }
         match page.next {
-            Some(next) => page = read(visit, &session, next).await?,
+            Some(next) => page = read(daemon, &session, next).await?,
             None => break,
         }
     }
@@ -75,6 +75,6 @@ impl Output {
     }
 }
 
-async fn read(visit: &mut Visit, session: &str, from: u64) -> anyhow::Result<Page> {
-    visit.client.call(method::EXPORT, json!({ "sessionId": session, "from": from })).await
+async fn read(daemon: &mut DaemonClient, session: &str, from: u64) -> anyhow::Result<Page> {
+    daemon.client.call(method::EXPORT, json!({ "sessionId": session, "from": from })).await
 }

@@ -6,27 +6,28 @@ use std::time::Duration;
 use domain::Millis;
 use domain::card::{Activity, SessionCard};
 use serde_json::{Value, json};
+use terminal::age;
+use terminal::table::{Column, Table, Viewport};
 use wire::method;
 
-use super::table::{Column, Sheet, Table};
-use super::{Visit, when};
+use super::DaemonClient;
 use crate::cli::Gc;
-use crate::commands::which;
+use crate::commands::session_lookup;
 
 const USUAL_AGE: Duration = Duration::from_secs(90 * 86_400);
 
-pub(super) async fn run(visit: &mut Visit, args: &Gc, home: &Path) -> anyhow::Result<()> {
-    visit.introduce().await?;
-    let live = which::in_memory(&mut visit.client).await?;
-    let stored = which::stored(&mut visit.client, None).await?;
+pub(super) async fn run(daemon: &mut DaemonClient, args: &Gc, home: &Path) -> anyhow::Result<()> {
+    daemon.introduce().await?;
+    let live = session_lookup::in_memory(&mut daemon.client).await?;
+    let stored = session_lookup::stored(&mut daemon.client, None).await?;
     let old = choose(&stored, &live, &Limits::of(args), Millis::now());
     if args.yes {
         for session in &old {
-            let _: Value = visit.client.call(method::DELETE, json!({ "sessionId": session["sessionId"] })).await?;
+            let _: Value = daemon.client.call(method::DELETE, json!({ "sessionId": session["sessionId"] })).await?;
         }
     }
     let found = json!({ "removed": args.yes, "sessions": old, "kept": stored.len() - old.len() });
-    visit.show(&found, || render(&old, stored.len(), args.yes, home, Sheet::stdout()));
+    daemon.show(&found, || render(&old, stored.len(), args.yes, home, Viewport::stdout()));
     Ok(())
 }
 
@@ -63,7 +64,7 @@ fn choose<'a>(stored: &'a [Value], live: &[SessionCard], limits: &Limits, now: M
         card.is_some_and(|card| card.state != Activity::Idle || !card.clients.is_empty())
     };
     let is_old = |session: &Value| {
-        let updated = session["updatedAt"].as_str().and_then(when::read);
+        let updated = session["updatedAt"].as_str().and_then(age::read);
         let (Some(limit), Some(updated)) = (limits.age, updated) else { return false };
         u128::from(now.0.saturating_sub(updated.0)) > limit.as_millis()
     };
@@ -77,7 +78,7 @@ fn choose<'a>(stored: &'a [Value], live: &[SessionCard], limits: &Limits, now: M
         .collect()
 }
 
-fn render(old: &[&Value], of: usize, removed: bool, home: &Path, sheet: Sheet) -> String {
+fn render(old: &[&Value], of: usize, removed: bool, home: &Path, viewport: Viewport) -> String {
     if old.is_empty() {
         return format!("nothing to remove: all {of} sessions stay");
     }
@@ -92,9 +93,9 @@ fn render(old: &[&Value], of: usize, removed: bool, home: &Path, sheet: Sheet) -
             ["sessionId", "updatedAt", "title", "cwd"].map(|key| session[key].as_str().unwrap_or_default().to_owned());
         table.row([
             id,
-            when::read(&updated).map(when::age).unwrap_or(updated),
+            age::read(&updated).map(age::age).unwrap_or(updated),
             title,
-            sheet.folder(Path::new(&cwd), home),
+            viewport.folder(Path::new(&cwd), home),
         ]);
     }
     let count = old.len();
@@ -103,7 +104,7 @@ fn render(old: &[&Value], of: usize, removed: bool, home: &Path, sheet: Sheet) -
     } else {
         format!("{count} of {of} sessions would go; `--yes` removes them")
     };
-    format!("{}\n\n{end}", table.render(sheet))
+    format!("{}\n\n{end}", table.render(viewport))
 }
 
 #[cfg(test)]
@@ -117,7 +118,7 @@ mod tests {
             .map(|(day, id)| json!({ "sessionId": id.to_string(), "updatedAt": format!("{day}T00:00:00Z") }))
             .collect();
         let gc = Gc { older_than: older_than.map(|text| age(text).unwrap()), keep, yes: false };
-        let now = when::read("2025-07-01T00:00:00Z").unwrap();
+        let now = age::read("2025-07-01T00:00:00Z").unwrap();
         let old = choose(&stored, &[], &Limits::of(&gc), now);
         old.iter().filter_map(|session| session["sessionId"].as_str()).collect::<Vec<_>>().join(" ")
     }

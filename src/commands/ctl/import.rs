@@ -9,19 +9,19 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use wire::method;
 
-use super::Visit;
+use super::DaemonClient;
 
 /// Bytes of one part, about: an event is not cut.
 const PART: usize = 256 << 10;
 
-pub(super) async fn run(visit: &mut Visit, file: &Path) -> anyhow::Result<()> {
+pub(super) async fn run(daemon: &mut DaemonClient, file: &Path) -> anyhow::Result<()> {
     let mut parts = Parts::new(open(file)?);
     let foreign = || format!("{} is not what `acpd ctl export` writes", file.display());
     let mut part = parts.next().with_context(foreign)?;
     if part.is_empty() {
         return Err(anyhow::anyhow!("there are no events in it")).with_context(foreign);
     }
-    visit.introduce().await?;
+    daemon.introduce().await?;
     let mut into = Value::Null;
     loop {
         let following = parts.next().with_context(foreign)?;
@@ -32,16 +32,16 @@ pub(super) async fn run(visit: &mut Visit, file: &Path) -> anyhow::Result<()> {
             (Value::Null, true) => json!({ "events": part, "more": true }),
             (into, more) => json!({ "events": part, "into": into, "more": more }),
         };
-        let mut made: Value = visit.client.call(method::IMPORT, params).await?;
+        let mut made: Value = daemon.client.call(method::IMPORT, params).await?;
         if !more {
-            visit.show(&made, || made["sessionId"].as_str().unwrap_or_default().to_owned());
+            daemon.show(&made, || made["sessionId"].as_str().unwrap_or_default().to_owned());
             eprintln!("note: its mode and approval are those of new sessions here, and nothing is allowed for good");
             return Ok(());
         }
         into = made["into"].take();
         if into.is_null() {
             // It took the first part for all of it.
-            let _: Value = visit.client.call(method::DELETE, json!({ "sessionId": made["sessionId"] })).await?;
+            let _: Value = daemon.client.call(method::DELETE, json!({ "sessionId": made["sessionId"] })).await?;
             bail!(
                 "this daemon is older than `acpd ctl` and takes short logs only; `acpd ctl restart` starts the new one"
             );

@@ -16,11 +16,11 @@ use futures_util::StreamExt;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook_tokio::Signals;
+use terminal::style::visible_text;
 
-use super::{Visit, status};
+use super::{DaemonClient, status};
 use crate::cli::Logs;
 use crate::commands::Ending;
-use crate::commands::paint::harmless;
 use crate::paths::Places;
 
 const UNIT: &str = "acpd.service";
@@ -56,9 +56,9 @@ pub(super) async fn run(places: &Places, args: &Logs, json: bool) -> anyhow::Res
 /// Whether the daemon that runs belongs to systemd. Without one it is the newer of the two that counts, and the journal has
 /// none if the unit was never started.
 async fn is_in_the_journal(places: &Places) -> bool {
-    let pid = match Visit::begin(places, false) {
+    let pid = match DaemonClient::begin(places, false) {
         // A daemon that does not answer is when logs are wanted most.
-        Ok(mut visit) => match tokio::time::timeout(PATIENCE, status::look(&mut visit)).await {
+        Ok(mut daemon) => match tokio::time::timeout(PATIENCE, status::look(&mut daemon)).await {
             Ok(Ok(card)) => Some(card.pid),
             Ok(Err(_)) | Err(_) => None,
         },
@@ -96,7 +96,7 @@ impl Printer {
     fn print(&self, line: &str) {
         match (self.json, self.terminal) {
             (true, _) => println!("{}", json!({ "line": line })),
-            (false, true) => println!("{}", harmless(line)),
+            (false, true) => println!("{}", visible_text(line)),
             (false, false) => println!("{line}"),
         }
     }

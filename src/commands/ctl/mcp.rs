@@ -2,19 +2,19 @@
 
 use domain::mcp::{ServerCard, SessionServers};
 use serde_json::{Value, json};
+use terminal::table::one_line;
 use wire::extension::ServersResult;
 use wire::method;
 
-use super::Visit;
-use super::table::plain;
+use super::DaemonClient;
 
-pub(super) async fn run(visit: &mut Visit, id: Option<&str>) -> anyhow::Result<()> {
+pub(super) async fn run(daemon: &mut DaemonClient, id: Option<&str>) -> anyhow::Result<()> {
     let params = match id {
-        Some(id) => json!({ "sessionId": visit.find(id).await? }),
+        Some(id) => json!({ "sessionId": daemon.find(id).await? }),
         None => Value::Object(serde_json::Map::new()),
     };
-    let found: ServersResult = visit.client.call(method::MCP, params).await?;
-    visit.show(&found, || match found.sessions.as_slice() {
+    let found: ServersResult = daemon.client.call(method::MCP, params).await?;
+    daemon.show(&found, || match found.sessions.as_slice() {
         [] => "no session in memory has MCP servers".to_owned(),
         sessions => sessions.iter().map(describe).collect::<Vec<_>>().join("\n\n"),
     });
@@ -28,18 +28,18 @@ fn describe(SessionServers { session, servers }: &SessionServers) -> String {
 
 fn line(server: &ServerCard) -> String {
     let ServerCard { name, transport, source, state, title, tools, prompts, log } = server;
-    let title = title.as_ref().map(|title| format!(" ({})", plain(title))).unwrap_or_default();
-    let mut text = format!("  {}{title}  {transport}, from the {}\n", plain(name), source.name());
-    text.push_str(&format!("    {}\n", plain(&state.describe())));
+    let title = title.as_ref().map(|title| format!(" ({})", one_line(title))).unwrap_or_default();
+    let mut text = format!("  {}{title}  {transport}, from the {}\n", one_line(name), source.name());
+    text.push_str(&format!("    {}\n", one_line(&state.describe())));
     if !tools.is_empty() {
         text.push_str(&format!("    tools    {}\n", tools.join(" ")));
     }
     if !prompts.is_empty() {
-        let commands: Vec<String> = prompts.iter().map(|name| format!("/{}", plain(name))).collect();
+        let commands: Vec<String> = prompts.iter().map(|name| format!("/{}", one_line(name))).collect();
         text.push_str(&format!("    prompts  {}\n", commands.join(" ")));
     }
     for line in log {
-        text.push_str(&format!("    log      {}\n", plain(line)));
+        text.push_str(&format!("    log      {}\n", one_line(line)));
     }
     text.trim_end().to_owned()
 }

@@ -4,11 +4,11 @@ use domain::card::ReloadCard;
 use serde_json::json;
 use wire::method;
 
-use super::Visit;
+use super::DaemonClient;
 
-pub(super) async fn run(visit: &mut Visit) -> anyhow::Result<()> {
-    let card: ReloadCard = visit.client.call(method::RELOAD, json!({})).await?;
-    visit.show(&card, || render(&card));
+pub(super) async fn run(daemon: &mut DaemonClient) -> anyhow::Result<()> {
+    let card: ReloadCard = daemon.client.call(method::RELOAD, json!({})).await?;
+    daemon.show(&card, || render(&card));
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 use wire::extension::RestartParams;
 use wire::method;
 
-use super::{Visit, status};
+use super::{DaemonClient, status};
 use crate::client::Message;
 use crate::client::deadline::timeout;
 use crate::paths::Places;
@@ -21,12 +21,12 @@ const LETTING_GO: Duration = Duration::from_secs(90);
 
 const STEP: Duration = Duration::from_millis(10);
 
-pub(super) async fn run(mut visit: Visit, places: &Places, now: bool) -> anyhow::Result<()> {
-    let before = status::look(&mut visit).await?;
-    visit.client.send(method::RESTART, RestartParams { now }).await?;
+pub(super) async fn run(mut daemon: DaemonClient, places: &Places, now: bool) -> anyhow::Result<()> {
+    let before = status::look(&mut daemon).await?;
+    daemon.client.send(method::RESTART, RestartParams { now }).await?;
     // The daemon hangs up when it goes, at the latest when its deadline for running turns has passed.
     let refused = async {
-        while let Some(message) = visit.client.next().await.unwrap_or(None) {
+        while let Some(message) = daemon.client.next().await.unwrap_or(None) {
             if let Message::Reply { result: Err(error), .. } = message {
                 return Some(error.message);
             }
@@ -38,9 +38,9 @@ pub(super) async fn run(mut visit: Visit, places: &Places, now: bool) -> anyhow:
         Ok(Some(why)) => bail!("a daemon of version {} did not restart: {why}", before.version),
         Err(_) => bail!("the daemon (process {}) does not let go; `acpd ctl stop --force` kills it", before.pid),
     }
-    let after = returned(places, visit.json, &before).await?;
+    let after = returned(places, daemon.json, &before).await?;
     let told = json!({ "before": before, "after": after });
-    visit.show(&told, || format!("restarted: process {}, version {}", after.pid, after.version));
+    daemon.show(&told, || format!("restarted: process {}, version {}", after.pid, after.version));
     Ok(())
 }
 
@@ -48,8 +48,8 @@ pub(super) async fn run(mut visit: Visit, places: &Places, now: bool) -> anyhow:
 async fn returned(places: &Places, json: bool, before: &StatusCard) -> anyhow::Result<StatusCard> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let answer = match Visit::begin(places, json) {
-            Ok(mut visit) => tokio::time::timeout(PATIENCE, status::look(&mut visit)).await?,
+        let answer = match DaemonClient::begin(places, json) {
+            Ok(mut daemon) => tokio::time::timeout(PATIENCE, status::look(&mut daemon)).await?,
             Err(error) => Err(error),
         };
         match answer {

@@ -3,19 +3,20 @@
 use domain::card::StatusCard;
 use domain::history::StoreStatus;
 use serde_json::json;
+use terminal::age::age;
+use terminal::table::one_line;
 use wire::method;
 
-use super::when::age;
-use super::{Visit, table};
+use super::DaemonClient;
 
-pub(super) async fn run(visit: &mut Visit) -> anyhow::Result<()> {
-    let found = look(visit).await?;
-    visit.show(&found, || render(&found));
+pub(super) async fn run(daemon: &mut DaemonClient) -> anyhow::Result<()> {
+    let found = look(daemon).await?;
+    daemon.show(&found, || render(&found));
     Ok(())
 }
 
-pub(super) async fn look(visit: &mut Visit) -> anyhow::Result<StatusCard> {
-    visit.client.call(method::STATUS, json!({})).await
+pub(super) async fn look(daemon: &mut DaemonClient) -> anyhow::Result<StatusCard> {
+    daemon.client.call(method::STATUS, json!({})).await
 }
 
 fn render(card: &StatusCard) -> String {
@@ -35,12 +36,12 @@ fn render(card: &StatusCard) -> String {
     };
     format!(
         "version      {}\npid          {}\nup           {}\nsessions     {}\nconnections  {}\nstore        {}\nmodel        {}",
-        table::plain(&version),
+        one_line(&version),
         card.pid,
         age(card.started),
         card.sessions,
         card.connections,
-        table::plain(&store),
+        one_line(&store),
         card.model,
     )
 }

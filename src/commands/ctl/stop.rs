@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use wire::method;
 
-use super::{NoDaemon, Visit, status};
+use super::{DaemonClient, NoDaemon, status};
 use crate::client::Message;
 use crate::client::deadline::{NoAnswer, timeout};
 use crate::daemon::lock::{Attempt, Lock};
@@ -66,12 +66,12 @@ fn is_hopeless(error: &anyhow::Error, lock: &Path) -> bool {
 }
 
 async fn ask(places: &Places, json: bool, lock: &Path) -> anyhow::Result<()> {
-    let mut visit = Visit::begin(places, json)?;
-    let stopping = status::look(&mut visit).await?.pid;
+    let mut daemon = DaemonClient::begin(places, json)?;
+    let stopping = status::look(&mut daemon).await?.pid;
     let deadline = timeout(DEADLINE);
     // A daemon that ends at once may not get round to the answer.
-    visit.client.send(method::STOP, json!({})).await?;
-    if let Ok(Some(why)) = tokio::time::timeout(deadline, hang_up(&mut visit)).await {
+    daemon.client.send(method::STOP, json!({})).await?;
+    if let Ok(Some(why)) = tokio::time::timeout(deadline, hang_up(&mut daemon)).await {
         bail!("the daemon did not stop: {why}");
     }
     let give_up = Instant::now() + deadline;
@@ -84,13 +84,13 @@ async fn ask(places: &Places, json: bool, lock: &Path) -> anyhow::Result<()> {
         }
         tokio::time::sleep(STEP).await;
     }
-    visit.show(&json!({ "stopped": true }), || "stopped".to_owned());
+    daemon.show(&json!({ "stopped": true }), || "stopped".to_owned());
     Ok(())
 }
 
 /// Waits until the daemon hangs up, and gives why it did not if it says so.
-async fn hang_up(visit: &mut Visit) -> Option<String> {
-    while let Some(message) = visit.client.next().await.unwrap_or(None) {
+async fn hang_up(daemon: &mut DaemonClient) -> Option<String> {
+    while let Some(message) = daemon.client.next().await.unwrap_or(None) {
         if let Message::Reply { result: Err(error), .. } = message {
             return Some(error.message);
         }

@@ -9,35 +9,35 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook_tokio::Signals;
+use terminal::consent::Consent;
+use terminal::session_printer::SessionPrinter;
+use terminal::style::json_line;
 use tokio::time::Instant;
 use wire::method;
 
-use super::Visit;
+use super::DaemonClient;
 use crate::client::Message;
 use crate::commands::Ending;
-use crate::commands::consent::Consent;
-use crate::commands::paint::json_line;
-use crate::commands::screen::Screen;
 
 /// After so long without a message, a word that is held back is shown.
 const PAUSE: Duration = Duration::from_millis(100);
 
-pub(super) async fn run(mut visit: Visit, id: &str) -> anyhow::Result<Ending> {
-    let session = visit.find(id).await?;
+pub(super) async fn run(mut daemon: DaemonClient, id: &str) -> anyhow::Result<Ending> {
+    let session = daemon.find(id).await?;
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    let load = visit.client.send(method::SESSION_LOAD, json!({ "sessionId": session })).await?;
+    let load = daemon.client.send(method::SESSION_LOAD, json!({ "sessionId": session })).await?;
     let mut end = None;
     // The log may be long, and what follows takes as long as it takes; but the first word comes soon.
-    let mut silence = Some(Instant::now() + visit.client.patience());
-    let mut view = View { screen: Screen::new(), json: visit.json, session, fresh: false };
+    let mut silence = Some(Instant::now() + daemon.client.patience());
+    let mut view = View { printer: SessionPrinter::new(), json: daemon.json, session, fresh: false };
     loop {
         tokio::select! {
-            () = until(silence) => return Err(visit.client.silent().into()),
-            message = visit.client.next() => match heard(&mut silence, message?)? {
+            () = until(silence) => return Err(daemon.client.silent().into()),
+            message = daemon.client.next() => match heard(&mut silence, message?)? {
                 Message::Reply { id, result: Err(error) } if id == load => bail!("{}", error.message),
                 Message::Reply { id, .. } if id == load => {
                     let params = json!({ "sessionId": view.session });
-                    end = Some(visit.client.send(method::WAIT, params).await?);
+                    end = Some(daemon.client.send(method::WAIT, params).await?);
                 }
                 Message::Reply { id, result: Ok(told) } if Some(&id) == end.as_ref() => {
                     view.end(&serde_json::from_str(told.get())?)?;
@@ -52,7 +52,7 @@ pub(super) async fn run(mut visit: Visit, id: &str) -> anyhow::Result<Ending> {
             },
             () = tokio::time::sleep(PAUSE), if view.fresh => view.pause()?,
             _ = signals.next() => {
-                view.screen.interrupted()?;
+                view.printer.interrupted()?;
                 return Ok(Ending::Done);
             }
         }
@@ -74,7 +74,7 @@ async fn until(deadline: Option<Instant>) {
 }
 
 struct View {
-    screen: Screen,
+    printer: SessionPrinter,
     json: bool,
     session: String,
     /// Something came since the last pause.
@@ -85,7 +85,7 @@ impl View {
     /// Nothing came for a moment: what is held back is shown.
     fn pause(&mut self) -> anyhow::Result<()> {
         self.fresh = false;
-        Ok(self.screen.pause()?)
+        Ok(self.printer.pause()?)
     }
 
     fn end(&mut self, told: &Value) -> anyhow::Result<()> {
@@ -93,9 +93,9 @@ impl View {
             println!("{}", json_line(&json!({ "method": method::WAIT, "params": told }).to_string()));
             return Ok(());
         }
-        self.screen.end()?;
+        self.printer.end()?;
         let what = if told["deleted"] == true { "deleted" } else { "closed" };
-        Ok(self.screen.remark(&format!("the session was {what}"))?)
+        Ok(self.printer.remark(&format!("the session was {what}"))?)
     }
 
     fn show(&mut self, method: &str, params: &Value) -> anyhow::Result<()> {
@@ -105,16 +105,16 @@ impl View {
         }
         self.fresh = true;
         match method {
-            method::SESSION_UPDATE => self.screen.update(&params["update"])?,
+            method::SESSION_UPDATE => self.printer.update(&params["update"])?,
             method::SESSION_REQUEST_PERMISSION => {
-                let left = self.screen.question(params, &Consent::read(params))?;
+                let left = self.printer.question(params, &Consent::read(params))?;
                 if left > 0 {
                     let text = format!("  … cut, {left} more lines: see `acpd ctl session {}`", self.session);
-                    self.screen.trouble(&text)?;
+                    self.printer.trouble(&text)?;
                 }
-                self.screen.remark(&format!("  answer with `acpd ctl allow {}` or `deny`", self.session))?;
+                self.printer.remark(&format!("  answer with `acpd ctl allow {}` or `deny`", self.session))?;
             }
-            method::CANCEL_REQUEST => self.screen.remark("  the question is settled")?,
+            method::CANCEL_REQUEST => self.printer.remark("  the question is settled")?,
             _ => {}
         }
         Ok(())

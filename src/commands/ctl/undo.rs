@@ -4,13 +4,13 @@ use domain::card::UndoCard;
 use serde_json::json;
 use wire::method;
 
-use super::Visit;
+use super::DaemonClient;
 
-pub(super) async fn run(visit: &mut Visit, id: &str, redo: bool) -> anyhow::Result<()> {
-    let session = visit.find(id).await?;
+pub(super) async fn run(daemon: &mut DaemonClient, id: &str, redo: bool) -> anyhow::Result<()> {
+    let session = daemon.find(id).await?;
     let params = json!({ "sessionId": session, "redo": redo });
-    let done: UndoCard = visit.client.call(method::UNDO, params).await?;
-    visit.show(&done, || {
+    let done: UndoCard = daemon.client.call(method::UNDO, params).await?;
+    daemon.show(&done, || {
         if done.files.is_empty() {
             return "there is nothing to put back".to_owned();
         }

@@ -1,8 +1,7 @@
 //! One thing that was checked: how it is, and what to do about it.
 
 use serde::Serialize;
-
-use crate::commands::paint::{Paint, Style, harmless};
+use terminal::style::{Colors, Style, visible_text};
 
 /// What fits beside the state and the name of a check.
 const WIDTH: usize = 80 - MARGIN;
@@ -40,18 +39,18 @@ impl Finding {
     }
 
     /// Lines that fit a terminal; the advice is set off by an arrow.
-    pub(super) fn render(&self, paint: Paint) -> String {
+    pub(super) fn render(&self, colors: Colors) -> String {
         let (word, style) = match self.state {
             State::Ok => ("ok", Style::Green),
             State::Warn => ("warn", Style::Yellow),
             State::Fail => ("fail", Style::Red),
         };
-        let mut text = format!("{}{}{:<NAME$}", paint.dress(style, word), " ".repeat(6 - word.len()), self.check);
+        let mut text = format!("{}{}{:<NAME$}", colors.apply(style, word), " ".repeat(6 - word.len()), self.check);
         let margin = format!("\n{}", " ".repeat(MARGIN));
-        text.push_str(&wrap(&harmless(&self.says), WIDTH).join(&margin));
+        text.push_str(&wrap(&visible_text(&self.says), WIDTH).join(&margin));
         if let Some(advice) = &self.advice {
-            let lines = wrap(&harmless(advice), WIDTH - 3).join(&format!("{margin}   "));
-            text.push_str(&format!("{margin}{} {lines}", paint.dress(style, "->")));
+            let lines = wrap(&visible_text(advice), WIDTH - 3).join(&format!("{margin}   "));
+            text.push_str(&format!("{margin}{} {lines}", colors.apply(style, "->")));
         }
         text
     }
@@ -99,7 +98,7 @@ mod tests {
                              not fit the line that it is on
                              -> do this:
                                 run that"#]]
-        .assert_eq(&finding.render(Paint::Off));
-        assert!(finding.render(Paint::On).starts_with("\u{1b}[33mwarn\u{1b}[0m  landlock"));
+        .assert_eq(&finding.render(Colors::Off));
+        assert!(finding.render(Colors::On).starts_with("\u{1b}[33mwarn\u{1b}[0m  landlock"));
     }
 }

@@ -1,0 +1,257 @@
+//! One client over HTTP, between two sides that know nothing of each other: its `Connection`, which writes when there is
+//! room, and the streams by which the client reads, which come and go.
+//!
+//! What waits for the client, and what it has been sent and not yet acknowledged, are each bounded by the outbox limit. When
+//! that much waits, the connection's writer waits, and so its cursors pause as for any other client that does not read.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use crate::frame_buffer::{Frame, FrameBuffer, FramesLost};
+use crate::pipe::RequestSink;
+use crate::router::{LaneName, Router};
+
+/// Bytes that a stream takes at once.
+const CHUNK: usize = 32 << 10;
+
+pub(crate) struct Client {
+    state: Mutex<State>,
+    /// Bytes that may wait.
+    limit: usize,
+    /// Bytes that are kept after they were sent.
+    kept: usize,
+    /// Something waits, or all has ended, or another stream has taken over.
+    changed: watch::Sender<()>,
+    /// How many streams are open.
+    streams: watch::Sender<usize>,
+    ended: watch::Sender<bool>,
+}
+
+struct State {
+    router: Router,
+    lanes: HashMap<LaneName, HttpLane>,
+    /// How many frames there have been.
+    frames: u64,
+    requests: Option<RequestSink>,
+    last_stream: Instant,
+    /// The connection's writer, when it waits for room.
+    writer: Option<Waker>,
+}
+
+#[derive(Default)]
+struct HttpLane {
+    frames: FrameBuffer,
+    /// Whose generation it is to read: the newest stream's.
+    generation: u64,
+}
+
+/// Where a stream begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StartAt {
+    /// With the frame after this one.
+    After(u64),
+    /// With the first frame that no stream has had.
+    Unsent,
+}
+
+impl Client {
+    pub(crate) fn new(router: Router, limit: usize, kept: usize, requests: RequestSink) -> Arc<Self> {
+        let state = State {
+            router,
+            lanes: HashMap::new(),
+            frames: 0,
+            requests: Some(requests),
+            last_stream: Instant::now(),
+            writer: None,
+        };
+        Arc::new(Self {
+            state: Mutex::new(state),
+            limit,
+            kept,
+            changed: watch::Sender::new(()),
+            streams: watch::Sender::new(0),
+            ended: watch::Sender::new(false),
+        })
+    }
+
+    /// Passes on a message of the client's; waits while the connection takes nothing. False if it has ended, or ends meanwhile.
+    pub(crate) async fn send(&self, message: &[u8]) -> bool {
+        let requests = self.state().requests.clone();
+        let Some(requests) = requests else { return false };
+        let mut ended = self.ended();
+        tokio::select! {
+            sent = requests.send(message) => sent,
+            _ = ended.wait_for(|ended| *ended) => false,
+        }
+    }
+
+    /// Lets the router see a message of the client's, or asks it something.
+    pub(crate) fn with_router<R>(&self, look: impl FnOnce(&mut Router) -> R) -> R {
+        look(&mut self.state().router)
+    }
+
+    /// Nothing more goes in or comes out: the connection's input ends, its writer waits no more, and streams end when they
+    /// have handed out what waits. Sessions go on without the client.
+    pub(crate) fn end(&self) {
+        // First, so that the writer, once woken, does not wait again.
+        self.ended.send_replace(true);
+        let mut state = self.state();
+        state.requests = None;
+        if let Some(writer) = state.writer.take() {
+            writer.wake();
+        }
+        drop(state);
+        self.changed.send_replace(());
+    }
+
+    pub(crate) fn streams(&self) -> watch::Receiver<usize> {
+        self.streams.subscribe()
+    }
+
+    /// When it last had a stream, or began.
+    pub(crate) fn last_stream(&self) -> Instant {
+        self.state().last_stream
+    }
+
+    pub(crate) fn ended(&self) -> watch::Receiver<bool> {
+        self.ended.subscribe()
+    }
+
+    /// Opens a stream, which takes the place of an earlier one.
+    pub(crate) fn subscribe(self: &Arc<Self>, name: LaneName, begin: StartAt) -> Result<Subscription, FramesLost> {
+        let mut state = self.state();
+        let frames = state.frames;
+        let lane = state.lanes.entry(name.clone()).or_default();
+        if let StartAt::After(number) = begin {
+            if number > frames {
+                return Err(FramesLost);
+            }
+            lane.frames.rewind(number)?;
+        }
+        lane.generation += 1;
+        let generation = lane.generation;
+        drop(state);
+        self.streams.send_modify(|streams| *streams += 1);
+        self.changed.send_replace(());
+        Ok(Subscription { client: self.clone(), name, generation, changed: self.changed.subscribe() })
+    }
+
+    /// Bytes that wait for a stream.
+    pub(crate) fn unread(&self) -> usize {
+        self.state().unsent()
+    }
+
+    /// Whether the connection may write. If not, it is woken when it may.
+    pub(crate) fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.state();
+        if *self.ended.borrow() || state.unsent() < self.limit {
+            return Poll::Ready(());
+        }
+        state.writer = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    pub(crate) fn deliver(&self, messages: Vec<Bytes>) {
+        if messages.is_empty() {
+            return;
+        }
+        let mut state = self.state();
+        for message in messages {
+            state.frames += 1;
+            let name = state.router.lane_of(&message);
+            let frame = Frame { number: state.frames, message };
+            state.lanes.entry(name).or_default().frames.push(frame);
+        }
+        drop(state);
+        self.changed.send_replace(());
+    }
+
+    fn take(&self, name: &LaneName, generation: u64, budget: usize) -> Take {
+        let mut state = self.state();
+        let Some(lane) = state.lanes.get_mut(name).filter(|lane| lane.generation == generation) else {
+            return Take::End;
+        };
+        let frames = lane.frames.take(budget);
+        if frames.is_empty() {
+            return if *self.ended.borrow() { Take::End } else { Take::Nothing };
+        }
+        state.keep_within(self.kept);
+        if state.unsent() < self.limit
+            && let Some(writer) = state.writer.take()
+        {
+            writer.wake();
+        }
+        Take::Frames(frames)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn unsent(&self) -> usize {
+        self.lanes.values().map(|lane| lane.frames.unsent_bytes()).sum()
+    }
+
+    /// Forgets the oldest of what has been sent while it is more than this.
+    fn keep_within(&mut self, limit: usize) {
+        let mut sent: usize = self.lanes.values().map(|lane| lane.frames.sent_bytes()).sum();
+        while sent > limit {
+            let lanes = self.lanes.values_mut().filter(|lane| lane.frames.oldest_sent().is_some());
+            let Some(oldest) = lanes.min_by_key(|lane| lane.frames.oldest_sent()) else { return };
+            let before = oldest.frames.sent_bytes();
+            oldest.frames.drop_sent();
+            sent -= before - oldest.frames.sent_bytes();
+        }
+    }
+}
+
+enum Take {
+    Frames(Vec<Frame>),
+    Nothing,
+    /// The client is gone and has everything, or another stream reads now.
+    End,
+}
+
+/// One open stream.
+pub(crate) struct Subscription {
+    client: Arc<Client>,
+    name: LaneName,
+    generation: u64,
+    changed: watch::Receiver<()>,
+}
+
+impl Subscription {
+    /// The next frames, or None at the end of the stream. Nothing is lost if this is dropped while it waits.
+    pub(crate) async fn next(&mut self) -> Option<Vec<Frame>> {
+        self.next_within(CHUNK).await
+    }
+
+    pub(crate) async fn next_one(&mut self) -> Option<Frame> {
+        self.next_within(0).await?.pop()
+    }
+
+    async fn next_within(&mut self, budget: usize) -> Option<Vec<Frame>> {
+        loop {
+            match self.client.take(&self.name, self.generation, budget) {
+                Take::Frames(frames) => return Some(frames),
+                Take::End => return None,
+                // The client, which holds the sender, is in self.
+                Take::Nothing => self.changed.changed().await.ok()?,
+            }
+        }
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.client.state().last_stream = Instant::now();
+        self.client.streams.send_modify(|streams| *streams = streams.saturating_sub(1));
+    }
+}

@@ -1,0 +1,94 @@
+//! The server below the routes: accepts connections, tells HTTP/1.1 from HTTP/2, and limits how many there are and how long
+//! each may take.
+//!
+//! actix-web's own server looks at the first bytes of a connection without a limit of time, so that whoever says nothing
+//! would keep it; that is why this puts the parts together itself.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
+
+use actix_http::{HttpService, KeepAlive, Protocol};
+use actix_service::{IntoServiceFactory, ServiceFactoryExt, fn_service, map_config};
+use actix_web::body::MessageBody;
+use actix_web::dev::{AppConfig, Server, ServiceFactory, ServiceRequest, ServiceResponse};
+use actix_web::rt::net::TcpStream;
+use actix_web::{App, Error};
+use rustix::net::sockopt;
+use rustls::ServerConfig;
+
+use crate::guard::PeerVerdict;
+
+/// Connections at a time, streams among them.
+const CONNECTIONS: usize = 512;
+/// How long a client may take to say anything, and then for the head of its request.
+const HEAD: Duration = Duration::from_secs(5);
+/// How long a connection without a request stays open.
+const IDLE: Duration = Duration::from_secs(30);
+/// How long a client may leave bytes unread or unacknowledged before the kernel ends its connection.
+const UNREAD_MILLIS: u32 = 60_000;
+/// How long connections may take to end when the daemon leaves, in seconds.
+const SHUTDOWN_SECONDS: u64 = 1;
+
+/// How connections over HTTP/2 begin.
+const PREFACE: &[u8] = b"PRI * HTTP/2";
+
+pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    // Connections inherit both from the listener.
+    sockopt::set_socket_keepalive(&listener, true)?;
+    sockopt::set_tcp_user_timeout(&listener, UNREAD_MILLIS)?;
+    Ok(listener)
+}
+
+/// Must be called inside an actix system.
+pub(crate) fn serve<S, B>(
+    listener: TcpListener,
+    tls: Option<ServerConfig>,
+    app: impl Fn() -> App<S> + Clone + Send + 'static,
+) -> io::Result<Server>
+where
+    S: ServiceFactory<ServiceRequest, Config = (), Response = ServiceResponse<B>, Error = Error, InitError = ()>
+        + 'static,
+    S::Service: 'static,
+    B: MessageBody + 'static,
+{
+    let builder = Server::build()
+        .workers(1)
+        .disable_signals()
+        .max_concurrent_connections(CONNECTIONS)
+        .shutdown_timeout(SHUTDOWN_SECONDS);
+    // A macro, because what it makes is of another type over TLS than without, and neither type can be written.
+    macro_rules! service {
+        ($app:expr) => {
+            HttpService::build()
+                .keep_alive(KeepAlive::Timeout(IDLE))
+                .client_request_timeout(HEAD)
+                .client_disconnect_timeout(HEAD)
+                .h1_allow_half_closed(false)
+                .tcp_nodelay(true)
+                .on_connect_ext(|_, connection| drop(connection.insert(PeerVerdict::default())))
+                .finish(map_config($app.into_factory().map_err(|error: Error| error.error_response()), |_| {
+                    AppConfig::default()
+                }))
+        };
+    }
+    let builder = match tls {
+        Some(config) => builder.listen("https", listener, move || service!(app()).rustls_0_23(config.clone()))?,
+        None => builder.listen("http", listener, move || fn_service(tell_protocol).and_then(service!(app())))?,
+    };
+    Ok(builder.run())
+}
+
+async fn tell_protocol(
+    io: TcpStream,
+) -> Result<(TcpStream, Protocol, Option<SocketAddr>), actix_http::error::DispatchError> {
+    let mut first = [0; PREFACE.len()];
+    let seen = tokio::time::timeout(HEAD, io.peek(&mut first)).await;
+    seen.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    let protocol = if first == PREFACE { Protocol::Http2 } else { Protocol::Http1 };
+    io.set_nodelay(true)?;
+    let peer = io.peer_addr().ok();
+    Ok((io, protocol, peer))
+}

@@ -1,0 +1,159 @@
+//! The public draft "Streamable HTTP & WebSocket transport" on `/acp`: POST for what the client says, a GET stream for the
+//! connection and one for each session, DELETE to leave.
+//!
+//! `initialize` makes the connection and is answered in the response; all else is answered on the streams. A stream that is
+//! opened again goes on after its `Last-Event-ID`, and without one, as the draft has it, with what no stream has had yet.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::http::header::{self, HeaderMap, HeaderName};
+use actix_web::{HttpRequest, HttpResponse, web};
+use domain::SessionId;
+use serde_json::{Value, json};
+use uuid::Uuid;
+use wire::method;
+
+use crate::client::{Client, StartAt};
+use crate::client_registry::{ClientKey, ClientRegistry};
+use crate::posted_message::PostedMessage;
+use crate::refusal::Refusal;
+use crate::router::{LaneName, session_scope};
+use crate::{Limits, last_event_id, sse, websocket};
+
+pub(crate) const CONNECTION_ID: HeaderName = HeaderName::from_static("acp-connection-id");
+const SESSION_ID: HeaderName = HeaderName::from_static("acp-session-id");
+
+/// How long `initialize` may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) async fn post(
+    request: HttpRequest,
+    payload: web::Payload,
+    clients: web::Data<ClientRegistry>,
+    limits: web::Data<Limits>,
+) -> Result<HttpResponse, Refusal> {
+    if !is_json(request.headers()) {
+        return Err(Refusal::ContentType);
+    }
+    let message = PostedMessage::read(&request, payload, limits.frame).await?;
+    let clients = clients.into_inner();
+    let Some(id) = named(request.headers(), &CONNECTION_ID)? else {
+        return initialize(&clients, message).await;
+    };
+    let client = clients.find(&ClientKey::Http(id.to_owned())).ok_or(Refusal::NoSuchConnection)?;
+    check_session(request.headers(), &message)?;
+    client.with_router(|router| router.track(message.summary()));
+    let passed = message.pass(&client, Refusal::NoSuchConnection).await;
+    passed.inspect_err(|_| client.with_router(|router| router.forget(message.summary())))?;
+    Ok(HttpResponse::Accepted().finish())
+}
+
+pub(crate) async fn get(
+    request: HttpRequest,
+    payload: web::Payload,
+    clients: web::Data<ClientRegistry>,
+    limits: web::Data<Limits>,
+) -> Result<HttpResponse, actix_web::Error> {
+    if websocket::is_upgrade(request.headers()) {
+        return websocket::open(&request, payload, clients.into_inner(), limits.frame);
+    }
+    Ok(stream(&request, &clients).await?)
+}
+
+async fn stream(request: &HttpRequest, clients: &ClientRegistry) -> Result<HttpResponse, Refusal> {
+    if !accepts_events(request.headers()) {
+        return Err(Refusal::Accept);
+    }
+    let client = connection(request, clients)?;
+    let lane = match named(request.headers(), &SESSION_ID)? {
+        None => LaneName::Connection,
+        Some(session) => {
+            let known = client.with_router(|router| router.knows(session));
+            // Before a load the stream may be opened already, of a session that there is.
+            if !known && !clients.runtime().knows(&SessionId::from(session)).await {
+                return Err(Refusal::NoSuchSession);
+            }
+            LaneName::Session(session.to_owned())
+        }
+    };
+    let begin = last_event_id(request)?.map_or(StartAt::Unsent, StartAt::After);
+    let subscription = client.subscribe(lane, begin).map_err(|_| Refusal::Lost)?;
+    Ok(sse::response(subscription))
+}
+
+pub(crate) async fn delete(request: HttpRequest, clients: web::Data<ClientRegistry>) -> Result<HttpResponse, Refusal> {
+    let client = connection(&request, &clients)?;
+    if let Some(id) = named(request.headers(), &CONNECTION_ID)? {
+        clients.close(&ClientKey::Http(id.to_owned()), &client);
+    }
+    Ok(HttpResponse::Accepted().finish())
+}
+
+/// Makes a connection for an `initialize`, and gives its answer in the response.
+async fn initialize(clients: &Arc<ClientRegistry>, message: PostedMessage) -> Result<HttpResponse, Refusal> {
+    let summary = message.summary();
+    if summary.method.as_deref() != Some(method::INITIALIZE) || summary.id.is_none() {
+        return Err(Refusal::Bad("this needs Acp-Connection-Id, which the answer to initialize has"));
+    }
+    let id = Uuid::now_v7().to_string();
+    let key = ClientKey::Http(id.clone());
+    let client = clients.find_or_open(key.clone())?;
+    let answer = async {
+        // Before its answer the connection says nothing else.
+        let mut answers = client.subscribe(LaneName::Connection, StartAt::Unsent).map_err(|_| Refusal::Lost)?;
+        message.pass(&client, Refusal::ShuttingDown).await?;
+        let answer = tokio::time::timeout(PATIENCE, answers.next_one()).await.map_err(|_| Refusal::NoAnswer)?;
+        answer.ok_or(Refusal::ShuttingDown)
+    };
+    let answer = answer.await.inspect_err(|_| clients.close(&key, &client))?;
+    let mut answer: Value = serde_json::from_slice(&answer.message).map_err(|_| Refusal::NoAnswer)?;
+    let mut response = HttpResponse::Ok();
+    match answer.get_mut("result").and_then(Value::as_object_mut) {
+        Some(result) => {
+            result.insert("connectionId".to_owned(), json!(id));
+            response.insert_header((header::SET_COOKIE, cookie(&id))).insert_header((CONNECTION_ID, id));
+        }
+        // Nothing was initialized, so there is nothing to come back to.
+        None => clients.close(&key, &client),
+    }
+    Ok(response.json(answer))
+}
+
+/// For whatever stands between and sends a client's requests to one of several daemons. We do not read it.
+pub(crate) fn cookie(id: &str) -> String {
+    format!("acp_connection={id}; Path=/acp; HttpOnly; SameSite=Strict")
+}
+
+fn connection(request: &HttpRequest, clients: &ClientRegistry) -> Result<Arc<Client>, Refusal> {
+    let id = named(request.headers(), &CONNECTION_ID)?.ok_or(Refusal::Bad("this needs Acp-Connection-Id"))?;
+    clients.find(&ClientKey::Http(id.to_owned())).ok_or(Refusal::NoSuchConnection)
+}
+
+/// A message about a session names it in its header, too, and the two agree.
+fn check_session(headers: &HeaderMap, message: &PostedMessage) -> Result<(), Refusal> {
+    let in_header = named(headers, &SESSION_ID)?;
+    match (session_scope(message.summary()), in_header) {
+        (Some(_), None) => Err(Refusal::Bad("a message about a session needs Acp-Session-Id")),
+        (Some(body), Some(header)) if body != header => {
+            Err(Refusal::Bad("Acp-Session-Id and the message's sessionId are not the same"))
+        }
+        (Some(_) | None, _) => Ok(()),
+    }
+}
+
+fn named<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Refusal> {
+    let value = headers.get(name).map(|value| value.to_str().map_err(|_| Refusal::Bad("a header is not plain text")));
+    value.transpose()
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+fn accepts_events(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).filter_map(|accepted| accepted.to_str().ok());
+    let mut kinds = accepted.flat_map(|accepted| accepted.split(',')).filter_map(|kind| kind.split(';').next());
+    kinds.any(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"))
+}

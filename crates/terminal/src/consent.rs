@@ -1,0 +1,224 @@
+//! What a permission question is about, as a terminal shows it: the whole command, every argument, the diff, the task. Where
+//! something is missing, that is said. Pure; knows nothing of keys and answers.
+
+use domain::card::{OpenQuestion, Proposal};
+use domain::tool::Location;
+use domain::{ToolContent, ToolKind, visible};
+use serde_json::Value;
+
+use crate::diff;
+use crate::style::{Colors, Style};
+
+/// What stands before each line of a text from elsewhere.
+const MARGIN: &str = "  │ ";
+
+/// One question.
+pub struct Consent {
+    pub title: String,
+    /// What an "always" answer covers.
+    always: Option<String>,
+    proposal: Option<Proposal>,
+}
+
+impl Consent {
+    /// As the daemon lists it.
+    pub fn of(question: &OpenQuestion) -> Self {
+        Self { title: question.title.clone(), always: question.always.clone(), proposal: question.proposal.clone() }
+    }
+
+    /// The parameters of `session/request_permission`.
+    pub fn read(params: &Value) -> Self {
+        let call = &params["toolCall"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let content = call["content"].as_array().into_iter().flatten();
+        let location = |found: &Value| {
+            let line = found["line"].as_u64().and_then(|line| line.try_into().ok());
+            Location { path: text(&found["path"]).into(), line }
+        };
+        let proposal = Proposal {
+            tool: text(&call["name"]),
+            kind: serde_json::from_value(call["kind"].clone()).unwrap_or(ToolKind::Other),
+            locations: call["locations"].as_array().into_iter().flatten().map(location).collect(),
+            input: call["rawInput"].clone(),
+            preview: content.filter_map(shown).collect(),
+            cut: 0,
+        };
+        let options = params["options"].as_array().into_iter().flatten();
+        let always = options.filter(|option| option["kind"] == "allow_always");
+        let always = always.filter_map(|option| option["name"].as_str()?.strip_prefix("Always allow ")).next();
+        let title = call["title"].as_str().unwrap_or("a tool").to_owned();
+        Self { title, always: always.map(str::to_owned), proposal: Some(proposal) }
+    }
+
+    /// Bytes that the daemon has left out.
+    pub fn cut(&self) -> usize {
+        self.proposal.as_ref().map_or(0, |proposal| proposal.cut)
+    }
+
+    /// Whether the lines show everything that would be done.
+    pub fn is_whole(&self) -> bool {
+        self.proposal.is_some() && self.cut() == 0
+    }
+
+    /// The title alone, on one line.
+    pub fn title(&self) -> String {
+        visible::line(&self.title).into_owned()
+    }
+
+    /// Everything below the title, line by line. What cannot be seen is written out.
+    pub fn lines(&self, colors: Colors) -> Vec<String> {
+        let Some(proposal) = &self.proposal else {
+            return vec![colors.apply(Style::Red, "  this daemon is older and does not say what would be done")];
+        };
+        let mut lines = Vec::new();
+        let mut has_diff = false;
+        for content in &proposal.preview {
+            match content {
+                ToolContent::Text { text } => lines.extend(indented(text)),
+                ToolContent::Diff { path, old, new } => {
+                    has_diff = true;
+                    let path = visible::line(&path.display().to_string()).into_owned();
+                    lines.push(colors.apply(Style::Bold, &format!("  {path}")));
+                    let changes = diff::render(old.as_deref().unwrap_or_default(), new, usize::MAX, colors);
+                    lines.extend(changes.lines().map(str::to_owned));
+                }
+                ToolContent::Image { mime, .. } => lines.push(format!("  an image ({})", visible::line(mime))),
+                ToolContent::Block { block } => lines.extend(indented(&block.as_text())),
+                ToolContent::Terminal { .. } => {}
+            }
+        }
+        if let Some(arguments) = proposal.arguments() {
+            let tool = visible::line(&proposal.tool).into_owned();
+            let head = if lines.is_empty() { format!("  {tool} with") } else { "  and".to_owned() };
+            lines.push(colors.apply(Style::Dim, &head));
+            // In JSON what cannot be seen has a form of its own.
+            let text = serde_json::to_string_pretty(&arguments).unwrap_or_default();
+            lines.extend(visible::json(&text).lines().map(|line| format!("{MARGIN}{line}")));
+        }
+        for Location { path, line } in proposal.locations.iter().filter(|_| !has_diff) {
+            let line = line.map(|line| format!(":{line}")).unwrap_or_default();
+            lines.push(format!("  in {}{line}", visible::line(&path.display().to_string())));
+        }
+        if let Some(always) = &self.always {
+            lines.push(colors.apply(Style::Dim, &format!("  \"always\" would cover {}", visible::line(always))));
+        }
+        lines
+    }
+
+    /// The line that says that something is missing, if it is, and which command shows the rest.
+    pub fn missing(&self, command: &str) -> Option<String> {
+        let cut = self.cut();
+        (cut > 0).then(|| format!("  … cut, {cut} more bytes: see `{command}`"))
+    }
+}
+
+fn indented(text: &str) -> Vec<String> {
+    visible::text(text).lines().map(|line| format!("{MARGIN}{line}")).collect()
+}
+
+/// Content of the protocol as ours.
+fn shown(content: &Value) -> Option<ToolContent> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    match content["type"].as_str()? {
+        "content" => match text(&content["content"]["text"]) {
+            Some(text) => Some(ToolContent::Text { text }),
+            None => Some(ToolContent::text(format!("({})", content["content"]["type"].as_str().unwrap_or("content")))),
+        },
+        "diff" => Some(ToolContent::Diff {
+            path: text(&content["path"])?.into(),
+            old: text(&content["oldText"]),
+            new: text(&content["newText"])?,
+        }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use super::*;
+
+    fn asked(call: Value) -> String {
+        let params = json!({ "toolCall": call, "options": [{ "kind": "allow_always", "name": "Always allow bash" }] });
+        Consent::read(&params).lines(Colors::Off).join("\n")
+    }
+
+    #[test]
+    fn everything_that_would_be_done_is_shown() {
+        let text = |text: &str| json!({ "type": "content", "content": { "type": "text", "text": text } });
+        let commands = asked(json!({
+            "title": "ls …", "name": "bash", "kind": "execute", "content": [text("ls\ntouch \u{202e}X")],
+            "rawInput": { "command": "ls\ntouch \u{202e}X", "timeout_ms": 5 },
+        }));
+        let called = asked(json!({
+            "title": "files: write", "name": "mcp__files__write", "kind": "other",
+            "rawInput": { "path": "/etc/passwd", "mode": { "force": true }, "text": "a\nb\u{200b}" },
+        }));
+        let delegated = asked(json!({
+            "title": "Delegate: look", "name": "agent", "kind": "execute",
+            "content": [text("look\nand then rm"), text("The sub-agent may use all tools.")],
+            "rawInput": { "task": "look\nand then rm", "tools": "all" },
+        }));
+        let edited = asked(json!({
+            "title": "Edit a", "name": "edit_file", "kind": "edit",
+            "content": [{ "type": "diff", "path": "/w/a", "oldText": "x\ny\n", "newText": "x\nz \n" }],
+            "rawInput": { "path": "a", "old": "y", "new": "z" }, "locations": [{ "path": "/w/a", "line": 2 }],
+        }));
+        let fetched = asked(json!({
+            "title": "Fetch", "name": "web_fetch", "kind": "fetch", "rawInput": { "url": "https://x.example/?q=1" },
+        }));
+        expect![[r#"
+              │ ls
+              │ touch \u{202e}X
+              and
+              │ {
+              │   "timeout_ms": 5
+              │ }
+              "always" would cover bash
+            ---
+              mcp__files__write with
+              │ {
+              │   "path": "/etc/passwd",
+              │   "mode": {
+              │     "force": true
+              │   },
+              │   "text": "a\nb\u200b"
+              │ }
+              "always" would cover bash
+            ---
+              │ look
+              │ and then rm
+              │ The sub-agent may use all tools.
+              and
+              │ {
+              │   "tools": "all"
+              │ }
+              "always" would cover bash
+            ---
+              /w/a
+                 1  x
+                 2 -y
+                 2 +z 
+              "always" would cover bash
+            ---
+              web_fetch with
+              │ {
+              │   "url": "https://x.example/?q=1"
+              │ }
+              "always" would cover bash"#]]
+        .assert_eq(&[commands, called, delegated, edited, fetched].join("\n---\n"));
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        let question = json!({ "id": "q", "call": "c", "title": "Run", "proposal": { "tool": "bash", "kind": "execute",
+            "preview": [{ "type": "text", "text": "ls" }], "cut": 77 } });
+        let consent = Consent::of(&serde_json::from_value(question).unwrap());
+        assert!(!consent.is_whole());
+        assert_eq!(consent.missing("acpd ctl session s").unwrap(), "  … cut, 77 more bytes: see `acpd ctl session s`");
+        let older = json!({ "id": "q", "call": "c", "title": "Run" });
+        assert!(!Consent::of(&serde_json::from_value(older).unwrap()).is_whole());
+    }
+}

@@ -1,0 +1,270 @@
+//! A session's log as a text for people. Pure: events in, Markdown out, piece by piece, so that no log is too long.
+//!
+//! What only programs need is left out: settings, seals, usage, and how far a call had come on its way.
+
+use std::collections::BTreeMap;
+
+use domain::tool::{OutcomeKind, PlanStatus};
+use domain::{
+    CallId, Choice, Content, Decision, Event, EventKind, MessageId, Outcome, PlanEntry, StopReason, ToolCard,
+    ToolContent,
+};
+use similar::{ChangeTag, TextDiff};
+
+#[derive(Default)]
+pub struct LogMarkdown {
+    /// The text that is being written, which its next piece goes on with.
+    open: Option<(TextKind, MessageId)>,
+    /// Calls without an outcome; they are told when they have one, so that calls at the same time do not mix.
+    calls: BTreeMap<CallId, ToolCard>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TextKind {
+    Answer,
+    Thought,
+}
+
+impl LogMarkdown {
+    pub fn add(&mut self, event: &Event) -> String {
+        match &event.kind {
+            EventKind::AgentText { message, text } => self.piece(TextKind::Answer, message, text),
+            EventKind::AgentThought { message, text } => self.piece(TextKind::Thought, message, text),
+            EventKind::ToolCalled { call, card, .. } => {
+                self.calls.insert(call.clone(), card.clone());
+                String::new()
+            }
+            EventKind::ToolEnded { call, outcome } => match self.calls.remove(call) {
+                Some(card) => self.block(&called(&card, outcome)),
+                None => String::new(),
+            },
+            other => match told(other) {
+                Some(text) => self.block(&text),
+                None => String::new(),
+            },
+        }
+    }
+
+    pub fn end(mut self) -> String {
+        self.close()
+    }
+
+    fn piece(&mut self, kind: TextKind, message: &MessageId, text: &str) -> String {
+        let goes_on = self.open.as_ref().is_some_and(|(open, of)| *open == kind && of == message);
+        let mut written = if goes_on { String::new() } else { self.close() };
+        if !goes_on {
+            written.push_str(match kind {
+                TextKind::Answer => "## Agent\n\n",
+                TextKind::Thought => "> ",
+            });
+            self.open = Some((kind, message.clone()));
+        }
+        match kind {
+            TextKind::Answer => written.push_str(text),
+            TextKind::Thought => written.push_str(&text.replace('\n', "\n> ")),
+        }
+        written
+    }
+
+    fn block(&mut self, text: &str) -> String {
+        format!("{}{}\n\n", self.close(), text.trim_end())
+    }
+
+    fn close(&mut self) -> String {
+        if self.open.take().is_some() { "\n\n".to_owned() } else { String::new() }
+    }
+}
+
+/// What is told of an event that stands for itself.
+fn told(kind: &EventKind) -> Option<String> {
+    Some(match kind {
+        EventKind::Created { cwd, model, .. } => format!("# Session in {}\n\nModel: {model}", cwd.display()),
+        EventKind::Reopened => "*The daemon ended here without warning, and the session was opened again.*".to_owned(),
+        EventKind::UserMessage { content, .. } => {
+            let said: Vec<String> = content.iter().map(Content::as_text).collect();
+            format!("## User\n\n{}", said.join("\n\n"))
+        }
+        EventKind::PermissionAnswered { decision, by, .. } => format!("*{} by {by}.*", decided(*decision)),
+        EventKind::Planned { entries, .. } => entries.iter().map(planned).collect(),
+        EventKind::Titled { title } => format!("*Title: {title}*"),
+        EventKind::Compacted { summary, .. } => {
+            format!("*Older messages were replaced by this summary.*\n\n> {}", summary.replace('\n', "\n> "))
+        }
+        EventKind::Noticed { text, passing: false, .. } => format!("*{text}*"),
+        EventKind::TurnEnded { reason, .. } => format!("*{}*", ended(reason)?),
+        EventKind::Noticed { passing: true, .. }
+        | EventKind::TurnStarted { .. }
+        | EventKind::AgentText { .. }
+        | EventKind::AgentThought { .. }
+        | EventKind::ResponseSealed { .. }
+        | EventKind::CallsRequested { .. }
+        | EventKind::Abandoned { .. }
+        | EventKind::ToolCalled { .. }
+        | EventKind::PermissionAsked { .. }
+        | EventKind::ToolStarted { .. }
+        | EventKind::ToolProgressed { .. }
+        | EventKind::ToolEnded { .. }
+        | EventKind::Configured { .. }
+        | EventKind::Restored { .. }
+        | EventKind::Delegated { .. }
+        | EventKind::Used { .. } => return None,
+    })
+}
+
+fn decided(decision: Decision) -> &'static str {
+    match decision {
+        Decision::Chose(Choice::AllowOnce) => "Allowed",
+        Decision::Chose(Choice::AllowAlways) => "Allowed for good",
+        Decision::Chose(Choice::RejectOnce) => "Rejected",
+        Decision::Chose(Choice::RejectAlways) => "Rejected for good",
+        Decision::Cancelled => "Cancelled",
+        Decision::Unanswered => "Left unanswered",
+    }
+}
+
+fn planned(entry: &PlanEntry) -> String {
+    let mark = match entry.status {
+        PlanStatus::Completed => "x",
+        PlanStatus::InProgress | PlanStatus::Pending => " ",
+    };
+    format!("- [{mark}] {}\n", entry.content)
+}
+
+/// None for the usual end.
+fn ended(reason: &StopReason) -> Option<String> {
+    Some(match reason {
+        StopReason::EndTurn => return None,
+        StopReason::MaxTokens => "The answer was cut at its greatest length.".to_owned(),
+        StopReason::MaxTurnRequests => "The turn was ended after too many requests.".to_owned(),
+        StopReason::Refusal => "The model refused.".to_owned(),
+        StopReason::Cancelled => "Cancelled.".to_owned(),
+        StopReason::Interrupted => "The turn was interrupted.".to_owned(),
+        StopReason::Failed(failure) => format!("The turn failed: {}", failure.message),
+    })
+}
+
+fn called(card: &ToolCard, outcome: &Outcome) -> String {
+    let verdict = match outcome.verdict {
+        OutcomeKind::Completed => "",
+        OutcomeKind::Failed => " (failed)",
+        OutcomeKind::Denied => " (denied)",
+        OutcomeKind::Cancelled => " (cancelled)",
+        OutcomeKind::Interrupted => " (interrupted)",
+    };
+    let mut text = format!("### {}: {}{verdict}", card.tool, card.title.replace('\n', " "));
+    let shown = if outcome.content.is_empty() { &card.preview } else { &outcome.content };
+    let diffs = shown.iter().filter_map(|content| match content {
+        ToolContent::Diff { path, old, new } => Some((path, old.as_deref().unwrap_or_default(), new)),
+        ToolContent::Text { .. }
+        | ToolContent::Image { .. }
+        | ToolContent::Block { .. }
+        | ToolContent::Terminal { .. } => None,
+    });
+    for (path, old, new) in diffs {
+        text.push_str(&format!("\n\n{}\n\n{}", path.display(), fenced("diff", &changes(old, new))));
+    }
+    if !outcome.text.trim().is_empty() {
+        text.push_str(&format!("\n\n{}", fenced("", &outcome.text)));
+    }
+    text
+}
+
+/// The lines that differ.
+fn changes(old: &str, new: &str) -> String {
+    let diff = TextDiff::from_lines(old, new);
+    let changed = diff.iter_all_changes().filter(|change| change.tag() != ChangeTag::Equal);
+    changed.map(|change| format!("{}{}\n", change.tag(), change.value().trim_end_matches('\n'))).collect()
+}
+
+/// In a fence that nothing inside can close.
+fn fenced(language: &str, text: &str) -> String {
+    let longest = text.split(|letter| letter != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}{language}\n{}\n{fence}", text.trim_end_matches('\n'))
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{Access, Millis, ToolKind};
+    use expect_test::expect;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn markdown(kinds: Vec<EventKind>) -> String {
+        let mut markdown = LogMarkdown::default();
+        let events = kinds.into_iter().zip(1..).map(|(kind, number)| Event { life: 1, number, at: Millis(0), kind });
+        let mut text: String = events.map(|event| markdown.add(&event)).collect();
+        text.push_str(&markdown.end());
+        text
+    }
+
+    fn said(message: &str, text: &str) -> EventKind {
+        EventKind::AgentText { message: message.into(), text: text.to_owned() }
+    }
+
+    #[test]
+    fn a_conversation_reads_like_one() {
+        let card = ToolCard {
+            tool: "edit_file".to_owned(),
+            title: "a.txt".to_owned(),
+            kind: ToolKind::Edit,
+            locations: Vec::new(),
+            input: Value::Null,
+            preview: vec![ToolContent::Diff {
+                path: "/a.txt".into(),
+                old: Some("x\ny\n".into()),
+                new: "x\nz\n".into(),
+            }],
+            access: Access::Free,
+        };
+        let text = markdown(vec![
+            EventKind::UserMessage {
+                turn: "t".into(),
+                message: "m".into(),
+                content: vec![Content::text("Change it")],
+                aside: false,
+                stands_for: None,
+                context: Vec::new(),
+            },
+            EventKind::AgentThought { message: "r".into(), text: "Hm.\nYes".to_owned() },
+            EventKind::AgentThought { message: "r".into(), text: ".".to_owned() },
+            said("r", "I will "),
+            said("r", "do it."),
+            EventKind::ToolCalled { call: "c".into(), message: "r".into(), card },
+            EventKind::ToolEnded { call: "c".into(), outcome: Outcome::completed("wrote ``` three ticks") },
+            said("s", "Done."),
+        ]);
+        expect![[r#"
+            ## User
+
+            Change it
+
+            > Hm.
+            > Yes.
+
+            ## Agent
+
+            I will do it.
+
+            ### edit_file: a.txt
+
+            /a.txt
+
+            ```diff
+            -y
+            +z
+            ```
+
+            ````
+            wrote ``` three ticks
+            ````
+
+            ## Agent
+
+            Done.
+
+        "#]]
+        .assert_eq(&text);
+    }
+}

@@ -1,0 +1,100 @@
+//! The tables of `ctl sessions`: the sessions in memory with what they ask, and the stored ones.
+
+use std::path::Path;
+
+use domain::card::SessionCard;
+use serde_json::Value;
+
+use crate::age::{self, age};
+use crate::table::{Column, Table, Viewport, one_line, state_style};
+
+pub fn live(sessions: &[SessionCard], home: &Path, viewport: Viewport) -> String {
+    if sessions.is_empty() {
+        return "no sessions in memory; `acpd ctl sessions --all` lists the stored ones".to_owned();
+    }
+    let mut table = Table::new([
+        Column::id("ID"),
+        Column::fixed("STATE").styled(state_style),
+        Column::fixed("TURN"),
+        Column::keeping_start("CLIENTS"),
+        Column::keeping_end("MODEL"),
+        Column::fixed("MODE"),
+        Column::fixed("TOKENS"),
+        Column::keeping_start("TITLE"),
+        Column::keeping_end("CWD"),
+    ]);
+    for session in sessions {
+        table.row([
+            session.id.to_string(),
+            session.state.name().to_owned(),
+            session.turn_started.map(age).unwrap_or_default(),
+            session.clients.join(", "),
+            session.model.to_string(),
+            session.mode.id().to_owned(),
+            spent(session),
+            session.title.clone().unwrap_or_default(),
+            viewport.folder(&session.cwd, home),
+        ]);
+    }
+    let mut text = table.render(viewport);
+    for session in sessions.iter().filter(|session| !session.background.is_empty()) {
+        let (id, commands) = (viewport.id(session.id.as_str()), one_line(&session.background.join(", ")));
+        text.push_str(&format!("\n\n{id} keeps running in the background: {commands}"));
+    }
+    if let Some(questions) = questions(sessions, viewport) {
+        text.push_str("\n\n");
+        text.push_str(&questions);
+    }
+    text
+}
+
+/// Over the session's whole life, with what they cost where prices are known.
+fn spent(session: &SessionCard) -> String {
+    let cost = session.cost.as_ref().map(|cost| format!(" ({:.4} {})", cost.amount, cost.currency));
+    format!("{}{}", session.usage.total(), cost.unwrap_or_default())
+}
+
+/// What waits for an answer, below the table: a question is too long for a column.
+fn questions(sessions: &[SessionCard], viewport: Viewport) -> Option<String> {
+    let open: Vec<_> =
+        sessions.iter().flat_map(|session| session.questions.iter().map(move |asked| (session, asked))).collect();
+    let (first, _) = open.first()?;
+    let mut table = Table::new([
+        Column::id("SESSION"),
+        Column::id("QUESTION"),
+        Column::keeping_start("ASKS TO"),
+        Column::keeping_start("ALWAYS COVERS"),
+    ]);
+    for (session, asked) in &open {
+        let always = asked.always.clone().unwrap_or_default();
+        table.row([session.id.to_string(), asked.id.to_string(), asked.title.clone(), always]);
+    }
+    let id = viewport.id(first.id.as_str());
+    let how =
+        format!("`acpd ctl session {id}` shows all that it would do; answer with `acpd ctl allow {id}` or `deny`.");
+    Some(format!("{}\n{how}", table.render(viewport)))
+}
+
+pub fn stored(sessions: &[Value], home: &Path, viewport: Viewport) -> String {
+    if sessions.is_empty() {
+        return "no sessions".to_owned();
+    }
+    let mut table = Table::new([
+        Column::id("ID"),
+        Column::fixed("UPDATED"),
+        Column::fixed("MESSAGES"),
+        Column::keeping_start("TITLE"),
+        Column::keeping_end("CWD"),
+    ]);
+    let text = |session: &Value, key: &str| session[key].as_str().unwrap_or_default().to_owned();
+    for session in sessions {
+        let [id, updated, title, cwd] = ["sessionId", "updatedAt", "title", "cwd"].map(|key| text(session, key));
+        let updated = match viewport.width {
+            Some(_) => age::read(&updated).map(age).unwrap_or(updated),
+            None => updated,
+        };
+        let messages = session["_meta"]["acpd"]["messageCount"].to_string();
+        table.row([id, updated, messages, title, viewport.folder(Path::new(&cwd), home)]);
+    }
+    table.render(viewport)
+}

@@ -1,0 +1,236 @@
+//! Plain tables that fit the terminal. Knows text, widths and colours only.
+
+use std::path::Path;
+
+use domain::visible;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use crate::style::{Colors, Style, terminal_width};
+
+/// No column is cut below this.
+const NARROWEST: usize = 8;
+
+/// Of an id, where the width is limited at all: its last group, by which every command knows it.
+const SHORT_ID: usize = 12;
+
+const GAP: &str = "  ";
+
+pub struct Column {
+    title: &'static str,
+    cut: Cut,
+    style: fn(&str) -> Style,
+}
+
+enum Cut {
+    Never,
+    /// Drops what comes first, as in a long path.
+    Start,
+    End,
+    /// Drops what comes first and does not say so, since what is left can be used in its place.
+    Id,
+}
+
+impl Column {
+    pub fn fixed(title: &'static str) -> Self {
+        Self::new(title, Cut::Never)
+    }
+
+    pub fn keeping_start(title: &'static str) -> Self {
+        Self::new(title, Cut::End)
+    }
+
+    pub fn keeping_end(title: &'static str) -> Self {
+        Self::new(title, Cut::Start)
+    }
+
+    pub fn id(title: &'static str) -> Self {
+        Self::new(title, Cut::Id)
+    }
+
+    /// Painted by what is in it.
+    pub fn styled(self, style: fn(&str) -> Style) -> Self {
+        Self { style, ..self }
+    }
+
+    fn new(title: &'static str, cut: Cut) -> Self {
+        Self { title, cut, style: |_| Style::Plain }
+    }
+}
+
+/// Where a table goes.
+#[derive(Clone, Copy)]
+pub struct Viewport {
+    /// None where the output is no terminal, which then gets everything.
+    pub width: Option<usize>,
+    pub colors: Colors,
+}
+
+impl Viewport {
+    pub fn stdout() -> Self {
+        Self { width: terminal_width(), colors: Colors::stdout() }
+    }
+
+    /// A path as people write it, where people read it.
+    pub fn folder(self, path: &Path, home: &Path) -> String {
+        match path.strip_prefix(home) {
+            Ok(below) if self.width.is_some() => Path::new("~").join(below).display().to_string(),
+            _ => path.display().to_string(),
+        }
+    }
+
+    /// As much of an id as the tables show.
+    pub fn id(self, id: &str) -> String {
+        if self.width.is_some() { end_of(id, SHORT_ID) } else { id.to_owned() }
+    }
+}
+
+pub struct Table<const N: usize> {
+    columns: [Column; N],
+    rows: Vec<[String; N]>,
+}
+
+impl<const N: usize> Table<N> {
+    pub fn new(columns: [Column; N]) -> Self {
+        Self { columns, rows: Vec::new() }
+    }
+
+    pub fn row(&mut self, cells: [String; N]) {
+        self.rows.push(cells.map(|cell| one_line(&cell)));
+    }
+
+    /// With the columns cut so that no line is longer than the viewport is wide, if that is possible.
+    pub fn render(&self, viewport: Viewport) -> String {
+        let widths = self.widths(viewport.width);
+        let titles = self.columns.each_ref().map(|column| column.title.to_owned());
+        let head = self.line(&titles, &widths, |_, cell| viewport.colors.apply(Style::Bold, cell));
+        let rows = self.rows.iter().map(|cells| {
+            self.line(cells, &widths, |column, cell| viewport.colors.apply((column.style)(cell.trim_end()), cell))
+        });
+        std::iter::once(head).chain(rows).collect::<Vec<_>>().join("\n")
+    }
+
+    fn widths(&self, limit: Option<usize>) -> [usize; N] {
+        let mut widths = self.columns.each_ref().map(|column| column.title.width());
+        for row in &self.rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.width());
+            }
+        }
+        let Some(limit) = limit else { return widths };
+        for (width, column) in widths.iter_mut().zip(&self.columns) {
+            if matches!(column.cut, Cut::Id) {
+                *width = (*width).min(SHORT_ID);
+            }
+        }
+        let gaps = GAP.len() * N.saturating_sub(1);
+        while widths.iter().sum::<usize>() + gaps > limit {
+            let cuttable = widths.iter_mut().zip(&self.columns).filter(|(_, column)| !matches!(column.cut, Cut::Never));
+            match cuttable.map(|(width, _)| width).max() {
+                Some(widest) if *widest > NARROWEST => *widest -= 1,
+                _ => break,
+            }
+        }
+        widths
+    }
+
+    fn line(&self, cells: &[String; N], widths: &[usize; N], colors: impl Fn(&Column, &str) -> String) -> String {
+        let last = cells.iter().rposition(|cell| !cell.is_empty()).unwrap_or(0);
+        let mut line = String::new();
+        for (at, ((cell, width), column)) in cells.iter().zip(widths).zip(&self.columns).enumerate().take(last + 1) {
+            let cell = fit(cell, *width, &column.cut);
+            let padding = if at == last { 0 } else { width.saturating_sub(cell.width()) + GAP.len() };
+            line.push_str(&colors(column, &cell));
+            line.push_str(&" ".repeat(padding));
+        }
+        line
+    }
+}
+
+/// A cell in so many columns of the terminal.
+fn fit(cell: &str, width: usize, cut: &Cut) -> String {
+    if cell.width() <= width {
+        return cell.to_owned();
+    }
+    match cut {
+        Cut::Never => cell.to_owned(),
+        Cut::Start => format!("…{}", end_of(cell, width.saturating_sub(1))),
+        Cut::Id => end_of(cell, width),
+        Cut::End => cut_end(cell, width),
+    }
+}
+
+/// The start of a text in so many columns, with a sign where something is missing.
+pub fn cut_end(text: &str, width: usize) -> String {
+    if text.width() <= width { text.to_owned() } else { format!("{}…", fill(text.chars(), width.saturating_sub(1))) }
+}
+
+fn end_of(text: &str, width: usize) -> String {
+    fill(text.chars().rev(), width).chars().rev().collect()
+}
+
+fn fill(characters: impl Iterator<Item = char>, width: usize) -> String {
+    let mut used = 0;
+    let fits = |character: &char| {
+        used += character.width().unwrap_or(0);
+        used <= width
+    };
+    characters.take_while(fits).collect()
+}
+
+/// The colour of a session's state.
+pub fn state_style(state: &str) -> Style {
+    match state {
+        "running" => Style::Green,
+        "waiting" => Style::Yellow,
+        _ => Style::Dim,
+    }
+}
+
+/// Text from elsewhere on one line, with nothing that a terminal would obey or a person could not see.
+pub fn one_line(text: &str) -> String {
+    visible::line(text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    fn table() -> Table<3> {
+        let state = Column::fixed("STATE").styled(|_| Style::Green);
+        let mut table = Table::new([Column::id("ID"), state, Column::keeping_start("TITLE")]);
+        table.row(["0193-abcdef-0123456789ab".into(), "idle".into(), "A title\nwith \u{1b}[31mtricks".into()]);
+        table.row(["7".into(), "running".into(), "日本語のとても長いタイトルです".into()]);
+        table
+    }
+
+    #[test]
+    fn everything_is_shown_where_there_is_room() {
+        expect![[r#"
+            ID                        STATE    TITLE
+            0193-abcdef-0123456789ab  idle     A title\nwith \u{1b}[31mtricks
+            7                         running  日本語のとても長いタイトルです"#]]
+        .assert_eq(&table().render(Viewport { width: None, colors: Colors::Off }));
+    }
+
+    #[test]
+    fn on_a_terminal_ids_are_short_and_the_widest_columns_are_cut_first() {
+        let narrow = table().render(Viewport { width: Some(34), colors: Colors::Off });
+        expect![[r#"
+            ID            STATE    TITLE
+            0123456789ab  idle     A title\nw…
+            7             running  日本語のと…"#]]
+        .assert_eq(&narrow);
+        assert!(narrow.lines().all(|line| line.width() <= 34));
+    }
+
+    #[test]
+    fn colours_change_nothing_else() {
+        let painted = table().render(Viewport { width: Some(34), colors: Colors::On });
+        let bare =
+            ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[32m"].iter().fold(painted.clone(), |text, code| text.replace(code, ""));
+        assert_ne!(painted, bare);
+        assert_eq!(bare, table().render(Viewport { width: Some(34), colors: Colors::Off }));
+    }
+}

@@ -1,0 +1,10 @@
+//! The screen of `ctl top`: its state, a question that fills the screen, and how both are drawn. Reads no keys and knows no
+//! daemon.
+
+mod question_pager;
+mod state;
+mod view;
+
+pub use question_pager::QuestionPager;
+pub use state::{Snapshot, TopState};
+pub use view::draw;

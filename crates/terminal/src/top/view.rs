@@ -1,0 +1,325 @@
+//! How `ctl top` looks: a line about the daemon, the sessions, what the selected one does or asks, and the keys.
+
+use domain::card::{Activity, SessionCard};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Borders, Paragraph, Row, Table, TableState};
+
+use super::question_pager::folded;
+use super::state::{Snapshot, TopState};
+use crate::age::{age, span};
+use crate::consent::Consent;
+use crate::style::Colors;
+use crate::table::{cut_end, one_line};
+
+/// Rows of the part about the selected session, at least.
+const DETAILS: u16 = 7;
+
+/// Below this height there is only room for the list.
+const LOW: u16 = 16;
+
+const KEYS: &str = " ↑↓ move  ⏎ open  v view  a allow  d deny  c cancel  r refresh  q quit";
+const READING_KEYS: &str = " ↑↓ space scroll  a allow  d deny  q back";
+
+pub fn draw(frame: &mut Frame<'_>, state: &mut TopState, colors: Colors) {
+    let view = View { colors };
+    state.whole = None;
+    if state.pager.is_some() {
+        return view.read(frame, state);
+    }
+    let (height, width) = (frame.area().height, frame.area().width);
+    let about = view.about(state, width);
+    let wanted = u16::try_from(about.len() + 1).unwrap_or(u16::MAX);
+    // A question may take half of the screen.
+    let details = if height >= LOW { wanted.clamp(DETAILS, (height / 2).max(DETAILS)) } else { 0 };
+    let parts = [Constraint::Length(1), Constraint::Min(2), Constraint::Length(details), Constraint::Length(1)];
+    let [head, list, below, foot] = Layout::vertical(parts).areas(frame.area());
+    frame.render_widget(view.head(state), head);
+    view.list(frame, state, list);
+    if details > 0 {
+        view.details(frame, state, about, below);
+    }
+    frame.render_widget(view.foot(state), foot);
+}
+
+struct View {
+    colors: Colors,
+}
+
+impl View {
+    fn colour(&self, colour: Color) -> Style {
+        if self.colors == Colors::On { Style::new().fg(colour) } else { Style::new() }
+    }
+
+    fn activity(&self, activity: Activity) -> Style {
+        match activity {
+            Activity::Running => self.colour(Color::Green),
+            Activity::Waiting => self.colour(Color::Yellow).add_modifier(Modifier::BOLD),
+            Activity::Idle => Style::new().add_modifier(Modifier::DIM),
+        }
+    }
+
+    fn head(&self, state: &TopState) -> Paragraph<'static> {
+        let text = state.snapshot.as_ref().map_or_else(|| " acpd".to_owned(), heading);
+        Paragraph::new(text).style(Style::new().add_modifier(Modifier::REVERSED))
+    }
+
+    fn list(&self, frame: &mut Frame<'_>, state: &TopState, area: Rect) {
+        if state.sessions().is_empty() {
+            let text = if state.snapshot.is_some() { " no sessions in memory" } else { "" };
+            frame.render_widget(Paragraph::new(format!("\n{text}")), area);
+            return;
+        }
+        let titles = ["ID", "STATE", "TURN", "TOKENS", "CLIENTS", "TOOLS", "TITLE"];
+        let working = state.sessions().iter().any(|card| !card.doing.is_empty());
+        let widths = [
+            Constraint::Length(12),
+            Constraint::Length(7),
+            Constraint::Length(4),
+            Constraint::Length(6),
+            Constraint::Max(10),
+            if working { Constraint::Fill(2) } else { Constraint::Length(5) },
+            Constraint::Fill(3),
+        ];
+        let rows = state.sessions().iter().map(|card| self.row(card));
+        let table = Table::new(rows, widths)
+            .header(Row::new(titles).style(Style::new().add_modifier(Modifier::BOLD)))
+            .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
+            .highlight_symbol("")
+            .column_spacing(2);
+        let mut state = TableState::default().with_selected(Some(state.row));
+        frame.render_stateful_widget(table, area, &mut state);
+    }
+
+    fn row(&self, card: &SessionCard) -> Row<'static> {
+        let id = card.id.as_str();
+        let short = id.get(id.len().saturating_sub(12)..).unwrap_or(id).to_owned();
+        Row::new([
+            Span::raw(short),
+            Span::styled(card.state.name(), self.activity(card.state)),
+            Span::raw(card.turn_started.map(age).unwrap_or_default()),
+            Span::raw(short_number(card.usage.total())),
+            Span::raw(one_line(&card.clients.join(", "))),
+            Span::raw(one_line(&card.doing.join(", "))),
+            Span::raw(one_line(card.title.as_deref().unwrap_or_default())),
+        ])
+    }
+
+    /// The rows about the selected session, each no wider than the screen.
+    fn about(&self, state: &TopState, width: u16) -> Vec<Line<'static>> {
+        let Some(card) = state.selected() else { return Vec::new() };
+        let cost = card.cost.as_ref().map(|cost| format!("  {:.2} {}", cost.amount, cost.currency)).unwrap_or_default();
+        let mut lines = vec![
+            Line::from(format!(" {}", one_line(&card.cwd.display().to_string()))),
+            Line::from(format!(
+                " {}, {}, approval {}  {} messages  {} in, {} out{cost}",
+                card.model,
+                card.mode.id(),
+                card.approval.id(),
+                card.messages,
+                short_number(card.usage.input),
+                short_number(card.usage.output),
+            )),
+        ];
+        lines.extend(card.doing.iter().map(|title| Line::from(format!(" runs: {}", one_line(title)))));
+        if let Some(question) = card.questions.first() {
+            let more = match card.questions.len() {
+                1 => String::new(),
+                many => format!(" (and {} more)", many - 1),
+            };
+            let text = format!(" asks: {}{more}", one_line(&question.title));
+            lines.push(Line::styled(text, self.activity(Activity::Waiting)));
+            let width = usize::from(width).max(1);
+            let consent = Consent::of(question);
+            let rows =
+                consent.lines(Colors::Off).into_iter().chain(consent.missing(&format!("acpd ctl session {}", card.id)));
+            lines.extend(rows.flat_map(|line| folded(&line, width)).map(Line::from));
+        }
+        lines
+    }
+
+    /// Notes whether a question was state as a whole: only then one key allows it.
+    fn details(&self, frame: &mut Frame<'_>, state: &mut TopState, mut lines: Vec<Line<'static>>, area: Rect) {
+        let room = usize::from(area.height.saturating_sub(1));
+        let fits = lines.len() <= room;
+        if !fits {
+            let missing = lines.len() + 1 - room;
+            lines.truncate(room.saturating_sub(1));
+            let text = format!(" … {missing} more rows: press v to read all of it");
+            lines.push(Line::styled(text, self.activity(Activity::Waiting)));
+        }
+        let Some(card) = state.selected() else { return };
+        let whole = card.questions.first().filter(|question| fits && Consent::of(question).is_whole());
+        let whole = whole.map(|question| question.id.clone());
+        let title = one_line(card.title.as_deref().unwrap_or("(no title yet)"));
+        let title = cut_end(&title, usize::from(area.width).saturating_sub(4));
+        let block = Block::new().borders(Borders::TOP).title(format!(" {title} "));
+        frame.render_widget(Paragraph::new(lines).block(block), area);
+        state.whole = whole;
+    }
+
+    /// A question on the whole screen.
+    fn read(&self, frame: &mut Frame<'_>, state: &mut TopState) {
+        let parts = [Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)];
+        let [head, text, foot] = Layout::vertical(parts).areas(frame.area());
+        let Some(pager) = &mut state.pager else { return };
+        let rows = pager.rows(text.width, text.height);
+        let title = format!(" asks: {}", pager.title);
+        let left = pager.left();
+        frame.render_widget(Paragraph::new(title).style(Style::new().add_modifier(Modifier::REVERSED)), head);
+        frame.render_widget(Paragraph::new(rows.into_iter().map(Line::from).collect::<Vec<_>>()), text);
+        let keys = if left > 0 { format!("{READING_KEYS}  ({left} more rows)") } else { READING_KEYS.to_owned() };
+        frame.render_widget(self.said(state, keys), foot);
+    }
+
+    fn foot(&self, state: &TopState) -> Paragraph<'static> {
+        self.said(state, KEYS.to_owned())
+    }
+
+    /// What went wrong, what the last key did, or the keys.
+    fn said(&self, state: &TopState, keys: String) -> Paragraph<'static> {
+        if let Some(trouble) = &state.trouble {
+            let text = format!(" {}; looking again", one_line(trouble));
+            return Paragraph::new(text).style(self.colour(Color::Red).add_modifier(Modifier::BOLD));
+        }
+        match &state.said {
+            Some(said) => {
+                Paragraph::new(format!(" {}", one_line(said))).style(Style::new().add_modifier(Modifier::BOLD))
+            }
+            None => Paragraph::new(keys).style(Style::new().add_modifier(Modifier::DIM)),
+        }
+    }
+}
+
+fn heading(snapshot: &Snapshot) -> String {
+    let count = |state: Activity| snapshot.sessions.iter().filter(|card| card.state == state).count();
+    let memory = snapshot.memory.map(|bytes| format!("{} MB", bytes / 1_000_000)).unwrap_or_default();
+    let up = domain::Millis::now().0.saturating_sub(snapshot.status.started.0) / 1000;
+    format!(
+        " acpd {}  up {}  {memory}  {}, {} running, {} waiting  {}",
+        snapshot.status.version,
+        span(up),
+        counted(snapshot.sessions.len(), "session"),
+        count(Activity::Running),
+        count(Activity::Waiting),
+        counted(snapshot.status.connections, "client"),
+    )
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// A number in at most five letters.
+fn short_number(number: u64) -> String {
+    match number {
+        0..10_000 => number.to_string(),
+        10_000..1_000_000 => format!("{}k", number / 1000),
+        _ => format!("{}.{}M", number / 1_000_000, number / 100_000 % 10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::card::StatusCard;
+    use expect_test::expect;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use serde_json::json;
+
+    use super::*;
+
+    fn snapshot(cards: serde_json::Value) -> Snapshot {
+        let now = domain::Millis::now().0;
+        let status = json!({ "version": "0.1.0", "pid": 1, "started": now, "sessions": 2, "connections": 3,
+            "store": { "state": "open" }, "model": "rehearsal" });
+        let status: StatusCard = serde_json::from_value(status).unwrap();
+        Snapshot { status, memory: Some(23_456_000), sessions: serde_json::from_value(cards).unwrap() }
+    }
+
+    fn card(id: &str, state: &str, title: &str) -> serde_json::Value {
+        json!({ "id": format!("0197c0de-0000-7000-8000-{id}"), "title": title, "cwd": "/home/me/project", "state": state,
+            "clients": ["Zed"], "model": "rehearsal", "mode": "full", "approval": "ask", "messages": 4,
+            "created": 0, "updated": 0, "usage": { "input": 12_345, "output": 678 }, "questions": [] })
+    }
+
+    fn drawn(state: &mut TopState, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, state, Colors::On)).unwrap();
+        let lines = terminal.backend().to_string();
+        let bare = lines.lines().map(|line| line.trim_matches('"').trim_end());
+        bare.collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn the_usual_terminal_has_room_for_all_of_it() {
+        let mut asking = card("0123456789ab", "waiting", "Mend the parser\u{1b}[2J and test it, whatever that takes");
+        asking["questions"] = json!([{ "id": "q", "call": "c", "title": "Run `cargo test`", "proposal": { "tool": "bash",
+            "kind": "execute", "preview": [{ "type": "text", "text": "cargo test\nrm -rf /" }] } }]);
+        let mut running = card("ba9876543210", "running", "Say what is here");
+        running["doing"] = json!(["Read src/main.rs"]);
+        let mut state = TopState::default();
+        state.replace(snapshot(json!([asking, running])));
+        expect![[r#"
+             acpd 0.1.0  up 0s  23 MB  2 sessions, 1 running, 1 waiting  3 clients
+            ID            STATE    TURN  TOKENS  CLIENTS     TOOLS         TITLE
+            0123456789ab  waiting        13k     Zed                       Mend the parser\u
+            ba9876543210  running        13k     Zed         Read src/mai  Say what is here
+
+
+
+
+
+
+
+
+
+
+
+
+             Mend the parser\u{1b}[2J and test it, whatever that takes ─────────────────────
+             /home/me/project
+             rehearsal, full, approval ask  4 messages  12k in, 678 out
+             asks: Run `cargo test`
+              │ cargo test
+              │ rm -rf /
+
+             ↑↓ move  ⏎ open  v view  a allow  d deny  c cancel  r refresh  q quit"#]]
+        .assert_eq(&drawn(&mut state, 80, 24));
+    }
+
+    #[test]
+    fn a_small_terminal_shows_the_list_and_the_keys() {
+        let mut state = TopState::default();
+        state.replace(snapshot(json!([card("0123456789ab", "idle", "One"), card("ba9876543210", "idle", "Two")])));
+        state.move_by(1);
+        state.trouble = Some("the daemon does not answer".to_owned());
+        expect![[r#"
+             acpd 0.1.0  up 0s  23 MB  2 sessions, 0
+            ID            STATE    TURN  TOKE    T
+            0123456789ab  idle           13k
+            ba9876543210  idle           13k
+
+             the daemon does not answer; looking aga"#]]
+        .assert_eq(&drawn(&mut state, 40, 6));
+        // Whatever the size, nothing is drawn outside.
+        for (width, height) in [(1, 1), (3, 2), (20, 16), (200, 60)] {
+            drawn(&mut state, width, height);
+        }
+    }
+
+    #[test]
+    fn the_selection_stays_with_its_session() {
+        let (one, two) = (card("0123456789ab", "idle", "One"), card("ba9876543210", "idle", "Two"));
+        let mut state = TopState::default();
+        state.replace(snapshot(json!([one, two])));
+        state.move_by(isize::MAX);
+        assert_eq!(state.row, 1);
+        state.replace(snapshot(json!([two, one])));
+        assert_eq!(state.selected().unwrap().title.as_deref(), Some("Two"));
+        state.replace(snapshot(json!([])));
+        assert_eq!((state.row, state.selected().is_none()), (0, true));
+    }
+}

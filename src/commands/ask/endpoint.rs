@@ -1,0 +1,39 @@
+//! Where the daemon is: ours, on its socket, which is started if need be; or any, over HTTP.
+
+use std::fs;
+
+use anyhow::Context;
+
+use crate::cli::Ask;
+use crate::environment;
+use crate::paths::Places;
+
+pub(super) struct Endpoint<'a> {
+    pub(super) places: &'a Places,
+    /// Another way than the socket.
+    pub(super) http: Option<Http<'a>>,
+}
+
+pub(super) struct Http<'a> {
+    pub(super) address: &'a str,
+    pub(super) token: String,
+}
+
+impl<'a> Endpoint<'a> {
+    pub(super) fn wanted(places: &'a Places, args: &'a Ask) -> anyhow::Result<Self> {
+        let http = args.url.as_deref().map(|address| anyhow::Ok(Http { address, token: token(places, args)? }));
+        Ok(Self { places, http: http.transpose()? })
+    }
+}
+
+/// From the file that was named, or the environment, or where a daemon of ours keeps it.
+fn token(places: &Places, args: &Ask) -> anyhow::Result<String> {
+    let given = environment::variable("ACPD_TOKEN")
+        .and_then(|token| token.into_string().ok())
+        .filter(|token| args.token_file.is_none() && !token.is_empty());
+    let file = args.token_file.clone().unwrap_or_else(|| places.http_token());
+    let token = given.map_or_else(|| fs::read_to_string(&file), Ok);
+    let token =
+        token.with_context(|| format!("cannot read the token {}; --token-file names another", file.display()))?;
+    Ok(token.trim().to_owned())
+}

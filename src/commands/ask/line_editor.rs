@@ -1,0 +1,136 @@
+//! LineEditor typed in a conversation: edited, completed and remembered. A thread of its own reads them, since such a read cannot
+//! be taken back; it waits until a line is wanted, so that at other times the terminal is free.
+
+use std::borrow::Cow;
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use rustyline::completion::Completer;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::FileHistory;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{Behavior, Config, Context, Editor, Helper};
+use terminal::style::{Colors, Style};
+use tokio::sync::oneshot;
+
+use crate::paths::{Places, private_folder};
+
+/// Prompts that are remembered.
+const REMEMBERED: usize = 1000;
+
+pub(super) enum Typed {
+    Line(String),
+    /// Ctrl-C.
+    Interrupted,
+    /// Ctrl-D, or the terminal is gone.
+    End,
+}
+
+pub(super) struct LineEditor {
+    wanted: mpsc::Sender<oneshot::Sender<Typed>>,
+    commands: Commands,
+}
+
+/// What may follow a slash; the agent says so when the session is opened, and again when it changes.
+type Commands = Arc<Mutex<Vec<String>>>;
+
+impl LineEditor {
+    pub(super) fn start(places: &Places) -> anyhow::Result<Self> {
+        let config = Config::builder()
+            .behavior(Behavior::PreferTerm)
+            .max_history_size(REMEMBERED)?
+            .history_ignore_space(true)
+            .completion_type(rustyline::CompletionType::List)
+            .build();
+        let commands = Commands::default();
+        let mut editor: Editor<Slash, FileHistory> = Editor::with_config(config)?;
+        editor.set_helper(Some(Slash { commands: commands.clone(), colors: Colors::stdout() }));
+        let history = history_file(places)?;
+        let _ = editor.load_history(&history);
+        let (wanted, requests) = mpsc::channel();
+        thread::spawn(move || serve(editor, &history, &requests));
+        Ok(Self { wanted, commands })
+    }
+
+    /// The next line. It stays wanted if this is dropped, and is lost then.
+    pub(super) fn next(&self) -> oneshot::Receiver<Typed> {
+        let (sender, receiver) = oneshot::channel();
+        // If the thread is gone, so is the sender, which the receiver sees.
+        let _ = self.wanted.send(sender);
+        receiver
+    }
+
+    pub(super) fn offer(&self, commands: Vec<String>) {
+        *self.commands.lock().unwrap_or_else(PoisonError::into_inner) = commands;
+    }
+}
+
+fn serve(mut editor: Editor<Slash, FileHistory>, history: &Path, requests: &mpsc::Receiver<oneshot::Sender<Typed>>) {
+    for reply in requests {
+        let typed = match editor.readline("> ") {
+            Ok(line) => {
+                if editor.add_history_entry(&line).unwrap_or(false) {
+                    let _ = editor.append_history(history);
+                }
+                // A backslash at the end of a line joins it with the next.
+                Typed::Line(line.replace("\\\n", "\n"))
+            }
+            Err(ReadlineError::Interrupted) => Typed::Interrupted,
+            Err(_) => Typed::End,
+        };
+        if reply.send(typed).is_err() {
+            return;
+        }
+    }
+}
+
+/// Prompts are nobody else's business.
+fn history_file(places: &Places) -> anyhow::Result<PathBuf> {
+    private_folder(&places.state)?;
+    let path = places.state.join("ask_history");
+    OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
+    Ok(path)
+}
+
+/// Completes the agent's commands, and goes on with a line that ends in a backslash.
+struct Slash {
+    commands: Commands,
+    colors: Colors,
+}
+
+impl Helper for Slash {}
+
+impl Hinter for Slash {
+    type Hint = String;
+}
+
+impl Completer for Slash {
+    type Candidate = String;
+
+    fn complete(&self, line: &str, cursor: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
+        let typed = line[..cursor].strip_prefix('/').filter(|typed| !typed.contains(char::is_whitespace));
+        let Some(typed) = typed else { return Ok((cursor, Vec::new())) };
+        let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        let fitting = commands.iter().filter(|command| command.starts_with(typed));
+        Ok((0, fitting.map(|command| format!("/{command} ")).collect()))
+    }
+}
+
+impl Highlighter for Slash {
+    fn highlight_prompt<'b, 's: 'b, 'p: 'b>(&'s self, prompt: &'p str, _: bool) -> Cow<'b, str> {
+        self.colors.apply(Style::Bold, prompt).into()
+    }
+}
+
+impl Validator for Slash {
+    fn validate(&self, line: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        let goes_on = line.input().ends_with('\\');
+        Ok(if goes_on { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })
+    }
+}

@@ -1,0 +1,113 @@
+//! How `ask` tells what happens: to people on the printer, or to scripts as a line of JSON each.
+#![allow(clippy::print_stdout, reason = "lines for scripts are printed")]
+
+use serde_json::{Value, json};
+use terminal::consent::Consent;
+use terminal::session_printer::SessionPrinter;
+use terminal::style::json_line;
+use wire::method;
+
+use crate::client::Refused;
+
+pub(super) enum Output {
+    Text(Box<SessionPrinter>),
+    Json,
+}
+
+impl Output {
+    pub(super) fn update(&mut self, params: &Value) -> anyhow::Result<()> {
+        match self {
+            Self::Text(printer) => printer.update(&params["update"])?,
+            Self::Json => print_line(&json!({ "method": method::SESSION_UPDATE, "params": params })),
+        }
+        Ok(())
+    }
+
+    /// Shows a question. Returns how many of its lines are left.
+    pub(super) fn question(&mut self, params: &Value, consent: &Consent) -> anyhow::Result<usize> {
+        match self {
+            Self::Text(printer) => Ok(printer.question(params, consent)?),
+            Self::Json => {
+                print_line(&json!({ "method": method::SESSION_REQUEST_PERMISSION, "params": params }));
+                Ok(0)
+            }
+        }
+    }
+
+    /// Goes on with the lines of a question.
+    pub(super) fn question_from(&mut self, consent: &Consent, from: usize) -> anyhow::Result<usize> {
+        match self {
+            Self::Text(printer) => Ok(printer.question_from(consent, from)?),
+            Self::Json => Ok(0),
+        }
+    }
+
+    /// Nothing came for a moment: what is held back is shown.
+    pub(super) fn pause(&mut self) -> anyhow::Result<()> {
+        if let Self::Text(printer) = self {
+            printer.pause()?;
+        }
+        Ok(())
+    }
+
+    /// The turn is over, or there was none.
+    pub(super) fn ended(&mut self, session: &str, result: &anyhow::Result<Value>) -> anyhow::Result<()> {
+        match (self, result) {
+            (Self::Text(printer), _) => printer.end()?,
+            (Self::Json, Ok(ended)) => {
+                let line = json!({ "sessionId": session, "stopReason": ended["stopReason"], "usage": ended["usage"] });
+                print_line(&line);
+            }
+            (Self::Json, Err(error)) => {
+                let error = match error.downcast_ref::<Refused>() {
+                    Some(Refused { error, .. }) => {
+                        json!({ "code": error.code, "message": error.message, "data": error.data })
+                    }
+                    None => json!({ "message": format!("{error:#}") }),
+                };
+                print_line(&json!({ "sessionId": session, "error": error }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Only people are told.
+    pub(super) fn remark(&mut self, text: &str) -> anyhow::Result<()> {
+        if let Self::Text(printer) = self {
+            printer.remark(text)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn interrupted(&mut self) -> anyhow::Result<()> {
+        if let Self::Text(printer) = self {
+            printer.interrupted()?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn trouble(&mut self, text: &str) -> anyhow::Result<()> {
+        if let Self::Text(printer) = self {
+            printer.trouble(text)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn keys(&mut self, keys: &str) -> anyhow::Result<()> {
+        if let Self::Text(printer) = self {
+            printer.keys(keys)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn decided(&mut self, what: &str) -> anyhow::Result<()> {
+        if let Self::Text(printer) = self {
+            printer.decided(what)?;
+        }
+        Ok(())
+    }
+}
+
+fn print_line(line: &Value) {
+    println!("{}", json_line(&line.to_string()));
+}
