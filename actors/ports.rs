@@ -1,6 +1,5 @@
 //! What the composition root hands to the actors: the ports to the world, and the settings that shape sessions.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use domain::briefing::Briefing;
 use domain::history::History;
 use domain::model::Catalogue;
 use domain::tool::Toolbox;
-use domain::{Approval, BaseEnvironment, ExtrasPolicy, Folders, Mode};
+use domain::{Approval, BaseEnvironment, DaemonFolders, ExtrasPolicy, Folders, Mode};
 
 use crate::tail::Backlog;
 
@@ -52,8 +51,8 @@ pub struct Settings {
     /// What clients are sent beyond the stable protocol.
     pub extras: ExtrasPolicy,
     pub version: &'static str,
-    /// The home that this daemon serves; a client that names another is refused.
-    pub home: Option<PathBuf>,
+    /// The folders of this daemon; a client that expects others is refused.
+    pub folders: DaemonFolders,
     /// What the environments of clients rest on.
     pub base: Arc<BaseEnvironment>,
 }
@@ -91,7 +90,7 @@ impl Default for Settings {
             cancel_patience: Duration::from_secs(2),
             extras: ExtrasPolicy::default(),
             version: env!("CARGO_PKG_VERSION"),
-            home: None,
+            folders: DaemonFolders::default(),
             base: Arc::default(),
         }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use acpd_actors::{Ports, Settings};
 use anyhow::Context;
 use domain::model::Model;
-use domain::{BaseEnvironment, Swap};
+use domain::{BaseEnvironment, DaemonFolders, Swap};
 use history::Store;
 use models::{Providers, Rehearsal};
 use project::Notes;
@@ -153,10 +153,17 @@ fn settings(places: &Places, config: &Config, base: &Arc<BaseEnvironment>) -> Se
         outbox_limit: config.limits.outbox,
         extras: config.protocol.policy(),
         version: env!("CARGO_PKG_VERSION"),
-        home: Some(launch::home(places)),
+        folders: daemon_folders(places),
         base: base.clone(),
         ..Settings::default()
     }
+}
+
+/// The folders that clients must expect of this daemon. A configuration that was named on the command line is its
+/// user's choice, and says nothing about clients.
+fn daemon_folders(places: &Places) -> DaemonFolders {
+    let folders = launch::expected_folders(places);
+    DaemonFolders { config: folders.config.filter(|_| places.named_config.is_none()), ..folders }
 }
 
 /// The program under which tools run: this very one, also after another was installed in its place.

@@ -2,7 +2,7 @@
 //!
 //! Called by the bridge and by `ask`; `ctl` only looks and never starts anything. The steps are: probe, take the start
 //! lock, probe again, start, wait until the daemon says `ready`. A daemon that uses our state folder and listens elsewhere,
-//! because it was started with another XDG_RUNTIME_DIR or without one, is found by its lock file. The daemon is started detached: in a session of its own
+//! because it was started with another runtime folder or without one, is found by its lock file. The daemon is started detached: in a session of its own
 //! and as nobody's child, so that an editor that ends its children's whole tree does not end the daemon with it.
 
 use std::ffi::OsString;
@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
+use domain::DaemonFolders;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use wire::extension::HelloParams;
 
@@ -80,20 +81,25 @@ pub fn daemon_pid(places: &Places) -> Option<u32> {
     daemon_holder(places).map(|holder| holder.pid)
 }
 
-/// How a program introduces itself to the daemon.
+/// How a program introduces itself to the daemon. With a socket that the user named any state and configuration will
+/// do: the user chose that daemon.
 pub fn hello(places: &Places, bridge: Option<String>) -> HelloParams {
+    let folders = expected_folders(places);
     HelloParams {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         bridge,
         environment: environment().collect(),
-        home: Some(home(places)),
+        home: folders.home,
+        state: folders.state.filter(|_| !places.is_named),
+        config: folders.config.filter(|_| !places.is_named),
         one_shot: false,
     }
 }
 
-/// The home as both sides name it, whatever links lead there.
-pub fn home(places: &Places) -> PathBuf {
-    places.home.canonicalize().unwrap_or_else(|_| places.home.clone())
+/// The folders that this program expects its daemon to have, with symbolic links resolved.
+pub fn expected_folders(places: &Places) -> DaemonFolders {
+    let resolved = |path: &Path| Some(paths::resolve_links(path));
+    DaemonFolders { home: resolved(&places.home), state: resolved(&places.state), config: resolved(&places.config) }
 }
 
 /// The daemon's name in the mark of its commands. All daemons of a socket have the same, since a command may outlive one.
@@ -205,9 +211,12 @@ pub fn shared_environment() -> impl Iterator<Item = (OsString, OsString)> {
     shared.chain(ours.map(|(name, value)| (name.into(), value.into())))
 }
 
+/// Of the XDG variables only those that say where the daemon's own files are: clients that expect other folders are
+/// refused, so these cannot mislead anybody. The others are one editor's.
 fn is_shared(name: &str) -> bool {
     const NAMES: [&str; 2] = ["TMPDIR", "RUST_BACKTRACE"];
-    is_of_the_user(name) || NAMES.contains(&name)
+    let is_ours = NAMES.contains(&name) || paths::FOLDER_VARIABLES.contains(&name);
+    is_ours || (is_of_the_user(name) && !name.starts_with(paths::XDG))
 }
 
 /// Whether a variable is the same for all programs of a user, so that any session may have it from the daemon.

@@ -19,6 +19,9 @@ use crate::launch;
 /// How the names of the variables begin that say where a user's folders are.
 pub const XDG: &str = "XDG_";
 
+/// The variables that choose the folders of a daemon.
+pub const FOLDER_VARIABLES: [&str; 3] = ["XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME"];
+
 /// In a runtime folder.
 const SOCKET: &str = "acpd/acpd.sock";
 
@@ -103,9 +106,16 @@ impl Places {
         self.socket == usual_runtime(rustix::process::getuid().as_raw()).join(SOCKET)
     }
 
-    /// What is acpd's own on the disk, and so none of an agent's business: state, configuration, socket and locks. A folder
-    /// where somebody else has put one of these is not ours as a whole.
+    /// Returns the files and folders of acpd that tools must not touch: state, configuration, socket and locks.
+    ///
+    /// The account's own default folders are always among them, because the variables that name other folders may be
+    /// those of one editor, and the keys of all others are in the defaults. A folder that is not named `acpd` may hold
+    /// files of other programs, so there only our file counts.
     pub fn own(&self) -> Vec<PathBuf> {
+        self.own_with(Account::own().map(|account| account.home).as_deref())
+    }
+
+    fn own_with(&self, account_home: Option<&Path>) -> Vec<PathBuf> {
         let around = |file: &Path| {
             let folder = file.parent().filter(|folder| folder.file_name().is_some_and(|name| name == "acpd"));
             folder.unwrap_or(file).to_owned()
@@ -113,6 +123,9 @@ impl Places {
         let mut own = vec![self.state.clone(), around(&self.config), around(&self.socket)];
         own.extend(["lock", "start"].map(|what| launch::beside(&self.socket, what)));
         own.extend(self.named_config.clone());
+        for home in [Some(self.home.as_path()), account_home].into_iter().flatten() {
+            own.extend([default_state(home), default_config(home)].map(|base| base.join("acpd")));
+        }
         own.sort();
         own.dedup();
         own
@@ -137,8 +150,8 @@ struct Rules<'a> {
 impl Rules<'_> {
     fn apply(&self, socket: Option<&Path>) -> anyhow::Result<Places> {
         let home = self.home()?;
-        let state = self.absolute("XDG_STATE_HOME").unwrap_or_else(|| home.join(".local/state")).join("acpd");
-        let config = self.absolute("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
+        let state = self.absolute("XDG_STATE_HOME").unwrap_or_else(|| default_state(&home)).join("acpd");
+        let config = self.absolute("XDG_CONFIG_HOME").unwrap_or_else(|| default_config(&home));
         let is_named = socket.is_some() || (self.variable)("ACPD_SOCKET").is_some_and(|named| !named.is_empty());
         let socket = match socket {
             Some(named) => std::path::absolute(named).context("cannot resolve the path given with --socket")?,
@@ -177,8 +190,26 @@ impl Rules<'_> {
     }
 }
 
+fn default_state(home: &Path) -> PathBuf {
+    home.join(".local/state")
+}
+
+fn default_config(home: &Path) -> PathBuf {
+    home.join(".config")
+}
+
 fn usual_runtime(uid: u32) -> PathBuf {
     PathBuf::from(format!("/run/user/{uid}"))
+}
+
+/// Resolves symbolic links in a path, of which only the beginning needs to exist.
+pub fn resolve_links(path: &Path) -> PathBuf {
+    let resolved = path.ancestors().find_map(|existing| {
+        let rest = path.strip_prefix(existing).ok()?;
+        Some(existing.canonicalize().ok()?.join(rest))
+    });
+    // Joining an empty path would leave a slash at the end.
+    resolved.map_or_else(|| path.to_owned(), |path| path.components().collect())
 }
 
 fn belongs_to(folder: &Path, uid: u32) -> bool {
@@ -344,10 +375,13 @@ mod tests {
     fn what_is_our_own_is_a_folder_where_that_is_ours_and_a_file_elsewhere() {
         let mut places = rich().places(None).unwrap();
         places.named_config = Some("/w/acpd.toml".into());
-        let own: Vec<String> = places.own().iter().map(|path| path.display().to_string()).collect();
+        let own: Vec<String> =
+            places.own_with(Some(Path::new("/home/seven"))).iter().map(|path| path.display().to_string()).collect();
         let expected = [
             "/h/.config/acpd",
             "/h/.local/state/acpd",
+            "/home/seven/.config/acpd",
+            "/home/seven/.local/state/acpd",
             "/s/x.sock",
             "/s/x.sock.lock",
             "/s/x.sock.start",
@@ -356,6 +390,26 @@ mod tests {
         assert_eq!(own, expected);
         places.socket = "/r/acpd/acpd.sock".into();
         assert!(places.own().contains(&PathBuf::from("/r/acpd")));
+    }
+
+    #[test]
+    fn the_default_folders_stay_out_of_bounds_when_variables_name_others() {
+        let mut world = rich();
+        world.variables.extend([("XDG_STATE_HOME", "/state"), ("XDG_CONFIG_HOME", "/etc/mine")]);
+        let own = world.places(None).unwrap().own_with(None);
+        for folder in ["/state/acpd", "/etc/mine/acpd", "/h/.local/state/acpd", "/h/.config/acpd"] {
+            assert!(own.contains(&PathBuf::from(folder)), "{folder} is missing: {own:?}");
+        }
+    }
+
+    #[test]
+    fn links_are_resolved_as_far_as_a_path_exists() {
+        let scratch = tempfile::tempdir().unwrap();
+        let real = scratch.path().canonicalize().unwrap();
+        std::os::unix::fs::symlink(&real, real.join("link")).unwrap();
+        assert_eq!(resolve_links(&real.join("link/a/b")), real.join("a/b"));
+        assert_eq!(resolve_links(&real.join("link")), real);
+        assert_eq!(resolve_links(Path::new("/no such folder/x")), Path::new("/no such folder/x"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use actix::{ActorFutureExt, Addr, AsyncContext, Context, WrapFuture};
 use domain::briefing::{Command, Workplace};
 use domain::card::{Activity, SessionCard, StatusCard};
 use domain::history::ListQuery;
-use domain::{EventKind, Origin, SessionId, TurnId};
+use domain::{EventKind, FolderMismatch, Origin, SessionId, TurnId};
 use serde_json::{Value, json};
 use wire::extension::{ConnectionsResult, HelloResult, SessionsResult};
 use wire::request::{self, ClientRequest};
@@ -118,19 +118,14 @@ impl Connection {
     fn hello(&mut self, id: Id, hello: request::Hello, ctx: &mut Context<Self>) {
         let ports = self.runtime.ports();
         let settings = &ports.settings;
-        if let (Some(mine), Some(theirs)) = (&settings.home, &hello.home)
-            && mine != theirs
-        {
-            let why = format!("this daemon serves the home {}, not {}", mine.display(), theirs.display());
-            let hint = "set HOME as the daemon has it; or give this home a daemon of its own with `--socket PATH`, or \
-                        ACPD_SOCKET, for it and all its clients";
-            let error = RpcError::internal(&why, json!({ "hint": hint }));
+        if let Some(FolderMismatch { reason, hint }) = settings.folders.mismatch(&hello.folders) {
+            let error = RpcError::internal(&reason, json!({ "hint": hint }));
             return self.answer(&id, Err::<Value, _>(error), ctx);
         }
         let result = HelloResult {
             version: settings.version.to_owned(),
             pid: std::process::id(),
-            home: settings.home.clone(),
+            home: settings.folders.home.clone(),
             frame_limit: Some(settings.frame_limit),
         };
         if hello.bridge.is_some() && self.bridge.is_none() {

@@ -1,8 +1,12 @@
 //! The editor that happens to start the daemon decides nothing for the others: not the settings, not the proxy, not the
 //! certificates.
 
-use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc;
+use std::{fs, thread};
 
+use serde_json::json;
 use testkit::answers::{Answer, Dialect};
 use testkit::provider::{Reply, Server};
 
@@ -69,6 +73,43 @@ fn the_environment_of_the_editor_that_starts_the_daemon_configures_nothing() {
     assert_eq!(third.prompt(&session, "run the command: touch made")["result"]["stopReason"], "end_turn");
 }
 
+#[test]
+fn an_editor_that_expects_other_folders_is_refused() {
+    for (variable, expected) in
+        [("XDG_STATE_HOME", "keeps its state in"), ("XDG_CONFIG_HOME", "uses the configuration")]
+    {
+        let home = Home::new();
+        let elsewhere = home.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        let mut first = home.acpd(&["acp"]);
+        first.env(variable, &elsewhere).env("XDG_DATA_HOME", "/one/editor");
+        let mut first = Peer::spawn(first);
+        first.initialize();
+        let error = home.bridge().ask_in_vain("initialize", json!({ "protocolVersion": 1 }));
+        let said = error["message"].as_str().unwrap();
+        assert!(said.contains(expected) && said.contains("elsewhere/acpd"), "{error}");
+        assert!(error["data"]["hint"].as_str().unwrap().starts_with(&format!("set {variable} as")), "{error}");
+        let asked = finish(home.acpd(&["ask", "hello"]));
+        let said = String::from_utf8(asked.stderr).unwrap();
+        assert!(said.contains(expected) && !asked.status.success(), "{said}");
+        // The same folders by another name are the same.
+        let link = home.path().join("link");
+        std::os::unix::fs::symlink(&elsewhere, &link).unwrap();
+        let mut third = home.acpd(&["acp"]);
+        third.env(variable, link);
+        let mut third = Peer::spawn(third);
+        third.initialize();
+        let daemon = home.daemon().unwrap();
+        let environment = fs::read_to_string(format!("/proc/{daemon}/environ")).unwrap();
+        assert!(!environment.contains("/one/editor"), "{environment}");
+        // It listens where this home looks for a daemon, and ends with it.
+        drop((first, third));
+        let mut stop = home.acpd(&["ctl", "stop"]);
+        stop.env(variable, &elsewhere);
+        assert!(finish(stop).status.success());
+    }
+}
+
 /// A home whose model is on another machine, which can be reached through a proxy only.
 fn behind_proxy(network: &str) -> Home {
     let home = Home::new();
@@ -105,6 +146,48 @@ fn a_daemon_that_an_editor_starts_uses_the_proxy_of_the_login_shell() {
     let shown = shown.as_array().unwrap().iter().find(|shown| shown["key"] == "network.proxy").unwrap().clone();
     assert_eq!(shown["value"].as_str(), Some(proxy.address.as_str()));
     assert_eq!(shown["source"], "the login shell's environment");
+}
+
+/// Plays a SOCKS 5 proxy that leads to `target`, and reports the names of the hosts that it was asked for.
+fn socks_proxy(target: String) -> (u16, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (report, asked) = mpsc::channel();
+    thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let (report, target) = (report.clone(), target.clone());
+            thread::spawn(move || drop(serve_socks(client, &target, &report)));
+        }
+    });
+    (port, asked)
+}
+
+fn serve_socks(mut client: TcpStream, target: &str, report: &mpsc::Sender<String>) -> io::Result<()> {
+    let mut greeting = [0; 2];
+    client.read_exact(&mut greeting)?;
+    client.read_exact(&mut vec![0; greeting[1].into()])?;
+    client.write_all(&[5, 0])?;
+    // Version, connect, reserved, by name, length of the name; then the name and the port.
+    let mut request = [0; 5];
+    client.read_exact(&mut request)?;
+    let mut host = vec![0; usize::from(request[4]) + 2];
+    client.read_exact(&mut host)?;
+    host.truncate(request[4].into());
+    let _ = report.send(String::from_utf8_lossy(&host).into_owned());
+    client.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0])?;
+    let mut server = TcpStream::connect(target.trim_start_matches("http://"))?;
+    let (mut from_client, mut to_server) = (client.try_clone()?, server.try_clone()?);
+    thread::spawn(move || io::copy(&mut from_client, &mut to_server));
+    io::copy(&mut server, &mut client).map(drop)
+}
+
+#[test]
+fn a_socks_proxy_of_the_configuration_is_used() {
+    let provider = proxy();
+    let (port, asked) = socks_proxy(provider.address.clone());
+    let home = behind_proxy(&format!("[network]\nproxy = \"socks5h://127.0.0.1:{port}\"\n"));
+    assert_eq!(is_answered(&home), "Through the proxy.");
+    assert_eq!(asked.recv().unwrap(), "provider.invalid");
 }
 
 #[test]

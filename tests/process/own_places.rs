@@ -30,6 +30,17 @@ fn a_session_at_home_gets_at_nothing_of_acpds_own() {
             let said = ask(&home, &format!("read {path}"));
             assert!(said.contains("belongs to acpd itself") && !said.contains("sk-secret"), "{mode}: {said}");
         }
+        // Also for a daemon whose variables name other folders: the keys of all others are in these.
+        home.stdout(&["ctl", "stop"]);
+        let elsewhere = home.path().join("home/elsewhere");
+        let mut other = home.acpd(&["ask", "read .local/state/acpd/keys/one"]);
+        other.current_dir(home.path().join("home")).env("XDG_STATE_HOME", &elsewhere);
+        let output = finish(other);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("belongs to acpd itself") && !said.contains("sk-secret"), "{mode}: {said}");
+        let mut stop = home.acpd(&["ctl", "stop"]);
+        stop.env("XDG_STATE_HOME", &elsewhere);
+        assert!(finish(stop).status.success());
         if mode == "sandbox" {
             let said = ask(&home, "run `cat .local/state/acpd/keys/one .config/acpd/config.toml`");
             assert!(said.contains("denied") && !said.contains("sk-secret"), "{said}");

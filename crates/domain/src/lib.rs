@@ -11,6 +11,7 @@ pub mod client;
 pub mod complaint;
 pub mod content;
 pub mod conversation;
+pub mod daemon_folders;
 pub mod directory;
 pub mod editor;
 pub mod event;
@@ -36,6 +37,7 @@ pub mod visible;
 
 pub use client::{ClientInfo, Origin};
 pub use content::{Content, Extras, Payload};
+pub use daemon_folders::{DaemonFolders, FolderMismatch};
 pub use event::{Durability, Event, EventKind, Millis};
 pub use extras::{Extra, ExtraSet, ExtrasPolicy, Spared};
 pub use id::{CallId, ConnectionId, MessageId, ModelId, Place, QuestionId, SessionId, TurnId};

@@ -34,7 +34,7 @@ pub struct Network {
 /// Why a setting cannot be used. The text never holds the password of a proxy.
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkError {
-    #[error("`{0}` is not the address of an HTTP proxy, such as http://proxy.example:3128")]
+    #[error("`{0}` is not the address of a proxy, such as http://proxy.example:3128 or socks5h://proxy.example:1080")]
     Proxy(String),
     #[error("cannot read the certificates in {}", .0.display())]
     Certificates(PathBuf, #[source] io::Error),
@@ -88,6 +88,9 @@ fn read(file: &Path) -> io::Result<Vec<Certificate>> {
     Ok(Certificate::from_pem_bundle(&fs::read(file)?).unwrap_or_default())
 }
 
+/// How the address of a proxy may begin. With `socks5h` and `socks4a` the proxy looks up names, with the others we do.
+const PROXY_SCHEMES: [&str; 6] = ["http", "https", "socks4", "socks4a", "socks5", "socks5h"];
+
 /// Whether a text can be the address of a proxy.
 ///
 /// # Errors
@@ -95,7 +98,7 @@ fn read(file: &Path) -> io::Result<Vec<Certificate>> {
 /// If it cannot.
 pub fn check_proxy(address: &str) -> Result<(), NetworkError> {
     let whole = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
-    let is_proxy = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
+    let is_proxy = |url: &Url| PROXY_SCHEMES.contains(&url.scheme()) && url.has_host();
     match Url::parse(&whole).ok().filter(is_proxy) {
         Some(_) => Ok(()),
         None => Err(NetworkError::Proxy(without_password(address))),
@@ -138,7 +141,9 @@ mod tests {
 
     #[test]
     fn a_proxy_must_be_one() {
-        for good in ["http://proxy:3128", "https://proxy", "proxy:3128", "http://me:pass@proxy:1"] {
+        for good in
+            ["http://proxy:3128", "https://proxy", "proxy:3128", "http://me:pass@proxy:1", "socks5h://proxy:1080"]
+        {
             check_proxy(good).unwrap();
         }
         for bad in ["", "ftp://proxy", "http://"] {

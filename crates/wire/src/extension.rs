@@ -18,6 +18,12 @@ pub struct HelloParams {
     pub environment: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<PathBuf>,
+    /// The state folder that the client expects the daemon to use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<PathBuf>,
+    /// The configuration file that the client expects the daemon to use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<PathBuf>,
     /// The client sends one prompt; its sessions may be evicted as soon as it disconnects.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_shot: bool,

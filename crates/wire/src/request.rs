@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use domain::checkpoint::RestoreDirection;
 use domain::mcp::Server;
-use domain::{Choice, ClientInfo, Content, Environment, Event, MessageId, Place, QuestionId, SessionId};
+use domain::{Choice, ClientInfo, Content, DaemonFolders, Environment, Event, MessageId, Place, QuestionId, SessionId};
 
 use crate::method;
 use crate::rpc::Id;
@@ -221,7 +221,8 @@ pub struct Hello {
     pub version: String,
     pub bridge: Option<String>,
     pub environment: Environment,
-    pub home: Option<PathBuf>,
+    /// The folders that the client expects the daemon to use.
+    pub folders: DaemonFolders,
     /// The client sends one prompt; its sessions may be evicted as soon as it disconnects.
     pub one_shot: bool,
 }

@@ -201,7 +201,11 @@ fn hello(mut params: Params) -> Result<ClientRequest, RpcError> {
         version: params.required(["version"])?,
         bridge: params.text("bridge")?,
         environment,
-        home: params.path("home")?,
+        folders: domain::DaemonFolders {
+            home: params.path("home")?,
+            state: params.path("state")?,
+            config: params.path("config")?,
+        },
         one_shot: params.take("oneShot") == Some(Value::Bool(true)),
     }))
 }

@@ -293,11 +293,11 @@ fn the_rest_is_read_as_documented() {
     check(
         "_acpd/hello",
         &[
-            json!({"version": "0.1.0", "bridge": "b", "environment": {"KEY": "secret", "N": 1}, "home": "/home/u"}),
+            json!({"version": "0.1.0", "bridge": "b", "environment": {"KEY": "secret", "N": 1}, "home": "/home/u", "state": "/s"}),
             json!({"environment": {}}),
         ],
         &expect![[r#"
-            Hello(Hello { version: "0.1.0", bridge: Some("b"), environment: {"KEY"}, home: Some("/home/u"), one_shot: false })
+            Hello(Hello { version: "0.1.0", bridge: Some("b"), environment: {"KEY"}, folders: DaemonFolders { home: Some("/home/u"), state: Some("/s"), config: None }, one_shot: false })
             -32602 {"version":"Required"}
         "#]],
     );
