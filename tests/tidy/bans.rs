@@ -189,17 +189,7 @@ pub(super) const MANIFEST_BANS: [(&str, &[&str]); 15] = [
     ),
     (
         "crates/hooks/Cargo.toml",
-        &[
-            "policy",
-            "project",
-            "mcp",
-            "tools",
-            "actix",
-            "agent-client-protocol-schema",
-            "wire",
-            "models",
-            "acpd-actors",
-        ],
+        &["project", "mcp", "tools", "actix", "agent-client-protocol-schema", "wire", "models", "acpd-actors"],
     ),
     ("crates/tools/Cargo.toml", &["actix", "agent-client-protocol-schema", "wire", "models", "acpd-actors"]),
     ("crates/network/Cargo.toml", &["actix", "domain", "wire", "models", "tools", "acpd-actors"]),

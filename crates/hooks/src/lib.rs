@@ -14,7 +14,8 @@ use std::time::Duration;
 use domain::text::cut;
 use domain::tool::HookPoint;
 use domain::{CallSite, ToolCard};
-use globset::{Glob, GlobMatcher};
+use globset::GlobMatcher;
+use policy::glob::{BadGlob, Star, glob};
 use process::{Command, End, Ending, Heard, Launcher, watch};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -55,10 +56,10 @@ fn default_timeout() -> u64 {
 pub struct ToolName(GlobMatcher);
 
 impl TryFrom<String> for ToolName {
-    type Error = globset::Error;
+    type Error = BadGlob;
 
-    fn try_from(text: String) -> Result<Self, globset::Error> {
-        Ok(Self(Glob::new(&text)?.compile_matcher()))
+    fn try_from(text: String) -> Result<Self, BadGlob> {
+        Ok(Self(glob(&text, Star::Anything)?))
     }
 }
 

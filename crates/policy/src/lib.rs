@@ -5,6 +5,7 @@
 //! and must not know the tools themselves; `built_in` lists their names and kinds.
 
 pub mod built_in;
+pub mod glob;
 pub mod grants;
 pub mod protected_paths;
 mod rules;

@@ -20,13 +20,19 @@ mod hidden_files;
 use std::path::{Path, PathBuf};
 
 use domain::permission::RuleTexts;
+use domain::text::cut;
 use domain::{ToolCard, ToolContent, ToolKind, Verdict};
-use globset::{GlobBuilder, GlobMatcher};
+use globset::GlobMatcher;
 use serde::Deserialize;
 
 #[cfg(test)]
 pub(crate) use command::CommandFit;
 pub use hidden_files::{Shows, Veil};
+
+use crate::glob::{BadGlob, Star, glob};
+
+/// Characters of a rule that are shown in a message about it.
+const LONGEST_SHOWN: usize = 200;
 
 /// Denying wins over asking, and asking over allowing.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -215,11 +221,11 @@ impl TryFrom<String> for Rule {
         if tool.is_empty() || tool.contains([' ', ')']) || pattern == Some("") {
             return Err(BadRule::Shape(text));
         }
-        let bad = |error: globset::Error| BadRule::Glob { rule: text.clone(), reason: error.kind().to_string() };
+        let bad = |error: BadGlob| BadRule::Glob { rule: cut(&text, LONGEST_SHOWN), reason: error.to_string() };
         let name = tool;
         let tool = match kind(name) {
             Some(kind) => Tool::Kind(kind),
-            None => Tool::Name(glob(name, false).map_err(bad)?),
+            None => Tool::Name(glob(name, Star::Anything).map_err(bad)?),
         };
         tool.check(&text, name, pattern)?;
         let pattern = match pattern {
@@ -228,8 +234,8 @@ impl TryFrom<String> for Rule {
             Some(pattern) if pattern.starts_with('~') => return Err(BadRule::Home(text)),
             Some(pattern) => Some(Pattern {
                 command: command::Pattern::new(pattern).map_err(bad)?,
-                path: glob(&anywhere(pattern), true).map_err(bad)?,
-                host: glob(&pattern.to_ascii_lowercase(), false).map_err(bad)?,
+                path: glob(&anywhere(pattern), Star::WithinPart).map_err(bad)?,
+                host: glob(&pattern.to_ascii_lowercase(), Star::Anything).map_err(bad)?,
             }),
         };
         Ok(Self { text, tool, pattern })
@@ -247,10 +253,6 @@ fn kind(word: &str) -> Option<ToolKind> {
         "fetch" => Some(ToolKind::Fetch),
         _ => None,
     }
-}
-
-fn glob(text: &str, by_parts: bool) -> Result<GlobMatcher, globset::Error> {
-    Ok(GlobBuilder::new(text).literal_separator(by_parts).build()?.compile_matcher())
 }
 
 fn anywhere(pattern: &str) -> String {

@@ -22,6 +22,15 @@ const FILE: &str = ".acpd/config.toml";
 /// More than anybody writes by hand.
 const LONGEST: u64 = 64 << 10;
 
+/// More than this nobody reads at once.
+const MOST_COMPLAINTS: usize = 20;
+
+/// Rules of all files of a project together. Each is compiled, and compared with every call.
+const MOST_RULES: usize = 200;
+
+/// Rules that are kept for one folder, when its files change while the daemon runs.
+const MOST_KEPT: usize = 5 * MOST_RULES;
+
 /// All files of a folder's project together.
 #[derive(Debug, Default)]
 pub(crate) struct Project {
@@ -71,6 +80,14 @@ pub(crate) fn read(cwd: &Path) -> Project {
 }
 
 impl Project {
+    /// Whether there may be one more rule.
+    fn check_count(&self) -> Result<(), String> {
+        if self.rules.ask.len() + self.rules.deny.len() < MOST_RULES {
+            return Ok(());
+        }
+        Err(format!("the project has more than {MOST_RULES} rules; this one does not count"))
+    }
+
     /// Takes over what a file says. Each thing that is wrong is a complaint, and the rest counts: a typo in one rule must not
     /// open what another one forbids.
     fn take(&mut self, file: &Path, text: &str) {
@@ -100,9 +117,11 @@ impl Said<'_> {
             for (key, value) in table {
                 match (name, key.get_ref().as_ref()) {
                     ("permissions", "ask") => self.take_each(value, |project, text| {
+                        project.check_count()?;
                         Rule::try_from(text).map(|rule| project.rules.ask.push(rule)).map_err(|error| error.to_string())
                     }),
                     ("permissions", "deny") => self.take_each(value, |project, text| {
+                        project.check_count()?;
                         Rule::try_from(text)
                             .map(|rule| project.rules.deny.push(rule))
                             .map_err(|error| error.to_string())
@@ -142,6 +161,9 @@ impl Said<'_> {
     }
 
     fn complain(&mut self, place: Option<Range<usize>>, why: &str) {
+        if self.project.complaints.len() >= MOST_COMPLAINTS {
+            return;
+        }
         let line = place.map(|place| 1 + self.text[..place.start.min(self.text.len())].matches('\n').count());
         let line = line.map_or_else(String::new, |line| format!(":{line}"));
         self.project.complaints.push(format!("{}{line}: {why}", self.file.display()));
@@ -174,7 +196,12 @@ impl Projects {
         let mut known = self.lock();
         let known = known.entry(cwd.to_owned()).or_default();
         known.broken = !complaints.is_empty();
-        known.rules.extend_with_new(rules);
+        // Rules stay when the file changes. An agent that changes it again and again must not fill the memory with them.
+        if known.rules.ask.len() + known.rules.deny.len() < MOST_KEPT {
+            known.rules.extend_with_new(rules);
+        } else {
+            known.broken = true;
+        }
     }
 
     /// Adds the project's rules to the operator's.
@@ -274,6 +301,21 @@ mod tests {
         assert_eq!(tempered(ToolKind::Read, None), Some(Verdict::Ask));
         assert_eq!(tempered(ToolKind::Execute, Some(Verdict::Run)), Some(Verdict::Ask));
         assert_eq!(tempered(ToolKind::Think, None), None);
+    }
+
+    #[test]
+    fn too_many_rules_and_patterns_that_are_too_large_make_every_call_ask() {
+        let many: Vec<String> = (0..MOST_RULES + 5).map(|number| format!("\"read(x{number})\"")).collect();
+        let (_folder, project) = with_file(&format!("[permissions]\ndeny = [{}]\n", many.join(", ")));
+        assert_eq!((project.rules.deny.len(), project.complaints.len()), (MOST_RULES, 5));
+        // Compiling this would overflow the stack.
+        let nested = format!("{}a{}", "{".repeat(20_000), "}".repeat(20_000));
+        let (folder, project) =
+            with_file(&format!("[permissions]\ndeny = [\"read({nested})\", \"bash({nested})\", \"{nested}\"]\n"));
+        assert_eq!((project.rules.deny.len(), project.complaints.len()), (0, 3));
+        let projects = Projects::default();
+        projects.learn(folder.path());
+        assert_eq!(projects.temper(folder.path(), ToolKind::Read, None), Some(Verdict::Ask));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::change::{Change, Subject, occurrences};
 use crate::tool::{Call, Refused, Tool};
 use crate::{Settings, input};
+use process::confine::LARGEST_FILE;
 use replace::Edit;
 
 pub(crate) struct EditFile;
@@ -88,7 +89,9 @@ impl Tool for EditFile {
         };
         let old = std::str::from_utf8(old)
             .map_err(|_| Refused(format!("{shown} is not valid UTF-8 text; edit_file cannot change it")))?;
-        let replaced = replace::apply(old, &edits).map_err(|reason| Refused(format!("editing {shown}: {reason}")))?;
+        let largest = usize::try_from(LARGEST_FILE).unwrap_or(usize::MAX);
+        let replaced =
+            replace::apply(old, &edits, largest).map_err(|reason| Refused(format!("editing {shown}: {reason}")))?;
         let done = format!("Replaced {} in {shown}", occurrences(replaced.occurrences));
         let line = Some(u32::try_from(replaced.first_line).unwrap_or(u32::MAX));
         let change = Change { new: replaced.text, verb: "Edit", line, done, subject };

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use domain::tool::{Job, Location, ToolSpec};
 use domain::{Access, CallSite, Outcome, ToolCard, ToolKind};
-use globset::{GlobBuilder, GlobMatcher};
+use globset::GlobMatcher;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -13,6 +13,7 @@ use crate::tool::{Call, Refused, Tool, fill, left_out};
 use crate::walk::{self, Clock};
 use crate::{Settings, input};
 use domain::text::{count, cut};
+use policy::glob::{Star, glob};
 use policy::{Shows, Veil};
 use process::Stop;
 use process::confine::{Bounds, Roots, Spot};
@@ -87,7 +88,7 @@ impl Tool for Glob {
         let place = if spot.shown == "." { String::new() } else { format!(" in {}", spot.shown) };
         let card = ToolCard {
             tool: self.name().to_owned(),
-            title: format!("Find {}{place}", input.pattern),
+            title: format!("Find {}{place}", cut(&input.pattern, 200)),
             kind: self.kind(),
             locations: vec![Location { path: spot.path, line: None }],
             input: call.input,
@@ -118,9 +119,8 @@ impl Pattern {
                 Refused(format!("the pattern {text} is absolute and not below {}", folder.path.display()))
             })?;
         }
-        let glob = GlobBuilder::new(relative).literal_separator(true).build();
-        let glob = glob.map_err(|error| Refused(format!("bad pattern: {error}")))?;
-        Ok(Self { glob: glob.compile_matcher(), by_name: !relative.contains('/') && relative == text })
+        let glob = glob(relative, Star::WithinPart).map_err(|error| Refused(format!("bad pattern: {error}")))?;
+        Ok(Self { glob, by_name: !relative.contains('/') && relative == text })
     }
 
     pub(crate) fn matches(&self, path: &Path) -> bool {

@@ -20,7 +20,7 @@ use crate::job::{BlockingJob, OnCancel};
 use crate::tool::{Call, Refused, Tool};
 use crate::walk::{self, Clock, Watched};
 use crate::{Settings, input};
-use domain::text::cut;
+use domain::text::{cut, size};
 use hits::{Found, Hits};
 use policy::{Shows, Veil};
 use process::Stop;
@@ -29,6 +29,10 @@ use process::confine::{Bounds, Denial, Roots, Spot};
 const DEFAULT_LIMIT: u64 = 200;
 const MOST: u64 = 5000;
 const MOST_CONTEXT: u64 = 20;
+
+/// The longest pattern, and the bytes that it may become. A short pattern such as `\w{1000}` can become very many.
+const LONGEST_PATTERN: usize = 32 << 10;
+const LARGEST_PATTERN: usize = 10 << 20;
 
 /// Files that are searched before anybody looks whether enough was found: few at first, so that a frequent word costs
 /// little, and more each time.
@@ -84,6 +88,11 @@ impl Input {
     fn matcher(&self) -> Result<RegexMatcher, Refused> {
         let mut builder = RegexMatcherBuilder::new();
         builder.case_insensitive(self.case_insensitive).fixed_strings(self.literal).multi_line(true);
+        // What a pattern may take in memory when it is compiled, and while it is searched for.
+        builder.size_limit(LARGEST_PATTERN).dfa_size_limit(LARGEST_PATTERN);
+        if self.pattern.len() > LONGEST_PATTERN {
+            return Err(Refused(format!("`pattern` is longer than {}", size(LONGEST_PATTERN as u64))));
+        }
         if self.multiline {
             builder.dot_matches_new_line(true);
         } else {

@@ -3,6 +3,8 @@
 //! The walk itself goes by paths and yields nothing but names. Whoever uses one opens it again through its `Spot`, by
 //! descriptor, so that a folder which becomes a symlink meanwhile leads nowhere.
 
+mod ignore_files;
+
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -10,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ignore::{DirEntry, WalkBuilder, WalkState};
+use ignore_files::IgnoreFiles;
 
 use process::Stop;
 use process::confine::Spot;
@@ -53,12 +56,16 @@ impl Read for Watched<'_> {
 pub(crate) fn files(spot: &Spot, include_ignored: bool, clock: &Clock<'_>) -> Vec<PathBuf> {
     let folder = spot.real.as_path();
     let fence = Arc::clone(spot.fence());
+    let ignored = (!include_ignored).then(IgnoreFiles::new);
+    let is_ignored = move |entry: &DirEntry| {
+        let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
+        entry.depth() > 0 && ignored.as_ref().is_some_and(|ignored| ignored.exclude(entry.path(), is_dir))
+    };
     let walk = WalkBuilder::new(folder)
-        .standard_filters(!include_ignored)
-        .hidden(false)
-        .require_git(false)
+        // The crate would read ignore files itself, without any bounds.
+        .standard_filters(false)
         .follow_links(false)
-        .filter_entry(move |entry| entry.file_name() != ".git" && !is_place(entry, &fence))
+        .filter_entry(move |entry| entry.file_name() != ".git" && !is_place(entry, &fence) && !is_ignored(entry))
         .threads(threads())
         .build_parallel();
     let found = Mutex::new(Vec::new());

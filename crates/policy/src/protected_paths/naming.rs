@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use domain::Environment;
-use globset::GlobBuilder;
+
+use crate::glob::{Star, glob};
 
 /// What ends a word, besides whitespace. A path may follow any of these.
 const BETWEEN: [char; 13] = [';', '|', '&', '<', '>', '(', ')', '=', ',', ':', '`', '{', '}'];
@@ -74,8 +75,9 @@ pub(super) fn fits_part(part: Component<'_>, wanted: Component<'_>) -> bool {
         return true;
     }
     let part = part.as_os_str().to_string_lossy();
-    let glob = part.contains(['*', '?', '[']).then(|| GlobBuilder::new(&part).build().ok()).flatten();
-    glob.is_some_and(|glob| glob.compile_matcher().is_match(wanted.as_os_str()))
+    // A pattern that is too long to be read may become anything.
+    part.contains(['*', '?', '['])
+        && glob(&part, Star::WithinPart).map_or(true, |glob| glob.is_match(wanted.as_os_str()))
 }
 
 /// Whether a path has the last two names of a place, as in `$SOMEWHERE/.config/acpd`.

@@ -10,6 +10,7 @@ mod tests;
 use globset::GlobMatcher;
 
 use super::Fit;
+use crate::glob::{BadGlob, Star, glob};
 use crate::shell::{self, PlainWord, Programs, Word, base, plain, starts};
 
 /// Builtins that evaluate their arguments. Others that do are in no allowing rule that anybody would write.
@@ -44,9 +45,9 @@ pub(super) enum Pattern {
 }
 
 impl Pattern {
-    pub(super) fn new(text: &str) -> Result<Self, globset::Error> {
+    pub(super) fn new(text: &str) -> Result<Self, BadGlob> {
         if text.contains(GLOB) {
-            return Ok(Self::Glob(super::glob(&spaced(text), false)?));
+            return Ok(Self::Glob(glob(&spaced(text), Star::Anything)?));
         }
         Ok(Self::Words(text.split_whitespace().map(str::to_owned).collect()))
     }

@@ -8,8 +8,15 @@ use similar::TextDiff;
 use crate::input;
 use domain::text::cut;
 
-/// How long the search for a similar line may take.
+/// How long the search for a similar text may take.
 const GUESSING: Duration = Duration::from_millis(200);
+
+/// The largest file, and the longest text that was not found in it, for which a similar text is looked for.
+const LARGEST_GUESSED: usize = 1 << 20;
+const LONGEST_GUESSED: usize = 16 << 10;
+
+/// Edits in one call. Each of them reads the whole file.
+const MOST_EDITS: usize = 200;
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Edit {
@@ -29,11 +36,15 @@ pub(super) struct Replaced {
     pub(super) first_line: usize,
 }
 
-/// Makes the edits in order. An error says which one failed, and why.
-pub(super) fn apply(text: &str, edits: &[Edit]) -> Result<Replaced, String> {
+/// Makes the edits in order. An error says which one failed, and why. No text on the way grows beyond `largest`, whether the
+/// edits are made in the end or not.
+pub(super) fn apply(text: &str, edits: &[Edit], largest: usize) -> Result<Replaced, String> {
+    if edits.len() > MOST_EDITS {
+        return Err(format!("there are {} edits; at most {MOST_EDITS} are made in one call", edits.len()));
+    }
     let mut replaced = Replaced { text: text.to_owned(), occurrences: 0, first_line: 1 };
     for (index, edit) in edits.iter().enumerate() {
-        apply_one(&mut replaced, edit, index == 0).map_err(|reason| match edits.len() {
+        apply_one(&mut replaced, edit, index == 0, largest).map_err(|reason| match edits.len() {
             1 => reason,
             all => format!("edit {} of {all}: {reason}; none was made", index + 1),
         })?;
@@ -44,7 +55,7 @@ pub(super) fn apply(text: &str, edits: &[Edit]) -> Result<Replaced, String> {
     Ok(replaced)
 }
 
-fn apply_one(replaced: &mut Replaced, edit: &Edit, is_first: bool) -> Result<(), String> {
+fn apply_one(replaced: &mut Replaced, edit: &Edit, is_first: bool, largest: usize) -> Result<(), String> {
     if edit.old_text.is_empty() {
         return Err("`old_text` is empty; use write_file to create or rewrite a file".to_owned());
     }
@@ -67,6 +78,14 @@ fn apply_one(replaced: &mut Replaced, edit: &Edit, is_first: bool) -> Result<(),
                 lines.join(", ")
             ));
         }
+    }
+    // Before the text is built: a short edit can make gigabytes of a large file.
+    let size = (text.len() - found * old.len()).saturating_add(found.saturating_mul(new.len()));
+    if size > largest {
+        return Err(format!(
+            "the file would become {}, which is too large for one file",
+            domain::text::size(size as u64)
+        ));
     }
     if is_first {
         replaced.first_line = text.find(&old).map_or(1, |at| line_of(text, at));
@@ -99,16 +118,20 @@ fn line_of(text: &str, at: usize) -> usize {
 
 fn not_found(text: &str, old: &str) -> String {
     let mut reason = "`old_text` does not occur in the file".to_owned();
-    if let Some(at) = find_by_words(text, old) {
+    if text.len() > LARGEST_GUESSED || old.len() > LONGEST_GUESSED {
+        return reason;
+    }
+    let deadline = Instant::now() + GUESSING;
+    if let Some(at) = find_by_words(text, old, deadline) {
         reason.push_str(&format!("; the text at line {at} differs in white space only"));
-    } else if let Some((number, line)) = nearest_line(text, old) {
+    } else if let Some((number, line)) = nearest_line(text, old, deadline) {
         reason.push_str(&format!("; the nearest line is {number}: {}", cut(line.trim_end(), 200)));
     }
     reason
 }
 
 /// The line where the same words stand, whatever the spaces and line breaks between them.
-fn find_by_words(text: &str, old: &str) -> Option<usize> {
+fn find_by_words(text: &str, old: &str, deadline: Instant) -> Option<usize> {
     let wanted: Vec<_> = old.split_whitespace().collect();
     if wanted.is_empty() {
         return None;
@@ -118,16 +141,17 @@ fn find_by_words(text: &str, old: &str) -> Option<usize> {
         words.extend(line.split_whitespace().map(|word| (index + 1, word)));
     }
     let fits = |window: &[(usize, &str)]| window.iter().map(|(_, word)| word).eq(&wanted);
-    words.windows(wanted.len()).find(|window| fits(window)).map(|window| window[0].0)
+    let in_time = |index: usize| index % 256 != 0 || Instant::now() < deadline;
+    let windows = words.windows(wanted.len()).enumerate().take_while(|(index, _)| in_time(*index));
+    windows.map(|(_, window)| window).find(|window| fits(window)).map(|window| window[0].0)
 }
 
 /// The line most like the first line of the text that was looked for.
-fn nearest_line<'a>(text: &'a str, old: &str) -> Option<(usize, &'a str)> {
+fn nearest_line<'a>(text: &'a str, old: &str, deadline: Instant) -> Option<(usize, &'a str)> {
     let wanted = old.lines().map(str::trim).find(|line| !line.is_empty())?;
     if wanted.len() > 400 {
         return None;
     }
-    let deadline = Instant::now() + GUESSING;
     let mut best = (0.6, None);
     for (index, line) in text.lines().enumerate() {
         if Instant::now() > deadline {
@@ -138,7 +162,7 @@ fn nearest_line<'a>(text: &'a str, old: &str) -> Option<(usize, &'a str)> {
         if candidate.len() * 2 < wanted.len() || candidate.len() > wanted.len() * 2 {
             continue;
         }
-        let likeness = TextDiff::from_chars(wanted, candidate).ratio();
+        let likeness = TextDiff::configure().deadline(deadline).diff_chars(wanted, candidate).ratio();
         if likeness > best.0 {
             best = (likeness, Some((index + 1, line)));
         }
@@ -155,12 +179,12 @@ mod tests {
     }
 
     fn result(text: &str, edits: &[Edit]) -> String {
-        apply(text, edits).map_or_else(|reason| reason, |replaced| replaced.text)
+        apply(text, edits, 1000).map_or_else(|reason| reason, |replaced| replaced.text)
     }
 
     #[test]
     fn one_exact_occurrence_is_replaced() {
-        let replaced = apply("a\nb\nc\n", &[edit("b\n", "x\ny\n")]).unwrap();
+        let replaced = apply("a\nb\nc\n", &[edit("b\n", "x\ny\n")], 1000).unwrap();
         assert_eq!(replaced, Replaced { text: "a\nx\ny\nc\n".to_owned(), occurrences: 1, first_line: 2 });
     }
 
@@ -201,6 +225,29 @@ mod tests {
         assert_eq!(result("a\r\nb\r\nc\r\n", &[edit("a\nb", "x\ny\nz")]), "x\r\ny\r\nz\r\nc\r\n");
         assert_eq!(result("a\r\nb\r\nc\n", &[edit("a\nb", "x\ny")]), "x\r\ny\r\nc\n");
         assert_eq!(result("a\nb\n", &[edit("a\nb", "x\ny")]), "x\ny\n");
+    }
+
+    #[test]
+    fn a_text_that_would_grow_too_large_is_refused_before_it_is_built() {
+        let all = |old: &str, new: &str| Edit { replace_all: true, ..edit(old, new) };
+        let reason = result(&"a".repeat(100), &[all("a", &"b".repeat(1 << 20))]);
+        assert_eq!(reason, "the file would become 100.0 MB, which is too large for one file");
+        // Not even on the way.
+        let doubling: Vec<Edit> = (0..40).map(|_| all("a", "aa")).chain([all("a", "")]).collect();
+        assert_eq!(
+            result("a", &doubling),
+            "edit 10 of 41: the file would become 1.0 KB, which is too large for one file; none was made"
+        );
+        let many: Vec<Edit> = (0..201).map(|_| edit("a", "b")).collect();
+        assert_eq!(result("a", &many), "there are 201 edits; at most 200 are made in one call");
+    }
+
+    #[test]
+    fn no_similar_text_is_looked_for_where_that_would_take_long() {
+        let text = "some words on a line\n".repeat(100_000);
+        assert_eq!(result(&text, &[edit("some words on no line", "x")]), "`old_text` does not occur in the file");
+        let old = "w ".repeat(20_000);
+        assert_eq!(result("w w w", &[edit(&old, "x")]), "`old_text` does not occur in the file");
     }
 
     #[test]

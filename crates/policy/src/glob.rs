@@ -1,0 +1,112 @@
+//! Globs of bounded size. Every glob comes from outside (a model, a project, the operator), and `globset` reads nested
+//! braces by recursion: a pattern that is nested deeply enough overflows the stack, which ends the whole daemon. All globs
+//! are therefore built here, and clippy forbids `globset`'s own constructors elsewhere.
+
+use globset::{GlobBuilder, GlobMatcher};
+
+/// The longest pattern in bytes.
+pub const LONGEST: usize = 1024;
+
+/// How deeply braces may be nested.
+const DEEPEST: usize = 4;
+
+/// How many alternatives all braces of one pattern may have together.
+const MOST_ALTERNATIVES: usize = 100;
+
+/// Why a text is not used as a glob.
+#[derive(Debug, thiserror::Error)]
+pub enum BadGlob {
+    #[error("it is longer than {LONGEST} bytes")]
+    TooLong,
+    #[error("its braces are nested more than {DEEPEST} deep")]
+    TooDeep,
+    #[error("its braces have more than {MOST_ALTERNATIVES} alternatives")]
+    TooManyAlternatives,
+    #[error("{}", .0.kind())]
+    Syntax(#[from] globset::Error),
+}
+
+/// What `*` matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Star {
+    /// Anything but `/`; only `**` crosses path parts.
+    WithinPart,
+    Anything,
+}
+
+/// Compiles a glob.
+///
+/// # Errors
+///
+/// If the text is not a glob, or exceeds one of the bounds.
+pub fn glob(text: &str, star: Star) -> Result<GlobMatcher, BadGlob> {
+    check(text)?;
+    #[expect(clippy::disallowed_methods, reason = "the one place that builds globs, after `check`")]
+    let mut builder = GlobBuilder::new(text);
+    Ok(builder.literal_separator(star == Star::WithinPart).build()?.compile_matcher())
+}
+
+/// Whether a text stays within the bounds; for patterns that another crate compiles.
+///
+/// # Errors
+///
+/// If it exceeds one of them.
+pub fn check(text: &str) -> Result<(), BadGlob> {
+    if text.len() > LONGEST {
+        return Err(BadGlob::TooLong);
+    }
+    let (mut depth, mut alternatives) = (0_usize, 0);
+    // Brackets and backslashes may take a brace its meaning. Such a brace is counted all the same.
+    for byte in text.bytes() {
+        match byte {
+            b'{' => {
+                depth += 1;
+                alternatives += 1;
+            }
+            b'}' => depth = depth.saturating_sub(1),
+            b',' => alternatives += 1,
+            _ => {}
+        }
+        if depth > DEEPEST {
+            return Err(BadGlob::TooDeep);
+        }
+        if alternatives > MOST_ALTERNATIVES {
+            return Err(BadGlob::TooManyAlternatives);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_that_could_exhaust_the_stack_is_refused_before_it_is_read() {
+        for depth in [5, 2_000, 20_000, 400_000] {
+            let nested = format!("{}a{}", "{".repeat(depth), "}".repeat(depth));
+            assert!(glob(&nested, Star::Anything).is_err(), "{depth}");
+            assert!(glob(&"{".repeat(depth), Star::Anything).is_err(), "{depth}");
+            assert!(glob(&"{}".repeat(depth.max(101)), Star::Anything).is_err(), "{depth}");
+        }
+        assert!(matches!(glob(&"a".repeat(LONGEST + 1), Star::Anything), Err(BadGlob::TooLong)));
+        assert!(matches!(
+            glob(&format!("{{{}}}", "a,".repeat(200)), Star::Anything),
+            Err(BadGlob::TooManyAlternatives)
+        ));
+        // An unbalanced brace resets nothing.
+        assert!(matches!(glob("}}}}{{{{{a}}}}}", Star::Anything), Err(BadGlob::TooDeep)));
+        assert!(matches!(glob("[{]\\{{{{{", Star::Anything), Err(BadGlob::TooDeep)));
+    }
+
+    #[test]
+    fn what_people_write_is_compiled() {
+        for pattern in ["**/*.{rs,toml}", "src/**/{a,{b,c{d,e}}}.ts", "[!a-z]?", "mcp__*", "*.example.com"] {
+            assert!(glob(pattern, Star::WithinPart).is_ok(), "{pattern}");
+        }
+        // The largest ones compile, too: a matcher that cannot be built would be a panic in `globset`.
+        for text in ["*?".repeat(512), "[!a]".repeat(256), "**/".repeat(341), "{*,?}".repeat(50)] {
+            assert!(glob(&text, Star::WithinPart).is_ok(), "{text}");
+        }
+    }
+}
