@@ -4,6 +4,7 @@
 //! events its cursors bring in order, and it answers each request exactly once. Sessions outlive it.
 
 mod account;
+mod attaching;
 mod attachment;
 mod client_requests;
 mod configuring;
@@ -13,7 +14,7 @@ mod goodbye;
 mod importing;
 mod long_answers;
 mod opening;
-pub(crate) mod outbox;
+mod outbox;
 mod places;
 mod reopening;
 mod requests;
@@ -100,41 +101,64 @@ pub(crate) struct Connection {
     id: ConnectionId,
     runtime: Runtime,
     outbox: Outbox,
+    client: Client,
+    attachments: HashMap<SessionId, Attachment>,
+    opens: Opens,
+    prompts: Prompts,
+    /// A log that comes in parts.
+    importing: Option<Importing>,
+    asks: Asks,
+    requests: Requests,
+    /// Held for each long answer that is being made.
+    long_answers: Arc<Semaphore>,
+    /// The client sends nothing more; the connection ends when all is answered.
+    half_closed: bool,
+    card: watch::Sender<ConnectionCard>,
+    span: tracing::Span,
+    _death_notice: DeathNotice,
+}
+
+/// Who is at the other end.
+struct Client {
+    transport: Transport,
     phase: Phase,
-    /// What the bridge said of itself and its editor, if there is a bridge.
+    /// The bridge's name for itself and its editor, if there is a bridge.
     bridge: Option<String>,
     /// It comes for one prompt.
     one_shot: bool,
     environment: Arc<Environment>,
-    attachments: HashMap<SessionId, Attachment>,
-    /// How many attaches there have been.
-    attaches: u64,
-    /// Held once for each session that is being opened, and once here.
-    opening: Rc<()>,
-    /// Prompts that are not answered yet, by the turn they started.
-    prompts: HashMap<TurnId, PendingPrompt>,
-    /// Prompts whose session is being opened again.
-    reopening: Vec<(Id, SessionId)>,
-    /// A log that comes in parts.
-    importing: Option<Importing>,
-    /// What we have asked of this client and it has not answered.
-    asked: Pending<Asked>,
-    requests: Requests,
-    /// Held for each long answer that is being made.
-    long_answers: Arc<Semaphore>,
-    /// What MCP servers have asked the person at this client.
-    elicitations: Arc<Elicitations>,
-    /// The client sends nothing more; the connection ends when all is answered.
-    half_closed: bool,
-    card: watch::Sender<ConnectionCard>,
-    transport: Transport,
-    span: tracing::Span,
-    _death_notice: DeathNotice,
 }
 
 enum Phase {
     Fresh,
     Initialized { client: ClientInfo, capabilities: ClientCapabilities },
+}
+
+/// The sessions that this client opens.
+#[derive(Default)]
+struct Opens {
+    /// How many attaches there have been. A cursor names the one it belongs to.
+    attaches: u64,
+    /// Cloned for each session that is being opened, so the number of clones counts against the limit.
+    under_way: Rc<()>,
+}
+
+/// The prompts that are not answered yet.
+#[derive(Default)]
+struct Prompts {
+    /// By the turn that they started.
+    pending: HashMap<TurnId, PendingPrompt>,
+    /// Those whose session is being opened again.
+    reopening: Vec<(Id, SessionId)>,
+}
+
+/// Our own requests to this client.
+#[derive(Default)]
+struct Asks {
+    /// Those that it has not answered.
+    pending: Pending<Asked>,
+    /// What MCP servers have asked the person at this client.
+    elicitations: Arc<Elicitations>,
 }
 
 /// A request of ours to the client.
@@ -167,7 +191,7 @@ impl Connection {
         let span = spans::connection(&id);
         let framing = Arc::new(OnceLock::new());
         let myself = ctx.address().downgrade();
-        let outbox = Outbox::open(writer, framing.clone(), move || {
+        let outbox = Outbox::open(writer, framing.clone(), runtime.outboxes(), move || {
             if let Some(myself) = myself.upgrade() {
                 tell(&myself, HangUp);
             }
@@ -191,33 +215,32 @@ impl Connection {
             })
         };
         Self {
-            span,
             id,
             runtime,
             outbox,
-            phase: Phase::Fresh,
-            bridge: None,
-            one_shot: false,
-            environment: Arc::default(),
+            client: Client {
+                transport: peer.transport,
+                phase: Phase::Fresh,
+                bridge: None,
+                one_shot: false,
+                environment: Arc::default(),
+            },
             attachments: HashMap::new(),
-            attaches: 0,
-            opening: Rc::default(),
-            prompts: HashMap::new(),
-            reopening: Vec::new(),
+            opens: Opens::default(),
+            prompts: Prompts::default(),
             importing: None,
-            asked: Pending::default(),
+            asks: Asks::default(),
             requests: Requests::default(),
             long_answers: Arc::new(Semaphore::new(LONG_ANSWERS)),
-            elicitations: Arc::default(),
             half_closed: false,
             card,
-            transport: peer.transport,
+            span,
             _death_notice: death_notice,
         }
     }
 
     fn client_name(&self) -> String {
-        match &self.phase {
+        match &self.client.phase {
             Phase::Initialized { client, .. } if !client.name.is_empty() => client.name.clone(),
             Phase::Initialized { .. } | Phase::Fresh => "unnamed".to_owned(),
         }
@@ -225,15 +248,15 @@ impl Connection {
 
     /// This client, for sessions whose turns it ends.
     fn by(&self) -> session::Requester {
-        let name = match &self.phase {
+        let name = match &self.client.phase {
             Phase::Initialized { client, .. } if !client.name.is_empty() => Some(client.name.clone()),
             Phase::Initialized { .. } | Phase::Fresh => None,
         };
-        session::Requester { name, connection: self.id.clone(), bridge: self.bridge.clone() }
+        session::Requester { name, connection: self.id.clone(), bridge: self.client.bridge.clone() }
     }
 
     fn capabilities(&self) -> ClientCapabilities {
-        match &self.phase {
+        match &self.client.phase {
             Phase::Initialized { capabilities, .. } => capabilities.clone(),
             Phase::Fresh => ClientCapabilities::default(),
         }
@@ -242,7 +265,7 @@ impl Connection {
     /// What this client is sent beyond the stable protocol.
     fn extras(&self) -> ExtraSet {
         let ports = self.runtime.ports();
-        match &self.phase {
+        match &self.client.phase {
             Phase::Initialized { client, .. } => ports.settings.extras.of(client),
             Phase::Fresh => ports.settings.extras.of(&ClientInfo::default()),
         }
@@ -250,7 +273,7 @@ impl Connection {
 
     /// Where this client's keys and programs are found.
     fn whole_environment(&self) -> Environment {
-        self.environment.over(&self.runtime.ports().settings.base.get())
+        self.client.environment.over(&self.runtime.ports().settings.base.get())
     }
 
     /// Answers a request, unless it has been: one that was withdrawn may have left work behind.
@@ -258,7 +281,7 @@ impl Connection {
         if !self.requests.close(id) {
             return;
         }
-        self.reopening.retain(|(waiting, _)| waiting != id);
+        self.prompts.reopening.retain(|(waiting, _)| waiting != id);
         let code = result.as_ref().err().map(|error| error.code);
         tracing::debug!(parent: &self.span, ?id, error = code, "answer");
         match result {
@@ -316,7 +339,7 @@ impl Connection {
 
     /// A reply to a request of ours. One to a question that is settled meanwhile finds nothing and is dropped.
     fn hear(&mut self, id: &Id, result: Answered) {
-        let (session, question) = match self.asked.take(id) {
+        let (session, question) = match self.asks.pending.take(id) {
             None | Some(Asked::Page(_)) => return,
             Some(Asked::Help { session, method, answer }) => {
                 return self.pass_to_tool(&session, method, answer, result);
@@ -350,7 +373,7 @@ impl Connection {
     }
 
     fn publish(&self) {
-        let client = match &self.phase {
+        let client = match &self.client.phase {
             Phase::Initialized { client, .. } => client.clone(),
             Phase::Fresh => ClientInfo::default(),
         };

@@ -8,7 +8,7 @@ use domain::{Event, SessionId};
 use futures_util::Stream;
 use futures_util::stream;
 
-use crate::connection::outbox::{OutboxGate, Reservation};
+use crate::outbox_gate::{OutboxGate, Reservation};
 use crate::tail::{Found, Progress, Tail};
 
 /// How much is read from the tail, and from the store, at a time.

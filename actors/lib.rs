@@ -7,6 +7,7 @@ mod connection;
 mod cursor;
 mod directory;
 mod mail;
+mod outbox_gate;
 mod ports;
 mod runtime;
 mod session;

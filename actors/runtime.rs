@@ -16,6 +16,7 @@ use tokio::sync::{Mutex, Semaphore, mpsc, watch};
 use crate::connection::{self, Connection, Peer};
 use crate::directory::{Describe, Directory, Drain, Find, Overview};
 use crate::mail::DeathNotice;
+use crate::outbox_gate::OutboxBudget;
 use crate::ports::{Ports, Settings};
 
 #[derive(Clone)]
@@ -49,6 +50,8 @@ struct RuntimeState {
     draining: AtomicBool,
     /// One permit per long answer that is being made, for any client.
     long_answers: Arc<Semaphore>,
+    /// What waits to be read by all clients.
+    outboxes: Arc<OutboxBudget>,
     started: Millis,
 }
 
@@ -95,6 +98,7 @@ impl Runtime {
             drained: watch::Sender::new(false),
             draining: AtomicBool::new(false),
             long_answers: Arc::new(Semaphore::new(LONG_ANSWERS)),
+            outboxes: Arc::default(),
             started: Millis::now(),
         }));
         runtime.reopen_waiting();
@@ -106,6 +110,10 @@ impl Runtime {
             }
         });
         runtime
+    }
+
+    pub(crate) fn outboxes(&self) -> Arc<OutboxBudget> {
+        self.0.outboxes.clone()
     }
 
     pub(crate) fn long_answers(&self) -> Arc<Semaphore> {

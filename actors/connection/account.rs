@@ -59,7 +59,7 @@ impl Connection {
             let request = Id::from_text(MessageId::new().as_str());
             self.outbox.push(&rpc::request(&request, method::ELICITATION_CREATE, &params));
             // The client's word on the elicitation changes nothing: only the login itself tells how it ended.
-            self.asked.insert(request, Asked::Page(id.clone()));
+            self.asks.pending.insert(request, Asked::Page(id.clone()));
             return self.finish_login(id, Some(elicitation), done, ctx);
         }
         if let Some(attachment) = self.attachments.values().find(|attachment| !attachment.ended) {
@@ -98,7 +98,7 @@ impl Connection {
 
     /// The client no longer wants to log in, so that the page is no longer wanted either.
     pub(super) fn withdraw_page(&mut self, request: &Id) {
-        for (id, _) in self.asked.take_where(|_, asked| matches!(asked, Asked::Page(by) if by == request)) {
+        for (id, _) in self.asks.pending.take_where(|_, asked| matches!(asked, Asked::Page(by) if by == request)) {
             self.outbox.push(&rpc::notification(method::CANCEL_REQUEST, &json!({ "requestId": id })));
         }
     }

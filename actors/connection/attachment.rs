@@ -7,89 +7,98 @@ use domain::briefing::Command;
 use domain::event::Setting;
 use domain::history::HistoryError;
 use domain::{Event, EventKind, Origin, Place, QuestionId, SessionId};
-use futures_util::{Stream, StreamExt, stream};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use wire::rpc;
-use wire::v1::encode::{self, Menu};
-use wire::v1::translator::{Attach as View, Viewer};
+use wire::v1::encode;
 use wire::{Id, Outbound, PriorView, RpcError, Translator, method};
 
 use super::client_requests::AskClient;
-use super::rpc_methods::Opened;
 use super::{Asked, Connection, opening};
-use crate::cursor::{Cursor, CursorItem};
-use crate::mail::tell;
-use crate::session::{Attached, AttachmentGuard, Session};
+use crate::cursor::CursorItem;
+use crate::session::{AttachmentGuard, Session};
 use crate::tail::Tail;
 
 /// What a cursor of this connection brought.
 pub(super) struct CursorYield {
-    session: SessionId,
+    pub(super) session: SessionId,
     /// Which attach of this connection the cursor belongs to: one that was cancelled may still have its say.
-    attach: u64,
-    passed: CursorItem,
+    pub(super) attach: u64,
+    pub(super) passed: CursorItem,
 }
 
+/// A session that this client has open.
 pub(super) struct Attachment {
-    attach: u64,
+    pub(super) attach: u64,
     pub(super) addr: Addr<Session>,
     pub(super) tail: Arc<Tail>,
-    commands: Vec<Command>,
-    /// What the session's MCP servers add to them.
-    served: watch::Receiver<Vec<Command>>,
-    announced: SpawnHandle,
+    pub(super) commands: SlashCommands,
     pub(super) translator: Translator,
     /// The last event that the cursor passed.
     pub(super) seen: Place,
-    /// The last event when it was attached, which the answer names for a bridge.
-    head: Place,
-    places: bool,
+    pub(super) start: Start,
     /// The session left memory; the next prompt brings it back.
     pub(super) ended: bool,
-    loading: Vec<Load>,
-    /// Open questions, which are asked once the requests to open the session are answered.
-    unasked: Vec<(QuestionId, Value)>,
-    /// How many messages the session had when it was attached.
-    messages: u64,
-    resume: Option<Resume>,
-    /// What tools want of this client, once it has been told enough.
+    pub(super) waiting: Waiting,
+    /// Requests of tools to this client, until the cursor has passed what had happened when they were made.
     pub(super) asks: Vec<AskClient>,
+    pub(super) cursor: SpawnHandle,
+    /// Detaches when it is dropped.
+    pub(super) guard: AttachmentGuard,
+}
+
+/// The slash commands of a session.
+pub(super) struct SlashCommands {
+    pub(super) own: Vec<Command>,
+    /// Those that the session's MCP servers add.
+    pub(super) served: watch::Receiver<Vec<Command>>,
+    /// The stream of changes to these.
+    pub(super) changes: SpawnHandle,
+}
+
+/// The session as it was at the attach.
+pub(super) struct Start {
+    /// Its last event, which the answer names for a bridge.
+    pub(super) head: Place,
+    /// How many messages it had.
+    pub(super) messages: u64,
+    /// Whether the client is a bridge, which wants to know places.
+    pub(super) places: bool,
+    pub(super) resume: Option<Resume>,
+}
+
+/// What waits for the cursor.
+#[derive(Default)]
+pub(super) struct Waiting {
+    pub(super) loading: Vec<Load>,
     /// Closes that are answered when the cursor has brought the session's end.
     pub(super) closing: Vec<Id>,
     /// Requests that are answered then, and want nothing else.
     pub(super) watching: Vec<Id>,
-    cursor: SpawnHandle,
-    pub(super) guard: AttachmentGuard,
+    /// Open questions, which are asked once the requests to open the session are answered.
+    pub(super) unasked: Vec<(QuestionId, Value)>,
 }
 
 /// What the session's MCP servers add to its commands has changed.
 pub(super) struct Announced {
-    session: SessionId,
-    attach: u64,
-}
-
-fn changes(served: watch::Receiver<Vec<Command>>) -> impl Stream<Item = ()> {
-    stream::unfold(served, |mut served| async move {
-        served.changed().await.ok()?;
-        Some(((), served))
-    })
+    pub(super) session: SessionId,
+    pub(super) attach: u64,
 }
 
 /// A request to open the session that is answered when the cursor passes all that had happened.
-struct Load {
-    head: u64,
-    id: Id,
+pub(super) struct Load {
+    pub(super) head: u64,
+    pub(super) id: Id,
     /// Asked by a bridge that goes on after a place it has seen.
-    resumes: bool,
+    pub(super) resumes: bool,
 }
 
 /// How a bridge goes on that had another connection before.
-struct Resume {
+pub(super) struct Resume {
     /// Prompts that it sent by then, and that ended after this, are answered here.
-    after: u64,
+    pub(super) after: u64,
     /// Those of its requests that will be, as it wrote their ids. It need not wait for others.
-    pending: Vec<String>,
+    pub(super) pending: Vec<String>,
 }
 
 /// When the request that opens a session is answered.
@@ -106,8 +115,8 @@ impl Attachment {
     /// The answer to the request that opened the session.
     pub(super) fn opened(&self, id: Option<&SessionId>) -> Value {
         let mut opened = encode::session_opened(id, self.translator.menu());
-        if self.places {
-            opened["_meta"] = json!({ "acpd": { "at": [self.head.life, self.head.number] } });
+        if self.start.places {
+            opened["_meta"] = json!({ "acpd": { "at": [self.start.head.life, self.start.head.number] } });
         }
         opened
     }
@@ -116,163 +125,49 @@ impl Attachment {
     fn opened_again(&self, session: &SessionId) -> Value {
         let mut opened = self.opened(None);
         opened["_meta"]["acpd"]["sessionId"] = json!(session);
-        opened["_meta"]["acpd"]["messages"] = json!(self.messages);
+        opened["_meta"]["acpd"]["messages"] = json!(self.start.messages);
         opened
     }
 
     /// The notification of what the person can type to acpd itself.
     pub(super) fn commands(&self, session: &SessionId) -> Vec<u8> {
-        let served = self.served.borrow();
-        let all: Vec<Command> = self.commands.iter().chain(served.iter()).cloned().collect();
+        let served = self.commands.served.borrow();
+        let all: Vec<Command> = self.commands.own.iter().chain(served.iter()).cloned().collect();
         encode::commands(session, &all)
     }
 
     /// Takes back a request that waits here; says whether it was one to open the session.
     pub(super) fn withdraw(&mut self, request: &Id) -> Option<bool> {
-        if let Some(at) = self.closing.iter().position(|close| close == request) {
-            self.closing.remove(at);
+        if let Some(at) = self.waiting.closing.iter().position(|close| close == request) {
+            self.waiting.closing.remove(at);
             return Some(false);
         }
-        if let Some(at) = self.watching.iter().position(|watch| watch == request) {
-            self.watching.remove(at);
+        if let Some(at) = self.waiting.watching.iter().position(|watch| watch == request) {
+            self.waiting.watching.remove(at);
             return Some(false);
         }
-        let at = self.loading.iter().position(|load| load.id == *request)?;
-        self.loading.remove(at);
+        let at = self.waiting.loading.iter().position(|load| load.id == *request)?;
+        self.waiting.loading.remove(at);
         Some(true)
     }
 
     /// Whether a request waits for what the cursor brings.
     pub(super) fn is_awaited(&self) -> bool {
-        !self.loading.is_empty() || !self.closing.is_empty() || !self.watching.is_empty()
+        !self.waiting.loading.is_empty() || !self.waiting.closing.is_empty() || !self.waiting.watching.is_empty()
     }
 }
 
 impl Connection {
-    /// Starts a cursor for a session that this client may now see.
-    pub(super) fn attach(&mut self, opened: Opened, answer: Answering, ctx: &mut Context<Self>) {
-        let Opened { session, addr, attached, commands, servers } = opened;
-        let session = &session;
-        let Attached {
-            guard,
-            tail,
-            next,
-            head,
-            life,
-            messages,
-            mode,
-            approval,
-            model,
-            thought,
-            open_calls,
-            hidden_calls,
-            open_questions,
-            prompted,
-            served,
-            ..
-        } = attached;
-        let extras = self.extras();
-        let translator = Translator::new(View {
-            session: session.clone(),
-            viewer: Viewer {
-                connection: self.id.clone(),
-                bridge: self.bridge.clone(),
-                places: self.bridge.is_some(),
-                capabilities: self.capabilities(),
-                extras,
-            },
-            menu: Menu { models: self.models_with(&model), mode, approval, model, thought, extras },
-            head,
-            own_from: if matches!(answer, Answering::Resume(_)) { next } else { head + 1 },
-            open_calls,
-            hidden_calls,
-            open_questions,
-        });
-        self.cancel_cursor(session, ctx);
-        let mut before = self.attachments.remove(session);
-        // What an earlier attach has brought is answered already.
-        let brought = before.as_ref().filter(|before| before.resume.is_some()).map_or(0, |before| before.seen.number);
-        let resume = matches!(answer, Answering::Resume(_)).then(|| Resume {
-            after: brought.max(next - 1),
-            pending: prompted
-                .into_iter()
-                .filter(|origin| self.bridge.is_some() && origin.bridge == self.bridge)
-                .map(|origin| origin.request)
-                .collect(),
-        });
-        // What waits goes on with this replay, and what was to be closed has been.
-        let watching = before.as_mut().map(|before| std::mem::take(&mut before.watching)).unwrap_or_default();
-        let before = before.map(|before| (before.loading, before.asks, before.closing));
-        let (mut loading, asks, closed) = before.unwrap_or_default();
-        tell(&addr, servers);
-        let lender = resume.as_ref().is_some_and(|resume| !resume.pending.is_empty()).then(|| addr.clone());
-        match answer {
-            Answering::Now => {}
-            Answering::Load(id) => loading.push(Load { head, id, resumes: false }),
-            Answering::Resume(id) => loading.push(Load { head, id, resumes: true }),
-        }
-        let cursor = Cursor {
-            session: session.clone(),
-            tail: tail.clone(),
-            history: self.runtime.ports().history.clone(),
-            gate: self.outbox.gate(self.runtime.ports().settings.outbox_limit),
-            next,
-        };
-        self.attaches += 1;
-        let (name, attach) = (session.clone(), self.attaches);
-        let announced = {
-            let name = name.clone();
-            ctx.add_stream(changes(served.clone()).map(move |()| Announced { session: name.clone(), attach }))
-        };
-        let cursor =
-            ctx.add_stream(cursor.stream().map(move |passed| CursorYield { session: name.clone(), attach, passed }));
-        self.attachments.insert(
-            session.clone(),
-            Attachment {
-                attach,
-                addr,
-                tail,
-                commands,
-                served,
-                announced,
-                translator,
-                seen: Place { life, number: next.saturating_sub(1) },
-                head: Place { life, number: head },
-                places: self.bridge.is_some(),
-                ended: false,
-                loading,
-                unasked: Vec::new(),
-                messages,
-                resume,
-                asks,
-                closing: Vec::new(),
-                watching,
-                cursor,
-                guard,
-            },
-        );
-        self.publish();
-        for request in closed {
-            self.answer(&request, Ok(json!({})), ctx);
-        }
-        if let Some(addr) = lender {
-            self.lend_editor(session, &addr, ctx);
-        }
-        // With nothing to replay the cursor is past the head already.
-        self.answer_load(session, next - 1, ctx);
-        self.ask_what_is_due(session);
-    }
-
     /// The client will read no more updates: its sessions live on without it, and what it waited for in them is not
     /// answered. Short requests on their way still are.
     pub(super) fn detach_all(&mut self, ctx: &mut Context<Self>) {
         for attachment in self.attachments.values() {
-            let loads = attachment.loading.iter().map(|load| &load.id);
-            for id in loads.chain(&attachment.closing).chain(&attachment.watching) {
+            let loads = attachment.waiting.loading.iter().map(|load| &load.id);
+            for id in loads.chain(&attachment.waiting.closing).chain(&attachment.waiting.watching) {
                 self.requests.close(id);
             }
         }
-        for (_, prompt) in self.prompts.drain() {
+        for (_, prompt) in self.prompts.pending.drain() {
             self.requests.close(&prompt.request);
         }
         let sessions: Vec<SessionId> = self.attachments.keys().cloned().collect();
@@ -285,14 +180,14 @@ impl Connection {
         if let Some(left) = self.attachments.remove(session) {
             self.drop_asks(left.asks);
         }
-        self.asked.take_where(|_, asked| matches!(asked, Asked::Permission(of, _) if of == session));
+        self.asks.pending.take_where(|_, asked| matches!(asked, Asked::Permission(of, _) if of == session));
         self.publish();
     }
 
-    fn cancel_cursor(&mut self, session: &SessionId, ctx: &mut Context<Self>) {
+    pub(super) fn cancel_cursor(&mut self, session: &SessionId, ctx: &mut Context<Self>) {
         if let Some(before) = self.attachments.get_mut(session) {
             ctx.cancel_future(before.cursor);
-            ctx.cancel_future(before.announced);
+            ctx.cancel_future(before.commands.changes);
         }
     }
 
@@ -376,15 +271,19 @@ impl Connection {
                 self.outbox.push(&message);
             }
             Outbound::Ask { question, params } => match self.attachments.get_mut(session) {
-                Some(attachment) if !attachment.loading.is_empty() => attachment.unasked.push((question, params)),
+                Some(attachment) if !attachment.waiting.loading.is_empty() => {
+                    attachment.waiting.unasked.push((question, params))
+                }
                 Some(_) | None => self.ask_permission(session, question, &params),
             },
             Outbound::Settled { question } => {
                 if let Some(attachment) = self.attachments.get_mut(session) {
-                    attachment.unasked.retain(|(unasked, _)| *unasked != question);
+                    attachment.waiting.unasked.retain(|(unasked, _)| *unasked != question);
                 }
-                for (id, _) in
-                    self.asked.take_where(|_, asked| matches!(asked, Asked::Permission(_, open) if *open == question))
+                for (id, _) in self
+                    .asks
+                    .pending
+                    .take_where(|_, asked| matches!(asked, Asked::Permission(_, open) if *open == question))
                 {
                     let params = json!({ "requestId": id });
                     self.outbox.push(&rpc::notification(method::CANCEL_REQUEST, &params));
@@ -392,15 +291,16 @@ impl Connection {
             }
             Outbound::TurnOver { turn, origin, answer } => {
                 // The end of an earlier turn that is only replayed does not concern the tools of the running one.
-                let happened_since = |attachment: &Attachment| number > attachment.head.number;
-                if self.prompts.contains_key(&turn) || self.attachments.get(session).is_some_and(happened_since) {
+                let happened_since = |attachment: &Attachment| number > attachment.start.head.number;
+                if self.prompts.pending.contains_key(&turn) || self.attachments.get(session).is_some_and(happened_since)
+                {
                     self.withdraw_help_of(session);
                 }
                 let answer = match (answer, unsaved) {
                     (Ok(_), Some(error)) => Err(opening::unreadable(error.clone())),
                     (answer, _) => answer,
                 };
-                if let Some(prompt) = self.prompts.remove(&turn) {
+                if let Some(prompt) = self.prompts.pending.remove(&turn) {
                     self.answer(&prompt.request, answer, ctx);
                 } else if let Some(request) = self.inherited(session, number, origin) {
                     // Its request came by another connection, so that it is not among those of this one.
@@ -415,13 +315,15 @@ impl Connection {
         // Unique across daemon lives and askings, so that an old answer never meets a new question.
         let id = Id::from_text(QuestionId::new().as_str());
         self.outbox.push(&rpc::request(&id, method::SESSION_REQUEST_PERMISSION, params));
-        self.asked.insert(id, Asked::Permission(session.clone(), question));
+        self.asks.pending.insert(id, Asked::Permission(session.clone(), question));
     }
 
     /// Asks what has waited for the answer to a request that opens the session, once none is left.
     pub(super) fn ask_unasked(&mut self, session: &SessionId) {
-        let Some(attachment) = self.attachments.get_mut(session).filter(|open| open.loading.is_empty()) else { return };
-        for (question, params) in std::mem::take(&mut attachment.unasked) {
+        let Some(attachment) = self.attachments.get_mut(session).filter(|open| open.waiting.loading.is_empty()) else {
+            return;
+        };
+        for (question, params) in std::mem::take(&mut attachment.waiting.unasked) {
             self.ask_permission(session, question, &params);
         }
     }
@@ -429,21 +331,22 @@ impl Connection {
     /// The prompt that this client's bridge sent before it reconnected, if that is what started the turn.
     fn inherited(&self, session: &SessionId, number: u64, origin: Option<Origin>) -> Option<Id> {
         let origin = origin?;
-        let after = self.attachments.get(session)?.resume.as_ref()?.after;
-        let earlier = self.bridge.is_some() && origin.bridge == self.bridge && origin.connection != self.id;
+        let after = self.attachments.get(session)?.start.resume.as_ref()?.after;
+        let earlier =
+            self.client.bridge.is_some() && origin.bridge == self.client.bridge && origin.connection != self.id;
         let mine = earlier && number > after;
         mine.then(|| Id::from_raw_text(&origin.request))?
     }
 
-    fn answer_load(&mut self, session: &SessionId, passed: u64, ctx: &mut Context<Self>) {
+    pub(super) fn answer_load(&mut self, session: &SessionId, passed: u64, ctx: &mut Context<Self>) {
         let Some(attachment) = self.attachments.get_mut(session) else { return };
-        let passed: Vec<Load> = attachment.loading.extract_if(.., |load| passed >= load.head).collect();
+        let passed: Vec<Load> = attachment.waiting.loading.extract_if(.., |load| passed >= load.head).collect();
         if passed.is_empty() {
             return;
         }
         let opened = attachment.opened_again(session);
-        let pending = attachment.resume.as_ref().map(|resume| json!(resume.pending));
-        let is_bridge = self.bridge.is_some();
+        let pending = attachment.start.resume.as_ref().map(|resume| json!(resume.pending));
+        let is_bridge = self.client.bridge.is_some();
         if passed.iter().any(|load| !load.resumes) {
             self.outbox.push(&attachment.commands(session));
         }
@@ -464,10 +367,10 @@ impl Connection {
     pub(super) fn ended(&mut self, session: &SessionId, error: RpcError, ctx: &mut Context<Self>) {
         let Some(attachment) = self.attachments.get_mut(session) else { return };
         attachment.ended = true;
-        let loads = std::mem::take(&mut attachment.loading).into_iter().map(|load| load.id);
-        let closes = std::mem::take(&mut attachment.closing);
-        let watches = std::mem::take(&mut attachment.watching);
-        attachment.unasked.clear();
+        let loads = std::mem::take(&mut attachment.waiting.loading).into_iter().map(|load| load.id);
+        let closes = std::mem::take(&mut attachment.waiting.closing);
+        let watches = std::mem::take(&mut attachment.waiting.watching);
+        attachment.waiting.unasked.clear();
         let asks = std::mem::take(&mut attachment.asks);
         self.drop_asks(asks);
         self.leave_prompts(session, &error, ctx);

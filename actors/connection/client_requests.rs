@@ -95,7 +95,7 @@ impl Connection {
                 session: session.clone(),
                 capabilities: offered,
                 tail: tail.clone(),
-                elicitations: self.elicitations.clone(),
+                elicitations: self.asks.elicitations.clone(),
                 reach: ctx.address().recipient().downgrade(),
                 tell: ctx.address().recipient().downgrade(),
             }) as Arc<dyn Editor>
@@ -117,14 +117,14 @@ impl Connection {
     }
 
     fn withdraw_help(&mut self, which: impl Fn(&Asked) -> bool) {
-        for (id, asked) in self.asked.take_where(|_, asked| which(asked)) {
+        for (id, asked) in self.asks.pending.take_where(|_, asked| which(asked)) {
             let params = serde_json::json!({ "requestId": id });
             self.outbox.push(&rpc::notification(method::CANCEL_REQUEST, &params));
             if let Asked::Help { session, method, answer } = asked {
                 // Whoever waited may be gone.
                 let _ = answer.send(Err(RpcError::cancelled("nobody waits for the answer any more")));
                 if method == method::TERMINAL_CREATE {
-                    self.asked.insert(id, Asked::LateTerminal(session));
+                    self.asks.pending.insert(id, Asked::LateTerminal(session));
                 }
             }
         }
@@ -162,7 +162,7 @@ impl Connection {
         let id = Id::from_text(QuestionId::new().as_str());
         self.outbox.push(&rpc::request(&id, method, &params));
         if let Some(answer) = answer {
-            self.asked.insert(id, Asked::Help { session, method, answer });
+            self.asks.pending.insert(id, Asked::Help { session, method, answer });
         }
     }
 

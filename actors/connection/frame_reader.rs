@@ -10,7 +10,7 @@ use wire::batch::Batch;
 use wire::frame::{Decoder, FrameError, Framing};
 use wire::rpc::{self, Incoming};
 
-use super::outbox::OutboxGate;
+use crate::outbox_gate::OutboxGate;
 
 /// Messages above this size are parsed on another thread.
 const BIG: usize = 256 << 10;

@@ -25,7 +25,7 @@ impl Connection {
         ctx.spawn(told.into_actor(self).map(|drained, _, ctx| {
             let mut held = Some(drained);
             ctx.run_interval(LOOK, move |this, _| {
-                if this.prompts.is_empty() && *this.outbox.queued().borrow() == 0 {
+                if this.prompts.pending.is_empty() && *this.outbox.queued().borrow() == 0 {
                     drop(held.take());
                 }
             });

@@ -1,7 +1,7 @@
 //! What waits to be read by one client: a queue of encoded frames, counted in bytes, and the task that writes them.
 //!
-//! Cursors reserve room at the gate before they yield, so a client that does not read costs one bounded queue, however many
-//! cursors wake together. Answers pass the gate always; instead the frame reader stops reading requests when they pile up.
+//! Cursors and long answers pass `outbox_gate` before they produce anything, so a client that does not read costs one
+//! bounded queue. Short answers are always queued; instead the frame reader stops reading requests when they pile up.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -11,8 +11,8 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
 use wire::frame::{self, Framing};
 
-/// How much more than the limit answers may take before no further requests are read.
-const FOR_ANSWERS: usize = 1 << 20;
+use crate::outbox_gate::{OutboxBudget, OutboxGate, QueuedBytes};
+
 /// Frames joined into one write.
 const JOINED: usize = 256;
 /// What waits for a client that has fallen behind by this much is kept in blocks. The C library gives a block of this size back to
@@ -24,7 +24,7 @@ const LAST_CALL: Duration = Duration::from_secs(10);
 
 pub(super) struct Outbox {
     frames: mpsc::UnboundedSender<Bytes>,
-    queued: Arc<watch::Sender<usize>>,
+    queued: Arc<QueuedBytes>,
     framing: Arc<OnceLock<Framing>>,
     /// What is left of the block that frames are put into.
     block: Mutex<BytesMut>,
@@ -32,33 +32,19 @@ pub(super) struct Outbox {
     _open: watch::Sender<()>,
 }
 
-/// Says whether there is room.
-#[derive(Clone)]
-pub(crate) struct OutboxGate {
-    queued: Arc<watch::Sender<usize>>,
-    limit: usize,
-}
-
-/// Room for what a cursor is about to yield, counted as if it were queued; gone with its drop, when that is.
-pub(crate) struct Reservation {
-    queued: Arc<watch::Sender<usize>>,
-    size: usize,
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        self.queued.send_modify(|queued| *queued = queued.saturating_sub(self.size));
-    }
-}
-
 impl Outbox {
     /// Starts the writer; `broken` is called when the client can no longer be written to.
-    pub(super) fn open<W>(writer: W, framing: Arc<OnceLock<Framing>>, broken: impl FnOnce() + 'static) -> Self
+    pub(super) fn open<W>(
+        writer: W,
+        framing: Arc<OnceLock<Framing>>,
+        all: Arc<OutboxBudget>,
+        broken: impl FnOnce() + 'static,
+    ) -> Self
     where
         W: AsyncWrite + Unpin + 'static,
     {
         let (frames, waiting) = mpsc::unbounded_channel();
-        let queued = Arc::new(watch::Sender::new(0));
+        let queued = QueuedBytes::new(all);
         let counter = queued.clone();
         let (open, ended) = watch::channel(());
         actix::spawn(async move {
@@ -75,16 +61,17 @@ impl Outbox {
         let frame = frame::encode(framing, message);
         let frame = self.pack(frame);
         let weight = frame.len();
-        // A failed send means that the client is gone, which the writer has told already.
-        if self.frames.send(frame).is_ok() {
-            self.queued.send_modify(|queued| *queued += weight);
+        // Counted before the writer can take it. A failed send means that the client is gone, as the writer has reported.
+        self.queued.add(weight);
+        if self.frames.send(frame).is_err() {
+            self.queued.remove(weight);
         }
     }
 
     /// The same frame, in a block if the client is behind.
     fn pack(&self, frame: Bytes) -> Bytes {
         let mut block = self.block.lock().unwrap_or_else(PoisonError::into_inner);
-        if *self.queued.borrow() < BEHIND {
+        if self.queued.get() < BEHIND {
             *block = BytesMut::new();
             return frame;
         }
@@ -99,55 +86,18 @@ impl Outbox {
     }
 
     pub(super) fn gate(&self, limit: usize) -> OutboxGate {
-        OutboxGate { queued: self.queued.clone(), limit }
+        OutboxGate::new(self.queued.clone(), limit)
     }
 
     pub(super) fn queued(&self) -> watch::Receiver<usize> {
-        self.queued.subscribe()
-    }
-}
-
-impl OutboxGate {
-    #[cfg(test)]
-    pub(crate) fn for_tests(queued: Arc<watch::Sender<usize>>, limit: usize) -> Self {
-        Self { queued, limit }
-    }
-
-    /// Resolves when a cursor may yield about so much, for which the room is its own then.
-    pub(crate) async fn reserve(&self, size: usize) -> Reservation {
-        loop {
-            self.below(self.limit).await;
-            let taken = self.queued.send_if_modified(|queued| {
-                let free = *queued < self.limit;
-                *queued += if free { size } else { 0 };
-                free
-            });
-            if taken {
-                return Reservation { queued: self.queued.clone(), size };
-            }
-        }
-    }
-
-    /// Resolves when a long answer may be made: the client has read enough of those before it.
-    pub(super) async fn room_for_long_answer(&self) {
-        self.below(self.limit).await;
-    }
-
-    /// Resolves when another request may be read.
-    pub(super) async fn room_for_answers(&self) {
-        self.below(self.limit.saturating_add(FOR_ANSWERS)).await;
-    }
-
-    async fn below(&self, limit: usize) {
-        // The sender is a field of this, so that it is not gone.
-        let _ = self.queued.subscribe().wait_for(|queued| *queued < limit).await;
+        self.queued.watch()
     }
 }
 
 async fn write_all<W: AsyncWrite + Unpin>(
     mut waiting: mpsc::UnboundedReceiver<Bytes>,
     mut writer: W,
-    queued: &watch::Sender<usize>,
+    queued: &QueuedBytes,
     mut ended: watch::Receiver<()>,
 ) -> std::io::Result<()> {
     let mut frames = Vec::new();
@@ -173,7 +123,7 @@ async fn write_all<W: AsyncWrite + Unpin>(
         if joined.capacity() > JOINED << 10 {
             joined = BytesMut::new();
         }
-        queued.send_modify(|queued| *queued = queued.saturating_sub(weight));
+        queued.remove(weight);
     }
     writer.shutdown().await
 }

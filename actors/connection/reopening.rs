@@ -60,7 +60,7 @@ impl Connection {
         match self.attachments.get_mut(&session) {
             None => self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx),
             Some(attachment) if attachment.ended => self.tell_end(id, session, ctx),
-            Some(attachment) => attachment.watching.push(id),
+            Some(attachment) => attachment.waiting.watching.push(id),
         }
     }
 
@@ -81,7 +81,7 @@ impl Connection {
             tell(&attachment.addr, session::Cancel(self.by()));
         }
         let waiting: Vec<Id> =
-            self.reopening.extract_if(.., |(_, of)| of == session).map(|(request, _)| request).collect();
+            self.prompts.reopening.extract_if(.., |(_, of)| of == session).map(|(request, _)| request).collect();
         waiting.iter().for_each(|request| self.withdraw(request, ctx));
     }
 }

@@ -151,7 +151,7 @@ impl Connection {
 
     /// `$/cancel_request`: whatever it was is answered. What runs for it ends; what it made goes.
     pub(super) fn withdraw(&mut self, id: &Id, ctx: &mut Context<Self>) {
-        if let Some((turn, prompt)) = self.prompts.iter().find(|(_, prompt)| prompt.request == *id) {
+        if let Some((turn, prompt)) = self.prompts.pending.iter().find(|(_, prompt)| prompt.request == *id) {
             // It is answered when the turn has ended.
             if let Some(attachment) = self.attachments.get(&prompt.session) {
                 tell(&attachment.addr, session::Withdraw(turn.clone()));
@@ -180,7 +180,7 @@ impl Connection {
             Some((session.clone(), loaded && !attachment.is_awaited()))
         });
         let Some((session, is_unopened)) = waited else { return };
-        if is_unopened && self.prompts.values().all(|prompt| prompt.session != session) {
+        if is_unopened && self.prompts.pending.values().all(|prompt| prompt.session != session) {
             self.detach(&session, ctx);
         } else {
             self.ask_unasked(&session);

@@ -67,7 +67,7 @@ impl Connection {
             }
             ClientRequest::Reload => self.reload(id, ctx),
             ClientRequest::Restart { now } => self.restart(id, now, ctx),
-            _ if matches!(self.phase, Phase::Fresh) => {
+            _ if matches!(self.client.phase, Phase::Fresh) => {
                 let error =
                     RpcError::invalid_request("initialize comes first on a connection", "send it, then this again");
                 self.answer(&id, Err::<Value, _>(error), ctx);
@@ -92,7 +92,7 @@ impl Connection {
     }
 
     fn initialize(&mut self, id: Id, initialize: request::Initialize, ctx: &mut Context<Self>) {
-        if matches!(self.phase, Phase::Initialized { .. }) {
+        if matches!(self.client.phase, Phase::Initialized { .. }) {
             let error = RpcError::invalid_request(
                 "this connection is initialized already",
                 "go on with it, or open another connection",
@@ -110,7 +110,7 @@ impl Connection {
             key_variables: ports.accounts.variables(),
             terminal_login: initialize.capabilities.terminal_login,
         };
-        self.phase = Phase::Initialized { client, capabilities: initialize.capabilities };
+        self.client.phase = Phase::Initialized { client, capabilities: initialize.capabilities };
         self.publish();
         self.answer(&id, Ok(encode::initialized(&facts)), ctx);
     }
@@ -128,13 +128,13 @@ impl Connection {
             home: settings.folders.home.clone(),
             frame_limit: Some(settings.frame_limit),
         };
-        if hello.bridge.is_some() && self.bridge.is_none() {
+        if hello.bridge.is_some() && self.client.bridge.is_none() {
             self.await_goodbye(ctx);
         }
-        self.bridge = hello.bridge;
-        self.one_shot = hello.one_shot;
-        if !self.transport.is_remote() && !hello.environment.is_empty() {
-            self.environment = hello.environment.into();
+        self.client.bridge = hello.bridge;
+        self.client.one_shot = hello.one_shot;
+        if !self.client.transport.is_remote() && !hello.environment.is_empty() {
+            self.client.environment = hello.environment.into();
         }
         self.answer(&id, Ok(result), ctx);
     }
@@ -168,7 +168,7 @@ impl Connection {
 
     fn may_open_another(&self, session: &SessionId) -> Result<(), RpcError> {
         let limit = self.runtime.ports().settings.sessions_per_connection;
-        if self.attachments.len() + Rc::strong_count(&self.opening) - 1 < limit
+        if self.attachments.len() + Rc::strong_count(&self.opens.under_way) - 1 < limit
             || self.attachments.contains_key(session)
         {
             return Ok(());
@@ -181,9 +181,9 @@ impl Connection {
             name: self.client_name(),
             connection: self.id.clone(),
             from,
-            environment: self.environment.clone(),
+            environment: self.client.environment.clone(),
             returning: None,
-            one_shot: self.one_shot,
+            one_shot: self.client.one_shot,
         }
     }
 
@@ -255,7 +255,7 @@ impl Connection {
         }
         let by = self.opener(&id);
         let mut attach = self.attach_as(from);
-        if let (StartAt::After(_), Some(bridge)) = (from, &self.bridge) {
+        if let (StartAt::After(_), Some(bridge)) = (from, &self.client.bridge) {
             attach.returning = Some(BridgeReturn { bridge: bridge.clone(), connection: self.id.clone() });
         }
         let opened = async move {
@@ -299,7 +299,7 @@ impl Connection {
     ) {
         let request = id.clone();
         // Counts until the future is done or dropped.
-        let place = self.opening.clone();
+        let place = self.opens.under_way.clone();
         let work = open.into_actor(self).map(move |opened, this, ctx| {
             drop(place);
             match opened {
@@ -335,13 +335,13 @@ impl Connection {
         }
         let session = prompt.session.clone();
         if self.attachments.get(&session).is_some_and(|attachment| attachment.ended) {
-            self.reopening.push((id.clone(), session.clone()));
+            self.prompts.reopening.push((id.clone(), session.clone()));
         }
         self.with_session(id, &session, ctx, |this, id, ctx| this.send_prompt(id, prompt, ctx));
     }
 
     fn send_prompt(&mut self, id: Id, prompt: request::Prompt, ctx: &mut Context<Self>) {
-        self.reopening.retain(|(waiting, _)| *waiting != id);
+        self.prompts.reopening.retain(|(waiting, _)| *waiting != id);
         let request::Prompt { session, content, message } = prompt;
         tracing::trace!(parent: &self.span, ?content, "prompt");
         let Some(attachment) = self.attachments.get(&session) else {
@@ -349,12 +349,13 @@ impl Connection {
         };
         // The turn's id is chosen here, so that its end can be told apart before the session has even replied.
         let turn = TurnId::new();
-        let origin = Origin { connection: self.id.clone(), bridge: self.bridge.clone(), request: id.raw().to_owned() };
+        let origin =
+            Origin { connection: self.id.clone(), bridge: self.client.bridge.clone(), request: id.raw().to_owned() };
         let editor = self.as_editor(&session, &attachment.tail, ctx);
         let trace = self.requests.trace(&id);
         let prompt = session::Prompt { turn: turn.clone(), origin, content, message, editor, trace };
         let sent = attachment.addr.send(prompt);
-        self.prompts.insert(turn.clone(), PendingPrompt { request: id, session });
+        self.prompts.pending.insert(turn.clone(), PendingPrompt { request: id, session });
         ctx.spawn(sent.into_actor(self).map(move |taken, this, ctx| {
             let error = match taken {
                 Ok(Ok(())) => return,
@@ -370,7 +371,7 @@ impl Connection {
                 Ok(Err(PromptRefused::Unwritten)) => RpcError::retry("the history cannot be written"),
                 Ok(Err(PromptRefused::BeingEvicted)) | Err(_) => RpcError::retry("the session is being put away"),
             };
-            if let Some(prompt) = this.prompts.remove(&turn) {
+            if let Some(prompt) = this.prompts.pending.remove(&turn) {
                 this.answer(&prompt.request, Err::<Value, _>(error), ctx);
             }
         }));
@@ -382,7 +383,7 @@ impl Connection {
         }
         self.leave(id, session, Fate::Keep, ctx, |this, id, session, left, ctx| match left {
             Ok(()) => match this.attachments.get_mut(&session) {
-                Some(attachment) if !attachment.ended => attachment.closing.push(id),
+                Some(attachment) if !attachment.ended => attachment.waiting.closing.push(id),
                 Some(_) | None => this.finish_close(&session, &id, ctx),
             },
             Err(error) => this.answer(&id, Err::<Value, _>(error), ctx),
@@ -398,7 +399,7 @@ impl Connection {
     fn delete_session(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
         self.leave(id, session, Fate::Delete, ctx, |this, id, session, left, ctx| match left {
             Ok(()) => match this.attachments.get_mut(&session) {
-                Some(attachment) if !attachment.ended => attachment.closing.push(id),
+                Some(attachment) if !attachment.ended => attachment.waiting.closing.push(id),
                 Some(_) | None => this.finish_close(&session, &id, ctx),
             },
             Err(error) => this.answer(&id, Err::<Value, _>(error), ctx),

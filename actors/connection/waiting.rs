@@ -53,10 +53,10 @@ impl Connection {
     /// turns stay open: a bridge receives the answers from the next daemon, unless this one was stopped on purpose. Other
     /// clients get an error that says what to do.
     pub(super) fn leave_prompts(&mut self, session: &SessionId, error: &RpcError, ctx: &mut Context<Self>) {
-        let left = self.prompts.extract_if(|_, prompt| prompt.session == *session);
+        let left = self.prompts.pending.extract_if(|_, prompt| prompt.session == *session);
         let left: Vec<Id> = left.map(|(_, PendingPrompt { request, .. })| request).collect();
         let is_draining = self.runtime.is_draining();
-        let comes_back = self.bridge.is_some() && !*self.runtime.leaving().borrow();
+        let comes_back = self.client.bridge.is_some() && !*self.runtime.leaving().borrow();
         for request in left {
             if is_draining && comes_back {
                 self.requests.close(&request);

@@ -10,9 +10,9 @@ use futures_util::future::{BoxFuture, ready};
 use futures_util::{FutureExt, StreamExt};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tokio::sync::watch;
 
 use super::*;
+use crate::outbox_gate::QueuedBytes;
 
 /// A store that holds what the test has put there.
 #[derive(Default)]
@@ -108,7 +108,8 @@ struct Stage {
 
 struct Reader {
     stream: std::pin::Pin<Box<dyn Stream<Item = CursorItem>>>,
-    reservation: Arc<watch::Sender<usize>>,
+    queued: Arc<QueuedBytes>,
+    full: bool,
     /// What a client without room may still be shown: an event that its cursor had taken and was waiting with.
     grace: usize,
     from: u64,
@@ -138,19 +139,28 @@ impl Stage {
 
     fn attach(&self, percent: u64) -> Reader {
         let from = 1 + self.log.len() as u64 * percent / 100;
-        let reservation = Arc::new(watch::Sender::new(0));
+        let queued = QueuedBytes::new(Arc::default());
         let cursor = Cursor {
             session: SessionId::from("s"),
             tail: self.tail.clone(),
             history: self.shelf.clone(),
-            gate: OutboxGate::for_tests(reservation.clone(), 1),
+            gate: OutboxGate::new(queued.clone(), 1),
             next: from,
         };
-        Reader { stream: Box::pin(cursor.stream()), reservation, grace: 1, from, seen: Vec::new() }
+        Reader { stream: Box::pin(cursor.stream()), queued, full: false, grace: 1, from, seen: Vec::new() }
     }
 }
 
 impl Reader {
+    /// Fills the client's outbox, or empties it.
+    fn stuff(&mut self, full: bool) {
+        match (std::mem::replace(&mut self.full, full), full) {
+            (false, true) => self.queued.add(1),
+            (true, false) => self.queued.remove(1),
+            (true, true) | (false, false) => {}
+        }
+    }
+
     /// Takes what can be had without waiting. Nothing may come that is not as safe as it must be.
     fn read(&mut self, steps: usize, tail: &Tail) {
         for _ in 0..steps {
@@ -159,9 +169,8 @@ impl Reader {
                 Some(Some(CursorItem::Events { events, unsaved, reservation })) => {
                     assert_eq!(unsaved, None);
                     drop(reservation);
-                    if *self.reservation.borrow() > 0 {
-                        self.grace =
-                            self.grace.checked_sub(1).expect("a client without reservation is shown nothing more");
+                    if self.full {
+                        self.grace = self.grace.checked_sub(1).expect("a client without room is shown nothing more");
                     } else {
                         self.grace = 1;
                     }
@@ -215,7 +224,7 @@ fn play(moves: Vec<Move>) {
             }
             Move::Stuff { who, full } => {
                 let count = readers.len();
-                readers[who % count].reservation.send_replace(usize::from(full));
+                readers[who % count].stuff(full);
             }
         }
     }
@@ -224,7 +233,7 @@ fn play(moves: Vec<Move>) {
     stage.tail.settle(1, stage.log.len() as u64, Settled::Synced);
     stage.tail.end();
     for reader in &mut readers {
-        reader.reservation.send_replace(0);
+        reader.stuff(false);
         reader.read(usize::MAX, &stage.tail);
         reader.check(&stage.log);
     }
@@ -271,7 +280,7 @@ fn a_reader_that_fell_behind_goes_on_from_the_store_and_comes_back_to_the_ring()
 #[test]
 fn cursors_of_one_client_that_wake_together_share_its_room() {
     const LIMIT: usize = 1 << 20;
-    let reservation = Arc::new(watch::Sender::new(0));
+    let queued = QueuedBytes::new(Arc::default());
     let mut stages: Vec<Stage> = (0..256)
         .map(|_| Stage {
             tail: Arc::new(Tail::after(0, Arc::default())),
@@ -287,14 +296,14 @@ fn cursors_of_one_client_that_wake_together_share_its_room() {
                 session: SessionId::from("s"),
                 tail: stage.tail.clone(),
                 history: stage.shelf.clone(),
-                gate: OutboxGate::for_tests(reservation.clone(), LIMIT),
+                gate: OutboxGate::new(queued.clone(), LIMIT),
                 next: 1,
             };
             Box::pin(cursor.stream())
         })
         .collect();
     assert!(streams.iter_mut().all(|stream| stream.next().now_or_never().is_none()), "nobody has anything to say");
-    assert_eq!(*reservation.borrow(), 0, "who waits for something to say holds no room");
+    assert_eq!(queued.get(), 0, "a cursor that waits for an event holds no room");
     stages.iter_mut().for_each(|stage| stage.append(text(0, 60)));
     let mut told = 0;
     while told < streams.len() {
@@ -302,5 +311,5 @@ fn cursors_of_one_client_that_wake_together_share_its_room() {
         assert!(!passed.is_empty() && passed.len() <= LIMIT / FROM_STORE, "{} at once", passed.len());
         told += passed.len();
     }
-    assert_eq!(*reservation.borrow(), 0);
+    assert_eq!(queued.get(), 0);
 }

@@ -1,0 +1,155 @@
+//! Attaching this client to a session: a translator for what it may see, a cursor that starts where it stopped, and what
+//! an earlier attach to the same session leaves to it.
+
+use actix::{AsyncContext, Context};
+use domain::briefing::Command;
+use domain::{Place, SessionId};
+use futures_util::{Stream, StreamExt, stream};
+use serde_json::json;
+use tokio::sync::watch;
+use wire::v1::encode::Menu;
+use wire::v1::translator::{Attach as View, Viewer};
+use wire::{Id, Translator};
+
+use super::Connection;
+use super::attachment::{Announced, Answering, Attachment, CursorYield, Load, Resume, SlashCommands, Start, Waiting};
+use super::client_requests::AskClient;
+use super::rpc_methods::Opened;
+use crate::cursor::Cursor;
+use crate::mail::tell;
+use crate::session::Attached;
+
+/// What an earlier attach to the same session leaves to the next one.
+#[derive(Default)]
+struct Inheritance {
+    waiting: Waiting,
+    asks: Vec<AskClient>,
+    /// The last event that it has brought to a bridge that resumed.
+    brought: u64,
+}
+
+impl Connection {
+    /// Starts a cursor for a session that this client may now see.
+    pub(super) fn attach(&mut self, opened: Opened, answer: Answering, ctx: &mut Context<Self>) {
+        let Opened { session, addr, mut attached, commands, servers } = opened;
+        let session = &session;
+        let resumes = matches!(answer, Answering::Resume(_));
+        let translator = self.translator(session, &mut attached, resumes);
+        let Inheritance { mut waiting, asks, brought } = self.take_over(session, ctx);
+        let resume = resumes.then(|| self.resume(&mut attached, brought));
+        let is_awaited = resume.as_ref().is_some_and(|resume| !resume.pending.is_empty());
+        waiting.loading.extend(load(answer, attached.head));
+        // What was to be closed has been: the session is open again.
+        let closed = std::mem::take(&mut waiting.closing);
+        tell(&addr, servers);
+        self.opens.attaches += 1;
+        let attach = self.opens.attaches;
+        let cursor = self.start_cursor(session, &attached, ctx);
+        let changes = changes(attached.served.clone());
+        let name = session.clone();
+        let changes = ctx.add_stream(changes.map(move |()| Announced { session: name.clone(), attach }));
+        let Attached { guard, tail, next, head, life, messages, served, .. } = attached;
+        let attachment = Attachment {
+            attach,
+            addr: addr.clone(),
+            tail,
+            commands: SlashCommands { own: commands, served, changes },
+            translator,
+            seen: Place { life, number: next.saturating_sub(1) },
+            start: Start { head: Place { life, number: head }, messages, places: self.client.bridge.is_some(), resume },
+            ended: false,
+            waiting,
+            asks,
+            cursor,
+            guard,
+        };
+        self.attachments.insert(session.clone(), attachment);
+        self.publish();
+        for request in closed {
+            self.answer(&request, Ok(json!({})), ctx);
+        }
+        if is_awaited {
+            self.lend_editor(session, &addr, ctx);
+        }
+        // With nothing to replay the cursor is past the head already.
+        self.answer_load(session, next - 1, ctx);
+        self.ask_what_is_due(session);
+    }
+
+    fn translator(&self, session: &SessionId, attached: &mut Attached, resumes: bool) -> Translator {
+        let extras = self.extras();
+        let model = attached.model.clone();
+        Translator::new(View {
+            session: session.clone(),
+            viewer: Viewer {
+                connection: self.id.clone(),
+                bridge: self.client.bridge.clone(),
+                places: self.client.bridge.is_some(),
+                capabilities: self.capabilities(),
+                extras,
+            },
+            menu: Menu {
+                models: self.models_with(&model),
+                mode: attached.mode,
+                approval: attached.approval,
+                model,
+                thought: attached.thought,
+                extras,
+            },
+            head: attached.head,
+            own_from: if resumes { attached.next } else { attached.head + 1 },
+            open_calls: std::mem::take(&mut attached.open_calls),
+            hidden_calls: std::mem::take(&mut attached.hidden_calls),
+            open_questions: std::mem::take(&mut attached.open_questions),
+        })
+    }
+
+    /// Ends an earlier attach to the same session.
+    fn take_over(&mut self, session: &SessionId, ctx: &mut Context<Self>) -> Inheritance {
+        self.cancel_cursor(session, ctx);
+        let Some(Attachment { mut waiting, asks, start, seen, .. }) = self.attachments.remove(session) else {
+            return Inheritance::default();
+        };
+        // They are asked again by this replay.
+        waiting.unasked.clear();
+        Inheritance { waiting, asks, brought: start.resume.map_or(0, |_| seen.number) }
+    }
+
+    /// What a bridge that resumes gets answered here: what an earlier attach has brought is answered already.
+    fn resume(&self, attached: &mut Attached, brought: u64) -> Resume {
+        let bridge = &self.client.bridge;
+        let prompted = std::mem::take(&mut attached.prompted).into_iter();
+        let mine = prompted.filter(|origin| bridge.is_some() && origin.bridge == *bridge);
+        Resume { after: brought.max(attached.next - 1), pending: mine.map(|origin| origin.request).collect() }
+    }
+
+    fn start_cursor(&self, session: &SessionId, attached: &Attached, ctx: &mut Context<Self>) -> actix::SpawnHandle {
+        let ports = self.runtime.ports();
+        let cursor = Cursor {
+            session: session.clone(),
+            tail: attached.tail.clone(),
+            history: ports.history.clone(),
+            gate: self.outbox.gate(ports.settings.outbox_limit),
+            next: attached.next,
+        };
+        let (session, attach) = (session.clone(), self.opens.attaches);
+        ctx.add_stream(cursor.stream().map(move |passed| CursorYield { session: session.clone(), attach, passed }))
+    }
+}
+
+/// The request that is answered when the cursor has passed all that had happened, if there is one.
+fn load(answer: Answering, head: u64) -> Option<Load> {
+    let (id, resumes): (Id, bool) = match answer {
+        Answering::Now => return None,
+        Answering::Load(id) => (id, false),
+        Answering::Resume(id) => (id, true),
+    };
+    Some(Load { head, id, resumes })
+}
+
+fn changes(served: watch::Receiver<Vec<Command>>) -> impl Stream<Item = ()> {
+    stream::unfold(served, |mut served| async move {
+        served.changed().await.ok()?;
+        Some(((), served))
+    })
+}

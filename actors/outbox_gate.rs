@@ -1,0 +1,212 @@
+//! Backpressure towards clients: counts the bytes that wait to be read, and makes producers wait while there are too many.
+//!
+//! Each client has one count (`QueuedBytes`), and all of them share one budget (`OutboxBudget`). While the budget is
+//! used up, every client may still have a small share queued. Clients that read go on, and those that do not cannot make
+//! them wait. Nothing here knows what the bytes are: cursors, long answers and the frame reader only see the gate.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::{Notify, watch};
+
+/// Bytes that may wait for all clients together.
+const ALL_OUTBOXES: usize = 64 << 20;
+/// What one client may have queued in any case.
+const SHARE: usize = 256 << 10;
+/// How much more than the limit answers may take before no further requests are read.
+const FOR_ANSWERS: usize = 1 << 20;
+
+/// The bytes that wait for all clients of a daemon.
+pub(crate) struct OutboxBudget {
+    queued: AtomicUsize,
+    limit: usize,
+    freed: Notify,
+}
+
+impl Default for OutboxBudget {
+    fn default() -> Self {
+        Self::new(ALL_OUTBOXES)
+    }
+}
+
+impl OutboxBudget {
+    fn new(limit: usize) -> Self {
+        Self { queued: AtomicUsize::new(0), limit, freed: Notify::new() }
+    }
+
+    fn is_used_up(&self) -> bool {
+        self.queued.load(Ordering::Relaxed) >= self.limit
+    }
+
+    fn add(&self, bytes: usize) {
+        self.queued.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn remove(&self, bytes: usize) {
+        let before = self.queued.fetch_sub(bytes, Ordering::Relaxed);
+        if before >= self.limit && before - bytes < self.limit {
+            self.freed.notify_waiters();
+        }
+    }
+}
+
+/// The bytes that wait for one client.
+pub(crate) struct QueuedBytes {
+    count: watch::Sender<usize>,
+    all: Arc<OutboxBudget>,
+}
+
+impl QueuedBytes {
+    pub(crate) fn new(all: Arc<OutboxBudget>) -> Arc<Self> {
+        Arc::new(Self { count: watch::Sender::new(0), all })
+    }
+
+    pub(crate) fn get(&self) -> usize {
+        *self.count.borrow()
+    }
+
+    pub(crate) fn watch(&self) -> watch::Receiver<usize> {
+        self.count.subscribe()
+    }
+
+    pub(crate) fn add(&self, bytes: usize) {
+        self.all.add(bytes);
+        self.count.send_modify(|count| *count += bytes);
+    }
+
+    pub(crate) fn remove(&self, bytes: usize) {
+        self.count.send_modify(|count| *count -= bytes);
+        self.all.remove(bytes);
+    }
+}
+
+impl Drop for QueuedBytes {
+    fn drop(&mut self) {
+        self.all.remove(self.get());
+    }
+}
+
+/// Lets producers through while their client reads.
+#[derive(Clone)]
+pub(crate) struct OutboxGate {
+    queued: Arc<QueuedBytes>,
+    limit: usize,
+}
+
+/// Room for what a cursor is about to yield. It counts as queued until it is dropped, when the frames themselves are.
+pub(crate) struct Reservation {
+    queued: Arc<QueuedBytes>,
+    size: usize,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.queued.remove(self.size);
+    }
+}
+
+impl OutboxGate {
+    pub(crate) fn new(queued: Arc<QueuedBytes>, limit: usize) -> Self {
+        Self { queued, limit }
+    }
+
+    fn limit(&self) -> usize {
+        if self.queued.all.is_used_up() { self.limit.min(SHARE) } else { self.limit }
+    }
+
+    /// Resolves when a cursor may yield about so much, with the room reserved: cursors that wake together do not overshoot.
+    pub(crate) async fn reserve(&self, size: usize) -> Reservation {
+        loop {
+            self.below(0).await;
+            let taken = self.queued.count.send_if_modified(|count| {
+                let free = *count < self.limit();
+                *count += if free { size } else { 0 };
+                free
+            });
+            if taken {
+                self.queued.all.add(size);
+                return Reservation { queued: self.queued.clone(), size };
+            }
+        }
+    }
+
+    /// Resolves when a long answer may be made: the client has read enough of those before it.
+    pub(crate) async fn room_for_long_answer(&self) {
+        self.below(0).await;
+    }
+
+    /// Resolves when another request may be read.
+    pub(crate) async fn room_for_answers(&self) {
+        self.below(FOR_ANSWERS).await;
+    }
+
+    /// Resolves when less than the limit and `extra` bytes are queued.
+    async fn below(&self, extra: usize) {
+        let mut own = self.queued.watch();
+        loop {
+            let mut freed = std::pin::pin!(self.queued.all.freed.notified());
+            // Registered before the look: a change between the two is not missed.
+            freed.as_mut().enable();
+            if *own.borrow_and_update() < self.limit().saturating_add(extra) {
+                return;
+            }
+            tokio::select! {
+                // The sender is a field of this, so it is not gone.
+                _ = own.changed() => {}
+                () = freed => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    const LIMIT: usize = 8 << 20;
+
+    fn gate(all: &Arc<OutboxBudget>) -> OutboxGate {
+        OutboxGate::new(QueuedBytes::new(all.clone()), LIMIT)
+    }
+
+    #[tokio::test]
+    async fn clients_that_do_not_read_share_one_bound_and_do_not_stop_those_that_do() {
+        let all = Arc::new(OutboxBudget::default());
+        let stuck: Vec<OutboxGate> = (0..100).map(|_| gate(&all)).collect();
+        let mut held = Vec::new();
+        for gate in &stuck {
+            while let Some(reservation) = gate.reserve(SHARE).now_or_never() {
+                held.push(reservation);
+            }
+        }
+        let queued = || all.queued.load(Ordering::Relaxed);
+        assert!(queued() <= ALL_OUTBOXES + stuck.len() * SHARE, "{} bytes wait", queued());
+        let reader = gate(&all);
+        for _ in 0..10 {
+            let reservation = reader.reserve(SHARE).now_or_never();
+            assert!(reservation.is_some(), "a client that reads is let through");
+        }
+        // Those that were held back go on when others have read.
+        let waiting = tokio::spawn({
+            let gate = stuck[99].clone();
+            async move { gate.reserve(SHARE).await.size }
+        });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        held.truncate(1);
+        assert_eq!(waiting.await.unwrap(), SHARE);
+        drop((held, stuck, reader));
+        assert_eq!(queued(), 0);
+    }
+
+    #[tokio::test]
+    async fn what_is_queued_for_a_client_that_is_gone_counts_no_more() {
+        let all = Arc::new(OutboxBudget::default());
+        let queued = QueuedBytes::new(all.clone());
+        queued.add(1000);
+        drop(queued);
+        assert_eq!(all.queued.load(Ordering::Relaxed), 0);
+    }
+}
