@@ -113,7 +113,7 @@ fn tool_settings(places: &Places, config: &Config, providers: &Providers) -> too
     config.tools.apply(&mut settings);
     config.sandbox.apply(&mut settings);
     config.web.apply(&mut settings);
-    settings.off_limits = off_limits(places, config);
+    settings.protected_paths = protected_paths(places, config);
     settings.permissions = config.permissions.clone();
     settings.hooks = config.hooks.clone();
     settings.notify = config.notify.clone();
@@ -123,7 +123,7 @@ fn tool_settings(places: &Places, config: &Config, providers: &Providers) -> too
 }
 
 /// The files and folders that tools keep away from: what is acpd's own, and wherever its keys are.
-fn off_limits(places: &Places, config: &Config) -> Vec<PathBuf> {
+fn protected_paths(places: &Places, config: &Config) -> Vec<PathBuf> {
     let keys = config.models.providers.values().filter_map(|provider| provider.key.file.clone());
     let mut own = places.own();
     own.extend(keys.chain(config.http.token_file.clone()).chain(config.http.tls_key.clone()));
@@ -135,7 +135,7 @@ fn notes(places: &Places, config: &Config, toolbox: &Registry) -> Notes {
     Notes {
         names: config.session.notes.clone(),
         own: Some(places.config.with_file_name("AGENTS.md")),
-        off_limits: off_limits(places, config),
+        protected_paths: protected_paths(places, config),
         rules: Some(toolbox.rules()),
     }
 }

@@ -126,7 +126,7 @@ fn is_harmless(name: &OsStr, value: &OsStr) -> bool {
         "RUST_BACKTRACE",
         "ACPD_SOCKET",
         "ACPD_PATIENCE",
-        process::MARK_VARIABLE,
+        process::TAG_VARIABLE,
     ];
     let Some(name) = name.to_str() else { return false };
     let has_password = value.as_bytes().contains(&b'@');

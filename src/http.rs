@@ -23,7 +23,7 @@ pub fn open(
         runtime: runtime.clone(),
         metrics: Arc::new(move |overview, unread| metrics.text(overview, unread)),
         is_own_process: Arc::new(move |pid| {
-            Ok(process::descends_from(pid, daemon)? || process::carries_mark(pid, &owner)?)
+            Ok(process::descends_from(pid, daemon)? || process::carries_tag(pid, &owner)?)
         }),
         token_file: places.http_token(),
         frame_limit: config.limits.frame,

@@ -69,7 +69,7 @@ impl Admission {
 }
 
 fn is_a_tools(pid: u32, owner: &str) -> io::Result<bool> {
-    Ok(process::descends_from(pid, std::process::id())? || process::carries_mark(pid, owner)?)
+    Ok(process::descends_from(pid, std::process::id())? || process::carries_tag(pid, owner)?)
 }
 
 fn lacks_descriptors(error: &io::Error) -> bool {

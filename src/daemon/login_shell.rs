@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use domain::Environment;
-use process::{Command, Started};
+use process::{Command, RunningCommand};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use uuid::Uuid;
@@ -53,7 +53,7 @@ pub async fn environment(places: &Places, runner: PathBuf) -> Option<Environment
         process_limit: None,
         input: None,
     };
-    let Started { mut process, output } = command.start().await.ok()?;
+    let RunningCommand { mut process, output } = command.start().await.ok()?;
     let said = tokio::time::timeout(DEADLINE, hear(output, &marker)).await;
     process.end();
     tokio::spawn(async move { process.ended().await });

@@ -56,7 +56,7 @@ async fn a_command_that_names_acpds_own_files_is_asked_about_whatever_the_approv
     let answers =
         vec![vec![Step::call("bash", json!({ "command": "cat state/acpd/keys/one" })), Step::end()], vec![Step::end()]];
     tokio::time::pause();
-    let place = |settings: &mut tools::Settings| settings.off_limits = vec!["/somewhere/state/acpd".into()];
+    let place = |settings: &mut tools::Settings| settings.protected_paths = vec!["/somewhere/state/acpd".into()];
     let mut at = Project::new(json!({}), &[], answers, place).await;
     at.configure("approval", "never").await;
     let prompt = at.zed.prompt(&at.session, "look").await;

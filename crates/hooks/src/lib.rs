@@ -3,7 +3,7 @@
 //!
 //! A hook says no with exit status 2, and what it wrote is the reason; or by writing a line
 //! `{"decision": "deny", "reason": "..."}`. Exit status 0 without such a line is a yes. Anything else, a deadline that
-//! passed included, means that the hook failed. Before a tool that counts as a no as well: a guard that cannot answer has
+//! passed included, means that the hook failed. Before a tool that counts as a no as well: a guard that cannot outcome has
 //! not agreed. Hooks run under `__run` like every command, outside the sandbox, because they are not the model's.
 
 mod notify;
@@ -16,7 +16,7 @@ use domain::tool::HookPoint;
 use domain::{CallSite, ToolCard};
 use globset::GlobMatcher;
 use policy::glob::{BadGlob, Star, glob};
-use process::{Command, End, Ending, Heard, Launcher, watch};
+use process::{Command, CommandExit, CommandResult, Launcher, SharedOutput, watch};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ impl TryFrom<String> for ToolName {
 
 /// What the hooks of one moment said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct HookOutcome {
     /// Why not. Before a tool the call is denied with this reason; after it, and at the end of a turn, the model hears it.
     pub refusal: Option<String>,
     /// Hooks that failed, for the operator.
@@ -74,10 +74,10 @@ pub struct Answer {
 
 impl Hooks {
     /// What there is for the moment, with what it is told; None if there is nothing.
-    pub fn pick(&self, moment: HookPoint<'_>, site: &CallSite) -> Option<Round> {
+    pub fn pick(&self, moment: HookPoint<'_>, site: &CallSite) -> Option<HookRun> {
         let hooks: Vec<Hook> = self.at(moment).cloned().collect();
         let guards = matches!(moment, HookPoint::BeforeTool { .. });
-        (!hooks.is_empty()).then(|| Round { hooks, input: describe(moment, site).to_string(), guards })
+        (!hooks.is_empty()).then(|| HookRun { hooks, input: describe(moment, site).to_string(), guards })
     }
 
     fn at(&self, moment: HookPoint<'_>) -> impl Iterator<Item = &Hook> {
@@ -95,35 +95,35 @@ impl Hooks {
 }
 
 /// The hooks of one moment, ready to run.
-pub struct Round {
+pub struct HookRun {
     hooks: Vec<Hook>,
     input: String,
     /// A hook that fails refuses.
     guards: bool,
 }
 
-impl Round {
+impl HookRun {
     /// Runs the hooks in order, until one refuses. Dropping the future ends the hook that runs.
-    pub async fn run(self, site: &CallSite, launcher: &Launcher) -> Answer {
-        let mut answer = Answer::default();
+    pub async fn run(self, site: &CallSite, launcher: &Launcher) -> HookOutcome {
+        let mut outcome = HookOutcome::default();
         for hook in self.hooks {
-            match hook.ask(&self.input, site, launcher).await {
-                Said::Yes => {}
-                Said::No(reason) => {
-                    answer.refusal = Some(reason);
-                    return answer;
+            match hook.run(&self.input, site, launcher).await {
+                HookReply::Allowed => {}
+                HookReply::Refused(reason) => {
+                    outcome.refusal = Some(reason);
+                    return outcome;
                 }
-                Said::Failed(reason) => {
+                HookReply::Failed(reason) => {
                     let failure = format!("the hook `{}` failed: {reason}", cut(&hook.command, 100));
-                    answer.failures.push(failure.clone());
+                    outcome.failures.push(failure.clone());
                     if self.guards {
-                        answer.refusal = Some(failure);
-                        return answer;
+                        outcome.refusal = Some(failure);
+                        return outcome;
                     }
                 }
             }
         }
-        answer
+        outcome
     }
 }
 
@@ -151,9 +151,9 @@ fn describe(moment: HookPoint<'_>, site: &CallSite) -> Value {
     about
 }
 
-pub(crate) enum Said {
-    Yes,
-    No(String),
+pub(crate) enum HookReply {
+    Allowed,
+    Refused(String),
     Failed(String),
 }
 
@@ -162,14 +162,14 @@ impl Hook {
         Self { command: command.to_owned(), tool: None, timeout_ms: default_timeout() }
     }
 
-    pub(crate) async fn ask(&self, input: &str, site: &CallSite, launcher: &Launcher) -> Said {
+    pub(crate) async fn run(&self, input: &str, site: &CallSite, launcher: &Launcher) -> HookReply {
         let command = launcher.shell_command(&self.command, &site.environment, &site.cwd).await;
         let command = Command { input: Some(input.to_owned()), ..command };
         let started = match command.start().await {
             Ok(started) => started,
-            Err(error) => return Said::Failed(error.to_string()),
+            Err(error) => return HookReply::Failed(error.to_string()),
         };
-        let heard = Heard::new(OUTPUT_LIMIT);
+        let heard = SharedOutput::new(OUTPUT_LIMIT);
         let timeout = Some(Duration::from_millis(self.timeout_ms));
         let end = watch(started, &heard, timeout, std::future::pending(), || {}).await;
         let written = heard.lock().text();
@@ -177,21 +177,28 @@ impl Hook {
     }
 }
 
-fn interpret(end: &End, written: &str) -> Said {
+fn interpret(end: &CommandResult, written: &str) -> HookReply {
     let refusal = |reason: &str| match reason.trim() {
-        "" => Said::No("a hook refused and gave no reason".to_owned()),
-        reason => Said::No(cut(reason, LONGEST_REASON)),
+        "" => HookReply::Refused("a hook refused and gave no reason".to_owned()),
+        reason => HookReply::Refused(cut(reason, LONGEST_REASON)),
     };
-    match (&end.ending, end.cut) {
-        (Ending::Exited(2), None) => refusal(&decision(written).unwrap_or_else(|| written.to_owned())),
-        (Ending::Exited(0), None) => match decision(written) {
+    match (&end.exit, end.interruption) {
+        (CommandExit::Exited(2), None) => refusal(&decision(written).unwrap_or_else(|| written.to_owned())),
+        (CommandExit::Exited(0), None) => match decision(written) {
             Some(reason) => refusal(&reason),
-            None => Said::Yes,
+            None => HookReply::Allowed,
         },
-        (Ending::Exited(_) | Ending::Signalled(_) | Ending::Failed(_) | Ending::TooMany(_) | Ending::Lost, _) => {
+        (
+            CommandExit::Exited(_)
+            | CommandExit::Signalled(_)
+            | CommandExit::Failed(_)
+            | CommandExit::TooMany(_)
+            | CommandExit::Lost,
+            _,
+        ) => {
             let words = written.trim();
             let gap = if words.is_empty() { "" } else { ": " };
-            Said::Failed(format!("{}{gap}{}", end.describe(), cut(words, LONGEST_REASON)))
+            HookReply::Failed(format!("{}{gap}{}", end.describe(), cut(words, LONGEST_REASON)))
         }
     }
 }

@@ -9,7 +9,7 @@ use serde::de::IntoDeserializer;
 use serde::{Deserialize, Deserializer, de};
 use serde_json::json;
 
-use crate::{Hook, Said};
+use crate::{Hook, HookReply};
 
 /// As in the configuration.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -53,9 +53,9 @@ impl Notify {
         let hook = Hook::new(&self.command);
         let (site, launcher) = (Arc::clone(site), launcher.clone());
         tokio::spawn(async move {
-            match hook.ask(&input.to_string(), &site, &launcher).await {
-                Said::Yes | Said::No(_) => {}
-                Said::Failed(reason) => tracing::warn!(reason, "the command for notifications failed"),
+            match hook.run(&input.to_string(), &site, &launcher).await {
+                HookReply::Allowed | HookReply::Refused(_) => {}
+                HookReply::Failed(reason) => tracing::warn!(reason, "the command for notifications failed"),
             }
         });
     }

@@ -1,4 +1,4 @@
-//! Bounds the traffic with one server, over any transport: how many of its requests may be open, and how much may wait to be
+//! AccessLimits the traffic with one server, over any transport: how many of its requests may be open, and how much may wait to be
 //! sent to it. A server that exceeds a bound is given up: it floods, or it does not read.
 //!
 //! The MCP library itself has no such bound: it starts a task for each request and another for each message that waits.
@@ -15,25 +15,25 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 /// Requests of a server that have no answer yet, or whose answer is not sent yet.
-const MOST_OPEN: usize = 1000;
+const MAX_OPEN: usize = 1000;
 
 /// Messages that wait to be sent to a server.
-const MOST_WAITING: usize = 1000;
+const MAX_WAITING: usize = 1000;
 
 /// Bytes of the open requests, and of the messages that wait. A single message may be larger.
-const MOST_BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = 16 << 20;
 
 /// Why a connection was given up, if it was. Clones share the reason; the first one counts.
 #[derive(Clone)]
-pub(crate) struct GivenUp(Arc<watch::Sender<Option<String>>>);
+pub(crate) struct DisconnectReason(Arc<watch::Sender<Option<String>>>);
 
-impl Default for GivenUp {
+impl Default for DisconnectReason {
     fn default() -> Self {
         Self(Arc::new(watch::Sender::new(None)))
     }
 }
 
-impl GivenUp {
+impl DisconnectReason {
     pub(crate) fn because(&self, reason: impl Into<String>) {
         self.0.send_if_modified(|known| {
             let first = known.is_none();
@@ -65,20 +65,20 @@ pub(crate) enum SendError<E: std::error::Error + 'static> {
 }
 
 /// A transport whose traffic is bounded.
-pub(crate) struct Bounded<T> {
+pub(crate) struct BoundedTransport<T> {
     transport: T,
     traffic: Arc<Traffic>,
 }
 
-impl<T> Bounded<T> {
-    pub(crate) fn new(transport: T, given_up: GivenUp) -> Self {
-        Self { transport, traffic: Arc::new(Traffic { load: Mutex::default(), given_up }) }
+impl<T> BoundedTransport<T> {
+    pub(crate) fn new(transport: T, disconnect: DisconnectReason) -> Self {
+        Self { transport, traffic: Arc::new(Traffic { load: Mutex::default(), disconnect }) }
     }
 }
 
 struct Traffic {
     load: Mutex<Load>,
-    given_up: GivenUp,
+    disconnect: DisconnectReason,
 }
 
 #[derive(Default)]
@@ -95,11 +95,11 @@ impl Traffic {
     fn opens(&self, id: &RequestId, size: usize) -> bool {
         let mut load = self.lock();
         if load.open.contains_key(id) {
-            self.given_up.because("it sent two requests under one id");
+            self.disconnect.because("it sent two requests under one id");
             return false;
         }
-        if load.open.len() >= MOST_OPEN || (load.open_bytes > 0 && load.open_bytes + size > MOST_BYTES) {
-            self.given_up.because("it floods acpd with requests, and too many of them are open");
+        if load.open.len() >= MAX_OPEN || (load.open_bytes > 0 && load.open_bytes + size > MAX_BYTES) {
+            self.disconnect.because("it floods acpd with requests, and too many of them are open");
             return false;
         }
         load.open.insert(id.clone(), size);
@@ -116,8 +116,8 @@ impl Traffic {
     /// Counts a message until the value is dropped; None if too much waits already.
     fn admit(self: &Arc<Self>, size: usize, answers: Option<RequestId>) -> Option<Waiting> {
         let mut load = self.lock();
-        if load.waiting >= MOST_WAITING || (load.waiting_bytes > 0 && load.waiting_bytes + size > MOST_BYTES) {
-            self.given_up.because("it does not read what it is sent");
+        if load.waiting >= MAX_WAITING || (load.waiting_bytes > 0 && load.waiting_bytes + size > MAX_BYTES) {
+            self.disconnect.because("it does not read what it is sent");
             return None;
         }
         load.waiting += 1;
@@ -151,7 +151,7 @@ impl Drop for Waiting {
     }
 }
 
-impl<T: Transport<RoleClient>> Transport<RoleClient> for Bounded<T> {
+impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
     type Error = SendError<T::Error>;
 
     fn send(
@@ -177,7 +177,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Bounded<T> {
         tokio::task::coop::consume_budget().await;
         let message = tokio::select! {
             biased;
-            _ = self.traffic.given_up.told() => return None,
+            _ = self.traffic.disconnect.told() => return None,
             message = self.transport.receive() => message?,
         };
         match &message {
@@ -262,11 +262,11 @@ mod tests {
         }
     }
 
-    fn bounded(coming: Vec<serde_json::Value>, permits: usize) -> (Bounded<Scripted>, GivenUp) {
+    fn bounded(coming: Vec<serde_json::Value>, permits: usize) -> (BoundedTransport<Scripted>, DisconnectReason) {
         let coming = coming.into_iter().map(|message| serde_json::from_value(message).unwrap()).collect();
-        let given_up = GivenUp::default();
+        let disconnect = DisconnectReason::default();
         let scripted = Scripted { coming, permits: Arc::new(Semaphore::new(permits)) };
-        (Bounded::new(scripted, given_up.clone()), given_up)
+        (BoundedTransport::new(scripted, disconnect.clone()), disconnect)
     }
 
     fn ping(id: usize) -> serde_json::Value {
@@ -279,46 +279,46 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_may_ask_without_end_if_it_takes_the_answers() {
-        let (mut transport, given_up) = bounded((0..3 * MOST_OPEN).map(ping).collect(), usize::MAX >> 4);
-        for id in 0..3 * MOST_OPEN {
+        let (mut transport, disconnect) = bounded((0..3 * MAX_OPEN).map(ping).collect(), usize::MAX >> 4);
+        for id in 0..3 * MAX_OPEN {
             assert!(transport.receive().await.is_some(), "{id}");
             transport.send(pong(id)).await.unwrap();
         }
-        assert_eq!(given_up.reason(), None);
+        assert_eq!(disconnect.reason(), None);
     }
 
     #[tokio::test]
     async fn a_server_whose_requests_pile_up_is_given_up() {
-        let (mut transport, given_up) = bounded((0..=MOST_OPEN).map(ping).collect(), 0);
-        for id in 0..MOST_OPEN {
+        let (mut transport, disconnect) = bounded((0..=MAX_OPEN).map(ping).collect(), 0);
+        for id in 0..MAX_OPEN {
             assert!(transport.receive().await.is_some(), "{id}");
         }
         assert!(transport.receive().await.is_none());
-        assert_eq!(given_up.reason().unwrap(), "it floods acpd with requests, and too many of them are open");
+        assert_eq!(disconnect.reason().unwrap(), "it floods acpd with requests, and too many of them are open");
         assert!(transport.receive().await.is_none(), "it stays so");
     }
 
     #[tokio::test]
     async fn requests_count_by_their_size_and_until_they_are_taken_back() {
         let large = |id: usize| {
-            let params = json!({ "_meta": { "x": "x".repeat(MOST_BYTES / 2 + 1) } });
+            let params = json!({ "_meta": { "x": "x".repeat(MAX_BYTES / 2 + 1) } });
             json!({ "jsonrpc": "2.0", "id": id, "method": "ping", "params": params })
         };
         let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 0 } });
-        let (mut transport, given_up) = bounded(vec![large(0), cancel, large(1), large(2)], 0);
+        let (mut transport, disconnect) = bounded(vec![large(0), cancel, large(1), large(2)], 0);
         for _ in 0..3 {
             assert!(transport.receive().await.is_some());
         }
         assert!(transport.receive().await.is_none());
-        assert!(given_up.reason().unwrap().starts_with("it floods acpd with requests"));
+        assert!(disconnect.reason().unwrap().starts_with("it floods acpd with requests"));
     }
 
     #[tokio::test]
     async fn one_id_for_two_open_requests_is_too_much() {
-        let (mut transport, given_up) = bounded(vec![ping(1), ping(1)], 0);
+        let (mut transport, disconnect) = bounded(vec![ping(1), ping(1)], 0);
         assert!(transport.receive().await.is_some());
         assert!(transport.receive().await.is_none());
-        assert_eq!(given_up.reason().unwrap(), "it sent two requests under one id");
+        assert_eq!(disconnect.reason().unwrap(), "it sent two requests under one id");
     }
 
     #[tokio::test]
@@ -329,12 +329,12 @@ mod tests {
             let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
             serde_json::from_value::<ClientJsonRpcMessage>(call).unwrap()
         };
-        let (mut transport, given_up) = bounded(vec![], 1);
+        let (mut transport, disconnect) = bounded(vec![], 1);
         // One message may have any size, as long as nothing else waits.
-        transport.send(call(2 * MOST_BYTES)).await.unwrap();
-        let _waits = transport.send(call(MOST_BYTES - 1000));
-        assert_eq!(given_up.reason(), None);
+        transport.send(call(2 * MAX_BYTES)).await.unwrap();
+        let _waits = transport.send(call(MAX_BYTES - 1000));
+        assert_eq!(disconnect.reason(), None);
         assert!(matches!(transport.send(call(1000)).await, Err(SendError::Full)));
-        assert_eq!(given_up.reason().unwrap(), "it does not read what it is sent");
+        assert_eq!(disconnect.reason().unwrap(), "it does not read what it is sent");
     }
 }

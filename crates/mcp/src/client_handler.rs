@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use domain::editor::{Editor, Elicitation, Elicited, Form};
+use domain::link;
+use domain::text::cut;
 use rmcp::ClientHandler;
 use rmcp::ErrorData;
 #[expect(deprecated, reason = "servers of today still ask for roots and send their log")]
@@ -14,13 +16,11 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use serde_json::Value;
 
-use crate::link::Shared;
-use domain::link;
-use domain::text::cut;
+use crate::link::SharedServer;
 
-pub(crate) struct Ears {
+pub(crate) struct McpClientHandler {
     pub(crate) name: String,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedServer>,
 }
 
 /// Letters of a question, and of what is shown while a call runs.
@@ -36,7 +36,7 @@ const LONGEST_ID: usize = 1000;
 const URL_DONE: &str = "notifications/elicitation/complete";
 
 #[expect(deprecated, reason = "servers of today still ask for roots and send their log")]
-impl ClientHandler for Ears {
+impl ClientHandler for McpClientHandler {
     fn get_info(&self) -> ClientConfig {
         let elicitation = ElicitationCapability::new()
             .with_form(FormElicitationCapability::default())
@@ -111,7 +111,7 @@ impl ClientHandler for Ears {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        self.shared.journal.note(&format!("[{level}] {text}"));
+        self.shared.log.note(&format!("[{level}] {text}"));
         if params.level != LoggingLevel::Debug && !text.trim().is_empty() {
             self.shared.remark(cut(text.trim(), LONGEST_PROGRESS));
         }

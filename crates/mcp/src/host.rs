@@ -14,11 +14,11 @@ use futures_util::stream::{self, BoxStream, StreamExt};
 use tokio::sync::{mpsc, watch};
 
 use crate::project_file::Project;
-use crate::runtime::Workshop;
-use crate::server_group::{Kit, Pool};
+use crate::runtime::McpRuntime;
+use crate::server_group::{ServerGroup, ServerPool};
 use crate::settings::{HostSettings, McpSettings};
-use crate::stored_servers::Kept;
-use crate::tool_call::Hints;
+use crate::stored_servers::StoredServers;
+use crate::tool_call::HintPolicy;
 use crate::{names, project_file, prompt_context, prompts, server_group, tool_call};
 
 /// How long a project's folder may take to be looked at. It may lie on a network that is gone.
@@ -30,24 +30,24 @@ const SUPPLIES: usize = 64;
 /// The servers of all sessions.
 pub struct McpHost {
     settings: Swap<HostSettings>,
-    workshop: Arc<Workshop>,
-    pool: Arc<Pool>,
-    kits: Mutex<HashMap<SessionId, Arc<Kit>>>,
-    kept: Arc<Kept>,
+    runtime: Arc<McpRuntime>,
+    pool: Arc<ServerPool>,
+    groups: Mutex<HashMap<SessionId, Arc<ServerGroup>>>,
+    stored: Arc<StoredServers>,
     /// How a project's folder is looked at.
     look: fn(&Path, &McpSettings) -> Project,
 }
 
 impl McpHost {
     pub fn new(settings: Arc<HostSettings>) -> Self {
-        let kept = Kept::new(settings.stored_servers.clone());
+        let stored = StoredServers::new(settings.stored_servers.clone());
         let settings = Swap::from(settings);
         Self {
             settings,
-            workshop: Arc::default(),
+            runtime: Arc::default(),
             pool: Arc::default(),
-            kits: Mutex::default(),
-            kept,
+            groups: Mutex::default(),
+            stored,
             look: project_file::look,
         }
     }
@@ -63,32 +63,32 @@ impl McpHost {
     }
 
     /// Must be called within a tokio runtime. The look at the project's folder may block, so it happens elsewhere.
-    pub fn set_servers(&self, outfit: McpRequest) -> Option<BoxStream<'static, McpEvent>> {
-        let session = outfit.session.clone();
+    pub fn set_servers(&self, request: McpRequest) -> Option<BoxStream<'static, McpEvent>> {
+        let session = request.session.clone();
         let (members, gathered) = watch::channel(None);
-        let kit = Arc::new(Kit::new(gathered));
-        let mine = Arc::downgrade(&kit);
-        let before = self.kits().insert(session, kit);
-        let (settings, workshop, pool) = (self.settings.get(), self.workshop.clone(), self.pool.clone());
+        let group = Arc::new(ServerGroup::new(gathered));
+        let mine = Arc::downgrade(&group);
+        let before = self.groups().insert(session, group);
+        let (settings, runtime, pool) = (self.settings.get(), self.runtime.clone(), self.pool.clone());
         let look = {
-            let (look, folder, settings) = (self.look, outfit.cwd.clone(), settings.clone());
+            let (look, folder, settings) = (self.look, request.cwd.clone(), settings.clone());
             tokio::task::spawn_blocking(move || look(&folder, &settings.servers))
         };
         // A session that does not listen holds up its news, not the server.
         let (tell, told) = mpsc::channel(SUPPLIES);
         let start = async move {
             let looked = tokio::time::timeout(LOOK, look).await.ok().and_then(Result::ok);
-            let project = looked.unwrap_or_else(|| project_file::unanswered(&outfit.cwd, LOOK));
-            let gathered = server_group::gather(&outfit, &settings, project);
+            let project = looked.unwrap_or_else(|| project_file::unanswered(&request.cwd, LOOK));
+            let gathered = server_group::gather(&request, &settings, project);
             // It may have been replaced meanwhile.
-            let kit = mine.upgrade()?;
+            let group = mine.upgrade()?;
             if gathered.is_empty() {
                 members.send_replace(Some(Arc::new([])));
                 return None;
             }
-            match workshop.spawn(server_group::watch(outfit, gathered, settings, pool, before, tell, members)) {
+            match runtime.spawn(server_group::watch(request, gathered, settings, pool, before, tell, members)) {
                 Ok(watching) => {
-                    kit.hold(watching);
+                    group.hold(watching);
                     None
                 }
                 Err(error) => Some(McpEvent::Lost(format!("The session's MCP servers cannot be started: {error}."))),
@@ -99,39 +99,39 @@ impl McpHost {
     }
 
     pub fn keep(&self, session: &SessionId, servers: Vec<Server>) -> BoxFuture<'static, Option<String>> {
-        Box::pin(self.kept.clone().keep(session.clone(), servers))
+        Box::pin(self.stored.clone().keep(session.clone(), servers))
     }
 
-    pub fn kept(&self, session: &SessionId) -> BoxFuture<'static, Vec<Server>> {
-        Box::pin(self.kept.clone().of(session.clone()))
+    pub fn stored(&self, session: &SessionId) -> BoxFuture<'static, Vec<Server>> {
+        Box::pin(self.stored.clone().of(session.clone()))
     }
 
     pub fn sessions(&self) -> BoxFuture<'static, Vec<SessionId>> {
-        Box::pin(self.kept.clone().sessions())
+        Box::pin(self.stored.clone().sessions())
     }
 
     pub fn prepare(&self, session: &SessionId, prompt: &[Content]) -> Option<BoxFuture<'static, Prepared>> {
-        let kit = self.kit(session)?;
+        let group = self.group(session)?;
         let patience = self.settings.get().servers.wait();
-        if !prompt_context::is_due(kit.members().as_deref(), prompt, patience) {
+        if !prompt_context::is_due(group.members().as_deref(), prompt, patience) {
             return None;
         }
-        let (mut gathered, workshop, prompt) = (kit.receiver(), self.workshop.clone(), prompt.to_vec());
+        let (mut gathered, runtime, prompt) = (group.receiver(), self.runtime.clone(), prompt.to_vec());
         Some(Box::pin(async move {
             let waited = tokio::time::timeout(patience.max(LOOK), gathered.wait_for(Option::is_some)).await;
             let Some(members) = waited.ok().and_then(|found| found.ok()?.clone()) else { return Prepared::default() };
             if members.is_empty() {
                 return Prepared::default();
             }
-            match workshop.spawn(prompt_context::prepare(members, prompt, patience)) {
-                Ok(mut errand) => errand.done().await.unwrap_or_default(),
+            match runtime.spawn(prompt_context::prepare(members, prompt, patience)) {
+                Ok(mut task) => task.done().await.unwrap_or_default(),
                 Err(_) => Prepared::default(),
             }
         }))
     }
 
     pub fn offer(&self, session: &SessionId, mode: Mode) -> Vec<ToolSpec> {
-        let tools = self.kit(session).map(|kit| kit.tools()).unwrap_or_default();
+        let tools = self.group(session).map(|group| group.tools()).unwrap_or_default();
         let hints = self.hints();
         tools
             .iter()
@@ -141,43 +141,43 @@ impl McpHost {
     }
 
     pub fn plan(&self, request: ToolRequest, site: &CallSite) -> Result<Box<dyn Job>, Refusal> {
-        let tools = self.kit(&site.session).map(|kit| kit.tools()).unwrap_or_default();
+        let tools = self.group(&site.session).map(|group| group.tools()).unwrap_or_default();
         let settings = self.settings.get();
-        let around = tool_call::Around {
-            workshop: self.workshop.clone(),
+        let context = tool_call::CallContext {
+            runtime: self.runtime.clone(),
             hints: self.hints(),
             patience: settings.servers.call(),
             output_limit: settings.output_limit,
         };
-        tool_call::plan(tools, request, site, around)
+        tool_call::plan(tools, request, site, context)
     }
 
     pub fn commands(&self, session: &SessionId) -> Vec<Command> {
-        let Some(members) = self.kit(session).and_then(|kit| kit.members()) else { return Vec::new() };
-        let there = members.iter().filter_map(|member| Some((member, member.live()?)));
-        there.flat_map(|(member, live)| prompts::of(&member.name, &live)).collect()
+        let Some(members) = self.group(session).and_then(|group| group.members()) else { return Vec::new() };
+        let there = members.iter().filter_map(|member| Some((member, member.connected()?)));
+        there.flat_map(|(member, connected)| prompts::of(&member.name, &connected)).collect()
     }
 
     pub fn servers(&self, session: &SessionId) -> Vec<ServerCard> {
-        self.kit(session).map(|kit| kit.cards()).unwrap_or_default()
+        self.group(session).map(|group| group.cards()).unwrap_or_default()
     }
 
     pub fn close(&self, session: &SessionId) {
-        let kit = self.kits().remove(session);
-        drop(kit);
+        let group = self.groups().remove(session);
+        drop(group);
     }
 
-    fn hints(&self) -> Hints {
-        if self.settings.get().servers.trust_read_only_hints { Hints::Trusted } else { Hints::Shown }
+    fn hints(&self) -> HintPolicy {
+        if self.settings.get().servers.trust_read_only_hints { HintPolicy::Trusted } else { HintPolicy::Shown }
     }
 
-    fn kit(&self, session: &SessionId) -> Option<Arc<Kit>> {
-        self.kits().get(session).cloned()
+    fn group(&self, session: &SessionId) -> Option<Arc<ServerGroup>> {
+        self.groups().get(session).cloned()
     }
 
-    fn kits(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Kit>>> {
+    fn groups(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<ServerGroup>>> {
         // The map is whole after every operation, so a panic elsewhere does not spoil it.
-        self.kits.lock().unwrap_or_else(PoisonError::into_inner)
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -187,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    fn outfit(servers: Vec<Server>) -> McpRequest {
+    fn request(servers: Vec<Server>) -> McpRequest {
         let session = SessionId::new();
         McpRequest { session, cwd: "/".into(), extra_roots: Vec::new(), environment: Arc::default(), servers }
     }
@@ -195,11 +195,11 @@ mod tests {
     #[tokio::test]
     async fn no_room_for_a_thread_is_told_and_ends_nothing() {
         let mut mcp = McpHost::new(Arc::new(HostSettings::new("/bin/false")));
-        mcp.workshop = Arc::new(Workshop::without_room());
+        mcp.runtime = Arc::new(McpRuntime::without_room());
         let transport = Transport::Http { url: "http://127.0.0.1:1/".to_owned(), headers: Vec::new() };
-        let outfit = outfit(vec![Server { name: "one".to_owned(), transport }]);
-        let session = outfit.session.clone();
-        let news: Vec<McpEvent> = mcp.set_servers(outfit).unwrap().collect().await;
+        let request = request(vec![Server { name: "one".to_owned(), transport }]);
+        let session = request.session.clone();
+        let news: Vec<McpEvent> = mcp.set_servers(request).unwrap().collect().await;
         assert_eq!(news, [McpEvent::Lost("The session's MCP servers cannot be started: no room.".to_owned())]);
         let prepared = mcp.prepare(&session, &[Content::text("hello")]).unwrap().await;
         assert_eq!(prepared, Prepared::default());
@@ -215,9 +215,9 @@ mod tests {
             drop(DEAD.lock());
             project_file::look(folder, settings)
         };
-        let outfit = outfit(Vec::new());
-        let session = outfit.session.clone();
-        let news = tokio::spawn(mcp.set_servers(outfit).unwrap().collect::<Vec<McpEvent>>());
+        let request = request(Vec::new());
+        let session = request.session.clone();
+        let news = tokio::spawn(mcp.set_servers(request).unwrap().collect::<Vec<McpEvent>>());
         // The look has begun when the time passes.
         tokio::task::yield_now().await;
         tokio::time::advance(LOOK + Duration::from_millis(1)).await;

@@ -2,13 +2,12 @@
 //!
 //! The MCP library reads a result as a whole, and one tool without a schema makes it a result of no known kind.
 
+use domain::text::cut;
 use rmcp::model::{
     ContentBlock, JsonRpcMessage, Prompt, Resource, ResourceTemplate, ServerJsonRpcMessage, ServerResult, Tool,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-
-use domain::text::cut;
 
 /// A message, and what was left out of it, in words.
 pub(crate) fn read(text: &[u8]) -> serde_json::Result<(ServerJsonRpcMessage, Vec<String>)> {

@@ -1,8 +1,8 @@
 //! MCP servers: tools, prompts and resources of other programs, for the sessions that want them.
 //!
 //! A session's servers are those that its editor passed, those of the user's configuration and, where the user trusts the
-//! folder, those of the project (`kit`). Sessions share a server only if nothing about it differs (`recipe`). All talking
-//! happens on a thread of its own (`workshop`); `link` is what both sides see of a server, and `keeping` connects it and
+//! folder, those of the project (`group`). Sessions share a server only if nothing about it differs (`key`). All talking
+//! happens on a thread of its own (`runtime`); `link` is what both sides see of a server, and `keeping` connects it and
 //! tries again. Programs run under `run`, so that nothing of them outlives the last session that wants them.
 
 mod bounded_transport;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
+use domain::text::cut;
 use futures_util::stream::{BoxStream, StreamExt};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use reqwest::{Client, Response, StatusCode};
@@ -16,11 +17,10 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::{Sse, SseStream};
 
-use crate::bounded_transport::GivenUp;
+use crate::bounded_transport::DisconnectReason;
 use crate::lenient;
 use crate::remote::LARGEST_EVENT;
-use crate::server_log::Journal;
-use domain::text::cut;
+use crate::server_log::ServerLog;
 
 /// Bytes of an answer that refuses a request.
 const LARGEST_REFUSAL: usize = 64 << 10;
@@ -33,13 +33,13 @@ type Failure = StreamableHttpError<reqwest::Error>;
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 #[derive(Clone)]
-pub(crate) struct LimitedClient {
+pub(crate) struct LimitedHttpClient {
     pub(crate) client: Client,
-    pub(crate) journal: Arc<Journal>,
-    pub(crate) given_up: GivenUp,
+    pub(crate) log: Arc<ServerLog>,
+    pub(crate) disconnect: DisconnectReason,
 }
 
-impl StreamableHttpClient for LimitedClient {
+impl StreamableHttpClient for LimitedHttpClient {
     type Error = reqwest::Error;
 
     async fn post_message(
@@ -101,12 +101,12 @@ impl StreamableHttpClient for LimitedClient {
             Some(kind) if kind.starts_with(JSON) => {
                 let Some(body) = body(response, largest).await? else {
                     let reason = format!("it sent an answer of more than {} MiB", largest >> 20);
-                    self.given_up.because(reason.clone());
+                    self.disconnect.because(reason.clone());
                     return Err(StreamableHttpError::UnexpectedServerResponse(reason.into()));
                 };
                 match lenient::read(&body) {
                     Ok((answer, left_out)) => {
-                        self.journal.leave_out(left_out);
+                        self.log.leave_out(left_out);
                         Ok(StreamableHttpPostResponse::Json(answer, new_session))
                     }
                     Err(_) if !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
@@ -157,10 +157,10 @@ impl StreamableHttpClient for LimitedClient {
     }
 }
 
-impl LimitedClient {
+impl LimitedHttpClient {
     /// The events of an answer. One that is too large ends them, and the server is given up.
     fn events(&self, response: Response, largest: usize) -> Events {
-        let given_up = self.given_up.clone();
+        let disconnect = self.disconnect.clone();
         let mut size = Some(EventSize::default());
         let limited = response.bytes_stream().map(move |chunk| {
             let chunk = chunk.map_err(io::Error::other)?;
@@ -168,19 +168,19 @@ impl LimitedClient {
                 return Ok(chunk);
             }
             size = None;
-            given_up.because(format!("it sent an event of more than {} MiB", largest >> 20));
+            disconnect.because(format!("it sent an event of more than {} MiB", largest >> 20));
             Err(io::Error::other("the event is too large"))
         });
         self.leniently(SseStream::from_bytes_stream(limited).boxed())
     }
 
     fn leniently(&self, events: Events) -> Events {
-        let journal = self.journal.clone();
+        let log = self.log.clone();
         let read = move |event: Result<Sse, SseError>| {
             let mut event = event?;
             if let Some((mended, left_out)) = event.data.as_deref().and_then(lenient::mended) {
                 event.data = Some(mended);
-                journal.leave_out(left_out);
+                log.leave_out(left_out);
             }
             Ok(event)
         };
@@ -321,18 +321,18 @@ mod tests {
             }
             written
         });
-        let given_up = GivenUp::default();
-        let client = LimitedClient {
+        let disconnect = DisconnectReason::default();
+        let client = LimitedHttpClient {
             client: crate::remote::client().await.unwrap(),
-            journal: Arc::default(),
-            given_up: given_up.clone(),
+            log: Arc::default(),
+            disconnect: disconnect.clone(),
         };
         let ping = serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
         let message = serde_json::from_value(ping).unwrap();
         let answer = client.post_message(format!("http://{address}/").into(), message, None, None, HashMap::new());
         let Err(error) = answer.await else { panic!("it has no end") };
         assert!(error.to_string().contains("more than 16 MiB"), "{error}");
-        assert_eq!(given_up.reason().unwrap(), "it sent an answer of more than 16 MiB");
+        assert_eq!(disconnect.reason().unwrap(), "it sent an answer of more than 16 MiB");
         assert!(server.await.unwrap() < 64 << 20);
     }
 }

@@ -1,6 +1,6 @@
 //! One server, as long as a session wants it: how it is, what it offers, who calls it. `keeping` connects it and tries again.
 //!
-//! A `Link` is shared by the sessions that have the same recipe. With the last of them the server ends.
+//! A `ServerLink` is shared by the sessions that have the same key. With the last of them the server ends.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -15,27 +15,27 @@ use rmcp::model::{ProgressToken, Prompt, Tool};
 use rmcp::service::{Peer, RoleClient};
 use tokio::sync::{Notify, oneshot, watch};
 
-use crate::server_log::Journal;
+use crate::server_log::ServerLog;
 
 /// Pages of one server that editors may show at once.
-const MOST_PAGES: usize = 64;
+const MAX_PAGES: usize = 64;
 
-pub(crate) struct Link {
-    pub(crate) shared: Arc<Shared>,
+pub(crate) struct ServerLink {
+    pub(crate) shared: Arc<SharedServer>,
     /// Its end ends the server.
     _stop: oneshot::Sender<()>,
 }
 
-impl Link {
-    pub(crate) fn new(shared: Arc<Shared>, stop: oneshot::Sender<()>) -> Self {
+impl ServerLink {
+    pub(crate) fn new(shared: Arc<SharedServer>, stop: oneshot::Sender<()>) -> Self {
         Self { shared, _stop: stop }
     }
 }
 
 /// What those who use a server and the one who keeps it both see.
-pub(crate) struct Shared {
-    pub(crate) state: watch::Sender<State>,
-    pub(crate) journal: Arc<Journal>,
+pub(crate) struct SharedServer {
+    pub(crate) state: watch::Sender<ConnectionState>,
+    pub(crate) log: Arc<ServerLog>,
     /// What the server offers has changed.
     pub(crate) changed: Notify,
     /// Somebody found that the server does not answer.
@@ -48,13 +48,13 @@ pub(crate) struct Shared {
 }
 
 #[derive(Clone)]
-pub(crate) enum State {
+pub(crate) enum ConnectionState {
     Connecting {
         since: Instant,
         /// For the first time, or right after a loss: worth waiting for.
         first: bool,
     },
-    Ready(Arc<Live>),
+    Ready(Arc<ConnectedServer>),
     Failed {
         reason: String,
         until: Instant,
@@ -62,7 +62,7 @@ pub(crate) enum State {
 }
 
 /// A server that is connected, and what it offers.
-pub(crate) struct Live {
+pub(crate) struct ConnectedServer {
     pub(crate) peer: Peer<RoleClient>,
     /// What it calls itself.
     pub(crate) title: Option<String>,
@@ -88,14 +88,14 @@ struct Call {
 }
 
 /// A question for the editor behind a call on its transport. While it is open the call has no other.
-pub(crate) struct Asker {
+pub(crate) struct OpenQuestion {
     pub(crate) editor: Arc<dyn Editor>,
     call: watch::Receiver<Option<String>>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedServer>,
     number: u64,
 }
 
-impl Drop for Asker {
+impl Drop for OpenQuestion {
     fn drop(&mut self) {
         if let Some(call) = lock(&self.shared.calls).iter_mut().find(|call| call.number == self.number) {
             call.asks = false;
@@ -103,18 +103,18 @@ impl Drop for Asker {
     }
 }
 
-impl Asker {
+impl OpenQuestion {
     /// Resolves when the call has ended.
     pub(crate) async fn ended(&mut self) {
         while self.call.changed().await.is_ok() {}
     }
 }
 
-impl Shared {
+impl SharedServer {
     pub(crate) fn new() -> Self {
         Self {
-            state: watch::Sender::new(State::Connecting { since: Instant::now(), first: true }),
-            journal: Arc::default(),
+            state: watch::Sender::new(ConnectionState::Connecting { since: Instant::now(), first: true }),
+            log: Arc::default(),
             changed: Notify::new(),
             suspected: Notify::new(),
             calls: Mutex::default(),
@@ -124,18 +124,18 @@ impl Shared {
         }
     }
 
-    pub(crate) fn live(&self) -> Option<Arc<Live>> {
+    pub(crate) fn connected(&self) -> Option<Arc<ConnectedServer>> {
         match &*self.state.borrow() {
-            State::Ready(live) => Some(live.clone()),
-            State::Connecting { .. } | State::Failed { .. } => None,
+            ConnectionState::Ready(connected) => Some(connected.clone()),
+            ConnectionState::Connecting { .. } | ConnectionState::Failed { .. } => None,
         }
     }
 
     pub(crate) fn describe(&self) -> ServerState {
         match &*self.state.borrow() {
-            State::Connecting { .. } => ServerState::Connecting,
-            State::Ready(_) => ServerState::Ready,
-            State::Failed { reason, until } => ServerState::Failed {
+            ConnectionState::Connecting { .. } => ServerState::Connecting,
+            ConnectionState::Ready(_) => ServerState::Ready,
+            ConnectionState::Failed { reason, until } => ServerState::Failed {
                 reason: reason.clone(),
                 retry_in: until.saturating_duration_since(Instant::now()).as_secs_f32().ceil() as u64,
             },
@@ -145,8 +145,10 @@ impl Shared {
     /// Until when it is worth waiting for it.
     pub(crate) fn awaited(&self, patience: Duration) -> Option<Instant> {
         match &*self.state.borrow() {
-            State::Connecting { since, first: true } => Some(*since + patience).filter(|until| *until > Instant::now()),
-            State::Connecting { .. } | State::Ready(_) | State::Failed { .. } => None,
+            ConnectionState::Connecting { since, first: true } => {
+                Some(*since + patience).filter(|until| *until > Instant::now())
+            }
+            ConnectionState::Connecting { .. } | ConnectionState::Ready(_) | ConnectionState::Failed { .. } => None,
         }
     }
 
@@ -154,7 +156,7 @@ impl Shared {
     pub(crate) async fn settled(&self) {
         let mut state = self.state.subscribe();
         // The sender is ours, so that there is no other end.
-        let _ = state.wait_for(|state| !matches!(state, State::Connecting { .. })).await;
+        let _ = state.wait_for(|state| !matches!(state, ConnectionState::Connecting { .. })).await;
     }
 
     /// Enters a call, whose progress comes by the receiver. The token is known only once it is sent.
@@ -162,11 +164,11 @@ impl Shared {
         self: &Arc<Self>,
         session: SessionId,
         editor: Option<Arc<dyn Editor>>,
-    ) -> (Entry, watch::Receiver<Option<String>>) {
+    ) -> (CallEntry, watch::Receiver<Option<String>>) {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let (progress, seen) = watch::channel(None);
         lock(&self.calls).push(Call { number, session, asks: false, token: None, editor, progress });
-        (Entry { shared: self.clone(), number }, seen)
+        (CallEntry { shared: self.clone(), number }, seen)
     }
 
     pub(crate) fn progress(&self, token: &ProgressToken, text: String) {
@@ -176,7 +178,7 @@ impl Shared {
         }
     }
 
-    /// Shows what a server writes to its log as the progress of a call, if it can belong to no other.
+    /// Exposure what a server writes to its log as the progress of a call, if it can belong to no other.
     pub(crate) fn remark(&self, text: String) {
         if let [call] = lock(&self.calls).as_slice() {
             call.progress.send_replace(Some(text));
@@ -185,7 +187,7 @@ impl Shared {
 
     /// Opens a question to an editor that can show it. A server does not say for which call it asks, so that there is none
     /// while calls of several sessions are on their transport: one person's question is not another's.
-    pub(crate) fn ask(self: &Arc<Self>, can: impl Fn(&dyn Editor) -> bool) -> Option<Asker> {
+    pub(crate) fn ask(self: &Arc<Self>, can: impl Fn(&dyn Editor) -> bool) -> Option<OpenQuestion> {
         let mut calls = lock(&self.calls);
         let session = calls.first()?.session.clone();
         if calls.iter().any(|call| call.session != session) {
@@ -195,18 +197,18 @@ impl Shared {
         let call = calls.iter_mut().rev().find(fits)?;
         call.asks = true;
         let editor = call.editor.clone()?;
-        Some(Asker { editor, call: call.progress.subscribe(), shared: self.clone(), number: call.number })
+        Some(OpenQuestion { editor, call: call.progress.subscribe(), shared: self.clone(), number: call.number })
     }
 
     /// Remembers that an editor shows a page, until the server says that the person is done there, or the value is
     /// dropped before it was told to stay.
-    pub(crate) fn opens_page(self: &Arc<Self>, id: String, editor: Arc<dyn Editor>) -> Page {
+    pub(crate) fn opens_page(self: &Arc<Self>, id: String, editor: Arc<dyn Editor>) -> OpenPage {
         let mut pages = lock(&self.pages);
-        if pages.len() == MOST_PAGES {
+        if pages.len() == MAX_PAGES {
             pages.pop_front();
         }
         pages.push_back((id.clone(), editor));
-        Page { shared: self.clone(), id: Some(id) }
+        OpenPage { shared: self.clone(), id: Some(id) }
     }
 
     /// The editor that shows this page, which is forgotten.
@@ -233,19 +235,19 @@ impl Shared {
 }
 
 /// A page that an editor shows.
-pub(crate) struct Page {
-    shared: Arc<Shared>,
+pub(crate) struct OpenPage {
+    shared: Arc<SharedServer>,
     /// None once the person has gone there.
     id: Option<String>,
 }
 
-impl Page {
+impl OpenPage {
     pub(crate) fn stays(&mut self) {
         self.id = None;
     }
 }
 
-impl Drop for Page {
+impl Drop for OpenPage {
     fn drop(&mut self) {
         if let Some(id) = &self.id {
             self.shared.closes_page(id);
@@ -254,12 +256,12 @@ impl Drop for Page {
 }
 
 /// A call's being on its transport.
-pub(crate) struct Entry {
-    shared: Arc<Shared>,
+pub(crate) struct CallEntry {
+    shared: Arc<SharedServer>,
     number: u64,
 }
 
-impl Entry {
+impl CallEntry {
     pub(crate) fn sent_as(&self, token: ProgressToken) {
         if let Some(call) = lock(&self.shared.calls).iter_mut().find(|call| call.number == self.number) {
             call.token = Some(token);
@@ -267,7 +269,7 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for CallEntry {
     fn drop(&mut self) {
         lock(&self.shared.calls).retain(|call| call.number != self.number);
     }

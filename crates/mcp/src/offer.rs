@@ -3,32 +3,32 @@
 use std::collections::HashSet;
 use std::future::Future;
 
+use domain::text::cut;
 use rmcp::model::{PaginatedRequestParams, ResourceTemplate, ServerCapabilities, Tool};
 use rmcp::service::{Peer, RoleClient, ServiceError};
 use serde::Serialize;
 
 use crate::bounded_transport::weigh;
-use crate::link::Live;
-use crate::server_log::Journal;
-use domain::text::cut;
+use crate::link::ConnectedServer;
+use crate::server_log::ServerLog;
 
 /// What one server may offer of a kind, and in how many pages.
 const MOST: usize = 1000;
-const MOST_PAGES: usize = 50;
+const MAX_PAGES: usize = 50;
 
 /// Bytes of what one tool says of itself, and of what all tools, or all prompts, or all resources do.
 const LARGEST_TOOL: usize = 64 << 10;
 const LARGEST_LIST: usize = 4 << 20;
 
 /// Asks a server for all that it offers. What cannot be used is left out, and noted.
-pub(crate) async fn of(peer: &Peer<RoleClient>, journal: &Journal) -> Result<Live, ServiceError> {
+pub(crate) async fn of(peer: &Peer<RoleClient>, log: &ServerLog) -> Result<ConnectedServer, ServiceError> {
     let info = peer.peer_info();
     let offers = info.as_ref().map(|info| info.capabilities.clone()).unwrap_or_default();
     let title = info.as_ref().and_then(|info| info.server_info.as_ref());
     let title = title.map(|own| format!("{} {}", own.title.as_ref().unwrap_or(&own.name), own.version));
     let title = title.map(|title| cut(&title, 200));
     let ServerCapabilities { tools, prompts, resources, .. } = offers;
-    let mut live = Live {
+    let mut connected = ConnectedServer {
         peer: peer.clone(),
         title,
         tools: Vec::new(),
@@ -38,12 +38,12 @@ pub(crate) async fn of(peer: &Peer<RoleClient>, journal: &Journal) -> Result<Liv
         left_out: Vec::new(),
     };
     if tools.is_some() {
-        live.tools = pages(|page| async {
+        connected.tools = pages(|page| async {
             let found = peer.list_tools(page).await?;
             Ok((found.tools, found.next_cursor))
         })
         .await?;
-        journal.leave_out(keep_some(&mut live.tools));
+        log.leave_out(keep_some(&mut connected.tools));
     }
     // Without these the server is still of use.
     if prompts.is_some() {
@@ -51,21 +51,22 @@ pub(crate) async fn of(peer: &Peer<RoleClient>, journal: &Journal) -> Result<Liv
             let found = peer.list_prompts(page).await?;
             Ok((found.prompts, found.next_cursor))
         });
-        live.prompts = found.await.unwrap_or_default();
+        connected.prompts = found.await.unwrap_or_default();
     }
     if resources.is_some() {
         let found = pages(|page| async {
             let found = peer.list_resources(page).await?;
             Ok((found.resources, found.next_cursor))
         });
-        live.resources = found.await.unwrap_or_default().into_iter().map(|resource| resource.uri).collect();
+        connected.resources = found.await.unwrap_or_default().into_iter().map(|resource| resource.uri).collect();
         let found = pages(|page| async {
             let found = peer.list_resource_templates(page).await?;
             Ok((found.resource_templates, found.next_cursor))
         });
-        live.templates = found.await.unwrap_or_default().into_iter().map(|template| beginning(&template)).collect();
+        connected.templates =
+            found.await.unwrap_or_default().into_iter().map(|template| beginning(&template)).collect();
     }
-    Ok(live)
+    Ok(connected)
 }
 
 /// Every name once, and no more than models can be told. Gives what was left out.
@@ -100,7 +101,7 @@ where
     let mut all = Vec::new();
     let mut bytes = 0;
     let mut cursor = None;
-    for _ in 0..MOST_PAGES {
+    for _ in 0..MAX_PAGES {
         let wanted = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
         let (found, next) = page(wanted).await?;
         for entry in found {
@@ -130,9 +131,9 @@ mod tests {
         let mut tools =
             vec![tool("a", "first"), tool("a", "second"), tool("b", &"x".repeat(LARGEST_TOOL)), tool("c", "")];
         let left_out = keep_some(&mut tools);
-        let kept: Vec<(&str, Option<&str>)> =
+        let stored: Vec<(&str, Option<&str>)> =
             tools.iter().map(|tool| (tool.name.as_ref(), tool.description.as_deref())).collect();
-        assert_eq!(kept, [("a", Some("first")), ("c", Some(""))]);
+        assert_eq!(stored, [("a", Some("first")), ("c", Some(""))]);
         assert_eq!(left_out, ["the tool `a` (another has its name)", "the tool `b` (it is too large)"]);
     }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain::mcp::Prepared;
+use domain::text::{cut, size};
 use domain::{Content, Payload};
 use rmcp::model::{ReadResourceRequestParams, ReadResourceResponse};
 use tokio::time::{timeout, timeout_at};
 
-use crate::link::Live;
+use crate::link::ConnectedServer;
 use crate::prompts;
 use crate::server_group::Member;
-use domain::text::{cut, size};
 
 /// How long a server may take to give a resource or a prompt.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -79,10 +79,10 @@ async fn expand(members: &[Member], name: &str, rest: &str) -> Option<Result<Vec
     // One that is off, such as that of a project nobody trusts, does not stand before another of its name.
     let joined = members.iter().filter(named).find(|member| member.shared().is_some());
     let member = joined.or_else(|| members.iter().find(named))?;
-    let Some(live) = member.live() else {
+    let Some(connected) = member.connected() else {
         return Some(Err(format!("the MCP server `{}` is not there", member.name)));
     };
-    let expansion = timeout(PATIENCE, prompts::expand(&live, &member.name, name, rest)).await;
+    let expansion = timeout(PATIENCE, prompts::expand(&connected, &member.name, name, rest)).await;
     let expansion = expansion.unwrap_or_else(|_| Some(Err("the server does not answer".to_owned())))?;
     Some(expansion.and_then(limited))
 }
@@ -100,9 +100,9 @@ fn links(prompt: &[Content]) -> impl Iterator<Item = &str> {
 
 /// None if no server has it.
 async fn fetch(members: &[Member], uri: &str) -> Option<Result<Vec<Content>, String>> {
-    let live = members.iter().filter_map(Member::live).find(|live| has(live, uri))?;
+    let connected = members.iter().filter_map(Member::connected).find(|connected| has(connected, uri))?;
     let params = ReadResourceRequestParams::new(uri);
-    let read = match timeout(PATIENCE, live.peer.read_resource_once(params)).await {
+    let read = match timeout(PATIENCE, connected.peer.read_resource_once(params)).await {
         Ok(Ok(ReadResourceResponse::Complete(read))) => read,
         Ok(Ok(_)) => return Some(Err("the server asks for more than acpd can give".to_owned())),
         Ok(Err(error)) => return Some(Err(cut(&error.to_string(), 300))),
@@ -112,10 +112,10 @@ async fn fetch(members: &[Member], uri: &str) -> Option<Result<Vec<Content>, Str
 }
 
 /// A file or a page may belong to anybody, so that a server must name it; other addresses it may also describe.
-fn has(live: &Live, uri: &str) -> bool {
+fn has(connected: &ConnectedServer, uri: &str) -> bool {
     let common = ["file:", "http:", "https:"].iter().any(|scheme| uri.starts_with(scheme));
-    let described = || live.templates.iter().any(|start| start.contains(':') && uri.starts_with(start.as_str()));
-    live.resources.iter().any(|known| known == uri) || (!common && described())
+    let described = || connected.templates.iter().any(|start| start.contains(':') && uri.starts_with(start.as_str()));
+    connected.resources.iter().any(|known| known == uri) || (!common && described())
 }
 
 fn limited(contents: Vec<Content>) -> Result<Vec<Content>, String> {

@@ -5,21 +5,21 @@ use std::sync::Arc;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use domain::briefing::Command;
+use domain::text::cut;
 use domain::{Content, Payload};
 use rmcp::model::{ContentBlock, GetPromptRequestParams, Prompt, PromptArgument, ResourceContents, Role};
 use rmcp::service::{Peer, RoleClient};
 use serde_json::{Map, Value};
 
-use crate::link::Live;
+use crate::link::ConnectedServer;
 use crate::names;
-use domain::text::cut;
 
 /// Letters of what is said of a command.
 const LONGEST_DESCRIPTION: usize = 1000;
 
-pub(crate) fn of(server: &str, live: &Live) -> Vec<Command> {
+pub(crate) fn of(server: &str, connected: &ConnectedServer) -> Vec<Command> {
     let mut names = HashSet::new();
-    live.prompts.iter().map(|prompt| card(server, prompt)).filter(|card| names.insert(card.name.clone())).collect()
+    connected.prompts.iter().map(|prompt| card(server, prompt)).filter(|card| names.insert(card.name.clone())).collect()
 }
 
 fn card(server: &str, prompt: &Prompt) -> Command {
@@ -56,14 +56,14 @@ pub(crate) fn typed(prompt: &[Content]) -> Option<(&str, &str)> {
 
 /// What the prompt says, filled in with what was typed after its name. An error is for the person.
 pub(crate) async fn expand(
-    live: &Arc<Live>,
+    connected: &Arc<ConnectedServer>,
     server: &str,
     name: &str,
     rest: &str,
 ) -> Option<Result<Vec<Content>, String>> {
-    let prompt = live.prompts.iter().find(|prompt| names::command(server, &prompt.name) == name)?;
+    let prompt = connected.prompts.iter().find(|prompt| names::command(server, &prompt.name) == name)?;
     Some(match fill(prompt, rest) {
-        Ok(arguments) => fetch(&live.peer, &prompt.name, arguments).await,
+        Ok(arguments) => fetch(&connected.peer, &prompt.name, arguments).await,
         Err(why) => Err(why),
     })
 }

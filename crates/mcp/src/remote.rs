@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::lenient;
-use crate::limited_http::LimitedClient;
+use crate::limited_http::LimitedHttpClient;
 
 /// Bytes of one event, at most.
 pub(crate) const LARGEST_EVENT: usize = 16 << 20;
@@ -25,7 +25,7 @@ pub(crate) const LARGEST_EVENT: usize = 16 << 20;
 /// Messages that wait to be read.
 const WAITING: usize = 64;
 
-const MOST_REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = 5;
 
 /// Why a server elsewhere cannot be talked with.
 #[derive(Debug, thiserror::Error)]
@@ -72,7 +72,7 @@ pub(crate) async fn client() -> Result<Client, RemoteError> {
     let same_host = redirect::Policy::custom(|attempt| {
         let from = attempt.previous().last();
         let same = from.is_some_and(|from| from.origin() == attempt.url().origin());
-        if same && attempt.previous().len() <= MOST_REDIRECTS { attempt.follow() } else { attempt.stop() }
+        if same && attempt.previous().len() <= MAX_REDIRECTS { attempt.follow() } else { attempt.stop() }
     });
     let network = network::current().await;
     let build = move || {
@@ -100,10 +100,10 @@ fn headers(pairs: &[(String, String)]) -> Result<HashMap<HeaderName, HeaderValue
 }
 
 pub(crate) fn http(
-    client: LimitedClient,
+    client: LimitedHttpClient,
     url: &str,
     pairs: &[(String, String)],
-) -> Result<StreamableHttpClientTransport<LimitedClient>, RemoteError> {
+) -> Result<StreamableHttpClientTransport<LimitedHttpClient>, RemoteError> {
     Url::parse(url).map_err(|error| RemoteError::Address(error.to_string()))?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(url);
     config.custom_headers = headers(pairs)?;
@@ -113,7 +113,7 @@ pub(crate) fn http(
 
 /// The older form: a stream of events brings the server's messages, and ours are posted to the address that its first event
 /// names.
-pub(crate) struct Sse {
+pub(crate) struct SseTransport {
     client: Client,
     endpoint: Url,
     headers: HeaderMap,
@@ -121,13 +121,13 @@ pub(crate) struct Sse {
     reading: JoinHandle<()>,
 }
 
-impl Sse {
+impl SseTransport {
     pub(crate) async fn connect(
-        limited: LimitedClient,
+        limited: LimitedHttpClient,
         url: &str,
         pairs: &[(String, String)],
     ) -> Result<Self, RemoteError> {
-        let LimitedClient { client, journal, .. } = limited;
+        let LimitedHttpClient { client, log, .. } = limited;
         let address = Url::parse(url).map_err(|error| RemoteError::Address(error.to_string()))?;
         let custom = headers(pairs)?;
         let headers: HeaderMap = custom.clone().into_iter().collect();
@@ -161,7 +161,7 @@ impl Sse {
             while let Some(message) = messages.next().await {
                 match message {
                     Ok((message, left_out)) => {
-                        journal.leave_out(left_out);
+                        log.leave_out(left_out);
                         if tell.send(message).await.is_err() {
                             return;
                         }
@@ -174,7 +174,7 @@ impl Sse {
     }
 }
 
-impl Transport<RoleClient> for Sse {
+impl Transport<RoleClient> for SseTransport {
     type Error = RemoteError;
 
     fn send(
@@ -198,7 +198,7 @@ impl Transport<RoleClient> for Sse {
     }
 }
 
-impl Drop for Sse {
+impl Drop for SseTransport {
     fn drop(&mut self) {
         self.reading.abort();
     }
@@ -209,7 +209,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::bounded_transport::GivenUp;
+    use crate::bounded_transport::DisconnectReason;
 
     #[tokio::test]
     async fn an_error_does_not_tell_the_key_in_an_address() {
@@ -224,8 +224,8 @@ mod tests {
         });
         let url = format!("http://{address}/sse?key=t0p");
         let client = client().await.unwrap();
-        let limited = LimitedClient { client, journal: Arc::default(), given_up: GivenUp::default() };
-        let Err(error) = Sse::connect(limited, &url, &[]).await else { panic!("it is not there") };
+        let limited = LimitedHttpClient { client, log: Arc::default(), disconnect: DisconnectReason::default() };
+        let Err(error) = SseTransport::connect(limited, &url, &[]).await else { panic!("it is not there") };
         let told = error.to_string();
         assert!(told.contains("404") && !told.contains("t0p"), "{told}");
     }

@@ -9,12 +9,12 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-pub(crate) struct Workshop {
+pub(crate) struct McpRuntime {
     inside: Mutex<Option<Open>>,
     open: fn() -> io::Result<Open>,
 }
 
-impl Default for Workshop {
+impl Default for McpRuntime {
     fn default() -> Self {
         Self { inside: Mutex::default(), open }
     }
@@ -26,7 +26,7 @@ struct Open {
     _close: oneshot::Sender<()>,
 }
 
-impl Workshop {
+impl McpRuntime {
     /// One that finds no room for its thread.
     #[cfg(test)]
     pub(crate) fn without_room() -> Self {
@@ -37,14 +37,14 @@ impl Workshop {
     pub(crate) fn spawn<F: Future<Output: Send + 'static> + Send + 'static>(
         &self,
         future: F,
-    ) -> io::Result<Errand<F::Output>> {
+    ) -> io::Result<RuntimeTask<F::Output>> {
         // What is in it is set in one go, so a panic elsewhere does not spoil it.
         let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
         let open = match inside.take() {
             Some(open) => open,
             None => (self.open)()?,
         };
-        Ok(Errand(inside.insert(open).handle.spawn(future)))
+        Ok(RuntimeTask(inside.insert(open).handle.spawn(future)))
     }
 }
 
@@ -60,17 +60,17 @@ fn open() -> io::Result<Open> {
     Ok(Open { handle, _close: close })
 }
 
-/// Work on the workshop's thread, which ends when nobody waits for it any more.
-pub(crate) struct Errand<T>(JoinHandle<T>);
+/// Work on the runtime's thread, which ends when nobody waits for it any more.
+pub(crate) struct RuntimeTask<T>(JoinHandle<T>);
 
-impl<T> Errand<T> {
-    /// None if the work panicked, or the workshop closed.
+impl<T> RuntimeTask<T> {
+    /// None if the work panicked, or the runtime closed.
     pub(crate) async fn done(&mut self) -> Option<T> {
         (&mut self.0).await.ok()
     }
 }
 
-impl<T> Drop for Errand<T> {
+impl<T> Drop for RuntimeTask<T> {
     fn drop(&mut self) {
         self.0.abort();
     }

@@ -13,42 +13,42 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::HostSettings;
-use crate::link::{Link, Live, Shared, State};
+use crate::link::{ConnectedServer, ConnectionState, ServerLink, SharedServer};
 use crate::names::{self, Names};
 use crate::project_file::{self, Project};
 use crate::prompts;
-use crate::runtime::Errand;
-use crate::server_key::Recipe;
+use crate::runtime::RuntimeTask;
+use crate::server_key::ServerKey;
 use crate::settings::ServerSettings;
-use crate::supervisor::Keeper;
+use crate::supervisor::Supervisor;
 
 /// A server that comes and goes is not told of each time that it comes.
 const STEADY: Duration = Duration::from_secs(5);
 
 /// Servers that run, by what makes them what they are.
 #[derive(Default)]
-pub(crate) struct Pool(Mutex<HashMap<Recipe, Weak<Link>>>);
+pub(crate) struct ServerPool(Mutex<HashMap<ServerKey, Weak<ServerLink>>>);
 
-impl Pool {
-    /// The server of this recipe, which is started if nobody has it. Must be called on the workshop's thread.
-    fn join(&self, name: &str, recipe: Recipe, settings: &HostSettings) -> Arc<Link> {
+impl ServerPool {
+    /// The server of this key, which is started if nobody has it. Must be called on the runtime's thread.
+    fn join(&self, name: &str, key: ServerKey, settings: &HostSettings) -> Arc<ServerLink> {
         let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         links.retain(|_, link| link.strong_count() > 0);
-        if let Some(link) = links.get(&recipe).and_then(Weak::upgrade) {
+        if let Some(link) = links.get(&key).and_then(Weak::upgrade) {
             return link;
         }
-        let shared = Arc::new(Shared::new());
+        let shared = Arc::new(SharedServer::new());
         let (stop, stopped) = oneshot::channel();
-        let keeper = Keeper {
+        let supervisor = Supervisor {
             name: name.to_owned(),
-            recipe: recipe.clone(),
+            key: key.clone(),
             runner: settings.launcher.runner.clone(),
             settings: settings.servers.clone(),
             shared: shared.clone(),
         };
-        tokio::spawn(keeper.keep(stopped));
-        let link = Arc::new(Link::new(shared, stop));
-        links.insert(recipe, Arc::downgrade(&link));
+        tokio::spawn(supervisor.keep(stopped));
+        let link = Arc::new(ServerLink::new(shared, stop));
+        links.insert(key, Arc::downgrade(&link));
         link
     }
 }
@@ -58,78 +58,82 @@ pub(crate) struct Member {
     pub(crate) name: String,
     transport: &'static str,
     source: Source,
-    pub(crate) post: Post,
+    pub(crate) state: MemberState,
 }
 
-pub(crate) enum Post {
-    Joined(Seat),
+pub(crate) enum MemberState {
+    Joined(Membership),
     /// Not even tried, for this reason.
     Off(String),
 }
 
-pub(crate) struct Seat {
-    link: Arc<Link>,
+pub(crate) struct Membership {
+    link: Arc<ServerLink>,
     session: SessionId,
 }
 
-impl Drop for Seat {
+impl Drop for Membership {
     fn drop(&mut self) {
         self.link.shared.leave(&self.session);
     }
 }
 
 impl Member {
-    pub(crate) fn shared(&self) -> Option<&Arc<Shared>> {
-        match &self.post {
-            Post::Joined(seat) => Some(&seat.link.shared),
-            Post::Off(_) => None,
+    pub(crate) fn shared(&self) -> Option<&Arc<SharedServer>> {
+        match &self.state {
+            MemberState::Joined(membership) => Some(&membership.link.shared),
+            MemberState::Off(_) => None,
         }
     }
 
-    pub(crate) fn live(&self) -> Option<Arc<Live>> {
-        self.shared()?.live()
+    pub(crate) fn connected(&self) -> Option<Arc<ConnectedServer>> {
+        self.shared()?.connected()
     }
 
     fn card(&self, tools: Vec<String>) -> ServerCard {
-        let live = self.live();
+        let connected = self.connected();
         ServerCard {
             name: self.name.clone(),
             transport: self.transport.to_owned(),
             source: self.source,
-            state: match &self.post {
-                Post::Joined(seat) => seat.link.shared.describe(),
-                Post::Off(reason) => ServerState::Off { reason: reason.clone() },
+            state: match &self.state {
+                MemberState::Joined(membership) => membership.link.shared.describe(),
+                MemberState::Off(reason) => ServerState::Off { reason: reason.clone() },
             },
-            title: live.as_ref().and_then(|live| live.title.clone()),
+            title: connected.as_ref().and_then(|connected| connected.title.clone()),
             tools,
-            prompts: live.iter().flat_map(|live| prompts::of(&self.name, live)).map(|card| card.name).collect(),
-            log: self.shared().map(|shared| shared.journal.lines()).unwrap_or_default(),
+            prompts: connected
+                .iter()
+                .flat_map(|connected| prompts::of(&self.name, connected))
+                .map(|card| card.name)
+                .collect(),
+            log: self.shared().map(|shared| shared.log.lines()).unwrap_or_default(),
         }
     }
 }
 
 /// A tool of a server, under the name that models know.
-pub(crate) struct Offered {
+pub(crate) struct OfferedTool {
     pub(crate) name: String,
     pub(crate) server: String,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedServer>,
     pub(crate) tool: Tool,
 }
 
-pub(crate) struct Kit {
+pub(crate) struct ServerGroup {
     members: watch::Receiver<Option<Arc<[Member]>>>,
     /// Set once there is something to watch.
-    watching: OnceLock<Errand<()>>,
+    watching: OnceLock<RuntimeTask<()>>,
 }
 
-impl Kit {
+impl ServerGroup {
     pub(crate) fn new(members: watch::Receiver<Option<Arc<[Member]>>>) -> Self {
         Self { members, watching: OnceLock::new() }
     }
 
-    /// Holds on to the work for as long as there is the kit.
-    pub(crate) fn hold(&self, watching: Errand<()>) {
-        // There is one work for a kit.
+    /// Holds on to the work for as long as there is the group.
+    pub(crate) fn hold(&self, watching: RuntimeTask<()>) {
+        // There is one work for a group.
         let _ = self.watching.set(watching);
     }
 
@@ -142,7 +146,7 @@ impl Kit {
         self.members.clone()
     }
 
-    pub(crate) fn tools(&self) -> Vec<Offered> {
+    pub(crate) fn tools(&self) -> Vec<OfferedTool> {
         self.members().map(|members| offered(&members)).unwrap_or_default()
     }
 
@@ -155,23 +159,23 @@ impl Kit {
         };
         members
             .iter()
-            .map(|member| match member.post {
-                Post::Joined(_) => member.card(of(&member.name)),
-                Post::Off(_) => member.card(Vec::new()),
+            .map(|member| match member.state {
+                MemberState::Joined(_) => member.card(of(&member.name)),
+                MemberState::Off(_) => member.card(Vec::new()),
             })
             .collect()
     }
 }
 
 /// All tools of all servers that are there, in an order that does not change.
-fn offered(members: &[Member]) -> Vec<Offered> {
+fn offered(members: &[Member]) -> Vec<OfferedTool> {
     let mut all = Vec::new();
     for member in members {
-        let (Some(shared), Some(live)) = (member.shared(), member.live()) else { continue };
+        let (Some(shared), Some(connected)) = (member.shared(), member.connected()) else { continue };
         let mut names = Names::default();
-        for tool in &live.tools {
+        for tool in &connected.tools {
             let Some(name) = names.tool(&member.name, &tool.name) else { continue };
-            all.push(Offered { name, server: member.name.clone(), shared: shared.clone(), tool: tool.clone() });
+            all.push(OfferedTool { name, server: member.name.clone(), shared: shared.clone(), tool: tool.clone() });
         }
     }
     all
@@ -183,16 +187,16 @@ pub(crate) struct Wanted {
     /// The name of its transport.
     kind: &'static str,
     source: Source,
-    /// How to reach it, or why it is not used.
+    /// How to endpoint it, or why it is not used.
     transport: Result<Transport, String>,
 }
 
 /// Who a session's servers are, before any is joined: those of the editor, then the project's, then the user's; of a name
 /// the first counts.
-pub(crate) fn gather(outfit: &McpRequest, settings: &HostSettings, project: Project) -> Vec<Wanted> {
+pub(crate) fn gather(request: &McpRequest, settings: &HostSettings, project: Project) -> Vec<Wanted> {
     let mcp = &settings.servers;
     let mut all: Vec<Wanted> = Vec::new();
-    for Server { name, transport } in &outfit.servers {
+    for Server { name, transport } in &request.servers {
         all.push(Wanted {
             name: name.clone(),
             kind: transport.name(),
@@ -201,7 +205,7 @@ pub(crate) fn gather(outfit: &McpRequest, settings: &HostSettings, project: Proj
         });
     }
     let resolved = |server: &ServerSettings| {
-        if server.enabled { server.resolve(&outfit.environment) } else { Err("it is disabled".to_owned()) }
+        if server.enabled { server.resolve(&request.environment) } else { Err("it is disabled".to_owned()) }
     };
     for (name, server) in project.servers {
         let kind = server.as_ref().map_or("", ServerSettings::transport);
@@ -230,35 +234,35 @@ pub(crate) fn gather(outfit: &McpRequest, settings: &HostSettings, project: Proj
     all
 }
 
-/// Joins the servers of a session and then tells what becomes of them, until it is dropped. Runs on the workshop's thread.
+/// Joins the servers of a session and then tells what becomes of them, until it is dropped. Runs on the runtime's thread.
 /// `before` is what the session had, and goes only then, so that what stays is not started anew.
 pub(crate) async fn watch(
-    outfit: McpRequest,
+    request: McpRequest,
     gathered: Vec<Wanted>,
     settings: Arc<HostSettings>,
-    pool: Arc<Pool>,
-    before: Option<Arc<Kit>>,
+    pool: Arc<ServerPool>,
+    before: Option<Arc<ServerGroup>>,
     tell: mpsc::Sender<McpEvent>,
     members: watch::Sender<Option<Arc<[Member]>>>,
 ) {
-    let roots: Vec<PathBuf> = std::iter::once(&outfit.cwd).chain(&outfit.extra_roots).cloned().collect();
+    let roots: Vec<PathBuf> = std::iter::once(&request.cwd).chain(&request.extra_roots).cloned().collect();
     let joined: Vec<Member> = gathered
         .into_iter()
         .map(|Wanted { name, kind, source, transport }| {
-            let post = match transport {
+            let state = match transport {
                 Ok(transport) => {
-                    let link = pool.join(&name, Recipe::new(transport, &outfit, &settings), &settings);
-                    Post::Joined(Seat { link, session: outfit.session.clone() })
+                    let link = pool.join(&name, ServerKey::new(transport, &request, &settings), &settings);
+                    MemberState::Joined(Membership { link, session: request.session.clone() })
                 }
-                Err(reason) => Post::Off(reason),
+                Err(reason) => MemberState::Off(reason),
             };
-            Member { name, transport: kind, source, post }
+            Member { name, transport: kind, source, state }
         })
         .collect();
     drop(before);
     // After the seats of before are gone, which take the session's roots along.
     for shared in joined.iter().filter_map(Member::shared) {
-        shared.join(outfit.session.clone(), roots.clone());
+        shared.join(request.session.clone(), roots.clone());
     }
     let joined: Arc<[Member]> = joined.into();
     members.send_replace(Some(joined.clone()));
@@ -266,13 +270,13 @@ pub(crate) async fn watch(
 }
 
 async fn follow(members: &[Member], tell: &mpsc::Sender<McpEvent>) {
-    let mut changes: SelectAll<BoxStream<'static, (usize, State)>> = SelectAll::new();
+    let mut changes: SelectAll<BoxStream<'static, (usize, ConnectionState)>> = SelectAll::new();
     for (at, member) in members.iter().enumerate() {
         if let Some(shared) = member.shared() {
             changes.push(states(shared.state.subscribe()).map(move |state| (at, state)).boxed());
         }
     }
-    let mut seen: Vec<Seen> = members.iter().map(|_| Seen::default()).collect();
+    let mut seen: Vec<ReportedState> = members.iter().map(|_| ReportedState::default()).collect();
     loop {
         let next = seen.iter().enumerate().filter_map(|(at, seen)| Some((seen.steady_at?, at))).min();
         let news = tokio::select! {
@@ -297,7 +301,7 @@ async fn steady(next: Option<(Instant, usize)>) -> usize {
 }
 
 /// The state as it is, and then every change.
-fn states(mut state: watch::Receiver<State>) -> BoxStream<'static, State> {
+fn states(mut state: watch::Receiver<ConnectionState>) -> BoxStream<'static, ConnectionState> {
     state.mark_changed();
     stream::unfold(state, |mut state| async move {
         state.changed().await.ok()?;
@@ -309,7 +313,7 @@ fn states(mut state: watch::Receiver<State>) -> BoxStream<'static, State> {
 
 /// What the session was told of a server.
 #[derive(Default)]
-struct Seen {
+struct ReportedState {
     tools: Vec<Tool>,
     commands: Vec<String>,
     left_out: Vec<String>,
@@ -318,34 +322,34 @@ struct Seen {
     steady_at: Option<Instant>,
 }
 
-impl Seen {
-    fn differs(&mut self, name: &str, state: &State) -> Vec<McpEvent> {
+impl ReportedState {
+    fn differs(&mut self, name: &str, state: &ConnectionState) -> Vec<McpEvent> {
         let (tools, commands) = match state {
-            State::Ready(live) => {
-                (live.tools.clone(), prompts::of(name, live).into_iter().map(|card| card.name).collect())
+            ConnectionState::Ready(connected) => {
+                (connected.tools.clone(), prompts::of(name, connected).into_iter().map(|card| card.name).collect())
             }
-            State::Connecting { .. } | State::Failed { .. } => (Vec::new(), Vec::new()),
+            ConnectionState::Connecting { .. } | ConnectionState::Failed { .. } => (Vec::new(), Vec::new()),
         };
         let mut news = Vec::new();
         match state {
-            State::Failed { reason, .. } if !self.failed => {
+            ConnectionState::Failed { reason, .. } if !self.failed => {
                 self.failed = true;
                 news.push(McpEvent::Told(format!(
                     "The MCP server `{name}` is not there: {reason}. It is tried again; `/mcp` shows how it is."
                 )));
             }
-            State::Ready(live) if live.left_out != self.left_out => {
-                self.left_out = live.left_out.clone();
+            ConnectionState::Ready(connected) if connected.left_out != self.left_out => {
+                self.left_out = connected.left_out.clone();
                 if !self.left_out.is_empty() {
                     let what = self.left_out.join(", ");
                     news.push(McpEvent::Told(format!("The MCP server `{name}` offers what cannot be used: {what}.")));
                 }
             }
-            State::Ready(_) | State::Failed { .. } | State::Connecting { .. } => {}
+            ConnectionState::Ready(_) | ConnectionState::Failed { .. } | ConnectionState::Connecting { .. } => {}
         }
         self.steady_at = match state {
-            State::Ready(_) if self.failed => self.steady_at.or_else(|| Some(Instant::now() + STEADY)),
-            State::Ready(_) | State::Failed { .. } | State::Connecting { .. } => None,
+            ConnectionState::Ready(_) if self.failed => self.steady_at.or_else(|| Some(Instant::now() + STEADY)),
+            ConnectionState::Ready(_) | ConnectionState::Failed { .. } | ConnectionState::Connecting { .. } => None,
         };
         if tools != self.tools {
             self.tools = tools;

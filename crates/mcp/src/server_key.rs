@@ -5,41 +5,40 @@ use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 
 use domain::mcp::{McpRequest, Transport};
-
 use process::environment;
 
 use crate::HostSettings;
 
 /// Holds keys; there is no `Debug`.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Recipe {
+pub(crate) struct ServerKey {
     pub(crate) folder: PathBuf,
-    pub(crate) reach: Reach,
+    pub(crate) endpoint: Endpoint,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Reach {
+pub(crate) enum Endpoint {
     Program { command: String, args: Vec<String>, environment: Variables },
     Http { url: String, headers: Vec<(String, String)> },
     Sse { url: String, headers: Vec<(String, String)> },
 }
 
-impl Recipe {
-    /// A program gets the session's environment without what is kept from tools, and its own variables on top.
-    pub(crate) fn new(transport: Transport, outfit: &McpRequest, settings: &HostSettings) -> Self {
-        let mut folder = outfit.cwd.clone();
-        let reach = match transport {
+impl ServerKey {
+    /// A program gets the session's environment without what is stored from tools, and its own variables on top.
+    pub(crate) fn new(transport: Transport, request: &McpRequest, settings: &HostSettings) -> Self {
+        let mut folder = request.cwd.clone();
+        let endpoint = match transport {
             Transport::Stdio { command, args, env, cwd } => {
                 if let Some(cwd) = cwd {
                     folder = folder.join(cwd);
                 }
-                let session = settings.launcher.environment.for_programs(&outfit.environment, &folder);
-                Reach::Program { command, args, environment: Variables::new(session, env) }
+                let session = settings.launcher.environment.for_programs(&request.environment, &folder);
+                Endpoint::Program { command, args, environment: Variables::new(session, env) }
             }
-            Transport::Http { url, headers } => Reach::Http { url, headers },
-            Transport::Sse { url, headers } => Reach::Sse { url, headers },
+            Transport::Http { url, headers } => Endpoint::Http { url, headers },
+            Transport::Sse { url, headers } => Endpoint::Sse { url, headers },
         };
-        Self { folder, reach }
+        Self { folder, endpoint }
     }
 }
 

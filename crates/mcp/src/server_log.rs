@@ -1,13 +1,12 @@
-//! The end of what a server wrote to its log, for people who wonder why it does not work. Bounded, whatever comes.
+//! The end of what a server wrote to its log, for people who wonder why it does not work. BoundedTransport, whatever comes.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use domain::text::cut;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
-
-use domain::text::cut;
 
 const LINES: usize = 20;
 const LONGEST: usize = 300;
@@ -16,12 +15,12 @@ const LONGEST: usize = 300;
 const FLOOD: u64 = 16 << 20;
 
 #[derive(Default)]
-pub(crate) struct Journal {
+pub(crate) struct ServerLog {
     lines: Mutex<VecDeque<String>>,
     left_out: Mutex<Vec<String>>,
 }
 
-impl Journal {
+impl ServerLog {
     pub(crate) fn note(&self, line: &str) {
         let line: String = line.chars().filter(|c| !c.is_control() || *c == '\t').take(LONGEST + 1).collect();
         if line.trim().is_empty() {
@@ -91,14 +90,14 @@ mod tests {
 
     #[test]
     fn it_keeps_the_end_and_cuts_long_lines() {
-        let journal = Journal::default();
-        journal.note("");
+        let log = ServerLog::default();
+        log.note("");
         for number in 0..30 {
-            journal.note(&format!("line {number}\x1b"));
+            log.note(&format!("line {number}\x1b"));
         }
-        journal.note(&"x".repeat(100_000));
-        let lines = journal.lines();
+        log.note(&"x".repeat(100_000));
+        let lines = log.lines();
         assert_eq!((lines.len(), lines[0].as_str()), (LINES, "line 11"));
-        assert_eq!(journal.last().unwrap().chars().count(), LONGEST + 1);
+        assert_eq!(log.last().unwrap().chars().count(), LONGEST + 1);
     }
 }

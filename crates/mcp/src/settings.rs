@@ -17,7 +17,7 @@ pub struct HostSettings {
     pub servers: McpSettings,
     /// Bytes of text that the model gets of one call.
     pub output_limit: usize,
-    /// Where the servers that clients passed for sessions are kept; None keeps them in memory.
+    /// Where the servers that clients passed for sessions are stored; None keeps them in memory.
     pub stored_servers: Option<PathBuf>,
 }
 

@@ -14,9 +14,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 use tokio::sync::Mutex;
 
-use crate::bounded_transport::GivenUp;
+use crate::bounded_transport::DisconnectReason;
 use crate::lenient;
-use crate::server_log::Journal;
+use crate::server_log::ServerLog;
 
 /// Bytes of one message, at most.
 const LONGEST: usize = 16 << 20;
@@ -25,7 +25,7 @@ const LONGEST: usize = 16 << 20;
 const NONSENSE: usize = 200;
 
 pub(crate) struct Stdio {
-    /// None once it is closed. Shared, because a message may still be on its transport when the next one is sent.
+    /// None once it is closed. SharedServer, because a message may still be on its transport when the next one is sent.
     stdin: Arc<Mutex<Option<pipe::Sender>>>,
     stdout: pipe::Receiver,
     coming: Vec<u8>,
@@ -34,14 +34,19 @@ pub(crate) struct Stdio {
     /// Up to where there is no end of a line after that.
     searched: usize,
     nonsense: usize,
-    journal: Arc<Journal>,
-    given_up: GivenUp,
+    log: Arc<ServerLog>,
+    disconnect: DisconnectReason,
 }
 
 impl Stdio {
-    pub(crate) fn new(stdin: pipe::Sender, stdout: pipe::Receiver, journal: Arc<Journal>, given_up: GivenUp) -> Self {
+    pub(crate) fn new(
+        stdin: pipe::Sender,
+        stdout: pipe::Receiver,
+        log: Arc<ServerLog>,
+        disconnect: DisconnectReason,
+    ) -> Self {
         let stdin = Arc::new(Mutex::new(Some(stdin)));
-        Self { stdin, stdout, coming: Vec::new(), done: 0, searched: 0, nonsense: 0, journal, given_up }
+        Self { stdin, stdout, coming: Vec::new(), done: 0, searched: 0, nonsense: 0, log, disconnect }
     }
 
     /// The next whole line, if there is one.
@@ -74,13 +79,13 @@ impl Stdio {
         match lenient::read(line) {
             Ok((message, left_out)) => {
                 self.nonsense = 0;
-                self.journal.leave_out(left_out);
+                self.log.leave_out(left_out);
                 Some(message)
             }
             Err(error) => {
                 self.nonsense += 1;
                 let shown = String::from_utf8_lossy(&line[..line.len().min(100)]);
-                self.journal.note(&format!("[no message: {error}] {shown}"));
+                self.log.note(&format!("[no message: {error}] {shown}"));
                 None
             }
         }
@@ -112,13 +117,13 @@ impl Transport<RoleClient> for Stdio {
                     return Some(message);
                 }
                 if self.nonsense > NONSENSE {
-                    self.given_up.because("it writes nothing but lines that are no messages");
+                    self.disconnect.because("it writes nothing but lines that are no messages");
                     return None;
                 }
             }
             self.forget();
             if self.coming.len() > LONGEST {
-                self.given_up.because(format!("it wrote a line of more than {} MiB", LONGEST >> 20));
+                self.disconnect.because(format!("it wrote a line of more than {} MiB", LONGEST >> 20));
                 return None;
             }
             self.coming.reserve(64 * 1024);

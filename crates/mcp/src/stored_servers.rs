@@ -1,4 +1,4 @@
-//! The servers that clients passed for sessions, kept beyond a session's time in memory: after a close or a restart a session
+//! The servers that clients passed for sessions, stored beyond a session's time in memory: after a close or a restart a session
 //! has them without being told again.
 //!
 //! One private file per session, beside the stored keys: variables, headers, arguments and addresses may hold secrets, which
@@ -26,13 +26,13 @@ const SUFFIX: &str = "json";
 const DRAFT: &str = "draft";
 
 /// Where the lists are: in a folder, or without one in memory alone.
-pub(crate) enum Kept {
+pub(crate) enum StoredServers {
     Folder(PathBuf),
     Memory(Mutex<HashMap<SessionId, Vec<Server>>>),
 }
 
 #[derive(Debug, thiserror::Error)]
-enum KeepError {
+enum StoreError {
     #[error("the list has more than {} KiB", LARGEST >> 10)]
     TooLarge,
     #[error("the disk did not answer within {} s", PATIENCE.as_secs())]
@@ -45,27 +45,27 @@ enum KeepError {
     Json(#[from] serde_json::Error),
 }
 
-impl Kept {
+impl StoredServers {
     pub(crate) fn new(folder: Option<PathBuf>) -> Arc<Self> {
         Arc::new(folder.map_or_else(|| Self::Memory(Mutex::default()), Self::Folder))
     }
 
     /// Keeps a list in place of the one before. If that fails, the answer says so, for the person.
     pub(crate) async fn keep(self: Arc<Self>, session: SessionId, servers: Vec<Server>) -> Option<String> {
-        let kept = self.work(move |this| this.write(&session, servers)).await;
-        let error = kept.err()?;
-        tracing::warn!(%error, "the MCP servers of a session could not be kept");
-        Some(format!("The session's MCP servers are there, but could not be kept for the next time: {error}."))
+        let stored = self.work(move |this| this.write(&session, servers)).await;
+        let error = stored.err()?;
+        tracing::warn!(%error, "the MCP servers of a session could not be stored");
+        Some(format!("The session's MCP servers are there, but could not be stored for the next time: {error}."))
     }
 
     pub(crate) async fn of(self: Arc<Self>, session: SessionId) -> Vec<Server> {
         self.work(move |this| this.read(&session)).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "the MCP servers kept for a session cannot be read");
+            tracing::warn!(%error, "the MCP servers stored for a session cannot be read");
             Vec::new()
         })
     }
 
-    /// The sessions for which something is kept.
+    /// The sessions for which something is stored.
     pub(crate) async fn sessions(self: Arc<Self>) -> Vec<SessionId> {
         self.work(|this| this.list()).await.unwrap_or_default()
     }
@@ -73,16 +73,16 @@ impl Kept {
     /// Runs on a blocking thread.
     async fn work<T: Send + 'static>(
         self: Arc<Self>,
-        work: impl FnOnce(&Self) -> Result<T, KeepError> + Send + 'static,
-    ) -> Result<T, KeepError> {
+        work: impl FnOnce(&Self) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
         let work = tokio::task::spawn_blocking(move || work(&self));
         match tokio::time::timeout(PATIENCE, work).await {
             Ok(done) => done.unwrap_or_else(|error| Err(io::Error::other(error).into())),
-            Err(_) => Err(KeepError::Late),
+            Err(_) => Err(StoreError::Late),
         }
     }
 
-    fn write(&self, session: &SessionId, servers: Vec<Server>) -> Result<(), KeepError> {
+    fn write(&self, session: &SessionId, servers: Vec<Server>) -> Result<(), StoreError> {
         let folder = match self {
             Self::Folder(folder) => folder,
             Self::Memory(lists) => {
@@ -111,7 +111,7 @@ impl Kept {
         if text.len() > LARGEST {
             // Better none than an old one.
             let _ = fs::remove_file(&path);
-            return Err(KeepError::TooLarge);
+            return Err(StoreError::TooLarge);
         }
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).and_then(|mut file| {
@@ -126,7 +126,7 @@ impl Kept {
         Ok(written?)
     }
 
-    fn read(&self, session: &SessionId) -> Result<Vec<Server>, KeepError> {
+    fn read(&self, session: &SessionId) -> Result<Vec<Server>, StoreError> {
         let folder = match self {
             Self::Folder(folder) => folder,
             Self::Memory(lists) => return Ok(lock(lists).get(session).cloned().unwrap_or_default()),
@@ -139,13 +139,13 @@ impl Kept {
         let mut text = Vec::new();
         file.take(LARGEST as u64 + 1).read_to_end(&mut text)?;
         if text.len() > LARGEST {
-            return Err(KeepError::TooLarge);
+            return Err(StoreError::TooLarge);
         }
         let list: List = serde_json::from_slice(&text)?;
         Ok(list.servers.into_iter().map(Server::from).collect())
     }
 
-    fn list(&self) -> Result<Vec<SessionId>, KeepError> {
+    fn list(&self) -> Result<Vec<SessionId>, StoreError> {
         let folder = match self {
             Self::Folder(folder) => folder,
             Self::Memory(lists) => return Ok(lock(lists).keys().cloned().collect()),
@@ -164,11 +164,11 @@ impl Kept {
 }
 
 /// An id comes from a client, and must not lead elsewhere.
-fn path(folder: &Path, session: &SessionId) -> Result<PathBuf, KeepError> {
+fn path(folder: &Path, session: &SessionId) -> Result<PathBuf, StoreError> {
     let id = session.as_str();
     let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
     if id.is_empty() || id.len() > 100 || !id.chars().all(plain) {
-        return Err(KeepError::Id(session.clone()));
+        return Err(StoreError::Id(session.clone()));
     }
     Ok(folder.join(format!("{id}.{SUFFIX}")))
 }
@@ -241,31 +241,31 @@ mod tests {
     async fn a_list_is_kept_privately_replaced_and_forgotten() {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("state/keys/mcp");
-        let kept = Kept::new(Some(folder.clone()));
+        let stored = StoredServers::new(Some(folder.clone()));
         let session = SessionId::new();
-        assert!(kept.clone().of(session.clone()).await.is_empty());
-        assert_eq!(kept.clone().keep(session.clone(), servers()).await, None);
-        assert_eq!(kept.clone().of(session.clone()).await, servers());
-        assert_eq!(kept.clone().sessions().await, std::slice::from_ref(&session));
+        assert!(stored.clone().of(session.clone()).await.is_empty());
+        assert_eq!(stored.clone().keep(session.clone(), servers()).await, None);
+        assert_eq!(stored.clone().of(session.clone()).await, servers());
+        assert_eq!(stored.clone().sessions().await, std::slice::from_ref(&session));
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&folder), mode(&path(&folder, &session).unwrap())), (0o700, 0o600));
-        assert_eq!(kept.clone().keep(session.clone(), servers().split_off(2)).await, None);
-        assert_eq!(kept.clone().of(session.clone()).await, servers().split_off(2));
-        assert_eq!(kept.clone().keep(session.clone(), Vec::new()).await, None);
+        assert_eq!(stored.clone().keep(session.clone(), servers().split_off(2)).await, None);
+        assert_eq!(stored.clone().of(session.clone()).await, servers().split_off(2));
+        assert_eq!(stored.clone().keep(session.clone(), Vec::new()).await, None);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
     }
 
     #[tokio::test]
     async fn an_id_leads_nowhere_else_and_an_error_tells_no_value() {
         let home = tempfile::tempdir().unwrap();
-        let kept = Kept::new(Some(home.path().join("mcp")));
+        let stored = StoredServers::new(Some(home.path().join("mcp")));
         for id in ["../x", "", "a/b", "."] {
-            assert!(kept.clone().keep(SessionId::from(id), servers()).await.is_some(), "{id}");
-            assert!(kept.clone().of(SessionId::from(id)).await.is_empty());
+            assert!(stored.clone().keep(SessionId::from(id), servers()).await.is_some(), "{id}");
+            assert!(stored.clone().of(SessionId::from(id)).await.is_empty());
         }
         fs::write(home.path().join("file"), "").unwrap();
-        let told = Kept::new(Some(home.path().join("file"))).keep(SessionId::new(), servers()).await.unwrap();
-        assert!(told.starts_with("The session's MCP servers are there, but could not be kept"), "{told}");
+        let told = StoredServers::new(Some(home.path().join("file"))).keep(SessionId::new(), servers()).await.unwrap();
+        assert!(told.starts_with("The session's MCP servers are there, but could not be stored"), "{told}");
         assert!(!told.contains("hush"), "{told}");
     }
 }

@@ -6,24 +6,24 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use domain::text::cut;
 use futures_util::FutureExt;
+use process::{Command, CommandExit, PipedCommand, Process};
 use rmcp::ServiceExt;
 use rmcp::service::{ClientInitializeError, Peer, QuitReason, RoleClient, RunningService};
 use tokio::sync::oneshot;
 use tokio::task::JoinError;
 use tokio::time::timeout;
 
-use crate::bounded_transport::{Bounded, GivenUp};
-use crate::client_handler::Ears;
-use crate::limited_http::LimitedClient;
-use crate::link::{Live, Shared, State};
+use crate::bounded_transport::{BoundedTransport, DisconnectReason};
+use crate::client_handler::McpClientHandler;
+use crate::limited_http::LimitedHttpClient;
+use crate::link::{ConnectedServer, ConnectionState, SharedServer};
 use crate::offer;
-use crate::remote::{self, Sse, innermost};
-use crate::server_key::{Reach, Recipe};
+use crate::remote::{self, SseTransport, innermost};
+use crate::server_key::{Endpoint, ServerKey};
 use crate::settings::McpSettings;
 use crate::stdio::Stdio;
-use domain::text::cut;
-use process::{Command, Conversing, Ending, Process};
 
 /// Before the second try, and at most.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -41,38 +41,38 @@ const LAST_WORDS: Duration = Duration::from_millis(300);
 /// A server that keeps saying that its offer has changed is asked this often.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
-pub(crate) struct Keeper {
+pub(crate) struct Supervisor {
     pub(crate) name: String,
-    pub(crate) recipe: Recipe,
+    pub(crate) key: ServerKey,
     pub(crate) runner: std::path::PathBuf,
     pub(crate) settings: McpSettings,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedServer>,
 }
 
 /// A connection that stands.
-struct Connected {
-    service: RunningService<RoleClient, Ears>,
+struct Connection {
+    service: RunningService<RoleClient, McpClientHandler>,
     process: Option<Process>,
-    given_up: GivenUp,
+    disconnect: DisconnectReason,
 }
 
-impl Keeper {
+impl Supervisor {
     /// Returns when nobody wants the server any more, with everything of it gone.
     pub(crate) async fn keep(self, mut stop: oneshot::Receiver<()>) {
         let mut pause = FIRST_PAUSE;
         let mut first = true;
         loop {
-            self.shared.state.send_replace(State::Connecting { since: Instant::now(), first });
+            self.shared.state.send_replace(ConnectionState::Connecting { since: Instant::now(), first });
             let connected = tokio::select! {
                 connected = self.connect() => connected,
                 _ = &mut stop => return,
             };
             let reason = match connected {
-                Ok((connected, live)) => {
+                Ok((connection, server)) => {
                     tracing::debug!(server = self.name, "connected");
                     let since = Instant::now();
-                    self.shared.state.send_replace(State::Ready(Arc::new(live)));
-                    let Some(reason) = self.watch(connected, &mut stop).await else { return };
+                    self.shared.state.send_replace(ConnectionState::Ready(Arc::new(server)));
+                    let Some(reason) = self.watch(connection, &mut stop).await else { return };
                     first = since.elapsed() > STEADY;
                     if first {
                         pause = FIRST_PAUSE;
@@ -86,7 +86,7 @@ impl Keeper {
             };
             tracing::warn!(server = self.name, reason, "an MCP server is not there");
             let wait = if first { Duration::ZERO } else { pause };
-            self.shared.state.send_replace(State::Failed { reason, until: Instant::now() + wait });
+            self.shared.state.send_replace(ConnectionState::Failed { reason, until: Instant::now() + wait });
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 _ = &mut stop => return,
@@ -95,57 +95,70 @@ impl Keeper {
         }
     }
 
-    async fn connect(&self) -> Result<(Connected, Live), String> {
+    /// Connects once, and asks the server what it offers.
+    async fn connect(&self) -> Result<(Connection, ConnectedServer), String> {
         let limit = self.settings.connect();
         let late = || format!("it did not connect within {} s", limit.as_secs());
         let deadline = tokio::time::Instant::now() + limit;
-        let given_up = GivenUp::default();
-        let connected = match &self.recipe.reach {
-            Reach::Program { command, args, environment } => {
+        let disconnect = DisconnectReason::default();
+        let connection = match &self.key.endpoint {
+            Endpoint::Program { command, args, environment } => {
                 let program = Command {
                     runner: self.runner.clone(),
                     program: command.clone(),
                     arguments: args.clone(),
                     environment: environment.all(),
-                    folder: self.recipe.folder.clone(),
+                    folder: self.key.folder.clone(),
                     sandbox: None,
                     process_limit: None,
                     input: None,
                 };
-                self.start(program, deadline, given_up).await?
+                self.start(program, deadline, disconnect).await?
             }
-            Reach::Http { url, headers } => {
-                let shake = async {
-                    let client = self.client(&given_up).await?;
+            Endpoint::Http { url, headers } => {
+                let service = async {
+                    let client = self.client(&disconnect).await?;
                     let transport = remote::http(client, url, headers).map_err(|error| error.to_string())?;
-                    let transport = Bounded::new(transport, given_up.clone());
-                    self.ears().serve(transport).await.map_err(|error| describe(&error, &given_up))
+                    self.initialize(transport, &disconnect).await
                 };
-                let service = tokio::time::timeout_at(deadline, shake).await.map_err(|_| late())??;
-                Connected { service, process: None, given_up }
+                let service = tokio::time::timeout_at(deadline, service).await.map_err(|_| late())??;
+                Connection { service, process: None, disconnect }
             }
-            Reach::Sse { url, headers } => {
-                let shake = async {
-                    let client = self.client(&given_up).await?;
-                    let transport = Sse::connect(client, url, headers).await.map_err(|error| error.to_string())?;
-                    let transport = Bounded::new(transport, given_up.clone());
-                    self.ears().serve(transport).await.map_err(|error| describe(&error, &given_up))
+            Endpoint::Sse { url, headers } => {
+                let service = async {
+                    let client = self.client(&disconnect).await?;
+                    let transport =
+                        SseTransport::connect(client, url, headers).await.map_err(|error| error.to_string())?;
+                    self.initialize(transport, &disconnect).await
                 };
-                let service = tokio::time::timeout_at(deadline, shake).await.map_err(|_| late())??;
-                Connected { service, process: None, given_up }
+                let service = tokio::time::timeout_at(deadline, service).await.map_err(|_| late())??;
+                Connection { service, process: None, disconnect }
             }
         };
-        let peer = connected.service.peer().clone();
+        let peer = connection.service.peer().clone();
         match tokio::time::timeout_at(deadline, self.look(&peer)).await {
-            Ok(Ok(live)) => Ok((connected, live)),
+            Ok(Ok(server)) => Ok((connection, server)),
             Ok(Err(error)) => {
                 let error = cut(&error.to_string(), 300);
-                let reason = connected.given_up.reason();
+                let reason = connection.disconnect.reason();
                 let reason = reason.unwrap_or_else(|| format!("it did not say what it offers: {error}"));
-                Err(self.end(connected, reason).await)
+                Err(self.end(connection, reason).await)
             }
-            Err(_) => Err(self.end(connected, late()).await),
+            Err(_) => Err(self.end(connection, late()).await),
         }
+    }
+
+    /// The handshake of the protocol, with the transport's limits in place.
+    async fn initialize<T>(
+        &self,
+        transport: T,
+        disconnect: &DisconnectReason,
+    ) -> Result<RunningService<RoleClient, McpClientHandler>, String>
+    where
+        T: rmcp::transport::Transport<RoleClient, Error: Send> + Send + 'static,
+    {
+        let transport = BoundedTransport::new(transport, disconnect.clone());
+        self.handler().serve(transport).await.map_err(|error| describe(&error, disconnect))
     }
 
     /// A program that ends, or does not speak in time, is a failure that says so, and is gone when this returns.
@@ -153,19 +166,19 @@ impl Keeper {
         &self,
         program: Command,
         deadline: tokio::time::Instant,
-        given_up: GivenUp,
-    ) -> Result<Connected, String> {
+        disconnect: DisconnectReason,
+    ) -> Result<Connection, String> {
         let folder = program.folder.clone();
-        let Conversing { mut process, stdin, stdout, stderr } =
-            program.converse().await.map_err(|error| format!("starting it in {}: {error}", folder.display()))?;
-        let journal = self.shared.journal.clone();
-        tokio::spawn(async move { journal.follow(stderr).await });
-        let transport = Stdio::new(stdin, stdout, self.shared.journal.clone(), given_up.clone());
-        let mut shake = std::pin::pin!(self.ears().serve(Bounded::new(transport, given_up.clone())));
+        let PipedCommand { mut process, stdin, stdout, stderr } =
+            program.start_piped().await.map_err(|error| format!("starting it in {}: {error}", folder.display()))?;
+        let log = self.shared.log.clone();
+        tokio::spawn(async move { log.follow(stderr).await });
+        let transport = Stdio::new(stdin, stdout, self.shared.log.clone(), disconnect.clone());
+        let mut shake = std::pin::pin!(self.handler().serve(BoundedTransport::new(transport, disconnect.clone())));
         let reason = tokio::select! {
             served = &mut shake => match served {
-                Ok(service) => return Ok(Connected { service, process: Some(process), given_up }),
-                Err(error) => describe(&error, &given_up),
+                Ok(service) => return Ok(Connection { service, process: Some(process), disconnect }),
+                Err(error) => describe(&error, &disconnect),
             },
             () = tokio::time::sleep_until(deadline) => {
                 format!("it did not connect within {} s", self.settings.connect_seconds)
@@ -174,15 +187,17 @@ impl Keeper {
         };
         // The end of its output is the end of the program, more often than not.
         match end(process).await {
-            Ending::Exited(code) if code != 0 => Err(self.ended(&Ending::Exited(code)).await),
-            failed @ Ending::Failed(_) => Err(self.ended(&failed).await),
-            Ending::Exited(_) | Ending::Signalled(_) | Ending::TooMany(_) | Ending::Lost => Err(reason),
+            CommandExit::Exited(code) if code != 0 => Err(self.ended(&CommandExit::Exited(code)).await),
+            failed @ CommandExit::Failed(_) => Err(self.ended(&failed).await),
+            CommandExit::Exited(_) | CommandExit::Signalled(_) | CommandExit::TooMany(_) | CommandExit::Lost => {
+                Err(reason)
+            }
         }
     }
 
     /// Follows what the server says of itself until it is lost, with the reason, or not wanted any more.
-    async fn watch(&self, connected: Connected, stop: &mut oneshot::Receiver<()>) -> Option<String> {
-        let Connected { service, mut process, given_up } = connected;
+    async fn watch(&self, connection: Connection, stop: &mut oneshot::Receiver<()>) -> Option<String> {
+        let Connection { service, mut process, disconnect } = connection;
         let peer = service.peer().clone();
         let token = service.cancellation_token();
         let mut quit = Some(Box::pin(service.waiting()));
@@ -190,7 +205,7 @@ impl Keeper {
         let _ = self.shared.suspected.notified().now_or_never();
         let mut lost = tokio::select! {
             biased;
-            reason = given_up.told() => Some(reason),
+            reason = disconnect.told() => Some(reason),
             reason = quitting(&mut quit) => Some(reason),
             ending = gone(process.as_mut()) => Some(self.ended(&ending).await),
             () = self.shared.suspected.notified() => Some("it does not answer any more".to_owned()),
@@ -221,57 +236,57 @@ impl Keeper {
     async fn follow(&self, peer: &Peer<RoleClient>) -> Infallible {
         loop {
             self.shared.changed.notified().await;
-            if let Ok(Ok(live)) = timeout(self.settings.connect(), self.look(peer)).await {
-                self.shared.state.send_replace(State::Ready(Arc::new(live)));
+            if let Ok(Ok(server)) = timeout(self.settings.connect(), self.look(peer)).await {
+                self.shared.state.send_replace(ConnectionState::Ready(Arc::new(server)));
             }
             tokio::time::sleep(BETWEEN_LOOKS).await;
         }
     }
 
-    async fn look(&self, peer: &Peer<RoleClient>) -> Result<Live, rmcp::ServiceError> {
-        let journal = &self.shared.journal;
-        journal.take_left_out();
-        let mut live = offer::of(peer, journal).await?;
-        live.left_out = journal.take_left_out();
-        Ok(live)
+    async fn look(&self, peer: &Peer<RoleClient>) -> Result<ConnectedServer, rmcp::ServiceError> {
+        let log = &self.shared.log;
+        log.take_left_out();
+        let mut server = offer::of(peer, log).await?;
+        server.left_out = log.take_left_out();
+        Ok(server)
     }
 
-    async fn client(&self, given_up: &GivenUp) -> Result<LimitedClient, String> {
+    async fn client(&self, disconnect: &DisconnectReason) -> Result<LimitedHttpClient, String> {
         let client = remote::client().await.map_err(|error| error.to_string())?;
-        Ok(LimitedClient { client, journal: self.shared.journal.clone(), given_up: given_up.clone() })
+        Ok(LimitedHttpClient { client, log: self.shared.log.clone(), disconnect: disconnect.clone() })
     }
 
-    fn ears(&self) -> Ears {
-        Ears { name: self.name.clone(), shared: self.shared.clone() }
+    fn handler(&self) -> McpClientHandler {
+        McpClientHandler { name: self.name.clone(), shared: self.shared.clone() }
     }
 
     /// Ends a connection that was not good enough, and gives the reason back.
-    async fn end(&self, connected: Connected, reason: String) -> String {
-        connected.service.cancellation_token().cancel();
-        if let Some(process) = connected.process {
+    async fn end(&self, connection: Connection, reason: String) -> String {
+        connection.service.cancellation_token().cancel();
+        if let Some(process) = connection.process {
             end(process).await;
         }
         reason
     }
 
-    async fn ended(&self, ending: &Ending) -> String {
+    async fn ended(&self, ending: &CommandExit) -> String {
         let how = match ending {
-            Ending::Exited(code) => format!("it ended with exit status {code}"),
-            Ending::Signalled(signal) => format!("it was ended by signal {signal}"),
-            Ending::Failed(reason) => return reason.clone(),
-            Ending::TooMany(most) => format!("it had more than {most} processes"),
-            Ending::Lost => return "its helper process was killed".to_owned(),
+            CommandExit::Exited(code) => format!("it ended with exit status {code}"),
+            CommandExit::Signalled(signal) => format!("it was ended by signal {signal}"),
+            CommandExit::Failed(reason) => return reason.clone(),
+            CommandExit::TooMany(most) => format!("it had more than {most} processes"),
+            CommandExit::Lost => return "its helper process was killed".to_owned(),
         };
-        // What it wrote last may still be on its transport to the journal.
+        // What it wrote last may still be on its transport to the log.
         tokio::task::yield_now().await;
-        match self.shared.journal.last() {
+        match self.shared.log.last() {
             Some(words) => format!("{how}: {words}"),
             None => how,
         }
     }
 }
 
-async fn gone(process: Option<&mut Process>) -> Ending {
+async fn gone(process: Option<&mut Process>) -> CommandExit {
     match process {
         Some(process) => process.ended().await,
         None => std::future::pending().await,
@@ -279,7 +294,7 @@ async fn gone(process: Option<&mut Process>) -> Ending {
 }
 
 /// Ends a program with everything that it started.
-async fn end(mut process: Process) -> Ending {
+async fn end(mut process: Process) -> CommandExit {
     process.end();
     match timeout(HELPER_PATIENCE, process.ended()).await {
         Ok(ending) => ending,
@@ -290,8 +305,8 @@ async fn end(mut process: Process) -> Ending {
     }
 }
 
-fn describe(error: &ClientInitializeError, given_up: &GivenUp) -> String {
-    if let Some(reason) = given_up.reason() {
+fn describe(error: &ClientInitializeError, disconnect: &DisconnectReason) -> String {
+    if let Some(reason) = disconnect.reason() {
         return reason;
     }
     if error.is_authorization_required() {
@@ -300,7 +315,7 @@ fn describe(error: &ClientInitializeError, given_up: &GivenUp) -> String {
     match error {
         ClientInitializeError::ConnectionClosed(_) => "it hung up before it introduced itself".to_owned(),
         ClientInitializeError::TransportError { error, .. } => innermost(error.error.as_ref()),
-        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => describe(fallback, given_up),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => describe(fallback, disconnect),
         ClientInitializeError::JsonRpcError(error) => format!("it refused to begin: {}", cut(&error.message, 300)),
         other => cut(&other.to_string(), 300),
     }

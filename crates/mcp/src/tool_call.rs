@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::editor::Editor;
+use domain::text::cut;
 use domain::tool::{Job, Refusal, ToolHost, ToolRequest, ToolSpec};
 use domain::{Access, CallSite, Grant, Mode, Outcome, SessionId, ToolCard, ToolContent, ToolKind};
 use futures_util::future::BoxFuture;
@@ -16,18 +17,17 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::link::{Live, Shared};
-use crate::runtime::Workshop;
-use crate::server_group::Offered;
+use crate::link::{ConnectedServer, SharedServer};
+use crate::runtime::McpRuntime;
+use crate::server_group::OfferedTool;
 use crate::{names, tool_result};
-use domain::text::cut;
 
 /// How often people are shown how far a call has come.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
 /// Whether the operator trusts what servers say of their tools.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Hints {
+pub(crate) enum HintPolicy {
     Trusted,
     Shown,
 }
@@ -37,15 +37,15 @@ fn only_reads(tool: &Tool) -> bool {
 }
 
 /// Modes that only read, or write nothing but files, take a tool's word only where the operator does.
-pub(crate) fn allows(mode: Mode, tool: &Tool, hints: Hints) -> bool {
+pub(crate) fn allows(mode: Mode, tool: &Tool, hints: HintPolicy) -> bool {
     match mode {
         Mode::Full => true,
-        Mode::ReadOnly | Mode::Safe => hints == Hints::Trusted && only_reads(tool),
+        Mode::ReadOnly | Mode::Safe => hints == HintPolicy::Trusted && only_reads(tool),
         Mode::Sandbox => false,
     }
 }
 
-pub(crate) fn spec(offered: &Offered, hints: Hints) -> ToolSpec {
+pub(crate) fn spec(offered: &OfferedTool, hints: HintPolicy) -> ToolSpec {
     let mut schema = Value::Object(offered.tool.input_schema.as_ref().clone());
     // Some providers insist on both.
     if schema.get("type").is_none() {
@@ -59,12 +59,12 @@ pub(crate) fn spec(offered: &Offered, hints: Hints) -> ToolSpec {
         name: offered.name.clone(),
         description: cut(words, 10_000),
         schema,
-        read_only: hints == Hints::Trusted && only_reads(&offered.tool),
+        read_only: hints == HintPolicy::Trusted && only_reads(&offered.tool),
     }
 }
 
 /// What is said of a call before it runs. The hints are a server's own word, and shown as such.
-fn card(offered: &Offered, input: Value, hints: Hints) -> ToolCard {
+fn card(offered: &OfferedTool, input: Value, hints: HintPolicy) -> ToolCard {
     let own = offered.tool.annotations.as_ref();
     let title = offered.tool.title.as_deref().or(own.and_then(|own| own.title.as_deref()));
     let mut title = format!("{}: {}", offered.server, cut(title.unwrap_or(&offered.tool.name), 100));
@@ -73,7 +73,7 @@ fn card(offered: &Offered, input: Value, hints: Hints) -> ToolCard {
     } else if own.and_then(|own| own.destructive_hint) == Some(true) {
         title.push_str(" (by its own word may destroy)");
     }
-    let access = if hints == Hints::Trusted && only_reads(&offered.tool) {
+    let access = if hints == HintPolicy::Trusted && only_reads(&offered.tool) {
         Access::Free
     } else {
         Access::Ask { always: Some(Grant::Tool(offered.name.clone())) }
@@ -90,18 +90,18 @@ fn card(offered: &Offered, input: Value, hints: Hints) -> ToolCard {
 }
 
 /// What a call needs of its surroundings.
-pub(crate) struct Around {
-    pub(crate) workshop: Arc<Workshop>,
-    pub(crate) hints: Hints,
+pub(crate) struct CallContext {
+    pub(crate) runtime: Arc<McpRuntime>,
+    pub(crate) hints: HintPolicy,
     pub(crate) patience: Duration,
     pub(crate) output_limit: usize,
 }
 
 pub(crate) fn plan(
-    tools: Vec<Offered>,
+    tools: Vec<OfferedTool>,
     request: ToolRequest,
     site: &CallSite,
-    around: Around,
+    context: CallContext,
 ) -> Result<Box<dyn Job>, Refusal> {
     let ToolRequest { tool: name, input } = request;
     let refuse = |reason: String| Refusal { kind: ToolKind::Other, title: name.clone(), reason };
@@ -112,34 +112,34 @@ pub(crate) fn plan(
             PREFIX = names::PREFIX,
         )));
     };
-    if !allows(site.mode, &offered.tool, around.hints) {
+    if !allows(site.mode, &offered.tool, context.hints) {
         let mode = site.mode.id();
         return Err(refuse(format!("the session's mode `{mode}` leaves out `{name}`; only the user can change it")));
     }
-    let Some(live) = offered.shared.live() else {
+    let Some(connected) = offered.shared.connected() else {
         return Err(refuse(format!("the MCP server `{}` is not connected", offered.server)));
     };
     let Value::Object(arguments) = input else {
         return Err(refuse("the input must be a JSON object".to_owned()));
     };
-    let card = card(&offered, Value::Object(arguments.clone()), around.hints);
+    let card = card(&offered, Value::Object(arguments.clone()), context.hints);
     let params = CallToolRequestParams::new(offered.tool.name.clone()).with_arguments(arguments);
     let call = Call {
-        live,
+        connected,
         shared: offered.shared,
         params,
         session: site.session.clone(),
         editor: site.editor.clone(),
-        patience: around.patience,
-        limit: around.output_limit,
+        patience: context.patience,
+        limit: context.output_limit,
     };
-    Ok(Box::new(Planned { card, call, workshop: around.workshop }))
+    Ok(Box::new(Planned { card, call, runtime: context.runtime }))
 }
 
 struct Planned {
     card: ToolCard,
     call: Call,
-    workshop: Arc<Workshop>,
+    runtime: Arc<McpRuntime>,
 }
 
 impl Job for Planned {
@@ -147,26 +147,26 @@ impl Job for Planned {
         &self.card
     }
 
-    fn run(self: Box<Self>, desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, host: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
-            let mut errand = match self.workshop.spawn(self.call.run(desk.clone())) {
-                Ok(errand) => errand,
+            let mut task = match self.runtime.spawn(self.call.run(host.clone())) {
+                Ok(task) => task,
                 Err(error) => return Outcome::failed(format!("The call could not be started: {error}.")),
             };
-            // When the errand is dropped, the server is told that nobody waits any more.
+            // When the task is dropped, the server is told that nobody waits any more.
             tokio::select! {
-                outcome = errand.done() => outcome
+                outcome = task.done() => outcome
                     .unwrap_or_else(|| Outcome::failed("the call failed inside acpd; this is a defect of acpd")),
-                () = desk.cancelled() => Outcome::cancelled(),
+                () = host.cancelled() => Outcome::cancelled(),
             }
         })
     }
 }
 
-/// A call, as it runs on the workshop's thread.
+/// A call, as it runs on the runtime's thread.
 struct Call {
-    live: Arc<Live>,
-    shared: Arc<Shared>,
+    connected: Arc<ConnectedServer>,
+    shared: Arc<SharedServer>,
     params: CallToolRequestParams,
     session: SessionId,
     editor: Option<Arc<dyn Editor>>,
@@ -175,39 +175,39 @@ struct Call {
 }
 
 impl Call {
-    async fn run(self, desk: Arc<dyn ToolHost>) -> Outcome {
-        let peer = &self.live.peer;
+    async fn run(self, host: Arc<dyn ToolHost>) -> Outcome {
+        let peer = &self.connected.peer;
         let (entry, progress) = self.shared.enter(self.session, self.editor);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(self.params));
         let options = PeerRequestOptions::with_timeout(self.patience).reset_timeout_on_progress();
         let sent = match peer.send_request_with_option(request, options).await {
             Ok(sent) => sent,
-            Err(error) => return failed(&error, &self.live, &self.shared),
+            Err(error) => return failed(&error, &self.connected, &self.shared),
         };
         // Nothing is awaited in between, and what comes is read on this thread: no progress is missed.
         entry.sent_as(sent.progress_token.clone());
         let mut abandoned = Abandoned { peer: peer.clone(), request: Some(sent.id.clone()) };
         let answer = tokio::select! {
             answer = sent.await_response() => answer,
-            never = show(progress, desk) => match never {},
+            never = show(progress, host) => match never {},
         };
         abandoned.request = None;
         match answer {
             Ok(ServerResult::CallToolResult(result)) => tool_result::of(result, self.limit),
             Ok(_) => Outcome::failed("The server's answer is nothing that acpd knows as the result of a call."),
-            Err(error) => failed(&error, &self.live, &self.shared),
+            Err(error) => failed(&error, &self.connected, &self.shared),
         }
     }
 }
 
-fn failed(error: &ServiceError, live: &Arc<Live>, shared: &Shared) -> Outcome {
+fn failed(error: &ServiceError, connected: &Arc<ConnectedServer>, shared: &SharedServer) -> Outcome {
     Outcome::failed(match error {
         ServiceError::McpError(error) => format!("The server refused: {}", cut(&error.message, 2000)),
         ServiceError::Timeout { timeout } => {
             format!("The server did not answer within {} s and showed no progress.", timeout.as_secs())
         }
         ServiceError::TransportSend(_) | ServiceError::TransportClosed => {
-            if shared.live().is_some_and(|now| Arc::ptr_eq(&now, live)) {
+            if shared.connected().is_some_and(|now| Arc::ptr_eq(&now, connected)) {
                 shared.suspected.notify_one();
             }
             "The connection to the server was lost; the call may or may not have had an effect.".to_owned()
@@ -216,10 +216,10 @@ fn failed(error: &ServiceError, live: &Arc<Live>, shared: &Shared) -> Outcome {
     })
 }
 
-async fn show(mut progress: watch::Receiver<Option<String>>, desk: Arc<dyn ToolHost>) -> std::convert::Infallible {
+async fn show(mut progress: watch::Receiver<Option<String>>, host: Arc<dyn ToolHost>) -> std::convert::Infallible {
     while progress.changed().await.is_ok() {
         let text = progress.borrow_and_update().clone();
-        desk.progress(text.into_iter().map(ToolContent::text).collect());
+        host.progress(text.into_iter().map(ToolContent::text).collect());
         tokio::time::sleep(BETWEEN_LOOKS).await;
     }
     std::future::pending().await

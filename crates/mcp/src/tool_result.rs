@@ -1,14 +1,14 @@
 //! What a tool of a server gave, as models and people get it: limited like the output of any other tool.
 
 use domain::{Content, Outcome, Payload, ToolContent};
+use process::Output;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
 
 use crate::prompts::as_content;
-use process::Output;
 
 /// Base64 of all images of one call; beyond this providers refuse them. The same holds for what only people get.
-const MOST_IMAGES: usize = 5 << 20;
+const MAX_IMAGES: usize = 5 << 20;
 
 pub(crate) fn of(result: CallToolResult, limit: usize) -> Outcome {
     let CallToolResult { content, structured_content, is_error, .. } = result;
@@ -40,7 +40,7 @@ fn limited(text: &str, limit: usize) -> String {
     output.text()
 }
 
-/// Facts for programs, unless they are beyond what is kept of one call.
+/// Facts for programs, unless they are beyond what is stored of one call.
 fn raw(structured: Option<Value>, limit: usize) -> Value {
     match structured {
         Some(structured) if structured.to_string().len() <= limit => json!({ "structuredContent": structured }),
@@ -99,7 +99,7 @@ impl Read {
 
     fn image(&mut self, data: String, mime: String) {
         self.image_bytes += data.len();
-        if self.image_bytes > MOST_IMAGES {
+        if self.image_bytes > MAX_IMAGES {
             self.text(format!("[image: {mime}, left out because it is too large]"));
         } else {
             self.shown.push(ToolContent::Image { data, mime });
@@ -109,7 +109,7 @@ impl Read {
     /// What was said of it to the model is all that people get of one that is too large.
     fn block(&mut self, block: Content) {
         self.block_bytes += block.weight();
-        if self.block_bytes > MOST_IMAGES {
+        if self.block_bytes > MAX_IMAGES {
             self.plain.extend(self.told.last().cloned());
         } else {
             self.shown.push(ToolContent::Block { block: block.into() });
@@ -174,12 +174,12 @@ mod tests {
     fn what_is_long_is_cut_in_the_middle() {
         let outcome = of(result(json!({ "content": [{ "type": "text", "text": "x".repeat(5000) }] })), 1000);
         assert!(outcome.text.len() < 1200 && outcome.text.contains("bytes of output cut here"), "{}", outcome.text);
-        let large = "A".repeat(MOST_IMAGES + 1);
+        let large = "A".repeat(MAX_IMAGES + 1);
         let outcome =
             of(result(json!({ "content": [{ "type": "image", "data": large, "mimeType": "image/png" }] })), 1000);
         assert_eq!(outcome.text, "[image: image/png, left out because it is too large]");
         assert_eq!(outcome.content.len(), 1);
-        let sound = json!({ "type": "audio", "data": "A".repeat(MOST_IMAGES + 1), "mimeType": "audio/wav" });
+        let sound = json!({ "type": "audio", "data": "A".repeat(MAX_IMAGES + 1), "mimeType": "audio/wav" });
         let outcome = of(result(json!({ "content": [sound] })), 1000);
         assert_eq!(outcome.content, [ToolContent::text("[audio: audio/wav]")]);
     }

@@ -11,7 +11,7 @@ pub const LONGEST: usize = 1024;
 const DEEPEST: usize = 4;
 
 /// How many alternatives all braces of one pattern may have together.
-const MOST_ALTERNATIVES: usize = 100;
+const MAX_ALTERNATIVES: usize = 100;
 
 /// Why a text is not used as a glob.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +20,7 @@ pub enum BadGlob {
     TooLong,
     #[error("its braces are nested more than {DEEPEST} deep")]
     TooDeep,
-    #[error("its braces have more than {MOST_ALTERNATIVES} alternatives")]
+    #[error("its braces have more than {MAX_ALTERNATIVES} alternatives")]
     TooManyAlternatives,
     #[error("{}", .0.kind())]
     Syntax(#[from] globset::Error),
@@ -70,7 +70,7 @@ pub fn check(text: &str) -> Result<(), BadGlob> {
         if depth > DEEPEST {
             return Err(BadGlob::TooDeep);
         }
-        if alternatives > MOST_ALTERNATIVES {
+        if alternatives > MAX_ALTERNATIVES {
             return Err(BadGlob::TooManyAlternatives);
         }
     }

@@ -16,7 +16,7 @@ use shapes::{Operands, Options, Rest, SHAPES, Shape};
 /// Beyond this nobody would recognise the command in the name of an option.
 const LONGEST: usize = 200;
 
-pub fn of(command: &str) -> Option<Grant> {
+pub fn always_grant(command: &str) -> Option<Grant> {
     // What the shell takes for space around a command, and no more.
     let command = command.trim_matches([' ', '\t', '\n']);
     let words = plain(command)?;
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     fn label(command: &str) -> String {
-        of(command).map_or("nothing".to_owned(), |grant| grant.label())
+        always_grant(command).map_or("nothing".to_owned(), |grant| grant.label())
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
             "'time' ls",
         ];
         for command in commands {
-            assert_eq!(of(command), Some(Grant::Exactly(command.to_owned())), "{command}");
+            assert_eq!(always_grant(command), Some(Grant::Exactly(command.to_owned())), "{command}");
         }
     }
 
@@ -256,14 +256,15 @@ mod tests {
             "   ",
         ];
         for command in cases {
-            assert_eq!(of(command), None, "{command}");
+            assert_eq!(always_grant(command), None, "{command}");
         }
-        assert_eq!(of(&format!("make {}", "x".repeat(300))), None);
+        assert_eq!(always_grant(&format!("make {}", "x".repeat(300))), None);
     }
 
     #[test]
     fn a_grant_covers_what_it_says_and_no_more() {
-        let covers = |granted: &str, wanted: &str| of(granted).unwrap().covers(&of(wanted).unwrap());
+        let covers =
+            |granted: &str, wanted: &str| always_grant(granted).unwrap().covers(&always_grant(wanted).unwrap());
         assert!(covers("git log", "git log --oneline"));
         assert!(!covers("git log", "git log --output=x"));
         assert!(!covers("git log", "git status"));

@@ -11,4 +11,4 @@ pub mod protected_paths;
 mod rules;
 pub mod shell;
 
-pub use rules::{BadRule, Permissions, ProjectRules, Rule, Rules, Shows, Veil};
+pub use rules::{BadRule, Exposure, HiddenFiles, Permissions, ProjectRules, Rule, Rules};

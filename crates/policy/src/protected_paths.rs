@@ -6,5 +6,5 @@
 mod naming;
 mod trees;
 
-pub use naming::names_one;
-pub use trees::{calls_acpd, reads_around_one};
+pub use naming::names_protected_path;
+pub use trees::{calls_acpd, reads_protected_tree};

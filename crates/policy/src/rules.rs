@@ -8,7 +8,7 @@
 //! - For `bash` the pattern is the first words of a command, or a glob of all of it when it has a `*`, `?` or `[`. A
 //!   rule that denies or asks counts for every program that the command would run, see `command`.
 //! - For tools that name files it is a glob of the path. A relative one fits at any depth, and one that fits a folder
-//!   covers what is in it. A search counts by the folder that it searches, and what may not be read is not found: `Veil`.
+//!   covers what is in it. A search counts by the folder that it searches, and what may not be read is not found: `HiddenFiles`.
 //! - For `web_fetch` it is a glob of the host.
 //!
 //! Pure: knows cards, and neither files nor sessions.
@@ -25,11 +25,10 @@ use domain::{ToolCard, ToolContent, ToolKind, Verdict};
 use globset::GlobMatcher;
 use serde::Deserialize;
 
+use crate::glob::{BadGlob, Star, glob};
 #[cfg(test)]
 pub(crate) use command::CommandFit;
-pub use hidden_files::{Shows, Veil};
-
-use crate::glob::{BadGlob, Star, glob};
+pub use hidden_files::{Exposure, HiddenFiles};
 
 /// Characters of a rule that are shown in a message about it.
 const LONGEST_SHOWN: usize = 200;
@@ -50,20 +49,20 @@ impl Rules {
         let cards = || std::iter::once(card).chain(real);
         let against = |rules: &[Rule]| {
             let fits = rules.iter().flat_map(|rule| cards().map(|card| rule.fits_a_part(card)));
-            fits.max().unwrap_or(Fit::No)
+            fits.max().unwrap_or(Match::No)
         };
         let allows = |rule: &Rule| cards().any(|card| rule.fits_all(card));
         match (against(&self.deny), against(&self.ask)) {
-            (Fit::Yes, _) => Some(Verdict::Deny),
-            (Fit::Perhaps, _) | (Fit::No, Fit::Perhaps | Fit::Yes) => Some(Verdict::Ask),
-            (Fit::No, Fit::No) if self.allow.iter().any(allows) => Some(Verdict::Run),
-            (Fit::No, Fit::No) => None,
+            (Match::Yes, _) => Some(Verdict::Deny),
+            (Match::Maybe, _) | (Match::No, Match::Maybe | Match::Yes) => Some(Verdict::Ask),
+            (Match::No, Match::No) if self.allow.iter().any(allows) => Some(Verdict::Run),
+            (Match::No, Match::No) => None,
         }
     }
 
     /// What keeps the contents of a file from the model where nobody can be asked: a rule that denies reading it, or one that
     /// asks first. The file is given by all its names.
-    pub fn bar_reading(&self, names: &[&Path]) -> Option<Verdict> {
+    pub fn reading_verdict(&self, names: &[&Path]) -> Option<Verdict> {
         let bars = |rule: &Rule| {
             rule.is_about("read_file", ToolKind::Read)
                 && rule.pattern.as_ref().is_none_or(|pattern| names.iter().any(|name| pattern.covers(name)))
@@ -75,7 +74,7 @@ impl Rules {
     }
 
     /// Whether fetching from this host is denied, or must be asked about. For redirects, which come when nobody can be asked.
-    pub fn bar_host(&self, tool: &str, host: &str) -> bool {
+    pub fn forbids_host(&self, tool: &str, host: &str) -> bool {
         let host = host.to_ascii_lowercase();
         let bars = |rule: &Rule| {
             rule.is_about(tool, ToolKind::Fetch)
@@ -161,10 +160,10 @@ impl Permissions {
 
 /// Whether a rule speaks of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Fit {
+enum Match {
     No,
     /// Only running it would tell.
-    Perhaps,
+    Maybe,
     Yes,
 }
 
@@ -281,30 +280,30 @@ impl Rule {
     fn fits_all(&self, card: &ToolCard) -> bool {
         let Some(pattern) = self.pattern.as_ref() else { return self.is_about(&card.tool, card.kind) };
         self.is_about(&card.tool, card.kind)
-            && match touched(card) {
-                Touched::Command(command) => pattern.command.fits_all(command),
-                Touched::Host(host) => pattern.host.is_match(host),
-                Touched::Files => {
+            && match call_target(card) {
+                CallTarget::Command(command) => pattern.command.fits_all(command),
+                CallTarget::Host(host) => pattern.host.is_match(host),
+                CallTarget::Files => {
                     let mut paths = card.locations.iter().map(|location| location.path.as_path());
                     !card.locations.is_empty() && paths.all(|path| pattern.covers(path))
                 }
-                Touched::Nothing => false,
+                CallTarget::Nothing => false,
             }
     }
 
     /// Whether it speaks of anything that the call touches, which is what denying and asking take.
-    fn fits_a_part(&self, card: &ToolCard) -> Fit {
+    fn fits_a_part(&self, card: &ToolCard) -> Match {
         if !self.is_against(&card.tool, card.kind) {
-            return if self.keeps_in_place(card) { Fit::Yes } else { Fit::No };
+            return if self.keeps_in_place(card) { Match::Yes } else { Match::No };
         }
-        let Some(pattern) = self.pattern.as_ref() else { return Fit::Yes };
-        let fits = match touched(card) {
-            Touched::Command(command) => return pattern.command.fits_a_part(command),
-            Touched::Host(host) => pattern.host.is_match(host),
-            Touched::Files => card.locations.iter().any(|location| pattern.covers(&location.path)),
-            Touched::Nothing => false,
+        let Some(pattern) = self.pattern.as_ref() else { return Match::Yes };
+        let fits = match call_target(card) {
+            CallTarget::Command(command) => return pattern.command.fits_a_part(command),
+            CallTarget::Host(host) => pattern.host.is_match(host),
+            CallTarget::Files => card.locations.iter().any(|location| pattern.covers(&location.path)),
+            CallTarget::Nothing => false,
         };
-        if fits { Fit::Yes } else { Fit::No }
+        if fits { Match::Yes } else { Match::No }
     }
 }
 
@@ -334,19 +333,21 @@ impl Pattern {
 }
 
 /// What patterns are compared with.
-enum Touched<'a> {
+enum CallTarget<'a> {
     Command(&'a str),
     Host(String),
     Files,
     Nothing,
 }
 
-fn touched(card: &ToolCard) -> Touched<'_> {
+fn call_target(card: &ToolCard) -> CallTarget<'_> {
     match (card.tool.as_str(), card.kind) {
-        ("bash", _) => shown(card).map_or(Touched::Nothing, Touched::Command),
-        (_, ToolKind::Fetch) => shown(card).and_then(host).map_or(Touched::Nothing, Touched::Host),
-        (_, ToolKind::Read | ToolKind::Search | ToolKind::Edit | ToolKind::Delete | ToolKind::Move) => Touched::Files,
-        (_, ToolKind::Execute | ToolKind::Think | ToolKind::SwitchMode | ToolKind::Other) => Touched::Nothing,
+        ("bash", _) => shown(card).map_or(CallTarget::Nothing, CallTarget::Command),
+        (_, ToolKind::Fetch) => shown(card).and_then(host).map_or(CallTarget::Nothing, CallTarget::Host),
+        (_, ToolKind::Read | ToolKind::Search | ToolKind::Edit | ToolKind::Delete | ToolKind::Move) => {
+            CallTarget::Files
+        }
+        (_, ToolKind::Execute | ToolKind::Think | ToolKind::SwitchMode | ToolKind::Other) => CallTarget::Nothing,
     }
 }
 

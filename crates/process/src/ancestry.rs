@@ -4,7 +4,7 @@
 use std::io;
 
 use crate::proc_stat;
-use crate::tag::Mark;
+use crate::tag::ProcessTag;
 
 /// A process is not its own descendant. A process that is gone, here or on the way up, is an error, and the caller should
 /// refuse then: what cannot be known is not allowed.
@@ -14,13 +14,13 @@ pub fn descends_from(pid: u32, ancestor: u32) -> io::Result<bool> {
 
 /// Whether a process or one of its ancestors was started by tools of this owner. What the process itself was started with
 /// must be readable. Ancestors that hide it are passed by: the servers of log-ins and of user sessions do, and one that has
-/// something to hide could have started its child without the mark just as well.
-pub fn carries_mark(pid: u32, owner: &str) -> io::Result<bool> {
-    let is_ours = |mark: Option<Mark>| mark.is_some_and(|mark| mark.owner == owner);
-    if is_ours(Mark::of(pid)?) {
+/// something to hide could have started its child without the tag just as well.
+pub fn carries_tag(pid: u32, owner: &str) -> io::Result<bool> {
+    let is_ours = |tag: Option<ProcessTag>| tag.is_some_and(|tag| tag.owner == owner);
+    if is_ours(ProcessTag::of(pid)?) {
         return Ok(true);
     }
-    Ok(ancestors(pid)?.into_iter().any(|ancestor| Mark::of(ancestor).is_ok_and(is_ours)))
+    Ok(ancestors(pid)?.into_iter().any(|ancestor| ProcessTag::of(ancestor).is_ok_and(is_ours)))
 }
 
 /// From the parent up to the first process, and the zero above it.
@@ -68,21 +68,21 @@ mod tests {
     fn the_mark_is_seen_on_a_process_and_on_what_it_started_without_it() {
         let mut marked = Command::new("sh");
         marked.args(["-c", "env -u ACPD_TOOL sleep 60 & echo $!; wait"]);
-        marked.env("ACPD_TOOL", Mark { start: "1".to_owned(), owner: "me".to_owned() }.value());
+        marked.env("ACPD_TOOL", ProcessTag { start: "1".to_owned(), owner: "me".to_owned() }.value());
         let mut child = marked.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         io::BufRead::read_line(&mut io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
         let grandchild: u32 = line.trim().parse().unwrap();
 
-        assert!(carries_mark(child.id(), "me").unwrap());
-        assert!(carries_mark(grandchild, "me").unwrap());
-        assert!(!carries_mark(grandchild, "somebody else").unwrap());
-        assert!(!carries_mark(std::process::id(), "me").unwrap());
+        assert!(carries_tag(child.id(), "me").unwrap());
+        assert!(carries_tag(grandchild, "me").unwrap());
+        assert!(!carries_tag(grandchild, "somebody else").unwrap());
+        assert!(!carries_tag(std::process::id(), "me").unwrap());
 
         let pid = rustix::process::Pid::from_raw(grandchild as i32).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
         child.wait().unwrap();
-        assert!(carries_mark(child.id(), "me").is_err());
+        assert!(carries_tag(child.id(), "me").is_err());
     }
 
     #[test]

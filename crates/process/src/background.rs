@@ -1,7 +1,7 @@
 //! Commands that go on after the call that started them. They belong to their session: cancelling a turn ends those
 //! that it started, closing the session ends all.
 //!
-//! Each has a task of its own, which alone holds the process; everybody else holds a `Kept` to look at and to ask for
+//! Each has a task of its own, which alone holds the process; everybody else holds a `BackgroundCommand` to look at and to ask for
 //! the end. When the runtime goes, the tasks go, and with them the processes.
 
 use std::collections::{HashMap, VecDeque};
@@ -12,31 +12,31 @@ use domain::text::cut;
 use domain::{CallSite, SessionId, TurnId};
 use tokio::sync::watch;
 
-use crate::{End, Heard, LIVE_LIMIT, Output, Started, watch as watch_command};
+use crate::{CommandResult, LIVE_LIMIT, Output, RunningCommand, SharedOutput, watch as watch_command};
 
 /// Running at once in one session.
-const MOST_RUNNING: usize = 8;
+const MAX_RUNNING: usize = 8;
 
 /// Ended, and kept so that their last output can be read.
-const MOST_ENDED: usize = 8;
+const MAX_ENDED: usize = 8;
 
 /// Cancelled turns that are remembered, for calls which were about to start something when their turn was cancelled.
-const MOST_CANCELLED: usize = 64;
+const MAX_CANCELLED: usize = 64;
 
 /// Why a background command cannot be kept or found, worded for the model.
 #[derive(Debug, thiserror::Error)]
 pub enum BackgroundError {
     #[error("the turn was cancelled; the command was ended")]
     TurnCancelled,
-    #[error("{MOST_RUNNING} background commands are running already; end one with bash_stop: {running}")]
+    #[error("{MAX_RUNNING} background commands are running already; end one with bash_stop: {running}")]
     TooMany { running: String },
     #[error("there is no background command `{handle}` in this session; {known}")]
     Unknown { handle: String, known: String },
 }
 
 /// A command that has been started and is to be kept.
-pub struct Start {
-    pub started: Started,
+pub struct BackgroundStart {
+    pub started: RunningCommand,
     pub command: String,
     pub timeout: Option<Duration>,
     pub site: Arc<CallSite>,
@@ -44,7 +44,7 @@ pub struct Start {
 
 /// The background commands of all sessions.
 #[derive(Default)]
-pub struct Background {
+pub struct BackgroundCommands {
     state: Mutex<State>,
 }
 
@@ -58,23 +58,23 @@ struct State {
 struct Session {
     /// Counts all that were ever started, so that no handle is given twice.
     started: u64,
-    kept: Vec<Arc<Kept>>,
+    kept: Vec<Arc<BackgroundCommand>>,
 }
 
 /// One background command, as others see it.
-pub struct Kept {
+pub struct BackgroundCommand {
     pub handle: String,
     pub command: String,
     turn: TurnId,
     /// What nobody has read yet.
-    unread: Heard,
+    unread: SharedOutput,
     stop: watch::Sender<bool>,
-    end: watch::Sender<Option<End>>,
+    end: watch::Sender<Option<CommandResult>>,
 }
 
-impl Kept {
+impl BackgroundCommand {
     /// None while it runs.
-    pub fn end(&self) -> Option<End> {
+    pub fn end(&self) -> Option<CommandResult> {
         self.end.borrow().clone()
     }
 
@@ -104,10 +104,10 @@ impl Kept {
     }
 }
 
-impl Background {
+impl BackgroundCommands {
     /// Takes a command over and gives its handle. One that cannot be kept is dropped, which ends it.
-    pub fn keep(&self, start: Start, output_limit: usize) -> Result<String, BackgroundError> {
-        let Start { started, command, timeout, site } = start;
+    pub fn keep(&self, start: BackgroundStart, output_limit: usize) -> Result<String, BackgroundError> {
+        let BackgroundStart { started, command, timeout, site } = start;
         let mut state = self.lock();
         if state.cancelled.contains(&site.turn) {
             return Err(BackgroundError::TurnCancelled);
@@ -115,15 +115,15 @@ impl Background {
         let session = state.sessions.entry(site.session.clone()).or_default();
         let running: Vec<_> =
             session.kept.iter().filter(|kept| kept.end().is_none()).map(|kept| kept.label()).collect();
-        if running.len() >= MOST_RUNNING {
+        if running.len() >= MAX_RUNNING {
             return Err(BackgroundError::TooMany { running: running.join(", ") });
         }
         session.started += 1;
-        let kept = Arc::new(Kept {
+        let kept = Arc::new(BackgroundCommand {
             handle: format!("bg{}", session.started),
             command,
             turn: site.turn.clone(),
-            unread: Heard::new(output_limit),
+            unread: SharedOutput::new(output_limit),
             stop: watch::Sender::new(false),
             end: watch::Sender::new(None),
         });
@@ -142,7 +142,7 @@ impl Background {
     }
 
     /// Finds a command of this session by what a model calls it.
-    pub fn find(&self, session: &SessionId, handle: &str) -> Result<Arc<Kept>, BackgroundError> {
+    pub fn find(&self, session: &SessionId, handle: &str) -> Result<Arc<BackgroundCommand>, BackgroundError> {
         let state = self.lock();
         let kept = state.sessions.get(session).map(|session| session.kept.as_slice()).unwrap_or_default();
         let wanted = handle.trim().trim_matches('`');
@@ -163,7 +163,7 @@ impl Background {
 
     pub fn cancel_turn(&self, session: &SessionId, turn: &TurnId) {
         let mut state = self.lock();
-        if state.cancelled.len() == MOST_CANCELLED {
+        if state.cancelled.len() == MAX_CANCELLED {
             state.cancelled.pop_front();
         }
         state.cancelled.push_back(turn.clone());
@@ -185,7 +185,7 @@ impl Background {
 impl Session {
     fn forget_oldest(&mut self) {
         let ended = self.kept.iter().filter(|kept| kept.end().is_some()).count();
-        if ended > MOST_ENDED
+        if ended > MAX_ENDED
             && let Some(oldest) = self.kept.iter().position(|kept| kept.end().is_some())
         {
             self.kept.remove(oldest);

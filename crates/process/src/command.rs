@@ -16,8 +16,8 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::process::Child;
 
-use super::{Ending, MOST_DESCRIPTORS, Order, SUBCOMMAND, Sandbox, descendants};
-use crate::tag::{self, Mark};
+use super::{CommandExit, HelperRequest, MAX_DESCRIPTORS, SUBCOMMAND, Sandbox, descendants};
+use crate::tag::{self, ProcessTag};
 
 /// What to run, and where.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct Command {
     pub runner: PathBuf,
     pub program: String,
     pub arguments: Vec<String>,
-    /// The whole environment but for the mark; nothing is inherited from the daemon.
+    /// The whole environment but for the tag; nothing is inherited from the daemon.
     pub environment: BTreeMap<String, String>,
     pub folder: PathBuf,
     /// None runs it with all the rights of the daemon.
@@ -38,14 +38,14 @@ pub struct Command {
 }
 
 /// A command on its way. The two parts are separate so that both can be waited for at once.
-pub struct Started {
+pub struct RunningCommand {
     pub process: Process,
     /// What the command and all that it starts write, to standard output and standard error, in order.
     pub output: pipe::Receiver,
 }
 
 /// A command that is talked with, and not only listened to.
-pub struct Conversing {
+pub struct PipedCommand {
     pub process: Process,
     pub stdin: pipe::Sender,
     pub stdout: pipe::Receiver,
@@ -54,20 +54,20 @@ pub struct Conversing {
 
 impl Command {
     /// Must be called within a tokio runtime.
-    pub async fn start(self) -> io::Result<Started> {
+    pub async fn start(self) -> io::Result<RunningCommand> {
         let (output, input) = io::pipe()?;
         let process = self.launch(input.try_clone()?.into(), input.into(), None).await?;
-        Ok(Started { process, output: pipe::Receiver::from_owned_fd(output.into())? })
+        Ok(RunningCommand { process, output: pipe::Receiver::from_owned_fd(output.into())? })
     }
 
     /// The same for a command whose input, output and errors are three pipes; `input` counts for nothing. Must be called
     /// within a tokio runtime.
-    pub async fn converse(self) -> io::Result<Conversing> {
+    pub async fn start_piped(self) -> io::Result<PipedCommand> {
         let (stdin, stdin_writer) = io::pipe()?;
         let (stdout, stdout_writer) = io::pipe()?;
         let (stderr, stderr_writer) = io::pipe()?;
         let process = self.launch(stdout_writer.into(), stderr_writer.into(), Some(stdin.into())).await?;
-        Ok(Conversing {
+        Ok(PipedCommand {
             process,
             stdin: pipe::Sender::from_owned_fd(stdin_writer.into())?,
             stdout: pipe::Receiver::from_owned_fd(stdout.into())?,
@@ -90,11 +90,11 @@ impl Command {
             .spawn()?;
         ours.set_nonblocking(true)?;
         let mut environment = self.environment;
-        let mark = Mark::started(environment.get(tag::VARIABLE), helper.id().unwrap_or_default());
-        environment.insert(tag::VARIABLE.to_owned(), mark.value());
-        let mut process = Process { helper, control: UnixStream::from_std(ours)?, heard: Vec::new(), mark };
+        let tag = ProcessTag::started(environment.get(tag::VARIABLE), helper.id().unwrap_or_default());
+        environment.insert(tag::VARIABLE.to_owned(), tag.value());
+        let mut process = Process { helper, control: UnixStream::from_std(ours)?, heard: Vec::new(), tag };
         let folders = self.sandbox.as_ref().map(|sandbox| sandbox.writable.clone()).unwrap_or_default();
-        let order = Order {
+        let order = HelperRequest {
             program: self.program,
             arguments: self.arguments,
             environment,
@@ -122,7 +122,7 @@ impl Command {
 
 /// Sends bytes and descriptors with them. The socket is fresh, so that there is room.
 fn send_with(socket: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(io::Error::other("the session has too many folders for the sandbox"));
@@ -138,7 +138,7 @@ pub struct Process {
     /// What came of the report so far, kept here so that `ended` can be dropped and called again.
     heard: Vec<u8>,
     /// What everything that the command starts has in its environment.
-    mark: Mark,
+    tag: ProcessTag,
 }
 
 impl Process {
@@ -155,14 +155,14 @@ impl Process {
     }
 
     /// Resolves when the command and everything that it started is gone. May be dropped and called again.
-    pub async fn ended(&mut self) -> Ending {
+    pub async fn ended(&mut self) -> CommandExit {
         // An error means the same as the end: the helper is gone.
         while matches!(self.control.read_buf(&mut self.heard).await, Ok(length) if length > 0) {}
-        let ending = serde_json::from_slice(&self.heard).unwrap_or(Ending::Lost);
-        if let (Ending::Lost, Some(leader)) = (&ending, self.helper.id()) {
+        let ending = serde_json::from_slice(&self.heard).unwrap_or(CommandExit::Lost);
+        if let (CommandExit::Lost, Some(leader)) = (&ending, self.helper.id()) {
             // The helper is dead but not reaped, so its session's number is still its own.
-            let start = self.mark.start.clone();
-            let _ = tokio::task::spawn_blocking(move || descendants::kill_rest(leader, &start)).await;
+            let start = self.tag.start.clone();
+            let _ = tokio::task::spawn_blocking(move || descendants::kill_leftovers(leader, &start)).await;
         }
         let _ = self.helper.wait().await;
         ending

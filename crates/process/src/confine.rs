@@ -3,7 +3,7 @@
 //! A path is walked by hand, one component at a time, each opened relative to the descriptor of the folder before it
 //! (openat2 with RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS). Symlinks are read as text and walked
 //! the same way, so one that stays inside some root is followed, absolute or not, and one that leaves is refused. `..`
-//! goes back to the descriptor that is held, never through the file system. What comes out is a `Spot`: the opened
+//! goes back to the descriptor that is held, never through the file system. What comes out is a `ConfinedPath`: the opened
 //! folder and a name in it; every later read, write, rename and mkdir is relative to that descriptor, so there is no
 //! gap between check and use.
 
@@ -24,16 +24,16 @@ use domain::CallSite;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use crate::protected_files::{Fence, FileId};
-pub use confined_path::{LARGEST_FILE, Spot};
-pub use pinned_roots::{Bounds, Pins};
+use crate::protected_files::{FileId, ProtectedFiles};
+pub use confined_path::{ConfinedPath, LARGEST_FILE};
+pub use pinned_roots::{AccessLimits, PinnedRoots};
 
 /// As many symlinks as the kernel itself would follow.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// Why a path cannot be used, worded for the model.
 #[derive(Debug, thiserror::Error)]
-pub enum Denial {
+pub enum PathError {
     #[error("{path} is outside the session's folders ({roots}); file tools work inside those only")]
     Outside { path: String, roots: String },
     #[error("{path} does not exist{hint}")]
@@ -53,7 +53,7 @@ pub enum Denial {
     #[error("{path} belongs to the kernel's /proc, which file tools do not read")]
     Proc { path: String },
     #[error("{path} belongs to acpd itself: its state, keys and configuration are out of bounds for tools")]
-    OffLimits { path: String },
+    Protected { path: String },
     #[error("{path} leads to {now} now, and to {before} when the session began; the session must be opened again")]
     Moved { path: String, before: String, now: String },
     #[error("cancelled")]
@@ -66,7 +66,7 @@ pub enum Denial {
     Io { doing: &'static str, path: String, source: io::Error },
 }
 
-impl Denial {
+impl PathError {
     fn io(doing: &'static str, path: &str, error: impl Into<io::Error>) -> Self {
         let source = error.into();
         match source.raw_os_error().map(Errno::from_raw_os_error) {
@@ -93,7 +93,7 @@ pub fn open_in(folder: impl AsFd, name: impl rustix::path::Arg, flags: OFlags, m
 /// The session's folders, opened.
 pub struct Roots {
     roots: Vec<Arc<Root>>,
-    fence: Arc<Fence>,
+    protected: Arc<ProtectedFiles>,
 }
 
 struct Root {
@@ -110,7 +110,7 @@ impl Roots {
     /// A command in the sandbox may put a symlink in the place of a folder inside a root. If that folder were a root too
     /// and opened by its path, the symlink would decide what the next call may touch. So each root is walked to, and from
     /// where the way enters another root, by whatever name, no symlink is followed.
-    pub fn open(site: &CallSite, bounds: &Bounds) -> Result<Self, Denial> {
+    pub fn open(site: &CallSite, limits: &AccessLimits) -> Result<Self, PathError> {
         let ids: Vec<Option<FileId>> = site.roots().map(pinned_roots::identify).collect();
         let mut roots = Vec::new();
         for (index, given) in site.roots().enumerate() {
@@ -119,16 +119,16 @@ impl Roots {
             let opened = Root::open(given, &others);
             match opened {
                 Ok(root) => {
-                    bounds.pins.hold(&site.session, given, &root.real)?;
+                    limits.pinned_roots.hold(&site.session, given, &root.real)?;
                     roots.push(Arc::new(root));
                 }
                 Err(error) if index == 0 => {
-                    return Err(Denial::io("opening the working folder", &given.display().to_string(), error));
+                    return Err(PathError::io("opening the working folder", &given.display().to_string(), error));
                 }
                 Err(_) => {}
             }
         }
-        Ok(Self { roots, fence: Arc::new(Fence::look(&bounds.off_limits)) })
+        Ok(Self { roots, protected: Arc::new(ProtectedFiles::look(&limits.protected_paths)) })
     }
 
     /// The opened folders, the working folder first: what a command in the sandbox may write.
@@ -137,9 +137,9 @@ impl Roots {
     }
 
     /// Walks to a path as the model gave it; a relative one starts at the working folder.
-    pub fn find(&self, path: &str) -> Result<Spot, Denial> {
+    pub fn find(&self, path: &str) -> Result<ConfinedPath, PathError> {
         if path.contains('\0') {
-            return Err(Denial::Nul { path: path.replace('\0', "\u{fffd}") });
+            return Err(PathError::Nul { path: path.replace('\0', "\u{fffd}") });
         }
         Walk { roots: self, asked: path, links: 0 }.go(&self.cwd().given.join(path))
     }
@@ -182,19 +182,19 @@ struct Walk<'a> {
 }
 
 /// Where a walk stands: folders below a root, each with its name and descriptor.
-struct Standing {
+struct Position {
     root: Arc<Root>,
     below: Vec<(OsString, Arc<OwnedFd>)>,
 }
 
-impl Standing {
+impl Position {
     fn folder(&self) -> &Arc<OwnedFd> {
         self.below.last().map_or(&self.root.folder, |(_, folder)| folder)
     }
 }
 
 impl Walk<'_> {
-    fn go(&mut self, path: &Path) -> Result<Spot, Denial> {
+    fn go(&mut self, path: &Path) -> Result<ConfinedPath, PathError> {
         let (mut at, mut rest) = self.enter(path)?;
         while let Some(step) = rest.pop_front() {
             if step == ".." {
@@ -209,44 +209,44 @@ impl Walk<'_> {
             let entry = match open_in(at.folder(), &step, OFlags::PATH, Mode::empty()) {
                 Ok(entry) => entry,
                 Err(Errno::NOENT) => return self.missing(at, step, rest),
-                Err(error) => return Err(Denial::io("opening", self.asked, error)),
+                Err(error) => return Err(PathError::io("opening", self.asked, error)),
             };
-            let stat = rustix::fs::fstat(&entry).map_err(|error| Denial::io("looking at", self.asked, error))?;
-            if self.roots.fence.is_place(FileId::of(&stat)) {
-                return Err(self.off_limits());
+            let stat = rustix::fs::fstat(&entry).map_err(|error| PathError::io("looking at", self.asked, error))?;
+            if self.roots.protected.is_protected(FileId::of(&stat)) {
+                return Err(self.protected_paths());
             }
             match FileType::from_raw_mode(stat.st_mode) {
                 FileType::Symlink => (at, rest) = self.follow(at, &entry, rest)?,
                 FileType::Directory => at.below.push((step, Arc::new(entry))),
-                _ if rest.is_empty() => return self.spot(at, confined_path::Target::Entry(step)),
+                _ if rest.is_empty() => return self.confined(at, confined_path::Target::Entry(step)),
                 _ => {
                     let part = step.display().to_string();
-                    return Err(Denial::NotAFolder { path: self.asked.to_owned(), part });
+                    return Err(PathError::NotAFolder { path: self.asked.to_owned(), part });
                 }
             }
         }
-        self.spot(at, confined_path::Target::Folder)
+        self.confined(at, confined_path::Target::Folder)
     }
 
-    fn enter(&self, path: &Path) -> Result<(Standing, VecDeque<OsString>), Denial> {
+    fn enter(&self, path: &Path) -> Result<(Position, VecDeque<OsString>), PathError> {
         match self.roots.locate(path) {
-            Some((root, rest)) => Ok((Standing { root, below: Vec::new() }, rest)),
-            None => Err(Denial::Outside { path: self.asked.to_owned(), roots: self.roots.list() }),
+            Some((root, rest)) => Ok((Position { root, below: Vec::new() }, rest)),
+            None => Err(PathError::Outside { path: self.asked.to_owned(), roots: self.roots.list() }),
         }
     }
 
     fn follow(
         &mut self,
-        at: Standing,
+        at: Position,
         link: &OwnedFd,
         mut rest: VecDeque<OsString>,
-    ) -> Result<(Standing, VecDeque<OsString>), Denial> {
+    ) -> Result<(Position, VecDeque<OsString>), PathError> {
         self.links += 1;
-        if self.links > MOST_LINKS {
-            return Err(Denial::TooManyLinks { path: self.asked.to_owned() });
+        if self.links > MAX_LINKS {
+            return Err(PathError::TooManyLinks { path: self.asked.to_owned() });
         }
         let target = rustix::fs::readlinkat(link, "", Vec::new())
-            .map_err(|error| Denial::io("reading the symbolic link", self.asked, error))?;
+            .map_err(|error| PathError::io("reading the symbolic link", self.asked, error))?;
         let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
         if target.is_absolute() {
             let mut path = target;
@@ -260,19 +260,19 @@ impl Walk<'_> {
     }
 
     /// What does not exist may be created, unless the way to it goes back up again.
-    fn missing(&self, at: Standing, step: OsString, rest: VecDeque<OsString>) -> Result<Spot, Denial> {
+    fn missing(&self, at: Position, step: OsString, rest: VecDeque<OsString>) -> Result<ConfinedPath, PathError> {
         if rest.iter().any(|step| step == "..") {
-            return Err(Denial::Missing { path: self.asked.to_owned(), hint: String::new() });
+            return Err(PathError::Missing { path: self.asked.to_owned(), hint: String::new() });
         }
         let names = std::iter::once(step).chain(rest).collect();
-        self.spot(at, confined_path::Target::Missing(names))
+        self.confined(at, confined_path::Target::Missing(names))
     }
 
-    fn off_limits(&self) -> Denial {
-        Denial::OffLimits { path: self.asked.to_owned() }
+    fn protected_paths(&self) -> PathError {
+        PathError::Protected { path: self.asked.to_owned() }
     }
 
-    fn spot(&self, at: Standing, target: confined_path::Target) -> Result<Spot, Denial> {
+    fn confined(&self, at: Position, target: confined_path::Target) -> Result<ConfinedPath, PathError> {
         let mut below: PathBuf = at.below.iter().map(|(name, _)| name.as_os_str()).collect();
         match &target {
             confined_path::Target::Folder => {}
@@ -281,16 +281,16 @@ impl Walk<'_> {
         }
         let join = |base: &Path| if below.as_os_str().is_empty() { base.to_owned() } else { base.join(&below) };
         let (path, real) = (join(&at.root.given), join(&at.root.real));
-        if self.roots.fence.holds_path(&real) {
-            return Err(self.off_limits());
+        if self.roots.protected.contains_path(&real) {
+            return Err(self.protected_paths());
         }
         let shown = match real.strip_prefix(&self.roots.cwd().real) {
             Ok(inside) if inside.as_os_str().is_empty() => ".".to_owned(),
             Ok(inside) => inside.display().to_string(),
             Err(_) => path.display().to_string(),
         };
-        let fence = Arc::clone(&self.roots.fence);
-        Ok(Spot { path, real, shown, folder: Arc::clone(at.folder()), target, fence })
+        let protected = Arc::clone(&self.roots.protected);
+        Ok(ConfinedPath { path, real, shown, folder: Arc::clone(at.folder()), target, protected })
     }
 }
 

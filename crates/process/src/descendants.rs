@@ -7,7 +7,7 @@ use std::fs;
 use rustix::process::{Pid, Signal};
 
 use crate::proc_stat;
-use crate::tag::Mark;
+use crate::tag::ProcessTag;
 
 /// Sends to every descendant.
 pub(super) fn signal(signal: Signal) {
@@ -55,17 +55,17 @@ pub(super) fn kill_all() {
 }
 
 /// Kills what is left of a command whose helper is dead: every process of the helper's session, and every process with
-/// this start in its mark. The caller must hold the helper's process id, reaped by nobody, so that it cannot have been
+/// this start in its tag. The caller must hold the helper's process id, reaped by nobody, so that it cannot have been
 /// given to somebody else.
-pub(super) fn kill_rest(helper: u32, start: &str) {
+pub(super) fn kill_leftovers(helper: u32, start: &str) {
     let is_left = |pid: &u32| {
         let Ok(stat) = proc_stat::of(*pid) else { return false };
-        let has_mark = || Mark::of(*pid).is_ok_and(|mark| mark.is_some_and(|mark| mark.start == start));
+        let has_mark = || ProcessTag::of(*pid).is_ok_and(|tag| tag.is_some_and(|tag| tag.start == start));
         *pid != helper && !stat.is_dead && (stat.session == helper || has_mark())
     };
     // Those that fork meanwhile are found in the next round.
     for _ in 0..50 {
-        let left: Vec<_> = proc_stat::everyone().into_iter().flatten().filter(is_left).collect();
+        let left: Vec<_> = proc_stat::all_pids().into_iter().flatten().filter(is_left).collect();
         if left.is_empty() {
             return;
         }
@@ -108,7 +108,7 @@ fn children(pid: u32) -> Vec<u32> {
 
 fn parents() -> HashMap<u32, Vec<u32>> {
     let mut families: HashMap<u32, Vec<u32>> = HashMap::new();
-    for pid in proc_stat::everyone().into_iter().flatten() {
+    for pid in proc_stat::all_pids().into_iter().flatten() {
         if let Ok(stat) = proc_stat::of(pid) {
             families.entry(stat.parent).or_default().push(pid);
         }

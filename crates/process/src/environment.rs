@@ -6,7 +6,7 @@ use std::path::Path;
 
 use domain::{CallSite, Environment};
 
-use crate::tag::{self, Mark};
+use crate::tag::{self, ProcessTag};
 
 /// Whole families of names, by how they begin.
 const HIDDEN_PREFIXES: [&str; 7] = ["ACPD_", "KITTY_", "WEZTERM_", "ITERM_", "KONSOLE_", "ALACRITTY_", "ZELLIJ_"];
@@ -136,7 +136,7 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 /// Which variables of a session commands get, and which daemon they belong to.
 #[derive(Clone, Debug, Default)]
 pub struct EnvironmentPolicy {
-    /// Names the daemon in the mark of its commands, by which it knows them again.
+    /// Names the daemon in the tag of its commands, by which it knows them again.
     pub owner: String,
     /// Names kept out of the environment of tools, besides those that always are.
     pub hidden: Vec<String>,
@@ -156,7 +156,7 @@ impl EnvironmentPolicy {
         // A shell keeps this name of its folder if it is a right one, and resolves symlinks otherwise.
         variables.insert("PWD".to_owned(), folder.to_string_lossy().into_owned());
         variables.extend(SET.map(|(name, value)| (name.to_owned(), value.to_owned())));
-        variables.insert(tag::VARIABLE.to_owned(), Mark::of_owner(&self.owner).value());
+        variables.insert(tag::VARIABLE.to_owned(), ProcessTag::of_owner(&self.owner).value());
         variables
     }
 
@@ -168,8 +168,8 @@ impl EnvironmentPolicy {
         // The terminal is a real one, whatever it calls itself.
         let set = SET.iter().filter(|(name, _)| *name != "TERM");
         let set = set.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let mark = (tag::VARIABLE.to_owned(), Mark::of_owner(&self.owner).value());
-        keys.chain(set).chain([mark]).collect()
+        let tag = (tag::VARIABLE.to_owned(), ProcessTag::of_owner(&self.owner).value());
+        keys.chain(set).chain([tag]).collect()
     }
 
     fn hides(&self, name: &str) -> bool {

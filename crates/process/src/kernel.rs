@@ -6,7 +6,7 @@ use landlock::{Access, AccessFs, CompatLevel, Compatible, LandlockStatus, Rulese
 
 /// Whether commands can run in `sandbox` mode here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Landlock {
+pub enum LandlockSupport {
     /// As this version of its interface, which is at least what the sandbox needs.
     Enough(u32),
     TooOld(u32),
@@ -15,7 +15,7 @@ pub enum Landlock {
 }
 
 /// Asks the kernel. The question binds the thread that asks, so a thread of its own does, and ends.
-pub fn landlock() -> Landlock {
+pub fn landlock_support() -> LandlockSupport {
     let asked = thread::spawn(|| {
         let ruleset = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
         let ruleset = ruleset.handle_access(AccessFs::from_all(super::sandbox::NEEDED)).ok()?.create().ok()?;
@@ -24,9 +24,13 @@ pub fn landlock() -> Landlock {
     match asked.join() {
         Ok(Some(LandlockStatus::Available { effective_abi, kernel_abi })) => {
             let version = kernel_abi.and_then(|version| u32::try_from(version).ok()).unwrap_or(effective_abi as u32);
-            if effective_abi >= super::sandbox::NEEDED { Landlock::Enough(version) } else { Landlock::TooOld(version) }
+            if effective_abi >= super::sandbox::NEEDED {
+                LandlockSupport::Enough(version)
+            } else {
+                LandlockSupport::TooOld(version)
+            }
         }
-        Ok(Some(LandlockStatus::NotEnabled)) => Landlock::SwitchedOff,
-        Ok(Some(_) | None) | Err(_) => Landlock::Missing,
+        Ok(Some(LandlockStatus::NotEnabled)) => LandlockSupport::SwitchedOff,
+        Ok(Some(_) | None) | Err(_) => LandlockSupport::Missing,
     }
 }

@@ -13,6 +13,7 @@
 
 mod ancestry;
 pub mod background;
+mod children;
 mod command;
 pub mod confine;
 mod descendants;
@@ -36,28 +37,28 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use ancestry::{carries_mark, descends_from};
-pub use command::{Command, Conversing, Process, Started};
+pub use ancestry::{carries_tag, descends_from};
+pub use command::{Command, PipedCommand, Process, RunningCommand};
 pub use helper::main;
-pub use kernel::{Landlock, landlock};
+pub use kernel::{LandlockSupport, landlock_support};
 pub use launcher::{Launcher, find_shell};
 pub use output::Output;
 pub use sandbox::Sandbox;
-pub use stop::Stop;
-pub use tag::VARIABLE as MARK_VARIABLE;
+pub use stop::StopFlag;
+pub use tag::VARIABLE as TAG_VARIABLE;
 pub use terminal_parent::ARGUMENT as TERMINAL_ARGUMENT;
-pub use watch::{Cut, End, Heard, LIVE_LIMIT, pause, watch};
+pub use watch::{CommandResult, Interruption, LIVE_LIMIT, SharedOutput, pause, watch};
 
 /// The hidden subcommand under which the binary calls `main`.
 pub const SUBCOMMAND: &str = "__run";
 
 /// Descriptors that travel with an order: its input, and the folders of a session. The kernel takes 253 at once.
-const MOST_DESCRIPTORS: usize = 250;
+const MAX_DESCRIPTORS: usize = 250;
 
 /// What the helper is to start. Fields that are unknown are ignored, because the binary on disk may be newer than the
 /// daemon that runs.
 #[derive(Debug, Serialize, Deserialize)]
-struct Order {
+struct HelperRequest {
     program: String,
     arguments: Vec<String>,
     environment: BTreeMap<String, String>,
@@ -82,13 +83,13 @@ struct Order {
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ending {
+pub enum CommandExit {
     Exited(i32),
     Signalled(i32),
     /// It could not be started.
     Failed(String),
     /// It had more processes at once than this, and was killed with all of them.
     TooMany(usize),
-    /// The helper was killed, so nobody knows. What was left in its session, or had the command's mark, has been killed.
+    /// The helper was killed, so nobody knows. What was left in its session, or had the command's tag, has been killed.
     Lost,
 }

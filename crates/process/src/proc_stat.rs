@@ -18,7 +18,7 @@ pub(crate) fn of(pid: u32) -> io::Result<Stat> {
 }
 
 /// The ids of all processes that this one may see.
-pub(crate) fn everyone() -> io::Result<impl Iterator<Item = u32>> {
+pub(crate) fn all_pids() -> io::Result<impl Iterator<Item = u32>> {
     Ok(fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
 }
 
@@ -48,6 +48,6 @@ mod tests {
     fn our_own_line_is_read() {
         let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get() as u32);
         assert_eq!(of(std::process::id()).unwrap().parent, parent);
-        assert!(everyone().unwrap().any(|pid| pid == std::process::id()));
+        assert!(all_pids().unwrap().any(|pid| pid == std::process::id()));
     }
 }

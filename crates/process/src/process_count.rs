@@ -13,13 +13,13 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Counting takes at most this part of the time, however many there are.
 const SHARE: u32 = 20;
 
-pub(super) struct Headcount {
+pub(super) struct ProcessCount {
     /// None for no limit.
     most: Option<usize>,
     next: Instant,
 }
 
-impl Headcount {
+impl ProcessCount {
     pub(super) fn new(most: Option<usize>) -> Self {
         Self { most, next: Instant::now() + PAUSE }
     }

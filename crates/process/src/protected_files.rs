@@ -14,10 +14,10 @@ use std::sync::OnceLock;
 use rustix::fs::Stat;
 
 /// As many symlinks as the kernel itself would follow.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// Entries below the places that are compared with a file that has several names. There are a few dozen.
-const MOST_ENTRIES: usize = 10_000;
+const MAX_ENTRIES: usize = 10_000;
 
 /// What a file is, whatever it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,7 +38,7 @@ impl FileId {
 
 /// The places as they are now.
 #[derive(Debug, Default)]
-pub struct Fence {
+pub struct ProtectedFiles {
     places: Vec<Place>,
     /// Everything below the places; filled when it is first needed.
     inside: OnceLock<HashSet<FileId>>,
@@ -55,7 +55,7 @@ struct Place {
     way: Vec<FileId>,
 }
 
-impl Fence {
+impl ProtectedFiles {
     pub fn look(paths: &[PathBuf]) -> Self {
         Self { places: paths.iter().map(|path| Place::look(path)).collect(), inside: OnceLock::new() }
     }
@@ -65,29 +65,29 @@ impl Fence {
     }
 
     /// Whether a path without symlinks is one of the places or lies in one.
-    pub fn holds_path(&self, real: &Path) -> bool {
+    pub fn contains_path(&self, real: &Path) -> bool {
         self.places.iter().any(|place| real.starts_with(&place.real))
     }
 
     /// Whether it is one of the places itself.
-    pub fn is_place(&self, id: FileId) -> bool {
+    pub fn is_protected(&self, id: FileId) -> bool {
         self.places.iter().any(|place| place.id == Some(id))
     }
 
     /// Whether a number is that of a place on some device, for those who know only the number yet.
-    pub fn may_be_place(&self, inode: u64) -> bool {
+    pub fn may_be_protected(&self, inode: u64) -> bool {
         self.places.iter().any(|place| place.id.is_some_and(|id| id.inode == inode))
     }
 
     /// Whether a folder is on the way to one of the places.
-    pub fn is_on_the_way(&self, id: FileId) -> bool {
+    pub fn is_above_protected(&self, id: FileId) -> bool {
         self.places.iter().any(|place| place.way.contains(&id))
     }
 
     /// Whether it is one of the places, or another name of a file in one.
-    pub fn holds_file(&self, stat: &Stat) -> bool {
+    pub fn contains_file(&self, stat: &Stat) -> bool {
         let id = FileId::of(stat);
-        self.is_place(id) || (stat.st_nlink > 1 && !self.is_empty() && self.inside().contains(&id))
+        self.is_protected(id) || (stat.st_nlink > 1 && !self.is_empty() && self.inside().contains(&id))
     }
 
     fn inside(&self) -> &HashSet<FileId> {
@@ -101,7 +101,7 @@ impl Fence {
                         folders.push(entry.path());
                     }
                     found.insert(FileId::of_metadata(&metadata));
-                    if found.len() >= MOST_ENTRIES {
+                    if found.len() >= MAX_ENTRIES {
                         return found;
                     }
                 }
@@ -126,7 +126,7 @@ impl Place {
             way.extend(fs::symlink_metadata(&at).ok().as_ref().map(FileId::of_metadata));
             let next = at.join(&step);
             match fs::read_link(&next) {
-                Ok(target) if links < MOST_LINKS => {
+                Ok(target) if links < MAX_LINKS => {
                     links += 1;
                     if target.is_absolute() {
                         at = PathBuf::from("/");
@@ -175,25 +175,25 @@ mod tests {
         fs::write(base.join("home/other"), "x").unwrap();
         fs::hard_link(base.join("home/other"), base.join("home/other2")).unwrap();
 
-        let fence = Fence::look(&[base.join("home/state/acpd")]);
-        assert!(fence.holds_path(&base.join("data/acpd/keys/one")));
-        assert!(!fence.holds_path(&base.join("data/acpd2")));
-        assert!(fence.is_place(id(&base.join("data/acpd"))));
+        let protected = ProtectedFiles::look(&[base.join("home/state/acpd")]);
+        assert!(protected.contains_path(&base.join("data/acpd/keys/one")));
+        assert!(!protected.contains_path(&base.join("data/acpd2")));
+        assert!(protected.is_protected(id(&base.join("data/acpd"))));
         for folder in ["", "home", "home/state", "data"] {
-            assert!(fence.is_on_the_way(id(&base.join(folder))), "{folder}");
+            assert!(protected.is_above_protected(id(&base.join(folder))), "{folder}");
         }
         let stat = |path: &str| rustix::fs::stat(base.join(path)).unwrap();
-        assert!(fence.holds_file(&stat("home/innocent")));
-        assert!(!fence.holds_file(&stat("home/other")));
+        assert!(protected.contains_file(&stat("home/innocent")));
+        assert!(!protected.contains_file(&stat("home/other")));
     }
 
     #[test]
     fn a_place_that_does_not_exist_yet_is_known_by_its_path() {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
-        let fence = Fence::look(&[base.join("config/acpd")]);
-        assert!(fence.holds_path(&base.join("config/acpd/config.toml")));
-        assert!(fence.is_on_the_way(id(&base)));
-        assert!(!fence.is_empty() && Fence::default().is_empty());
+        let protected = ProtectedFiles::look(&[base.join("config/acpd")]);
+        assert!(protected.contains_path(&base.join("config/acpd/config.toml")));
+        assert!(protected.is_above_protected(id(&base)));
+        assert!(!protected.is_empty() && ProtectedFiles::default().is_empty());
     }
 }

@@ -17,9 +17,9 @@ use landlock::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::protected_files::Fence;
-use allowed_paths::Grants;
-pub(crate) use temporary_folder::Temporary;
+use crate::protected_files::ProtectedFiles;
+use allowed_paths::AllowedPaths;
+pub(crate) use temporary_folder::TemporaryFolder;
 
 /// What a command may touch. Travels in the order to the helper.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub struct Sandbox {
     pub readable: Option<Vec<PathBuf>>,
     /// Files and folders that may be neither read nor written, wherever they are.
     #[serde(default)]
-    pub off_limits: Vec<PathBuf>,
+    pub protected_paths: Vec<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -67,13 +67,13 @@ impl Sandbox {
     }
 
     fn restrict_files(&self, temporary: &Path) -> Result<(), SandboxError> {
-        let fence = Fence::look(&self.off_limits);
+        let protected = ProtectedFiles::look(&self.protected_paths);
         // Without a list of what may be read, only the contents of files are kept from the command, so that it finds its way.
         let read = if self.readable.is_some() { AccessFs::from_read(WANTED) } else { AccessFs::ReadFile.into() };
         let everything = [PathBuf::from("/")];
         let readable = match &self.readable {
             Some(list) => list.as_slice(),
-            None if fence.is_empty() => &[],
+            None if protected.is_empty() => &[],
             None => &everything,
         };
         let reading = if readable.is_empty() { BitFlags::EMPTY } else { read };
@@ -92,7 +92,7 @@ impl Sandbox {
         let inside = reading | (AccessFs::from_write(WANTED) & !outward);
         let device = reading & AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
 
-        let mut grants = Grants::new(ruleset.create()?, &fence);
+        let mut grants = AllowedPaths::new(ruleset.create()?, &protected);
         for folder in &self.writable {
             grants.allow(folder.as_fd(), inside)?;
         }

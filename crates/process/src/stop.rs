@@ -4,27 +4,27 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::confine::Denial;
+use crate::confine::PathError;
 
 /// Raised when the call was cancelled or its future dropped. Long work checks it now and then, and work with an effect checks
 /// it right before the effect.
 #[derive(Clone)]
-pub struct Stop(Arc<watch::Sender<bool>>);
+pub struct StopFlag(Arc<watch::Sender<bool>>);
 
-impl Default for Stop {
+impl Default for StopFlag {
     fn default() -> Self {
         Self(Arc::new(watch::Sender::new(false)))
     }
 }
 
-impl Stop {
+impl StopFlag {
     pub fn is_raised(&self) -> bool {
         *self.0.borrow()
     }
 
     /// Fails once the flag is raised.
-    pub fn check(&self) -> Result<(), Denial> {
-        if self.is_raised() { Err(Denial::Cancelled) } else { Ok(()) }
+    pub fn check(&self) -> Result<(), PathError> {
+        if self.is_raised() { Err(PathError::Cancelled) } else { Ok(()) }
     }
 
     /// Resolves when the flag is raised.

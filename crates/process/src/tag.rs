@@ -1,8 +1,8 @@
-//! The mark in the environment of everything that tools start: `ACPD_TOOL=START@OWNER`.
+//! The tag in the environment of everything that tools start: `ACPD_TOOL=START@OWNER`.
 //!
 //! START names one command, so that what is left of it can be found after its helper was killed. OWNER names the daemon, so
 //! that it knows its own commands again when they try to connect, wherever in the tree of processes they have got to, also
-//! after a restart. A command can take the mark off what it starts; the mark is in the way of accidents and of simple
+//! after a restart. A command can take the tag off what it starts; the tag is in the way of accidents and of simple
 //! tricks, and no wall. The wall is the sandbox.
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,12 +14,12 @@ pub const VARIABLE: &str = "ACPD_TOOL";
 const NO_HELPER: &str = "none";
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct ProcessTag {
     pub start: String,
     pub owner: String,
 }
 
-impl Mark {
+impl ProcessTag {
     pub(crate) fn of_owner(owner: &str) -> Self {
         Self { start: NO_HELPER.to_owned(), owner: owner.to_owned() }
     }
@@ -59,15 +59,15 @@ mod tests {
 
     #[test]
     fn a_process_shows_the_mark_that_it_was_started_with() {
-        let mark = Mark { start: "7-1".to_owned(), owner: "/run/odd@place/acpd.sock".to_owned() };
+        let tag = ProcessTag { start: "7-1".to_owned(), owner: "/run/odd@place/acpd.sock".to_owned() };
         let mut shell = Command::new("sh");
-        shell.args(["-c", "echo; read wait"]).env(VARIABLE, mark.value());
+        shell.args(["-c", "echo; read wait"]).env(VARIABLE, tag.value());
         let mut child = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         // Right after its start a process does not show its environment yet.
         io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
-        assert_eq!(Mark::of(child.id()).unwrap(), Some(mark));
+        assert_eq!(ProcessTag::of(child.id()).unwrap(), Some(tag));
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(Mark::of(child.id()).is_err());
+        assert!(ProcessTag::of(child.id()).is_err());
     }
 }

@@ -9,7 +9,7 @@ use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, sleep_until};
 
 use crate::output::Output;
-use crate::{Ending, Started};
+use crate::{CommandExit, RunningCommand};
 
 /// How often people are shown what is new: often at first, when they watch, and then less, because each look is an event
 /// of the log. A command that writes for ten minutes has some 180 of them.
@@ -34,22 +34,22 @@ pub const LIVE_LIMIT: usize = 4 * 1024;
 
 /// How a command ended, and whether it was made to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
-    pub ending: Ending,
-    pub cut: Option<Cut>,
+pub struct CommandResult {
+    pub exit: CommandExit,
+    pub interruption: Option<Interruption>,
 }
 
 /// Why a command was ended before it was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
+pub enum Interruption {
     Cancelled,
     TimedOut(Duration),
 }
 
 /// What a command wrote, shared between the one who watches it and those who look.
-pub struct Heard(Mutex<Output>);
+pub struct SharedOutput(Mutex<Output>);
 
-impl Heard {
+impl SharedOutput {
     pub fn new(limit: usize) -> Self {
         Self(Mutex::new(Output::new(limit)))
     }
@@ -62,13 +62,13 @@ impl Heard {
 
 /// Returns when everything that the command started is gone. `show` is called now and then when there is more to see.
 pub async fn watch(
-    started: Started,
-    heard: &Heard,
+    started: RunningCommand,
+    heard: &SharedOutput,
     timeout: Option<Duration>,
     cancelled: impl Future<Output = ()>,
     mut show: impl FnMut(),
-) -> End {
-    let Started { mut process, output: mut pipe } = started;
+) -> CommandResult {
+    let RunningCommand { mut process, output: mut pipe } = started;
     let mut buffer = vec![0; 64 * 1024];
     let mut cut = None;
     let mut open = true;
@@ -92,7 +92,7 @@ pub async fn watch(
             },
             ending = process.ended() => break ending,
             () = &mut cancelled, if cut.is_none() => {
-                cut = Some(Cut::Cancelled);
+                cut = Some(Interruption::Cancelled);
                 deadline = Instant::now() + HELPER_PATIENCE;
                 process.end();
             }
@@ -100,7 +100,7 @@ pub async fn watch(
                 deadline = Instant::now() + HELPER_PATIENCE;
                 match cut {
                     None => {
-                        cut = Some(Cut::TimedOut(timeout.unwrap_or(FOREVER)));
+                        cut = Some(Interruption::TimedOut(timeout.unwrap_or(FOREVER)));
                         process.end();
                     }
                     Some(_) => process.kill(),
@@ -121,7 +121,7 @@ pub async fn watch(
         })
         .await;
     }
-    End { ending, cut }
+    CommandResult { exit: ending, interruption: cut }
 }
 
 /// Until the next look, after a command has run for so long.
@@ -129,40 +129,40 @@ pub fn pause(running: Duration) -> Duration {
     (running / SHARE).clamp(FIRST_INTERVAL, LAST_INTERVAL)
 }
 
-impl End {
+impl CommandResult {
     pub fn exit_code(&self) -> Option<i32> {
-        match self.ending {
-            Ending::Exited(code) => Some(code),
-            Ending::Signalled(_) | Ending::Failed(_) | Ending::TooMany(_) | Ending::Lost => None,
+        match self.exit {
+            CommandExit::Exited(code) => Some(code),
+            CommandExit::Signalled(_) | CommandExit::Failed(_) | CommandExit::TooMany(_) | CommandExit::Lost => None,
         }
     }
 
     pub fn signal(&self) -> Option<i32> {
-        match self.ending {
-            Ending::Signalled(signal) => Some(signal),
-            Ending::Exited(_) | Ending::Failed(_) | Ending::TooMany(_) | Ending::Lost => None,
+        match self.exit {
+            CommandExit::Signalled(signal) => Some(signal),
+            CommandExit::Exited(_) | CommandExit::Failed(_) | CommandExit::TooMany(_) | CommandExit::Lost => None,
         }
     }
 
     /// Ended by itself, with status 0.
     pub fn is_success(&self) -> bool {
-        self.cut.is_none() && self.ending == Ending::Exited(0)
+        self.interruption.is_none() && self.exit == CommandExit::Exited(0)
     }
 
     /// In words, such as "exit status 1".
     pub fn describe(&self) -> String {
-        match (self.cut, &self.ending) {
-            (Some(Cut::Cancelled), _) => "stopped, with everything it started".to_owned(),
-            (Some(Cut::TimedOut(timeout)), _) => {
+        match (self.interruption, &self.exit) {
+            (Some(Interruption::Cancelled), _) => "stopped, with everything it started".to_owned(),
+            (Some(Interruption::TimedOut(timeout)), _) => {
                 format!("timed out after {} ms; the command and everything it started was ended", timeout.as_millis())
             }
-            (None, Ending::Exited(code)) => format!("exit status {code}"),
-            (None, Ending::Signalled(signal)) => format!("ended by signal {signal}{}", signal_name(*signal)),
-            (None, Ending::Failed(reason)) => reason.clone(),
-            (None, Ending::TooMany(most)) => {
+            (None, CommandExit::Exited(code)) => format!("exit status {code}"),
+            (None, CommandExit::Signalled(signal)) => format!("ended by signal {signal}{}", signal_name(*signal)),
+            (None, CommandExit::Failed(reason)) => reason.clone(),
+            (None, CommandExit::TooMany(most)) => {
                 format!("more than {most} processes at once; the command and everything it started was killed")
             }
-            (None, Ending::Lost) => {
+            (None, CommandExit::Lost) => {
                 "the command's helper process was killed; what was left of the command was ended".to_owned()
             }
         }

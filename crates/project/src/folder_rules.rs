@@ -8,21 +8,21 @@ use domain::permission::RuleTexts;
 use domain::{CallSite, Swap, ToolCard, Verdict};
 use policy::{Permissions, Rules};
 
-use crate::project_config::Projects;
-use crate::real_paths::RealNames;
+use crate::project_config::LearnedRules;
+use crate::real_paths::RealPaths;
 
 /// The rules of all folders that sessions work in.
 #[derive(Debug)]
 pub struct FolderRules {
     permissions: Swap<Permissions>,
-    names: RealNames,
-    projects: Projects,
+    names: RealPaths,
+    projects: LearnedRules,
 }
 
 impl FolderRules {
     pub fn new(permissions: Permissions) -> Self {
         let permissions = Swap::from(std::sync::Arc::new(resolved(permissions)));
-        Self { permissions, names: RealNames::default(), projects: Projects::default() }
+        Self { permissions, names: RealPaths::default(), projects: LearnedRules::default() }
     }
 
     /// Replaces the operator's rules, and forgets those of projects, which are read again when they are next needed.

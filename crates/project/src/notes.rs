@@ -13,7 +13,7 @@ use domain::briefing::{Brief, Briefing, Command, CommandCall, Expansion, Workpla
 use futures_util::future::BoxFuture;
 use policy::Rules;
 use process::confine;
-use process::protected_files::Fence;
+use process::protected_files::ProtectedFiles;
 use rustix::fs::{Mode as RawMode, OFlags};
 
 use crate::{FolderRules, project_config, prompt_files, slash_commands};
@@ -42,14 +42,14 @@ pub struct Notes {
     /// The user's own, for every project; beside it is the folder `commands`.
     pub own: Option<PathBuf>,
     /// acpd's own files and folders, which no project makes us read.
-    pub off_limits: Vec<PathBuf>,
+    pub protected_paths: Vec<PathBuf>,
     /// The rules that say what may be read; without them only those of the project count.
     pub rules: Option<Arc<FolderRules>>,
 }
 
 impl Default for Notes {
     fn default() -> Self {
-        Self { names: NAMES.map(str::to_owned).to_vec(), own: None, off_limits: Vec::new(), rules: None }
+        Self { names: NAMES.map(str::to_owned).to_vec(), own: None, protected_paths: Vec::new(), rules: None }
     }
 }
 
@@ -110,19 +110,20 @@ impl Notes {
         {
             tell(&mut brief, file, &note);
         }
-        let bars = Bars { rules: self.rules_in(&place.cwd), fence: Fence::look(&self.off_limits) };
+        let filter =
+            NoteFilter { rules: self.rules_in(&place.cwd), protected: ProtectedFiles::look(&self.protected_paths) };
         // What is nearer comes later and counts more.
         for folder in folders(&place.cwd) {
             let mut told = Vec::new();
             for name in &self.names {
                 if told.is_empty() {
-                    told.extend(tell_note(&mut brief, folder, name, &bars));
+                    told.extend(add_note(&mut brief, folder, name, &filter));
                 }
             }
             // What the project names itself comes on top.
             for name in &project.notes {
                 if !told.contains(name) {
-                    told.extend(tell_note(&mut brief, folder, name, &bars));
+                    told.extend(add_note(&mut brief, folder, name, &filter));
                 }
             }
         }
@@ -131,19 +132,19 @@ impl Notes {
 }
 
 /// What keeps the model from a file of the project's.
-struct Bars {
+struct NoteFilter {
     rules: Rules,
-    fence: Fence,
+    protected: ProtectedFiles,
 }
 
 /// Adds a file of the project's. Gives its name back if it is there and nothing keeps the model from it.
-fn tell_note(brief: &mut Brief, folder: &Path, name: &str, bars: &Bars) -> Option<String> {
+fn add_note(brief: &mut Brief, folder: &Path, name: &str, filter: &NoteFilter) -> Option<String> {
     let path = folder.join(name);
-    if is_off_limits(&path, &bars.fence) {
+    if is_off_limits(&path, &filter.protected) {
         return None;
     }
     let note = read_below(folder, name, LONGEST)?;
-    if let Some(verdict) = prompt_files::barred(&bars.rules, &path) {
+    if let Some(verdict) = prompt_files::reading_verdict(&filter.rules, &path) {
         brief.notices.push(prompt_files::notice(&path, verdict));
         return None;
     }
@@ -171,9 +172,9 @@ pub(crate) fn read_inside(path: &Path, longest: u64) -> Option<String> {
 }
 
 /// Whether a file is acpd's own, by its real path or as another name of one.
-fn is_off_limits(file: &Path, fence: &Fence) -> bool {
-    fs::canonicalize(file).is_ok_and(|real| fence.holds_path(&real))
-        || rustix::fs::stat(file).is_ok_and(|stat| fence.holds_file(&stat))
+fn is_off_limits(file: &Path, protected: &ProtectedFiles) -> bool {
+    fs::canonicalize(file).is_ok_and(|real| protected.contains_path(&real))
+        || rustix::fs::stat(file).is_ok_and(|stat| protected.contains_file(&stat))
 }
 
 /// The repository that a folder is part of.
@@ -400,7 +401,7 @@ mod tests {
         fs::create_dir_all(&project).unwrap();
         fs::write(state.join("AGENTS.md"), "hush").unwrap();
         fs::hard_link(state.join("AGENTS.md"), project.join("AGENTS.md")).unwrap();
-        let notes = Notes { off_limits: vec![state.clone()], ..Notes::default() };
+        let notes = Notes { protected_paths: vec![state.clone()], ..Notes::default() };
         for cwd in [&state, &project] {
             assert!(!notes.write(&at(cwd)).text.contains("hush"), "{}", cwd.display());
         }

@@ -23,17 +23,17 @@ const FILE: &str = ".acpd/config.toml";
 const LONGEST: u64 = 64 << 10;
 
 /// More than this nobody reads at once.
-const MOST_COMPLAINTS: usize = 20;
+const MAX_COMPLAINTS: usize = 20;
 
 /// Rules of all files of a project together. Each is compiled, and compared with every call.
-const MOST_RULES: usize = 200;
+const MAX_RULES: usize = 200;
 
 /// Rules that are kept for one folder, when its files change while the daemon runs.
-const MOST_KEPT: usize = 5 * MOST_RULES;
+const MAX_KEPT: usize = 5 * MAX_RULES;
 
 /// All files of a folder's project together.
 #[derive(Debug, Default)]
-pub(crate) struct Project {
+pub(crate) struct ProjectConfig {
     pub(crate) rules: Rules,
     pub(crate) notes: Vec<String>,
     /// What is wrong with a file, with its name and line.
@@ -58,14 +58,14 @@ pub enum ConfigErrors {
 pub fn check(file: &Path) -> Result<(), ConfigErrors> {
     let text =
         std::fs::read_to_string(file).map_err(|source| ConfigErrors::Unreadable { file: file.to_owned(), source })?;
-    let mut project = Project::default();
+    let mut project = ProjectConfig::default();
     project.take(file, &text);
     if project.complaints.is_empty() { Ok(()) } else { Err(ConfigErrors::Refused(project.complaints)) }
 }
 
 /// Reads the files anew. Links are not followed: what they lead to is not the project's.
-pub(crate) fn read(cwd: &Path) -> Project {
-    let mut project = Project::default();
+pub(crate) fn read(cwd: &Path) -> ProjectConfig {
+    let mut project = ProjectConfig::default();
     for folder in notes::folders(cwd) {
         let file = folder.join(FILE);
         if folder.join(".acpd").is_symlink() {
@@ -79,34 +79,34 @@ pub(crate) fn read(cwd: &Path) -> Project {
     project
 }
 
-impl Project {
+impl ProjectConfig {
     /// Whether there may be one more rule.
     fn check_count(&self) -> Result<(), String> {
-        if self.rules.ask.len() + self.rules.deny.len() < MOST_RULES {
+        if self.rules.ask.len() + self.rules.deny.len() < MAX_RULES {
             return Ok(());
         }
-        Err(format!("the project has more than {MOST_RULES} rules; this one does not count"))
+        Err(format!("the project has more than {MAX_RULES} rules; this one does not count"))
     }
 
     /// Takes over what a file says. Each thing that is wrong is a complaint, and the rest counts: a typo in one rule must not
     /// open what another one forbids.
     fn take(&mut self, file: &Path, text: &str) {
-        let mut said = Said { project: self, file, text };
+        let mut reader = ConfigFile { project: self, file, text };
         match DeTable::parse(text) {
-            Ok(root) => said.take_root(root.get_ref()),
-            Err(error) => said.complain(error.span(), &complaint::plain(error.message())),
+            Ok(root) => reader.take_root(root.get_ref()),
+            Err(error) => reader.complain(error.span(), &complaint::plain(error.message())),
         }
     }
 }
 
 /// One file, and what becomes of it.
-struct Said<'a> {
-    project: &'a mut Project,
+struct ConfigFile<'a> {
+    project: &'a mut ProjectConfig,
     file: &'a Path,
     text: &'a str,
 }
 
-impl Said<'_> {
+impl ConfigFile<'_> {
     fn take_root(&mut self, root: &DeTable<'_>) {
         for (section, value) in root {
             let name = section.get_ref().as_ref();
@@ -137,7 +137,11 @@ impl Said<'_> {
         }
     }
 
-    fn take_each(&mut self, list: &Spanned<DeValue<'_>>, take: impl Fn(&mut Project, String) -> Result<(), String>) {
+    fn take_each(
+        &mut self,
+        list: &Spanned<DeValue<'_>>,
+        take: impl Fn(&mut ProjectConfig, String) -> Result<(), String>,
+    ) {
         let Some(members) = list.get_ref().as_array() else {
             return self.complain(Some(list.span()), "this must be a list of texts");
         };
@@ -161,7 +165,7 @@ impl Said<'_> {
     }
 
     fn complain(&mut self, place: Option<Range<usize>>, why: &str) {
-        if self.project.complaints.len() >= MOST_COMPLAINTS {
+        if self.project.complaints.len() >= MAX_COMPLAINTS {
             return;
         }
         let line = place.map(|place| 1 + self.text[..place.start.min(self.text.len())].matches('\n').count());
@@ -181,23 +185,23 @@ fn check_name(name: &str) -> Result<(), String> {
 /// A rule that was read once stays until the daemon is told to read its configuration again, so that an agent cannot get
 /// rid of it by changing the file.
 #[derive(Debug, Default)]
-pub(crate) struct Projects(Mutex<HashMap<PathBuf, Strictness>>);
+pub(crate) struct LearnedRules(Mutex<HashMap<PathBuf, FolderStrictness>>);
 
 #[derive(Debug, Default)]
-struct Strictness {
+struct FolderStrictness {
     rules: Rules,
     /// Something is wrong with a file now.
     broken: bool,
 }
 
-impl Projects {
+impl LearnedRules {
     pub(crate) fn learn(&self, cwd: &Path) {
-        let Project { rules, complaints, notes: _ } = read(cwd);
+        let ProjectConfig { rules, complaints, notes: _ } = read(cwd);
         let mut known = self.lock();
         let known = known.entry(cwd.to_owned()).or_default();
         known.broken = !complaints.is_empty();
         // Rules stay when the file changes. An agent that changes it again and again must not fill the memory with them.
-        if known.rules.ask.len() + known.rules.deny.len() < MOST_KEPT {
+        if known.rules.ask.len() + known.rules.deny.len() < MAX_KEPT {
             known.rules.extend_with_new(rules);
         } else {
             known.broken = true;
@@ -226,7 +230,7 @@ impl Projects {
         self.lock().clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Strictness>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, FolderStrictness>> {
         // Every change of the map is whole, so a panic elsewhere does not spoil it.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -240,7 +244,7 @@ mod tests {
 
     use super::*;
 
-    fn with_file(text: &str) -> (tempfile::TempDir, Project) {
+    fn with_file(text: &str) -> (tempfile::TempDir, ProjectConfig) {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join(".acpd")).unwrap();
         fs::write(folder.path().join(FILE), text).unwrap();
@@ -260,7 +264,7 @@ mod tests {
 
     #[test]
     fn whatever_else_it_says_is_refused_with_file_and_line() {
-        let mut said = String::new();
+        let mut reader = String::new();
         for text in [
             "[permissions]\nallow = [\"bash\"]\n",
             "[session]\nmode = \"full\"\n",
@@ -272,8 +276,8 @@ mod tests {
             "[permissions\n",
         ] {
             let (folder, project) = with_file(text);
-            said.push_str(&project.complaints.join("\n").replace(&folder.path().display().to_string(), "DIR"));
-            said.push('\n');
+            reader.push_str(&project.complaints.join("\n").replace(&folder.path().display().to_string(), "DIR"));
+            reader.push('\n');
             assert!(project.rules.deny.is_empty() && project.notes.is_empty(), "{text}");
         }
         expect![[r#"
@@ -287,14 +291,14 @@ mod tests {
             DIR/.acpd/config.toml:3: the rule `bsh(rm)` can never match: there is no tool `bsh`; did you mean `bash`?
             DIR/.acpd/config.toml:4: this must be a text
             DIR/.acpd/config.toml:1: unclosed table, expected `]`
-        "#]].assert_eq(&said);
+        "#]].assert_eq(&reader);
     }
 
     #[test]
     fn a_typo_in_one_rule_opens_nothing_that_another_one_forbids() {
         let (folder, project) = with_file("[permissions]\nallow = [\"bash\"]\ndeny = [\"bsh(rm)\", \"read(.env)\"]\n");
         assert_eq!((project.complaints.len(), project.rules.texts().deny), (2, vec!["read(.env)".to_owned()]));
-        let projects = Projects::default();
+        let projects = LearnedRules::default();
         projects.learn(folder.path());
         let tempered = |kind, verdict| projects.temper(folder.path(), kind, verdict);
         assert_eq!(tempered(ToolKind::Read, Some(Verdict::Deny)), Some(Verdict::Deny));
@@ -305,9 +309,9 @@ mod tests {
 
     #[test]
     fn too_many_rules_and_patterns_that_are_too_large_make_every_call_ask() {
-        let many: Vec<String> = (0..MOST_RULES + 5).map(|number| format!("\"read(x{number})\"")).collect();
+        let many: Vec<String> = (0..MAX_RULES + 5).map(|number| format!("\"read(x{number})\"")).collect();
         let (_folder, project) = with_file(&format!("[permissions]\ndeny = [{}]\n", many.join(", ")));
-        assert_eq!((project.rules.deny.len(), project.complaints.len()), (MOST_RULES, 5));
+        assert_eq!((project.rules.deny.len(), project.complaints.len()), (MAX_RULES, 5));
         // Compiling this would overflow the stack.
         let nested = format!("{}a{}", "{".repeat(20_000), "}".repeat(20_000));
         let (folder, project) =

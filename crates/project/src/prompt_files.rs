@@ -7,7 +7,7 @@ use domain::{Content, Payload, Verdict, link};
 use policy::Rules;
 
 /// A prompt without the files that a rule denies or asks about.
-pub struct Withheld {
+pub struct FilteredPrompt {
     pub prompt: Vec<Content>,
     /// The same without links to those files.
     pub links: Vec<Content>,
@@ -19,11 +19,11 @@ pub fn has_files(prompt: &[Content]) -> bool {
 }
 
 /// Asks the disk for the files' real names, which may block.
-pub fn withhold(prompt: Vec<Content>, rules: &Rules) -> Withheld {
-    let mut withheld = Withheld { prompt: Vec::new(), links: Vec::new(), notices: Vec::new() };
+pub fn filter_prompt(prompt: Vec<Content>, rules: &Rules) -> FilteredPrompt {
+    let mut withheld = FilteredPrompt { prompt: Vec::new(), links: Vec::new(), notices: Vec::new() };
     for content in prompt {
         let Some((path, verdict)) = file(&content.payload).and_then(|path| {
-            let verdict = barred(rules, &path)?;
+            let verdict = reading_verdict(rules, &path)?;
             Some((path, verdict))
         }) else {
             withheld.links.push(content.clone());
@@ -41,9 +41,9 @@ pub fn withhold(prompt: Vec<Content>, rules: &Rules) -> Withheld {
 }
 
 /// What a rule says of reading a file, by its name and by the one without symlinks.
-pub(crate) fn barred(rules: &Rules, path: &Path) -> Option<Verdict> {
+pub(crate) fn reading_verdict(rules: &Rules, path: &Path) -> Option<Verdict> {
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    rules.bar_reading(&[path, &real])
+    rules.reading_verdict(&[path, &real])
 }
 
 /// Why a file is not in a request, as a sentence for the person.
@@ -106,7 +106,7 @@ mod tests {
         };
         let harmless = resource("file:///nowhere/a.rs");
         let prompt = [resource("file:///nowhere/.env"), image, link, harmless.clone()];
-        let withheld = withhold(prompt.into_iter().map(Content::from).collect(), &rules);
+        let withheld = filter_prompt(prompt.into_iter().map(Content::from).collect(), &rules);
         let kept = serde_json::to_string(&withheld.prompt[..3]).unwrap();
         assert!(!kept.contains("secret"), "{kept}");
         assert_eq!(withheld.prompt.len(), 4);

@@ -10,9 +10,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use domain::{CallSite, ToolCard};
 
 #[derive(Debug, Default)]
-pub(crate) struct RealNames(Mutex<HashMap<PathBuf, PathBuf>>);
+pub(crate) struct RealPaths(Mutex<HashMap<PathBuf, PathBuf>>);
 
-impl RealNames {
+impl RealPaths {
     /// Looks at the folders of a session.
     pub(crate) fn learn(&self, site: &CallSite) {
         site.roots().for_each(|root| self.learn_folder(root));

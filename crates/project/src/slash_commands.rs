@@ -25,7 +25,7 @@ const LONGEST: u64 = 64 << 10;
 
 /// Files of one folder, and entries that are looked at for them.
 const MOST: usize = 100;
-const MOST_ENTRIES: usize = 10_000;
+const MAX_ENTRIES: usize = 10_000;
 
 /// All commands by name. What is nearer counts, and what is the project's before what is the user's.
 pub(crate) fn list(cwd: &Path, own: Option<&Path>, rules: &Rules) -> Vec<Command> {
@@ -84,7 +84,7 @@ impl Folder {
 
     fn names(&self) -> Vec<String> {
         let Ok(entries) = Dir::read_from(&self.folder) else { return Vec::new() };
-        let files = entries.take(MOST_ENTRIES).filter_map(|entry| {
+        let files = entries.take(MAX_ENTRIES).filter_map(|entry| {
             let entry = entry.ok()?;
             let name = entry.file_name().to_str().ok()?.strip_suffix(".md")?;
             is_name(name).then(|| name.to_owned())
@@ -98,7 +98,7 @@ impl Folder {
     /// Why a rule keeps the model from a file, if one does.
     fn withheld(&self, name: &str, rules: &Rules) -> Option<String> {
         let path = self.of_project.as_ref()?.join(format!("{name}.md"));
-        prompt_files::barred(rules, &path).map(|verdict| prompt_files::notice(&path, verdict))
+        prompt_files::reading_verdict(rules, &path).map(|verdict| prompt_files::notice(&path, verdict))
     }
 
     fn template(&self, name: &str) -> Option<Template> {

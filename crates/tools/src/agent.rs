@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use domain::text::cut;
 use domain::tool::{AGENT, Job, SubAgentTask, ToolHost, ToolSpec};
 use domain::{Access, Grant, Mode, ModelId, Outcome, ToolCard, ToolContent, ToolKind};
 use futures_util::future::BoxFuture;
@@ -11,7 +12,6 @@ use serde_json::json;
 
 use crate::tool::{Call, Refused, Tool};
 use crate::{Settings, input};
-use domain::text::cut;
 
 pub(crate) struct Agent;
 
@@ -93,14 +93,14 @@ impl Tool for Agent {
             access: Access::Ask { always: Some(Grant::Tool(self.name().to_owned())) },
             input: call.input,
         };
-        let errand = SubAgentTask { task, mode, model: model.as_deref().map(ModelId::from) };
-        Ok(Box::new(AgentJob { card, errand }))
+        let task = SubAgentTask { task, mode, model: model.as_deref().map(ModelId::from) };
+        Ok(Box::new(AgentJob { card, task }))
     }
 }
 
 struct AgentJob {
     card: ToolCard,
-    errand: SubAgentTask,
+    task: SubAgentTask,
 }
 
 impl Job for AgentJob {
@@ -108,7 +108,7 @@ impl Job for AgentJob {
         &self.card
     }
 
-    fn run(self: Box<Self>, desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
-        desk.delegate(self.errand)
+    fn run(self: Box<Self>, host: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
+        host.delegate(self.task)
     }
 }

@@ -8,21 +8,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::editor::{Editor, TerminalOrder};
+use domain::text::cut;
 use domain::tool::{Job, ToolHost, ToolSpec};
 use domain::{Access, CallSite, Grant, Mode, Outcome, ToolCard, ToolContent, ToolKind};
 use futures_util::future::BoxFuture;
+use policy::{grants, protected_paths};
+use process::background::{BackgroundCommands, BackgroundStart};
+use process::confine::{AccessLimits, Roots};
+use process::{
+    Command, CommandResult, Interruption, LIVE_LIMIT, Output, RunningCommand, SUBCOMMAND, Sandbox, SharedOutput,
+    TERMINAL_ARGUMENT, find_shell, watch,
+};
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::tool::{Call, Refused, Tool};
 use crate::{Settings, input};
-use domain::text::cut;
-use policy::{grants, protected_paths};
-use process::background::{Background, Start};
-use process::confine::{Bounds, Roots};
-use process::{
-    Command, Cut, End, Heard, LIVE_LIMIT, Output, SUBCOMMAND, Sandbox, Started, TERMINAL_ARGUMENT, find_shell, watch,
-};
 
 /// The kernel takes no argument longer than 128 KB.
 const LONGEST_COMMAND: usize = 100 * 1024;
@@ -107,7 +108,7 @@ impl Tool for Bash {
             title.push_str(" (in the background)");
             preview.push(ToolContent::text("Goes on in the background after the call has returned."));
         }
-        let mut always = grants::of(&input.command);
+        let mut always = grants::always_grant(&input.command);
         if call.site.mode == Mode::Sandbox {
             always = always.map(|grant| Grant::Sandboxed(Box::new(grant)));
             title.push_str(" (in the sandbox)");
@@ -131,18 +132,18 @@ impl Tool for Bash {
             input: call.input,
         };
         let background = input.background.then_some(call.background);
-        let (site, settings, bounds) = (call.site, call.settings, call.bounds);
-        Ok(Box::new(BashJob { card, command: input.command, timeout, background, site, settings, bounds }))
+        let (site, settings, limits) = (call.site, call.settings, call.limits);
+        Ok(Box::new(BashJob { card, command: input.command, timeout, background, site, settings, limits }))
     }
 }
 
 /// How a command reaches what is acpd's own, as far as its text tells.
 fn reach(command: &str, call: &Call) -> Option<&'static str> {
-    let (places, site) = (&call.bounds.off_limits, &call.site);
-    if protected_paths::names_one(command, places, &site.cwd, &site.environment) {
+    let (places, site) = (&call.limits.protected_paths, &call.site);
+    if protected_paths::names_protected_path(command, places, &site.cwd, &site.environment) {
         return Some("Names acpd's own files: its state, keys or configuration.");
     }
-    if protected_paths::reads_around_one(command, places, &site.cwd, &site.environment) {
+    if protected_paths::reads_protected_tree(command, places, &site.cwd, &site.environment) {
         return Some("Goes through a folder with acpd's own files in it: its state, keys or configuration.");
     }
     protected_paths::calls_acpd(command).then_some("Calls acpd itself, which can answer for you.")
@@ -163,10 +164,10 @@ struct BashJob {
     command: String,
     timeout: Option<Duration>,
     /// Where the command goes on after the call, if it does.
-    background: Option<Arc<Background>>,
+    background: Option<Arc<BackgroundCommands>>,
     site: Arc<CallSite>,
     settings: Arc<Settings>,
-    bounds: Arc<Bounds>,
+    limits: Arc<AccessLimits>,
 }
 
 impl Job for BashJob {
@@ -174,10 +175,10 @@ impl Job for BashJob {
         &self.card
     }
 
-    fn run(self: Box<Self>, desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, host: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
             if let Some(editor) = self.host()
-                && let Some(outcome) = terminal::run(editor, self.order().await, self.limit(), desk.as_ref()).await
+                && let Some(outcome) = terminal::run(editor, self.order().await, self.limit(), host.as_ref()).await
             {
                 return outcome;
             }
@@ -186,9 +187,10 @@ impl Job for BashJob {
                 Err(reason) => return Outcome::failed(reason),
             };
             match self.background {
-                None => attend(started, self.timeout, &self.site, &self.settings, desk.as_ref()).await,
+                None => attend(started, self.timeout, &self.site, &self.settings, host.as_ref()).await,
                 Some(background) => {
-                    let start = Start { started, command: self.command, timeout: self.timeout, site: self.site };
+                    let start =
+                        BackgroundStart { started, command: self.command, timeout: self.timeout, site: self.site };
                     leave(&background, start, &self.settings)
                 }
             }
@@ -228,19 +230,19 @@ impl BashJob {
         if self.site.mode != Mode::Sandbox {
             return Ok(None);
         }
-        let (site, bounds) = (Arc::clone(&self.site), Arc::clone(&self.bounds));
+        let (site, limits) = (Arc::clone(&self.site), Arc::clone(&self.limits));
         let opened =
-            tokio::task::spawn_blocking(move || Roots::open(&site, &bounds).map(|roots| roots.folders())).await;
+            tokio::task::spawn_blocking(move || Roots::open(&site, &limits).map(|roots| roots.folders())).await;
         let writable = match opened {
             Ok(Ok(folders)) => folders,
             Ok(Err(denial)) => return Err(denial.to_string()),
             Err(_) => return Err("opening the session's folders failed; this is a defect of acpd".to_owned()),
         };
-        let (readable, off_limits) = (self.settings.sandbox.reads.clone(), self.bounds.off_limits.clone());
-        Ok(Some(Sandbox { writable, readable, off_limits }))
+        let (readable, protected_paths) = (self.settings.sandbox.reads.clone(), self.limits.protected_paths.clone());
+        Ok(Some(Sandbox { writable, readable, protected_paths }))
     }
 
-    async fn start(&self) -> Result<Started, String> {
+    async fn start(&self) -> Result<RunningCommand, String> {
         let launcher = &self.settings.launcher;
         let command = launcher.shell_command(&self.command, &self.site.environment, &self.site.cwd).await;
         let command = Command { sandbox: self.sandbox().await?, ..command };
@@ -250,25 +252,25 @@ impl BashJob {
 
 /// Stays with the command until it ends.
 async fn attend(
-    started: Started,
+    started: RunningCommand,
     timeout: Option<Duration>,
     site: &CallSite,
     settings: &Settings,
-    desk: &dyn ToolHost,
+    host: &dyn ToolHost,
 ) -> Outcome {
-    let heard = Heard::new(settings.output_limit);
-    let show = || desk.progress(vec![ToolContent::text(heard.lock().live(LIVE_LIMIT))]);
-    let end = watch(started, &heard, timeout, desk.cancelled(), show).await;
+    let heard = SharedOutput::new(settings.output_limit);
+    let show = || host.progress(vec![ToolContent::text(heard.lock().live(LIVE_LIMIT))]);
+    let end = watch(started, &heard, timeout, host.cancelled(), show).await;
     let output = heard.lock();
     conclude(&output, &end, site.mode)
 }
 
 /// Leaves the command running.
-fn leave(background: &Arc<Background>, start: Start, settings: &Settings) -> Outcome {
+fn leave(background: &Arc<BackgroundCommands>, start: BackgroundStart, settings: &Settings) -> Outcome {
     match background.keep(start, settings.output_limit) {
         Ok(handle) => {
             let text = format!(
-                "Started in the background as `{handle}`. Read its output with bash_output and end it with bash_stop."
+                "RunningCommand in the background as `{handle}`. Read its output with bash_output and end it with bash_stop."
             );
             Outcome::completed(text).with_raw(json!({"handle": handle}))
         }
@@ -276,15 +278,15 @@ fn leave(background: &Arc<Background>, start: Start, settings: &Settings) -> Out
     }
 }
 
-fn conclude(output: &Output, end: &End, mode: Mode) -> Outcome {
+fn conclude(output: &Output, end: &CommandResult, mode: Mode) -> Outcome {
     let raw = json!({
         "exitCode": end.exit_code(),
         "signal": end.signal(),
-        "timedOut": matches!(end.cut, Some(Cut::TimedOut(_))),
+        "timedOut": matches!(end.interruption, Some(Interruption::TimedOut(_))),
         "truncated": output.is_cut(),
     });
     let written = output.text();
-    if end.cut == Some(Cut::Cancelled) {
+    if end.interruption == Some(Interruption::Cancelled) {
         let outcome = Outcome::cancelled().with_raw(raw);
         return if written.is_empty() { outcome } else { outcome.showing(vec![ToolContent::text(written)]) };
     }

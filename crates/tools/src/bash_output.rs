@@ -6,13 +6,13 @@ use std::time::Duration;
 use domain::tool::{Job, ToolHost, ToolSpec};
 use domain::{Access, Outcome, ToolCard, ToolContent, ToolKind};
 use futures_util::future::BoxFuture;
+use process::background::BackgroundCommand;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::bash::with_note;
 use crate::tool::{Call, Refused, Tool};
 use crate::{Settings, input};
-use process::background::Kept;
 
 /// How often people are shown what is new while the call waits.
 const LIVE_INTERVAL: Duration = Duration::from_secs(1);
@@ -80,7 +80,7 @@ impl Tool for BashOutput {
 
 struct OutputJob {
     card: ToolCard,
-    kept: Arc<Kept>,
+    kept: Arc<BackgroundCommand>,
     wait: Duration,
 }
 
@@ -89,7 +89,7 @@ impl Job for OutputJob {
         &self.card
     }
 
-    fn run(self: Box<Self>, desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, host: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
             let kept = &self.kept;
             let show = async {
@@ -99,7 +99,7 @@ impl Job for OutputJob {
                     let now = kept.live_output();
                     // What is shown is kept in the log, so only what is new is shown.
                     if now != before {
-                        desk.progress(vec![ToolContent::text(&now)]);
+                        host.progress(vec![ToolContent::text(&now)]);
                         before = now;
                     }
                 }
@@ -109,7 +109,7 @@ impl Job for OutputJob {
                 () = tokio::time::sleep(self.wait) => {}
                 () = show => {}
                 // What was written stays to be read another time.
-                () = desk.cancelled() => return Outcome::cancelled(),
+                () = host.cancelled() => return Outcome::cancelled(),
             }
             report(kept)
         })
@@ -117,7 +117,7 @@ impl Job for OutputJob {
 }
 
 /// Reads what is new and says how the command stands.
-pub(crate) fn report(kept: &Kept) -> Outcome {
+pub(crate) fn report(kept: &BackgroundCommand) -> Outcome {
     // The end is looked at first: if it is there, so is everything that was written before it.
     let end = kept.end();
     let output = kept.take_output();

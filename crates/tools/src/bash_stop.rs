@@ -5,12 +5,12 @@ use std::sync::Arc;
 use domain::tool::{Job, ToolHost, ToolSpec};
 use domain::{Access, Outcome, ToolCard, ToolKind};
 use futures_util::future::BoxFuture;
+use process::background::BackgroundCommand;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::tool::{Call, Refused, Tool};
 use crate::{Settings, bash_output, input};
-use process::background::Kept;
 
 pub(crate) struct BashStop;
 
@@ -30,7 +30,7 @@ impl Tool for BashStop {
     }
 
     fn verb(&self) -> &'static str {
-        "Stop"
+        "StopFlag"
     }
 
     fn spec(&self, _settings: &Settings) -> ToolSpec {
@@ -55,7 +55,7 @@ impl Tool for BashStop {
         let kept = call.background.find(&call.site.session, &input.handle)?;
         let card = ToolCard {
             tool: self.name().to_owned(),
-            title: format!("Stop {}", kept.label()),
+            title: format!("StopFlag {}", kept.label()),
             kind: self.kind(),
             locations: Vec::new(),
             input: call.input,
@@ -69,7 +69,7 @@ impl Tool for BashStop {
 
 struct StopJob {
     card: ToolCard,
-    kept: Arc<Kept>,
+    kept: Arc<BackgroundCommand>,
 }
 
 impl Job for StopJob {

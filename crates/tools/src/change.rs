@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::site::Fingerprint;
+use domain::text::{count, size};
 use domain::tool::{Job, Location};
 use domain::{Access, CallSite, Grant, Outcome, ToolCard, ToolContent, ToolKind};
+use process::StopFlag;
+use process::confine::{AccessLimits, ConfinedPath, Roots};
+use process::fingerprint;
 use serde_json::json;
 use similar::{ChangeTag, TextDiff};
 
-use crate::document::{self, Document, Unwritten};
+use crate::document::{self, Document, WriteFailure};
 use crate::job::{BlockingJob, OnCancel};
 use crate::tool::{Call, Refused};
-use domain::text::{count, size};
-use process::Stop;
-use process::confine::{Bounds, Roots, Spot};
-use process::fingerprint;
 
 /// Whole texts beyond this are not kept with the conversation. Then only the lines that change are shown.
 pub(crate) const LARGEST_DIFF: usize = 1 << 20;
@@ -29,62 +29,62 @@ const LARGEST_EXCERPT: usize = 64 << 10;
 const COMPARING: Duration = Duration::from_millis(200);
 
 /// A file that may be changed, and what it holds now.
-pub(crate) struct Subject {
-    pub(crate) spot: Spot,
+pub(crate) struct EditedFile {
+    pub(crate) confined: ConfinedPath,
     /// None for a file that does not exist.
     pub(crate) old: Option<Vec<u8>>,
 }
 
-impl Subject {
+impl EditedFile {
     /// Finds the file and refuses it unless the model knows what is in it.
     pub(crate) fn find(path: &str, call: &Call) -> Result<Self, Refused> {
-        let (site, spot) = (&call.site, call.roots()?.find(path)?);
-        refuse_git(&spot)?;
-        if spot.is_missing() {
-            return Ok(Self { spot, old: None });
+        let (site, confined) = (&call.site, call.roots()?.find(path)?);
+        refuse_git(&confined)?;
+        if confined.is_missing() {
+            return Ok(Self { confined, old: None });
         }
-        let Document { bytes, unsaved } = document::read(&spot, site)?;
+        let Document { bytes, unsaved } = document::read(&confined, site)?;
         if unsaved && !document::is_written_by_editor(site) {
-            let shown = &spot.shown;
+            let shown = &confined.shown;
             return Err(Refused(format!(
                 "{shown} has unsaved changes in the editor; the user must save or discard them"
             )));
         }
-        match site.seen.recall(&spot.real) {
-            None => Err(Refused(format!("{} exists and was not read; read it first with read_file", spot.shown))),
+        match site.seen.recall(&confined.real) {
+            None => Err(Refused(format!("{} exists and was not read; read it first with read_file", confined.shown))),
             Some(seen) if seen != fingerprint::of(&bytes) => {
-                Err(Refused(format!("{} changed since it was read; read it again with read_file", spot.shown)))
+                Err(Refused(format!("{} changed since it was read; read it again with read_file", confined.shown)))
             }
-            Some(_) => Ok(Self { spot, old: Some(bytes) }),
+            Some(_) => Ok(Self { confined, old: Some(bytes) }),
         }
     }
 }
 
 /// Takes what a card shows of a file for seen by the model, which had read it before the daemon restarted. A file that has
 /// changed since does not match, as ever.
-pub(crate) fn recall(card: &ToolCard, site: &CallSite, bounds: &Bounds) {
+pub(crate) fn recall(card: &ToolCard, site: &CallSite, limits: &AccessLimits) {
     for shown in &card.preview {
         if let ToolContent::Diff { path, old: Some(old), .. } = shown
             && let Some(path) = path.to_str()
-            && let Ok(spot) = Roots::open(site, bounds).and_then(|roots| roots.find(path))
-            && site.seen.recall(&spot.real).is_none()
+            && let Ok(confined) = Roots::open(site, limits).and_then(|roots| roots.find(path))
+            && site.seen.recall(&confined.real).is_none()
         {
-            site.seen.note(&spot.real, fingerprint::of(old.as_bytes()));
+            site.seen.note(&confined.real, fingerprint::of(old.as_bytes()));
         }
     }
 }
 
 /// Hooks and configuration in there are commands in disguise, and editing files is not leave to run commands.
-pub(crate) fn refuse_git(spot: &Spot) -> Result<(), Refused> {
-    if spot.real.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git")) {
-        return Err(Refused(format!("{} is git's own; file tools do not change it, use git commands", spot.shown)));
+pub(crate) fn refuse_git(confined: &ConfinedPath) -> Result<(), Refused> {
+    if confined.real.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git")) {
+        return Err(Refused(format!("{} is git's own; file tools do not change it, use git commands", confined.shown)));
     }
     Ok(())
 }
 
 /// A change that is ready to be shown and made.
 pub(crate) struct Change {
-    pub(crate) subject: Subject,
+    pub(crate) subject: EditedFile,
     pub(crate) new: String,
     /// How the title begins, such as "Edit".
     pub(crate) verb: &'static str,
@@ -96,35 +96,35 @@ pub(crate) struct Change {
 
 impl Change {
     pub(crate) fn into_job(self, tool: &'static str, path: String, call: Call) -> Box<dyn Job> {
-        let Self { subject: Subject { spot, old }, new, verb, line, done } = self;
-        let diff = diff(&spot.path, old.as_deref(), &new);
-        let usual = Access::Ask { always: spot.real.parent().map(|folder| Grant::Folder(folder.to_owned())) };
+        let Self { subject: EditedFile { confined, old }, new, verb, line, done } = self;
+        let diff = diff(&confined.path, old.as_deref(), &new);
+        let usual = Access::Ask { always: confined.real.parent().map(|folder| Grant::Folder(folder.to_owned())) };
         let access = call.write_access(usual);
         let card = ToolCard {
             tool: tool.to_owned(),
-            title: format!("{verb} {}", spot.shown),
+            title: format!("{verb} {}", confined.shown),
             kind: ToolKind::Edit,
-            locations: vec![Location { path: spot.path.clone(), line }],
+            locations: vec![Location { path: confined.path.clone(), line }],
             input: call.input,
             preview: diff.clone(),
             access,
         };
         let (added, removed) = changed_lines(old.as_deref(), &new);
-        let (site, bounds) = (call.site, call.bounds);
+        let (site, limits) = (call.site, call.limits);
         let expected = old.as_deref().map(fingerprint::of);
-        let commit = Commit { path, real: spot.real, expected, new, site, bounds };
-        let work = move |stop: &Stop| match commit.make(stop) {
+        let commit = Commit { path, real: confined.real, expected, new, site, limits };
+        let work = move |stop: &StopFlag| match commit.make(stop) {
             Ok(()) => {
                 let lines = format!("+{added} -{removed} lines");
-                let raw = json!({"path": spot.path, "added": added, "removed": removed});
+                let raw = json!({"path": confined.path, "added": added, "removed": removed});
                 Outcome::completed(format!("{done} ({lines}).")).showing(diff).with_raw(raw)
             }
-            Err(Unwritten::Surely(_)) if stop.is_raised() => Outcome::cancelled(),
-            Err(Unwritten::Surely(reason)) => Outcome::failed(format!("{reason}; nothing was changed")),
-            Err(Unwritten::Perhaps(reason)) if stop.is_raised() => {
+            Err(WriteFailure::Unchanged(_)) if stop.is_raised() => Outcome::cancelled(),
+            Err(WriteFailure::Unchanged(reason)) => Outcome::failed(format!("{reason}; nothing was changed")),
+            Err(WriteFailure::Uncertain(reason)) if stop.is_raised() => {
                 Outcome { text: format!("{} ({reason})", Outcome::cancelled().text), ..Outcome::cancelled() }
             }
-            Err(Unwritten::Perhaps(reason)) => Outcome::failed(reason),
+            Err(WriteFailure::Uncertain(reason)) => Outcome::failed(reason),
         };
         Box::new(BlockingJob { card, on_cancel: OnCancel::Finish, work })
     }
@@ -137,20 +137,22 @@ struct Commit {
     expected: Option<Fingerprint>,
     new: String,
     site: Arc<CallSite>,
-    bounds: Arc<Bounds>,
+    limits: Arc<AccessLimits>,
 }
 
 impl Commit {
     /// Walks the path again: since the plan it may have come to lead elsewhere.
-    fn make(&self, stop: &Stop) -> Result<(), Unwritten> {
-        let spot = Roots::open(&self.site, &self.bounds)?.find(&self.path)?;
-        refuse_git(&spot)?;
-        if spot.real != self.real {
-            let shown = &spot.shown;
-            return Err(Unwritten::Surely(format!("{shown} has become another file while the question was open")));
+    fn make(&self, stop: &StopFlag) -> Result<(), WriteFailure> {
+        let confined = Roots::open(&self.site, &self.limits)?.find(&self.path)?;
+        refuse_git(&confined)?;
+        if confined.real != self.real {
+            let shown = &confined.shown;
+            return Err(WriteFailure::Unchanged(format!(
+                "{shown} has become another file while the question was open"
+            )));
         }
-        document::replace(&spot, &self.site, &self.new, self.expected, stop)?;
-        self.site.seen.note(&spot.real, fingerprint::of(self.new.as_bytes()));
+        document::replace(&confined, &self.site, &self.new, self.expected, stop)?;
+        self.site.seen.note(&confined.real, fingerprint::of(self.new.as_bytes()));
         Ok(())
     }
 }

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use domain::site::Fingerprint;
 use domain::tool::{Job, Location, ToolSpec};
 use domain::{CallSite, Outcome, ToolCard, ToolKind};
+use process::StopFlag;
+use process::confine::{AccessLimits, Roots};
+use process::fingerprint;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::change::refuse_git;
 use crate::job::{BlockingJob, OnCancel};
-use crate::removal::{Subject, contents};
+use crate::removal::{RemovedFile, contents};
 use crate::tool::{Call, Refused, Tool};
 use crate::{Settings, input};
-use process::Stop;
-use process::confine::{Bounds, Roots};
-use process::fingerprint;
 
 pub(crate) struct DeleteFile;
 
@@ -58,27 +58,27 @@ impl Tool for DeleteFile {
 
     fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
         let Input { path } = input::parse(&call.input)?;
-        let subject = Subject::find(&path, &call)?;
+        let subject = RemovedFile::find(&path, &call)?;
         let card = ToolCard {
             tool: self.name().to_owned(),
-            title: format!("Delete {}", subject.spot.shown),
+            title: format!("Delete {}", subject.confined.shown),
             kind: self.kind(),
-            locations: vec![Location { path: subject.spot.path.clone(), line: None }],
+            locations: vec![Location { path: subject.confined.path.clone(), line: None }],
             preview: vec![subject.gone()],
             access: subject.access(&call),
             input: call.input,
         };
         let removal = Removal {
             path,
-            real: subject.spot.real.clone(),
+            real: subject.confined.real.clone(),
             expected: fingerprint::of(&subject.bytes),
             site: call.site,
-            bounds: call.bounds,
+            limits: call.limits,
         };
-        let work = move |stop: &Stop| match removal.make(stop) {
+        let work = move |stop: &StopFlag| match removal.make(stop) {
             Ok(()) => {
-                let said = format!("Deleted {}.", subject.spot.shown);
-                let facts = subject.facts(&subject.spot.path);
+                let said = format!("Deleted {}.", subject.confined.shown);
+                let facts = subject.facts(&subject.confined.path);
                 Outcome::completed(said).showing(vec![subject.gone()]).with_raw(facts)
             }
             Err(_) if stop.is_raised() => Outcome::cancelled(),
@@ -94,17 +94,17 @@ struct Removal {
     real: std::path::PathBuf,
     expected: Fingerprint,
     site: Arc<CallSite>,
-    bounds: Arc<Bounds>,
+    limits: Arc<AccessLimits>,
 }
 
 impl Removal {
-    fn make(&self, stop: &Stop) -> Result<(), Refused> {
-        let spot = Roots::open(&self.site, &self.bounds)?.find(&self.path)?;
-        refuse_git(&spot)?;
-        if spot.real != self.real {
-            return Err(Refused(format!("{} has become another file while the question was open", spot.shown)));
+    fn make(&self, stop: &StopFlag) -> Result<(), Refused> {
+        let confined = Roots::open(&self.site, &self.limits)?.find(&self.path)?;
+        refuse_git(&confined)?;
+        if confined.real != self.real {
+            return Err(Refused(format!("{} has become another file while the question was open", confined.shown)));
         }
-        contents(&spot, &self.site)?;
-        Ok(spot.remove(self.expected, stop)?)
+        contents(&confined, &self.site)?;
+        Ok(confined.remove(self.expected, stop)?)
     }
 }

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use domain::CallSite;
 use domain::editor::{Editor, EditorCapabilities, EditorError, Lines};
 use domain::site::Fingerprint;
+use process::StopFlag;
+use process::confine::{ConfinedPath, LARGEST_FILE, PathError};
+use process::fingerprint;
 use tokio::runtime::Handle;
 
 use crate::read_file::binary;
 use crate::tool::Refused;
-use process::Stop;
-use process::confine::{Denial, LARGEST_FILE, Spot};
-use process::fingerprint;
 
 pub(crate) struct Document {
     pub(crate) bytes: Vec<u8>,
@@ -27,34 +27,34 @@ pub(crate) struct Document {
 
 /// Why a new content is not in place.
 #[derive(Debug)]
-pub(crate) enum Unwritten {
+pub(crate) enum WriteFailure {
     /// The file is as it was.
-    Surely(String),
+    Unchanged(String),
     /// An editor that was asked may have written it, or may yet.
-    Perhaps(String),
+    Uncertain(String),
 }
 
-impl From<Refused> for Unwritten {
+impl From<Refused> for WriteFailure {
     fn from(Refused(reason): Refused) -> Self {
-        Self::Surely(reason)
+        Self::Unchanged(reason)
     }
 }
 
-impl From<Denial> for Unwritten {
-    fn from(denial: Denial) -> Self {
-        Self::Surely(denial.to_string())
+impl From<PathError> for WriteFailure {
+    fn from(denial: PathError) -> Self {
+        Self::Unchanged(denial.to_string())
     }
 }
 
 /// What an existing file holds.
-pub(crate) fn read(spot: &Spot, site: &CallSite) -> Result<Document, Denial> {
-    read_for(spot, site, None)
+pub(crate) fn read(confined: &ConfinedPath, site: &CallSite) -> Result<Document, PathError> {
+    read_for(confined, site, None)
 }
 
 /// The same for somebody who wants these lines of it. What the editor has changed elsewhere may be left out then.
-pub(crate) fn read_for(spot: &Spot, site: &CallSite, lines: Option<Lines>) -> Result<Document, Denial> {
-    let disk = spot.read()?;
-    Ok(match unsaved(spot, site, &disk, lines) {
+pub(crate) fn read_for(confined: &ConfinedPath, site: &CallSite, lines: Option<Lines>) -> Result<Document, PathError> {
+    let disk = confined.read()?;
+    Ok(match unsaved(confined, site, &disk, lines) {
         Some(text) => Document { bytes: text.into_bytes(), unsaved: true },
         None => Document { bytes: disk, unsaved: false },
     })
@@ -67,49 +67,49 @@ pub(crate) fn is_written_by_editor(site: &CallSite) -> bool {
 
 /// Puts a new content in place if the file still holds what is expected; None means that it must not exist.
 pub(crate) fn replace(
-    spot: &Spot,
+    confined: &ConfinedPath,
     site: &CallSite,
     new: &str,
     expected: Option<Fingerprint>,
-    stop: &Stop,
-) -> Result<(), Unwritten> {
+    stop: &StopFlag,
+) -> Result<(), WriteFailure> {
     stop.check()?;
-    let Some(editor) = writer(site) else { return Ok(spot.replace(new.as_bytes(), expected, stop)?) };
-    let now = if spot.is_missing() { None } else { Some(fingerprint::of(&read(spot, site)?.bytes)) };
+    let Some(editor) = writer(site) else { return Ok(confined.replace(new.as_bytes(), expected, stop)?) };
+    let now = if confined.is_missing() { None } else { Some(fingerprint::of(&read(confined, site)?.bytes)) };
     if now != expected {
-        return Err(Denial::Changed { path: spot.shown.clone() }.into());
+        return Err(PathError::Changed { path: confined.shown.clone() }.into());
     }
     stop.check()?;
     // Not every editor makes the folders of a file that it creates.
-    spot.make_folders()?;
-    let shown = &spot.shown;
+    confined.make_folders()?;
+    let shown = &confined.shown;
     let written = wait(async {
         tokio::select! {
-            written = editor.write_text(spot.path.clone(), new.to_owned()) => Some(written),
+            written = editor.write_text(confined.path.clone(), new.to_owned()) => Some(written),
             () = stop.raised() => None,
         }
     });
     match written {
         Some(Ok(())) => Ok(()),
         Some(Err(EditorError::Refused(reason))) => {
-            Err(Unwritten::Surely(format!("the editor did not write {shown}: {reason}")))
+            Err(WriteFailure::Unchanged(format!("the editor did not write {shown}: {reason}")))
         }
-        Some(Err(EditorError::Gone)) => Err(Unwritten::Perhaps(format!(
+        Some(Err(EditorError::Gone)) => Err(WriteFailure::Uncertain(format!(
             "the editor was asked to write {shown} and did not answer; whether it has is not known, so read the file again"
         ))),
-        None => Err(Unwritten::Perhaps(format!(
+        None => Err(WriteFailure::Uncertain(format!(
             "cancelled while the editor was asked to write {shown}; whether it has is not known"
         ))),
     }
 }
 
 /// The editor's text, if it is another than the disk's.
-fn unsaved(spot: &Spot, site: &CallSite, disk: &[u8], lines: Option<Lines>) -> Option<String> {
+fn unsaved(confined: &ConfinedPath, site: &CallSite, disk: &[u8], lines: Option<Lines>) -> Option<String> {
     let editor = offering(site, |offers| offers.read_files)?;
     // What an editor makes of other bytes is a guess.
     let disk = std::str::from_utf8(disk).ok().filter(|text| !binary::is_binary(text.as_bytes()))?;
     let ask = |lines| {
-        wait(editor.read_text(spot.path.clone(), lines))
+        wait(editor.read_text(confined.path.clone(), lines))
             .inspect_err(|error| tracing::debug!(%error, "a file is read from the disk"))
             .ok()
     };

@@ -4,13 +4,13 @@ mod replace;
 
 use domain::ToolKind;
 use domain::tool::{Job, ToolSpec};
+use process::confine::LARGEST_FILE;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::change::{Change, Subject, occurrences};
+use crate::change::{Change, EditedFile, occurrences};
 use crate::tool::{Call, Refused, Tool};
 use crate::{Settings, input};
-use process::confine::LARGEST_FILE;
 use replace::Edit;
 
 pub(crate) struct EditFile;
@@ -82,8 +82,8 @@ impl Tool for EditFile {
     fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
         let input: Input = input::parse(&call.input)?;
         let (path, edits) = edits_of(input)?;
-        let subject = Subject::find(&path, &call)?;
-        let shown = &subject.spot.shown;
+        let subject = EditedFile::find(&path, &call)?;
+        let shown = &subject.confined.shown;
         let Some(old) = &subject.old else {
             return Err(Refused(format!("{shown} does not exist; create it with write_file")));
         };

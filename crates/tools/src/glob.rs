@@ -2,21 +2,21 @@
 
 use std::path::Path;
 
+use domain::text::{count, cut};
 use domain::tool::{Job, Location, ToolSpec};
 use domain::{Access, CallSite, Outcome, ToolCard, ToolKind};
 use globset::GlobMatcher;
+use policy::glob::{Star, glob};
+use policy::{Exposure, HiddenFiles};
+use process::StopFlag;
+use process::confine::{AccessLimits, ConfinedPath, Roots};
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::job::{BlockingJob, OnCancel};
 use crate::tool::{Call, Refused, Tool, fill, left_out};
-use crate::walk::{self, Clock};
+use crate::walk::{self, SearchDeadline};
 use crate::{Settings, input};
-use domain::text::{count, cut};
-use policy::glob::{Star, glob};
-use policy::{Shows, Veil};
-use process::Stop;
-use process::confine::{Bounds, Roots, Spot};
 
 const DEFAULT_LIMIT: usize = 200;
 const MOST: usize = 2000;
@@ -80,23 +80,23 @@ impl Tool for Glob {
 
     fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
         let input: Input = input::parse(&call.input)?;
-        let spot = call.roots()?.find(input.folder())?;
-        spot.open_folder()?;
-        let pattern = Pattern::new(&input.pattern, &spot)?;
-        let veil = call.veil(self, Shows::Names);
-        let (site, bounds, output_limit) = (call.site, call.bounds, call.settings.output_limit);
-        let place = if spot.shown == "." { String::new() } else { format!(" in {}", spot.shown) };
+        let confined = call.roots()?.find(input.folder())?;
+        confined.open_folder()?;
+        let pattern = Pattern::new(&input.pattern, &confined)?;
+        let hidden_files = call.hidden_files(self, Exposure::Names);
+        let (site, limits, output_limit) = (call.site, call.limits, call.settings.output_limit);
+        let place = if confined.shown == "." { String::new() } else { format!(" in {}", confined.shown) };
         let card = ToolCard {
             tool: self.name().to_owned(),
             title: format!("Find {}{place}", cut(&input.pattern, 200)),
             kind: self.kind(),
-            locations: vec![Location { path: spot.path, line: None }],
+            locations: vec![Location { path: confined.path, line: None }],
             input: call.input,
             preview: Vec::new(),
             access: Access::Free,
         };
-        let work = move |stop: &Stop| {
-            find(&input, &pattern, &veil, (&site, &bounds), (stop, output_limit))
+        let work = move |stop: &StopFlag| {
+            find(&input, &pattern, &hidden_files, (&site, &limits), (stop, output_limit))
                 .unwrap_or_else(|Refused(reason)| Outcome::failed(reason))
         };
         Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Leave, work }))
@@ -110,7 +110,7 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    pub(crate) fn new(text: &str, folder: &Spot) -> Result<Self, Refused> {
+    pub(crate) fn new(text: &str, folder: &ConfinedPath) -> Result<Self, Refused> {
         let mut relative = text.trim_start_matches("./");
         if text.starts_with('/') {
             // Models like to write the whole path.
@@ -135,34 +135,34 @@ impl Pattern {
 fn find(
     input: &Input,
     pattern: &Pattern,
-    veil: &Veil,
-    (site, bounds): (&CallSite, &Bounds),
-    (stop, output_limit): (&Stop, usize),
+    hidden_files: &HiddenFiles,
+    (site, limits): (&CallSite, &AccessLimits),
+    (stop, output_limit): (&StopFlag, usize),
 ) -> Result<Outcome, Refused> {
-    let spot = Roots::open(site, bounds)?.find(input.folder())?;
-    let clock = Clock::start(stop);
+    let confined = Roots::open(site, limits)?.find(input.folder())?;
+    let clock = SearchDeadline::start(stop);
     let mut found = Vec::new();
     let mut hidden = 0;
-    for path in walk::files(&spot, input.include_ignored, &clock) {
+    for path in walk::files(&confined, input.include_ignored, &clock) {
         if clock.is_over() {
             break;
         }
         if !pattern.matches(&path) {
             continue;
         }
-        if spot.hides_below(&path, veil) {
+        if confined.hides_below(&path, hidden_files) {
             hidden += 1;
             continue;
         }
         // Only what is there by descriptor counts, see `walk`.
-        if let Some(stat) = spot.look_below(&path) {
+        if let Some(stat) = confined.look_below(&path) {
             found.push(((stat.st_mtime, stat.st_mtime_nsec), path));
         }
     }
     let complete = !clock.is_over();
     found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     let limit = usize::try_from(input.limit.unwrap_or(DEFAULT_LIMIT as u64)).unwrap_or(MOST).clamp(1, MOST);
-    let base = Path::new(if spot.shown == "." { "" } else { &spot.shown });
+    let base = Path::new(if confined.shown == "." { "" } else { &confined.shown });
     let (listed, shown) =
         fill(found.iter().take(limit).map(|(_, path)| base.join(path).display().to_string()), output_limit);
     let mut lines: Vec<_> = listed.lines().map(str::to_owned).collect();

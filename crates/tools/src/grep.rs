@@ -7,28 +7,28 @@ use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use domain::text::{cut, size};
 use domain::tool::{Job, Location, ToolSpec};
 use domain::{Access, CallSite, Outcome, ToolCard, ToolKind};
 use grep_matcher::LineTerminator;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
+use policy::{Exposure, HiddenFiles};
+use process::StopFlag;
+use process::confine::{AccessLimits, ConfinedPath, PathError, Roots};
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::glob::Pattern;
 use crate::job::{BlockingJob, OnCancel};
 use crate::tool::{Call, Refused, Tool};
-use crate::walk::{self, Clock, Watched};
+use crate::walk::{self, DeadlineReader, SearchDeadline};
 use crate::{Settings, input};
-use domain::text::{cut, size};
 use hits::{Found, Hits};
-use policy::{Shows, Veil};
-use process::Stop;
-use process::confine::{Bounds, Denial, Roots, Spot};
 
 const DEFAULT_LIMIT: u64 = 200;
 const MOST: u64 = 5000;
-const MOST_CONTEXT: u64 = 20;
+const MAX_CONTEXT: u64 = 20;
 
 /// The longest pattern, and the bytes that it may become. A short pattern such as `\w{1000}` can become very many.
 const LONGEST_PATTERN: usize = 32 << 10;
@@ -106,7 +106,7 @@ impl Input {
     }
 
     fn searcher(&self) -> Searcher {
-        let context = usize::try_from(self.context.unwrap_or(0).min(MOST_CONTEXT)).unwrap_or(0);
+        let context = usize::try_from(self.context.unwrap_or(0).min(MAX_CONTEXT)).unwrap_or(0);
         let line_end = if self.multiline { LineTerminator::byte(b'\n') } else { LineTerminator::crlf() };
         SearcherBuilder::new()
             .multi_line(self.multiline)
@@ -159,7 +159,7 @@ impl Tool for Grep {
                     "case_insensitive": {"type": "boolean", "description": "Default: false."},
                     "literal": {"type": "boolean", "description": "Take the pattern as plain text. Default: false."},
                     "multiline": {"type": "boolean", "description": "Let a match span lines, and `.` match line breaks. Default: false."},
-                    "context": {"type": "integer", "minimum": 0, "description": format!("Lines to show around each match, at most {MOST_CONTEXT}. Default 0.")},
+                    "context": {"type": "integer", "minimum": 0, "description": format!("Lines to show around each match, at most {MAX_CONTEXT}. Default 0.")},
                     "limit": {"type": "integer", "minimum": 1, "description": format!("Most matches (or files) to return. Default {DEFAULT_LIMIT}, at most {MOST}.")},
                     "include_ignored": {"type": "boolean", "description": "Also search files that ignore files exclude. Default: false."}
                 },
@@ -171,27 +171,27 @@ impl Tool for Grep {
 
     fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
         let input: Input = input::parse(&call.input)?;
-        let spot = call.roots()?.find(input.place())?;
-        let scope = Scope::of(&spot)?;
-        let veil = call.veil(self, Shows::Contents);
+        let confined = call.roots()?.find(input.place())?;
+        let scope = Scope::of(&confined)?;
+        let hidden_files = call.hidden_files(self, Exposure::Contents);
         let filter = input.glob.as_deref().filter(|glob| !glob.is_empty());
-        let filter = filter.map(|glob| Pattern::new(glob, &spot)).transpose()?;
+        let filter = filter.map(|glob| Pattern::new(glob, &confined)).transpose()?;
         let matcher = input.matcher()?;
-        let place = if spot.shown == "." { String::new() } else { format!(" in {}", spot.shown) };
+        let place = if confined.shown == "." { String::new() } else { format!(" in {}", confined.shown) };
         let card = ToolCard {
             tool: self.name().to_owned(),
             title: format!("Search for `{}`{place}", cut(&input.pattern.replace('\n', "\\n"), 60)),
             kind: self.kind(),
-            locations: vec![Location { path: spot.path, line: None }],
+            locations: vec![Location { path: confined.path, line: None }],
             input: call.input,
             preview: Vec::new(),
             access: Access::Free,
         };
-        let (site, bounds, output_limit) = (call.site, call.bounds, call.settings.output_limit);
-        let work = move |stop: &Stop| {
-            let (matcher, filter, veil) = (&matcher, filter.as_ref(), &veil);
-            let search = Search { input: &input, matcher, filter, veil, clock: Clock::start(stop) };
-            search.run(scope, &site, &bounds, output_limit).unwrap_or_else(|Refused(reason)| Outcome::failed(reason))
+        let (site, limits, output_limit) = (call.site, call.limits, call.settings.output_limit);
+        let work = move |stop: &StopFlag| {
+            let (matcher, filter, hidden_files) = (&matcher, filter.as_ref(), &hidden_files);
+            let search = Search { input: &input, matcher, filter, hidden_files, clock: SearchDeadline::start(stop) };
+            search.run(scope, &site, &limits, output_limit).unwrap_or_else(|Refused(reason)| Outcome::failed(reason))
         };
         Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Leave, work }))
     }
@@ -205,10 +205,10 @@ enum Scope {
 }
 
 impl Scope {
-    fn of(spot: &Spot) -> Result<Self, Denial> {
-        match spot.open_folder() {
+    fn of(confined: &ConfinedPath) -> Result<Self, PathError> {
+        match confined.open_folder() {
             Ok(_) => Ok(Self::Folder),
-            Err(Denial::IsAFile { .. }) => spot.open_file().map(|_| Self::File),
+            Err(PathError::IsAFile { .. }) => confined.open_file().map(|_| Self::File),
             Err(denial) => Err(denial),
         }
     }
@@ -218,40 +218,46 @@ struct Search<'a> {
     input: &'a Input,
     matcher: &'a RegexMatcher,
     filter: Option<&'a Pattern>,
-    veil: &'a Veil,
-    clock: Clock<'a>,
+    hidden_files: &'a HiddenFiles,
+    clock: SearchDeadline<'a>,
 }
 
 impl Search<'_> {
-    fn run(&self, scope: Scope, site: &CallSite, bounds: &Bounds, output_limit: usize) -> Result<Outcome, Refused> {
-        let spot = Roots::open(site, bounds)?.find(self.input.place())?;
+    fn run(
+        &self,
+        scope: Scope,
+        site: &CallSite,
+        limits: &AccessLimits,
+        output_limit: usize,
+    ) -> Result<Outcome, Refused> {
+        let confined = Roots::open(site, limits)?.find(self.input.place())?;
         let mut hits = Hits::new(self.input.output, self.input.limit(), output_limit);
         match scope {
-            Scope::File if spot.is_hidden(self.veil) => hits.hide(1),
+            Scope::File if confined.is_hidden(self.hidden_files) => hits.hide(1),
             Scope::File => {
-                let (file, _) = spot.open_file()?;
-                hits.add(self.search_file(&mut self.input.searcher(), file, &hits), &spot.shown);
+                let (file, _) = confined.open_file()?;
+                hits.add(self.search_file(&mut self.input.searcher(), file, &hits), &confined.shown);
             }
-            Scope::Folder => self.search_folder(&spot, &mut hits),
+            Scope::Folder => self.search_folder(&confined, &mut hits),
         }
         Ok(hits.into_outcome(&self.input.pattern, self.clock.is_over()))
     }
 
     /// Batch after batch, each by several threads, so that the result is the same every time and a search that has
     /// found enough ends early.
-    fn search_folder(&self, spot: &Spot, hits: &mut Hits) {
-        let base = if spot.shown == "." { PathBuf::new() } else { PathBuf::from(&spot.shown) };
+    fn search_folder(&self, confined: &ConfinedPath, hits: &mut Hits) {
+        let base = if confined.shown == "." { PathBuf::new() } else { PathBuf::from(&confined.shown) };
         let wanted = |path: &PathBuf| self.filter.is_none_or(|filter| filter.matches(path));
-        let mut paths = walk::files(spot, self.input.include_ignored, &self.clock);
+        let mut paths = walk::files(confined, self.input.include_ignored, &self.clock);
         paths.retain(wanted);
         let all = paths.len();
-        paths.retain(|path| !spot.hides_below(path, self.veil));
+        paths.retain(|path| !confined.hides_below(path, self.hidden_files));
         hits.hide(all - paths.len());
         let (mut rest, mut size) = (paths.as_slice(), FIRST_BATCH);
         while !rest.is_empty() && !hits.is_full() && !self.clock.is_over() {
             let (batch, later) = rest.split_at(size.min(rest.len()));
             (rest, size) = (later, (size * 4).min(LAST_BATCH));
-            for (index, found) in self.search_batch(batch, spot, hits) {
+            for (index, found) in self.search_batch(batch, confined, hits) {
                 if hits.is_full() {
                     return;
                 }
@@ -261,14 +267,14 @@ impl Search<'_> {
     }
 
     /// What was found, in the order of the paths.
-    fn search_batch(&self, batch: &[PathBuf], spot: &Spot, hits: &Hits) -> Vec<(usize, Found)> {
+    fn search_batch(&self, batch: &[PathBuf], confined: &ConfinedPath, hits: &Hits) -> Vec<(usize, Found)> {
         let next = AtomicUsize::new(0);
         let work = || {
             let mut searcher = self.input.searcher();
             let mut all = Vec::new();
             while let Some((index, path)) = take(&next, batch) {
                 // A file that cannot be opened, or is no longer one, has no matches.
-                let Ok((file, _)) = spot.open_below(path) else { continue };
+                let Ok((file, _)) = confined.open_below(path) else { continue };
                 let found = self.search_file(&mut searcher, file, hits);
                 if found.matches > 0 {
                     all.push((index, found));
@@ -288,7 +294,7 @@ impl Search<'_> {
     }
 
     fn search_file(&self, searcher: &mut Searcher, file: File, hits: &Hits) -> Found {
-        hits.search(searcher, self.matcher, Watched { file, clock: &self.clock })
+        hits.search(searcher, self.matcher, DeadlineReader { file, clock: &self.clock })
     }
 }
 

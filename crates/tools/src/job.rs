@@ -5,9 +5,9 @@ use std::sync::Arc;
 use domain::tool::{Job, ToolHost};
 use domain::{Outcome, ToolCard};
 use futures_util::future::BoxFuture;
-use process::Stop;
+use process::StopFlag;
 
-struct RaiseOnDrop(Stop);
+struct RaiseOnDrop(StopFlag);
 
 impl Drop for RaiseOnDrop {
     fn drop(&mut self) {
@@ -30,20 +30,20 @@ pub(crate) struct BlockingJob<F> {
     pub(crate) work: F,
 }
 
-impl<F: FnOnce(&Stop) -> Outcome + Send + 'static> Job for BlockingJob<F> {
+impl<F: FnOnce(&StopFlag) -> Outcome + Send + 'static> Job for BlockingJob<F> {
     fn card(&self) -> &ToolCard {
         &self.card
     }
 
-    fn run(self: Box<Self>, desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, host: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
         let Self { on_cancel, work, .. } = *self;
         Box::pin(async move {
-            let stop = Stop::default();
+            let stop = StopFlag::default();
             let _raise = RaiseOnDrop(stop.clone());
             let raised = stop.clone();
             let done = tokio::task::spawn_blocking(move || work(&stop));
             let cancelled = async {
-                desk.cancelled().await;
+                host.cancelled().await;
                 if on_cancel == OnCancel::Finish {
                     raised.raise();
                     std::future::pending::<()>().await;

@@ -7,7 +7,6 @@ mod agent;
 mod bash;
 mod bash_output;
 mod bash_stop;
-mod bounded;
 mod change;
 mod delete_file;
 mod document;
@@ -16,6 +15,7 @@ mod glob;
 mod grep;
 mod input;
 mod job;
+mod limited_job;
 mod list_files;
 mod move_file;
 mod read_file;
@@ -35,7 +35,7 @@ use std::process::ExitCode;
 
 pub use registry::Registry;
 pub use settings::{BashSettings, FileWrites, SandboxSettings, Settings};
-pub use web_fetch::{Private, WebSettings};
+pub use web_fetch::{PrivateTarget, WebSettings};
 
 /// Runs `acpd __run`, the helper process: the one that converts HTML, or the one that starts commands. `arguments` are those
 /// after `__run`.

@@ -5,8 +5,11 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use domain::text::size;
 use domain::tool::{Job, Location, ToolSpec};
 use domain::{Access, CallSite, Outcome, ToolCard, ToolKind};
+use policy::{Exposure, HiddenFiles};
+use process::confine::{AccessLimits, Roots};
 use rustix::fs::{AtFlags, Dir, FileType};
 use serde::Deserialize;
 use serde_json::json;
@@ -14,14 +17,11 @@ use serde_json::json;
 use crate::job::{BlockingJob, OnCancel};
 use crate::tool::{Call, Refused, Tool, fill, left_out};
 use crate::{Settings, input};
-use domain::text::size;
-use policy::{Shows, Veil};
-use process::confine::{Bounds, Roots};
 
-const MOST_ENTRIES: usize = 1000;
+const MAX_ENTRIES: usize = 1000;
 
 /// Where even the reading of names stops.
-const MOST_NAMES: usize = 100_000;
+const MAX_NAMES: usize = 100_000;
 
 pub(crate) struct ListFiles;
 
@@ -53,7 +53,7 @@ impl Tool for ListFiles {
             name: self.name().to_owned(),
             description: format!(
                 "Lists one folder: subfolders first, with a trailing `/`, then files with their sizes. Hidden and \
-                 ignored entries are included; nothing below the folder is. At most {MOST_ENTRIES} entries are shown. \
+                 ignored entries are included; nothing below the folder is. At most {MAX_ENTRIES} entries are shown. \
                  To find files by name anywhere use glob."
             ),
             schema: json!({
@@ -72,21 +72,21 @@ impl Tool for ListFiles {
         if input.path.is_empty() {
             input.path = here();
         }
-        let spot = call.roots()?.find(&input.path)?;
-        spot.open_folder()?;
-        let veil = call.veil(self, Shows::Names);
-        let (site, bounds, limit) = (call.site, call.bounds, call.settings.output_limit);
+        let confined = call.roots()?.find(&input.path)?;
+        confined.open_folder()?;
+        let hidden_files = call.hidden_files(self, Exposure::Names);
+        let (site, limits, limit) = (call.site, call.limits, call.settings.output_limit);
         let card = ToolCard {
             tool: self.name().to_owned(),
-            title: format!("List {}", spot.shown),
+            title: format!("List {}", confined.shown),
             kind: self.kind(),
-            locations: vec![Location { path: spot.path, line: None }],
+            locations: vec![Location { path: confined.path, line: None }],
             input: call.input,
             preview: Vec::new(),
             access: Access::Free,
         };
         let work = move |_: &_| {
-            let listed = list(&input.path, &site, &bounds, &veil, limit);
+            let listed = list(&input.path, &site, &limits, &hidden_files, limit);
             listed.unwrap_or_else(|Refused(reason)| Outcome::failed(reason))
         };
         Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Leave, work }))
@@ -99,19 +99,26 @@ struct Entry {
     note: String,
 }
 
-fn list(path: &str, site: &CallSite, bounds: &Bounds, veil: &Veil, limit: usize) -> Result<Outcome, Refused> {
-    let spot = Roots::open(site, bounds)?.find(path)?;
-    let folder = spot.open_folder()?;
-    let failed = |error: rustix::io::Errno| Refused(format!("listing {}: {}", spot.shown, std::io::Error::from(error)));
+fn list(
+    path: &str,
+    site: &CallSite,
+    limits: &AccessLimits,
+    hidden_files: &HiddenFiles,
+    limit: usize,
+) -> Result<Outcome, Refused> {
+    let confined = Roots::open(site, limits)?.find(path)?;
+    let folder = confined.open_folder()?;
+    let failed =
+        |error: rustix::io::Errno| Refused(format!("listing {}: {}", confined.shown, std::io::Error::from(error)));
     let mut entries = Vec::new();
     let mut hidden = 0;
-    for entry in Dir::read_from(&folder).map_err(failed)?.take(MOST_NAMES) {
+    for entry in Dir::read_from(&folder).map_err(failed)?.take(MAX_NAMES) {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name();
         if name == c"." || name == c".." {
             continue;
         }
-        if spot.hides_below(Path::new(OsStr::from_bytes(name.to_bytes())), veil) {
+        if confined.hides_below(Path::new(OsStr::from_bytes(name.to_bytes())), hidden_files) {
             hidden += 1;
             continue;
         }
@@ -149,7 +156,7 @@ fn render(entries: &[Entry], limit: usize) -> (String, usize) {
     if entries.is_empty() {
         return ("[the folder is empty]".to_owned(), 0);
     }
-    let lines = entries.iter().take(MOST_ENTRIES).map(|entry| format!("{}{}", entry.name, entry.note));
+    let lines = entries.iter().take(MAX_ENTRIES).map(|entry| format!("{}{}", entry.name, entry.note));
     let (mut text, shown) = fill(lines, limit);
     if shown < entries.len() {
         let left = entries.len() - shown;

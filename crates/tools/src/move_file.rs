@@ -6,17 +6,17 @@ use std::sync::Arc;
 use domain::site::Fingerprint;
 use domain::tool::{Job, Location, ToolSpec};
 use domain::{CallSite, Outcome, ToolCard, ToolContent, ToolKind};
+use process::StopFlag;
+use process::confine::{AccessLimits, ConfinedPath, Roots};
+use process::fingerprint;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::change::refuse_git;
 use crate::job::{BlockingJob, OnCancel};
-use crate::removal::{Subject, contents};
+use crate::removal::{RemovedFile, contents};
 use crate::tool::{Call, Refused, Tool};
 use crate::{Settings, input};
-use process::Stop;
-use process::confine::{Bounds, Roots, Spot};
-use process::fingerprint;
 
 pub(crate) struct MoveFile;
 
@@ -61,9 +61,9 @@ impl Tool for MoveFile {
 
     fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
         let Input { from, to } = input::parse(&call.input)?;
-        let subject = Subject::find(&from, &call)?;
-        let target = target(&call.roots()?, &to, &subject.spot)?;
-        let shown = (subject.spot.shown.clone(), target.shown.clone());
+        let subject = RemovedFile::find(&from, &call)?;
+        let target = target(&call.roots()?, &to, &subject.confined)?;
+        let shown = (subject.confined.shown.clone(), target.shown.clone());
         let mut preview = vec![subject.gone()];
         preview.extend(subject.text().map(|text| ToolContent::Diff {
             path: target.path.clone(),
@@ -75,7 +75,7 @@ impl Tool for MoveFile {
             tool: self.name().to_owned(),
             title: format!("Move {} to {}", shown.0, shown.1),
             kind: self.kind(),
-            locations: vec![location(&subject.spot.path), location(&target.path)],
+            locations: vec![location(&subject.confined.path), location(&target.path)],
             preview: preview.clone(),
             access: subject.access(&call),
             input: call.input,
@@ -83,13 +83,13 @@ impl Tool for MoveFile {
         let removal = Moving {
             from,
             to,
-            real: (subject.spot.real.clone(), target.real.clone()),
+            real: (subject.confined.real.clone(), target.real.clone()),
             expected: fingerprint::of(&subject.bytes),
             site: call.site,
-            bounds: call.bounds,
+            limits: call.limits,
         };
         let facts = subject.facts(&target.path);
-        let work = move |stop: &Stop| match removal.make(stop) {
+        let work = move |stop: &StopFlag| match removal.make(stop) {
             Ok(()) => Outcome::completed(format!("Moved {} to {}.", shown.0, shown.1)).showing(preview).with_raw(facts),
             Err(_) if stop.is_raised() => Outcome::cancelled(),
             Err(Refused(reason)) => Outcome::failed(format!("{reason}; nothing was moved")),
@@ -99,7 +99,7 @@ impl Tool for MoveFile {
 }
 
 /// The free place that a file goes to.
-fn target(roots: &Roots, to: &str, from: &Spot) -> Result<Spot, Refused> {
+fn target(roots: &Roots, to: &str, from: &ConfinedPath) -> Result<ConfinedPath, Refused> {
     let mut target = roots.find(to)?;
     if target.is_folder()
         && let Some(name) = from.path.file_name().and_then(|name| name.to_str())
@@ -121,12 +121,12 @@ struct Moving {
     real: (PathBuf, PathBuf),
     expected: Fingerprint,
     site: Arc<CallSite>,
-    bounds: Arc<Bounds>,
+    limits: Arc<AccessLimits>,
 }
 
 impl Moving {
-    fn make(&self, stop: &Stop) -> Result<(), Refused> {
-        let roots = Roots::open(&self.site, &self.bounds)?;
+    fn make(&self, stop: &StopFlag) -> Result<(), Refused> {
+        let roots = Roots::open(&self.site, &self.limits)?;
         let from = roots.find(&self.from)?;
         refuse_git(&from)?;
         let to = target(&roots, &self.to, &from)?;

@@ -8,8 +8,11 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::editor::Lines;
+use domain::text::{count, size};
 use domain::tool::{Job, Location, ToolSpec};
 use domain::{Access, CallSite, Outcome, ToolCard, ToolContent, ToolKind};
+use process::confine::{AccessLimits, Roots};
+use process::fingerprint;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -17,10 +20,7 @@ use crate::document::{self, Document};
 use crate::job::{BlockingJob, OnCancel};
 use crate::tool::{Call, Refused, Tool};
 use crate::{Settings, input};
-use domain::text::{count, size};
 use image::Image;
-use process::confine::{Bounds, Roots};
-use process::fingerprint;
 
 const DEFAULT_LINES: usize = 2000;
 const LONGEST_LINE: usize = 2000;
@@ -102,22 +102,22 @@ impl Tool for ReadFile {
 
     fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
         let input: Input = input::parse(&call.input)?;
-        let spot = call.roots()?.find(&input.path)?;
+        let confined = call.roots()?.find(&input.path)?;
         // Opened to find out now what cannot be read, such as a folder or a device.
-        spot.open_file()?;
+        confined.open_file()?;
         let line = input.offset.map(|_| u32::try_from(input.first()).unwrap_or(u32::MAX));
         let card = ToolCard {
             tool: self.name().to_owned(),
-            title: format!("Read {}{}", spot.shown, range(&input)),
+            title: format!("Read {}{}", confined.shown, range(&input)),
             kind: self.kind(),
-            locations: vec![Location { path: spot.path, line }],
+            locations: vec![Location { path: confined.path, line }],
             input: call.input,
             preview: Vec::new(),
             access: Access::Free,
         };
-        let (site, bounds, limit) = (call.site, call.bounds, call.settings.output_limit);
+        let (site, limits, limit) = (call.site, call.limits, call.settings.output_limit);
         let work =
-            move |_: &_| read(&input, &site, &bounds, limit).unwrap_or_else(|Refused(reason)| Outcome::failed(reason));
+            move |_: &_| read(&input, &site, &limits, limit).unwrap_or_else(|Refused(reason)| Outcome::failed(reason));
         Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Leave, work }))
     }
 }
@@ -130,22 +130,26 @@ fn range(input: &Input) -> String {
     }
 }
 
-fn read(input: &Input, site: &CallSite, bounds: &Bounds, output_limit: usize) -> Result<Outcome, Refused> {
-    let spot = Roots::open(site, bounds)?.find(&input.path)?;
-    let Document { bytes, unsaved } = document::read_for(&spot, site, input.lines())?;
+fn read(input: &Input, site: &CallSite, limits: &AccessLimits, output_limit: usize) -> Result<Outcome, Refused> {
+    let confined = Roots::open(site, limits)?.find(&input.path)?;
+    let Document { bytes, unsaved } = document::read_for(&confined, site, input.lines())?;
     let length = bytes.len();
     if let Some(image) = image::look(&bytes) {
-        return Ok(show(&spot.shown, &image, &bytes));
+        return Ok(show(&confined.shown, &image, &bytes));
     }
     if binary::is_binary(&bytes) {
         let what = binary::describe(&bytes);
-        return Ok(Outcome::completed(format!("{} is {what}, {}; it is not shown", spot.shown, size(length as u64)))
-            .with_raw(json!({"bytes": length, "binary": true})));
+        return Ok(Outcome::completed(format!(
+            "{} is {what}, {}; it is not shown",
+            confined.shown,
+            size(length as u64)
+        ))
+        .with_raw(json!({"bytes": length, "binary": true})));
     }
     let text = String::from_utf8_lossy(&bytes);
     let torn = matches!(text, std::borrow::Cow::Owned(_));
     let page = number_lines(text.trim_start_matches('\u{feff}'), input, output_limit)?;
-    site.seen.note(&spot.real, fingerprint::of(&bytes));
+    site.seen.note(&confined.real, fingerprint::of(&bytes));
     let mut heard = page.text;
     if torn {
         heard.push_str(

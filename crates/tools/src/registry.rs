@@ -14,13 +14,13 @@ use domain::{CallSite, Content, Mode, SessionId, Swap, ToolCard, ToolKind, TurnI
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use mcp::McpHost;
-use process::background::Background;
-use process::confine::{Bounds, Pins};
+use process::background::BackgroundCommands;
+use process::confine::{AccessLimits, PinnedRoots};
 use project::FolderRules;
-use project::prompt_files::{self, Withheld};
+use project::prompt_files::{self, FilteredPrompt};
 use serde_json::Value;
 
-use crate::bounded::Bounded;
+use crate::limited_job::LimitedJob;
 use crate::settings::{FileWrites, Settings};
 use crate::tool::{Call, Refused, Tool};
 use crate::{
@@ -53,10 +53,10 @@ fn built_in() -> Vec<Arc<dyn Tool>> {
 pub struct Registry {
     settings: Swap<Settings>,
     tools: Vec<Arc<dyn Tool>>,
-    background: Arc<Background>,
+    background: Arc<BackgroundCommands>,
     mcp: Arc<McpHost>,
     rules: Arc<FolderRules>,
-    pins: Arc<Pins>,
+    pinned_roots: Arc<PinnedRoots>,
 }
 
 impl Registry {
@@ -67,7 +67,7 @@ impl Registry {
             settings: Swap::from(Arc::new(settings)),
             tools: built_in(),
             background: Arc::default(),
-            pins: Arc::default(),
+            pinned_roots: Arc::default(),
         }
     }
 
@@ -84,9 +84,9 @@ impl Registry {
         Arc::clone(&self.rules)
     }
 
-    fn bounds(&self) -> Arc<Bounds> {
-        let off_limits = self.settings.get().off_limits.clone();
-        Arc::new(Bounds { off_limits, pins: Arc::clone(&self.pins) })
+    fn limits(&self) -> Arc<AccessLimits> {
+        let protected_paths = self.settings.get().protected_paths.clone();
+        Arc::new(AccessLimits { protected_paths, pinned_roots: Arc::clone(&self.pinned_roots) })
     }
 
     fn find(&self, name: &str, mode: Mode) -> Result<Arc<dyn Tool>, String> {
@@ -122,7 +122,7 @@ impl Toolbox for Registry {
     }
 
     fn kept_servers(&self, session: &SessionId) -> BoxFuture<'static, Vec<Server>> {
-        self.mcp.kept(session)
+        self.mcp.stored(session)
     }
 
     fn sessions_with_servers(&self) -> BoxFuture<'static, Vec<SessionId>> {
@@ -137,8 +137,8 @@ impl Toolbox for Registry {
         let (session, cwd, prompt) = (session.clone(), cwd.to_owned(), prompt.to_vec());
         Some(Box::pin(async move {
             // Rules of projects and names of files are read, which may block.
-            let look = tokio::task::spawn_blocking(move || prompt_files::withhold(prompt, &rules.read(&cwd)));
-            let Ok(Withheld { prompt, links, notices }) = look.await else {
+            let look = tokio::task::spawn_blocking(move || prompt_files::filter_prompt(prompt, &rules.read(&cwd)));
+            let Ok(FilteredPrompt { prompt, links, notices }) = look.await else {
                 let refusal = "reading the rules failed; this is a defect of acpd".to_owned();
                 return Prepared { refusal: Some(refusal), ..Prepared::default() };
             };
@@ -173,7 +173,7 @@ impl Toolbox for Registry {
         let ToolRequest { tool: name, input } = request;
         let found = self.find(&name, site.mode);
         let (settings, background) = (self.settings.get(), Arc::clone(&self.background));
-        let bounds = self.bounds();
+        let limits = self.limits();
         Box::pin(async move {
             let tool = found.map_err(|reason| Refusal { kind: ToolKind::Other, title: name, reason })?;
             let (kind, title) = (tool.kind(), refused_title(tool.as_ref(), &input));
@@ -182,11 +182,11 @@ impl Toolbox for Registry {
             let plan = move || {
                 rules.learn(&site);
                 let rules = rules.known(&site.cwd);
-                tool.plan(Call { input, site, rules, settings, background, bounds })
+                tool.plan(Call { input, site, rules, settings, background, limits })
             };
             let planned = tokio::task::spawn_blocking(plan).await;
             let Refused(reason) = match planned {
-                Ok(Ok(job)) => return Ok(Box::new(Bounded::new(job, limit)) as Box<dyn Job>),
+                Ok(Ok(job)) => return Ok(Box::new(LimitedJob::new(job, limit)) as Box<dyn Job>),
                 Ok(Err(refused)) => refused,
                 Err(_) => Refused("planning the call failed inside the tool; this is a defect of acpd".to_owned()),
             };
@@ -215,10 +215,10 @@ impl Toolbox for Registry {
                 }
             });
         }
-        let (planned, bounds) = (self.plan(request, Arc::clone(&site)), self.bounds());
+        let (planned, limits) = (self.plan(request, Arc::clone(&site)), self.limits());
         Box::pin(async move {
             // A panic in there means that the model has to read the file again, and planning says so.
-            let _ = tokio::task::spawn_blocking(move || change::recall(&recorded, &site, &bounds)).await;
+            let _ = tokio::task::spawn_blocking(move || change::recall(&recorded, &site, &limits)).await;
             planned.await
         })
     }
@@ -252,10 +252,10 @@ impl Toolbox for Registry {
     }
 
     fn restore(&self, steps: Vec<Restore>, site: Arc<CallSite>) -> BoxFuture<'static, Vec<Restored>> {
-        let bounds = self.bounds();
+        let limits = self.limits();
         Box::pin(async move {
             let paths: Vec<PathBuf> = steps.iter().map(|step| step.path.clone()).collect();
-            let restored = tokio::task::spawn_blocking(move || restore::all(steps, &site, &bounds)).await;
+            let restored = tokio::task::spawn_blocking(move || restore::all(steps, &site, &limits)).await;
             restored.unwrap_or_else(|_| {
                 let left = Some("putting it back failed; this is a defect of acpd".to_owned());
                 paths.into_iter().map(|path| Restored { path, left: left.clone() }).collect()
@@ -274,7 +274,7 @@ impl Toolbox for Registry {
     fn close(&self, session: &SessionId) {
         self.background.close(session);
         self.mcp.close(session);
-        self.pins.forget(session);
+        self.pinned_roots.forget(session);
     }
 }
 

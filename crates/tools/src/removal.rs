@@ -1,34 +1,34 @@
 //! What `delete_file` and `move_file` share: one file that is taken from its place, shown before that, and kept in the log
 //! where that is possible, so that it can be put back.
 
+use domain::text::size;
 use domain::{Access, CallSite, ToolContent};
+use process::confine::ConfinedPath;
+use process::fingerprint;
 use serde_json::{Value, json};
 
 use crate::change::{LARGEST_DIFF, refuse_git};
 use crate::document::{self, Document};
 use crate::read_file::binary;
 use crate::tool::{Call, Refused};
-use domain::text::size;
-use process::confine::Spot;
-use process::fingerprint;
 
 /// A file that may be taken from its place, and what it holds now.
-pub(crate) struct Subject {
-    pub(crate) spot: Spot,
+pub(crate) struct RemovedFile {
+    pub(crate) confined: ConfinedPath,
     pub(crate) bytes: Vec<u8>,
 }
 
-impl Subject {
+impl RemovedFile {
     /// Finds the file. It need not have been read, since people see what it holds; but one that the model has read must not
     /// have changed since.
     pub(crate) fn find(path: &str, call: &Call) -> Result<Self, Refused> {
-        let spot = call.roots()?.find(path)?;
-        refuse_git(&spot)?;
-        let bytes = contents(&spot, &call.site)?;
-        if call.site.seen.recall(&spot.real).is_some_and(|seen| seen != fingerprint::of(&bytes)) {
-            return Err(Refused(format!("{} changed since it was read; read it again with read_file", spot.shown)));
+        let confined = call.roots()?.find(path)?;
+        refuse_git(&confined)?;
+        let bytes = contents(&confined, &call.site)?;
+        if call.site.seen.recall(&confined.real).is_some_and(|seen| seen != fingerprint::of(&bytes)) {
+            return Err(Refused(format!("{} changed since it was read; read it again with read_file", confined.shown)));
         }
-        Ok(Self { spot, bytes })
+        Ok(Self { confined, bytes })
     }
 
     /// The text, if it can be kept with the conversation.
@@ -47,7 +47,7 @@ impl Subject {
 
     /// That the file goes, as people see it.
     pub(crate) fn gone(&self) -> ToolContent {
-        let path = self.spot.path.clone();
+        let path = self.confined.path.clone();
         match self.text() {
             Some(text) => ToolContent::Diff { path, old: Some(text.to_owned()), new: String::new() },
             None => {
@@ -62,7 +62,7 @@ impl Subject {
     pub(crate) fn facts(&self, path: &std::path::Path) -> Value {
         json!({
             "path": path.to_string_lossy(),
-            "deleted": self.spot.path.to_string_lossy(),
+            "deleted": self.confined.path.to_string_lossy(),
             "added": 0,
             "removed": self.text().map_or(0, |text| text.lines().count()),
         })
@@ -70,10 +70,10 @@ impl Subject {
 }
 
 /// What a file holds. Unsaved text of an editor's would be lost, or come back later.
-pub(crate) fn contents(spot: &Spot, site: &CallSite) -> Result<Vec<u8>, Refused> {
-    let Document { bytes, unsaved } = document::read(spot, site)?;
+pub(crate) fn contents(confined: &ConfinedPath, site: &CallSite) -> Result<Vec<u8>, Refused> {
+    let Document { bytes, unsaved } = document::read(confined, site)?;
     if unsaved {
-        let shown = &spot.shown;
+        let shown = &confined.shown;
         return Err(Refused(format!("{shown} has unsaved changes in the editor; the user must save or discard them")));
     }
     Ok(bytes)

@@ -33,7 +33,7 @@ pub struct Settings {
     /// Bytes of text that the model gets of one call.
     pub output_limit: usize,
     /// acpd's own files and folders, which no tool reads or changes: state, keys, token, socket, configuration.
-    pub off_limits: Vec<PathBuf>,
+    pub protected_paths: Vec<PathBuf>,
     pub web: WebSettings,
     pub permissions: Permissions,
     pub hooks: Hooks,
@@ -75,7 +75,7 @@ impl Settings {
             },
             sandbox: SandboxSettings::default(),
             output_limit: 48 * 1024,
-            off_limits: Vec::new(),
+            protected_paths: Vec::new(),
             web: WebSettings::default(),
             permissions: Permissions::default(),
             hooks: Hooks::default(),

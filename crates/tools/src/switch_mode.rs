@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use domain::text::cut;
 use domain::tool::{Job, ToolHost, ToolSpec};
 use domain::{Access, Mode, Outcome, ToolCard, ToolContent, ToolKind};
 use futures_util::future::BoxFuture;
@@ -11,7 +12,6 @@ use serde_json::json;
 
 use crate::tool::{Call, Refused, Tool};
 use crate::{Settings, input};
-use domain::text::cut;
 
 pub(crate) struct SwitchMode;
 
@@ -99,7 +99,7 @@ impl Job for SwitchJob {
         &self.card
     }
 
-    fn run(self: Box<Self>, desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
-        desk.switch_mode(self.mode)
+    fn run(self: Box<Self>, host: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
+        host.switch_mode(self.mode)
     }
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use domain::tool::{Job, ToolSpec};
 use domain::{Access, CallSite, Mode, ToolKind};
-use policy::{Rules, Shows, Veil};
-use process::background::{Background, BackgroundError};
-use process::confine::{Bounds, Denial, Roots};
+use policy::{Exposure, HiddenFiles, Rules};
+use process::background::{BackgroundCommands, BackgroundError};
+use process::confine::{AccessLimits, PathError, Roots};
 use serde_json::Value;
 
 use crate::settings::{FileWrites, Settings};
@@ -33,13 +33,13 @@ pub(crate) struct Call {
     /// Those of the session's folder.
     pub(crate) rules: Rules,
     pub(crate) settings: Arc<Settings>,
-    pub(crate) background: Arc<Background>,
-    pub(crate) bounds: Arc<Bounds>,
+    pub(crate) background: Arc<BackgroundCommands>,
+    pub(crate) limits: Arc<AccessLimits>,
 }
 
 impl Call {
-    pub(crate) fn roots(&self) -> Result<Roots, Denial> {
-        Roots::open(&self.site, &self.bounds)
+    pub(crate) fn roots(&self) -> Result<Roots, PathError> {
+        Roots::open(&self.site, &self.limits)
     }
 
     /// How a call that changes files asks: as usual, but in the sandbox as the operator wants it.
@@ -51,8 +51,8 @@ impl Call {
     }
 
     /// What the tool must leave out.
-    pub(crate) fn veil(&self, tool: &dyn Tool, shows: Shows) -> Veil {
-        self.rules.veil(tool.name(), tool.kind(), shows)
+    pub(crate) fn hidden_files(&self, tool: &dyn Tool, shows: Exposure) -> HiddenFiles {
+        self.rules.hidden_files(tool.name(), tool.kind(), shows)
     }
 }
 
@@ -60,8 +60,8 @@ impl Call {
 #[derive(Debug)]
 pub(crate) struct Refused(pub(crate) String);
 
-impl From<Denial> for Refused {
-    fn from(denial: Denial) -> Self {
+impl From<PathError> for Refused {
+    fn from(denial: PathError) -> Self {
         Self(denial.to_string())
     }
 }

@@ -1,6 +1,6 @@
 //! Files below a folder, as `glob` and `grep` see them: ignore files respected, `.git` left out, symlinks not followed.
 //!
-//! The walk itself goes by paths and yields nothing but names. Whoever uses one opens it again through its `Spot`, by
+//! The walk itself goes by paths and yields nothing but names. Whoever uses one opens it again through its `ConfinedPath`, by
 //! descriptor, so that a folder which becomes a symlink meanwhile leads nowhere.
 
 mod ignore_files;
@@ -12,23 +12,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ignore::{DirEntry, WalkBuilder, WalkState};
-use ignore_files::IgnoreFiles;
+use process::StopFlag;
+use process::confine::ConfinedPath;
+use process::protected_files::{FileId, ProtectedFiles};
 
-use process::Stop;
-use process::confine::Spot;
-use process::protected_files::{Fence, FileId};
+use ignore_files::IgnoreFiles;
 
 /// How long a search may take in all.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Says when a search should give up.
-pub(crate) struct Clock<'a> {
-    stop: &'a Stop,
+pub(crate) struct SearchDeadline<'a> {
+    stop: &'a StopFlag,
     deadline: Instant,
 }
 
-impl<'a> Clock<'a> {
-    pub(crate) fn start(stop: &'a Stop) -> Self {
+impl<'a> SearchDeadline<'a> {
+    pub(crate) fn start(stop: &'a StopFlag) -> Self {
         Self { stop, deadline: Instant::now() + PATIENCE }
     }
 
@@ -38,12 +38,12 @@ impl<'a> Clock<'a> {
 }
 
 /// A file that fails to be read further when the search should give up, however large it is.
-pub(crate) struct Watched<'a> {
+pub(crate) struct DeadlineReader<'a> {
     pub(crate) file: File,
-    pub(crate) clock: &'a Clock<'a>,
+    pub(crate) clock: &'a SearchDeadline<'a>,
 }
 
-impl Read for Watched<'_> {
+impl Read for DeadlineReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.clock.is_over() {
             return Err(io::Error::other("the search was stopped"));
@@ -53,19 +53,21 @@ impl Read for Watched<'_> {
 }
 
 /// Paths relative to the folder, sorted. Stops early when the clock says so.
-pub(crate) fn files(spot: &Spot, include_ignored: bool, clock: &Clock<'_>) -> Vec<PathBuf> {
-    let folder = spot.real.as_path();
-    let fence = Arc::clone(spot.fence());
+pub(crate) fn files(confined: &ConfinedPath, include_ignored: bool, clock: &SearchDeadline<'_>) -> Vec<PathBuf> {
+    let folder = confined.real.as_path();
+    let protected = Arc::clone(confined.protected());
     let ignored = (!include_ignored).then(IgnoreFiles::new);
     let is_ignored = move |entry: &DirEntry| {
         let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
         entry.depth() > 0 && ignored.as_ref().is_some_and(|ignored| ignored.exclude(entry.path(), is_dir))
     };
     let walk = WalkBuilder::new(folder)
-        // The crate would read ignore files itself, without any bounds.
+        // The crate would read ignore files itself, without any limits.
         .standard_filters(false)
         .follow_links(false)
-        .filter_entry(move |entry| entry.file_name() != ".git" && !is_place(entry, &fence) && !is_ignored(entry))
+        .filter_entry(move |entry| {
+            entry.file_name() != ".git" && !is_protected(entry, &protected) && !is_ignored(entry)
+        })
         .threads(threads())
         .build_parallel();
     let found = Mutex::new(Vec::new());
@@ -90,9 +92,9 @@ pub(crate) fn files(spot: &Spot, include_ignored: bool, clock: &Clock<'_>) -> Ve
 }
 
 /// Whether it is one of acpd's own places, which are not descended into. Only few entries are looked at more than once.
-fn is_place(entry: &DirEntry, fence: &Fence) -> bool {
-    let may_be = entry.ino().is_some_and(|inode| fence.may_be_place(inode));
-    may_be && rustix::fs::lstat(entry.path()).is_ok_and(|stat| fence.is_place(FileId::of(&stat)))
+fn is_protected(entry: &DirEntry, protected: &ProtectedFiles) -> bool {
+    let may_be = entry.ino().is_some_and(|inode| protected.may_be_protected(inode));
+    may_be && rustix::fs::lstat(entry.path()).is_ok_and(|stat| protected.is_protected(FileId::of(&stat)))
 }
 
 /// How many threads a search uses. More than this help little, and there may be several searches at once.

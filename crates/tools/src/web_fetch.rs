@@ -13,26 +13,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::text::{cut, size};
 use domain::tool::{Job, ToolHost, ToolSpec};
 use domain::{Access, Outcome, ToolCard, ToolContent, ToolKind};
 use futures_util::future::BoxFuture;
+use policy::Rules;
 use reqwest::Url;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::tool::{Call, Refused, Tool};
 use crate::{Settings, input};
-pub use address::Private;
-use domain::text::{cut, size};
-use get::Page;
-use policy::Rules;
+pub use address::PrivateTarget;
+use get::FetchedPage;
 use text::Readable;
 
 /// What the operator decides about fetching.
 #[derive(Clone, Debug)]
 pub struct WebSettings {
     /// What may be fetched from although it is not public.
-    pub allow_private: Vec<Private>,
+    pub allow_private: Vec<PrivateTarget>,
     /// PEM files with certificates that are trusted besides the system's.
     pub certificates: Vec<PathBuf>,
     /// Bytes that are read of a page.
@@ -133,9 +133,9 @@ impl Job for FetchJob {
         &self.card
     }
 
-    fn run(self: Box<Self>, desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, host: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
-            let cancelled = desk.cancelled();
+            let cancelled = host.cancelled();
             tokio::select! {
                 outcome = fetch(self.url, &self.rules, &self.settings) => outcome,
                 () = cancelled => Outcome::cancelled(),
@@ -147,7 +147,7 @@ impl Job for FetchJob {
 async fn fetch(url: Url, rules: &Rules, settings: &Settings) -> Outcome {
     let web = Arc::new(settings.web.clone());
     let asked = url.clone();
-    let barred = |host: &str| rules.bar_host(WebFetch.name(), host);
+    let barred = |host: &str| rules.forbids_host(WebFetch.name(), host);
     let page = match tokio::time::timeout(web.timeout, get::get(url, web, barred)).await {
         Err(_) => {
             let seconds = settings.web.timeout.as_secs_f32();
@@ -160,7 +160,7 @@ async fn fetch(url: Url, rules: &Rules, settings: &Settings) -> Outcome {
         "url": page.url.as_str(), "status": page.status.as_u16(), "contentType": page.kind,
         "bytes": page.bytes.len(), "truncated": page.cut,
     });
-    let Page { url, status, kind, bytes, cut } = page;
+    let FetchedPage { url, status, kind, bytes, cut } = page;
     let length = bytes.len();
     let mime = kind.clone();
     let read = tokio::task::spawn_blocking(move || text::read(&bytes, mime.as_deref())).await;

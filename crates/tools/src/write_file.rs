@@ -2,13 +2,13 @@
 
 use domain::ToolKind;
 use domain::tool::{Job, ToolSpec};
+use process::confine::LARGEST_FILE;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::change::{Change, Subject};
+use crate::change::{Change, EditedFile};
 use crate::tool::{Call, Refused, Tool};
 use crate::{Settings, input};
-use process::confine::LARGEST_FILE;
 
 pub(crate) struct WriteFile;
 
@@ -58,13 +58,13 @@ impl Tool for WriteFile {
         if content.len() as u64 > LARGEST_FILE {
             return Err(Refused("`content` is too large for one file".to_owned()));
         }
-        let subject = Subject::find(&path, &call)?;
+        let subject = EditedFile::find(&path, &call)?;
         let (verb, done) = match &subject.old {
-            None => ("Create", format!("Created {}", subject.spot.shown)),
+            None => ("Create", format!("Created {}", subject.confined.shown)),
             Some(old) if *old == content.as_bytes() => {
-                return Err(Refused(format!("{} already holds exactly this content", subject.spot.shown)));
+                return Err(Refused(format!("{} already holds exactly this content", subject.confined.shown)));
             }
-            Some(_) => ("Write", format!("Wrote {}", subject.spot.shown)),
+            Some(_) => ("Write", format!("Wrote {}", subject.confined.shown)),
         };
         let change = Change { subject, new: content, verb, line: None, done };
         Ok(change.into_job(self.name(), path, call))

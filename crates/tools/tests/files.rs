@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "all of this is test code, outside #[test] functions too")]
 
-#[path = "support/desk.rs"]
-mod desk;
+#[path = "support/host.rs"]
+mod host;
 #[path = "support/project.rs"]
 mod project;
 
@@ -15,13 +15,14 @@ use std::sync::Arc;
 use acpd_tools::{Registry, Settings};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use desk::{TestDesk, call, plan, refusal};
 use domain::checkpoint::Restore;
 use domain::tool::{OutcomeKind, Toolbox};
 use domain::{Access, CallSite, Grant, Mode, ToolContent, Verdict};
-use project::Project;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use host::{TestHost, call, plan, refusal};
+use project::Project;
 
 #[tokio::test]
 async fn a_file_is_read_with_line_numbers_and_its_title_names_the_lines() {
@@ -108,7 +109,7 @@ async fn a_new_file_is_created_with_its_folders_and_shown_as_a_diff() {
     assert_eq!(job.card().access, Access::Ask { always: Some(Grant::Folder(folder)) });
     assert!(!path.exists(), "planning must not write");
 
-    let outcome = job.run(TestDesk::new()).await;
+    let outcome = job.run(TestHost::new()).await;
     assert_eq!((outcome.verdict, outcome.content), (OutcomeKind::Completed, diff));
     assert_eq!(outcome.text, "Created src/deep/new.rs (+1 -0 lines).");
     assert_eq!(project.text("src/deep/new.rs"), "fn main() {}\n");
@@ -145,14 +146,14 @@ async fn a_file_that_changes_while_the_question_is_open_is_not_written() {
     project.call("read_file", json!({"path": "a.txt"})).await;
     let job = plan(&project.registry, &project.site, "write_file", json!({"path": "a.txt", "content": "new\n"})).await;
     fs::write(project.path("a.txt"), "other\n").unwrap();
-    let outcome = job.unwrap_or_else(|r| panic!("{}", r.reason)).run(TestDesk::new()).await;
+    let outcome = job.unwrap_or_else(|r| panic!("{}", r.reason)).run(TestHost::new()).await;
     assert_eq!(outcome.verdict, OutcomeKind::Failed);
     assert_eq!(outcome.text, "a.txt changed since it was read; read it again with read_file; nothing was changed");
     assert_eq!(project.text("a.txt"), "other\n");
 
     let job = plan(&project.registry, &project.site, "write_file", json!({"path": "b.txt", "content": "new\n"})).await;
     fs::write(project.path("b.txt"), "was quicker\n").unwrap();
-    let outcome = job.unwrap_or_else(|r| panic!("{}", r.reason)).run(TestDesk::new()).await;
+    let outcome = job.unwrap_or_else(|r| panic!("{}", r.reason)).run(TestHost::new()).await;
     assert_eq!(outcome.verdict, OutcomeKind::Failed);
     assert_eq!(project.text("b.txt"), "was quicker\n");
     assert_eq!(fs::read_dir(project.folder.path()).unwrap().count(), 2, "no temporary file is left");
@@ -169,7 +170,7 @@ async fn a_path_that_becomes_a_link_while_the_question_is_open_is_not_written() 
         let job = job.unwrap_or_else(|r| panic!("{}", r.reason));
         fs::rename(project.path("src"), project.path("kept")).unwrap();
         std::os::unix::fs::symlink(target, project.path("src")).unwrap();
-        assert_eq!(job.run(TestDesk::new()).await.verdict, OutcomeKind::Failed);
+        assert_eq!(job.run(TestHost::new()).await.verdict, OutcomeKind::Failed);
         fs::remove_file(project.path("src")).unwrap();
         fs::rename(project.path("kept"), project.path("src")).unwrap();
     }
@@ -339,7 +340,7 @@ async fn a_rule_about_a_folder_counts_when_the_session_has_come_by_a_symlink() {
     std::os::unix::fs::symlink(project.folder.path(), &link).unwrap();
     let real = project.folder.path().canonicalize().unwrap();
     let project = project.ruled(json!({"deny": [format!("read({}/private)", real.display())]}));
-    let site = Arc::new(desk::site(&link, &[]));
+    let site = Arc::new(host::site(&link, &[]));
     let job = plan(&project.registry, &site, "read_file", json!({"path": "private/c.txt"})).await;
     let card = job.unwrap_or_else(|r| panic!("{}", r.reason)).card().clone();
     assert_eq!(project.registry.rule(&card, &link), Some(Verdict::Deny));
@@ -378,7 +379,8 @@ fn home() -> Project {
         ("work/a.txt", "plain"),
     ]);
     let mut settings = Settings::new("/nonexistent");
-    settings.off_limits = [".local/state/acpd", ".config/acpd", "run/acpd"].map(|place| project.path(place)).to_vec();
+    settings.protected_paths =
+        [".local/state/acpd", ".config/acpd", "run/acpd"].map(|place| project.path(place)).to_vec();
     project.registry = Registry::new(settings);
     project
 }
@@ -434,7 +436,7 @@ async fn acpds_own_places_are_written_by_no_tool_whether_they_exist_or_not() {
         let edit = json!({"path": path, "edits": [{"old_text": "sk", "new_text": "x"}]});
         assert!(project.refusal("edit_file", edit).await.contains("belongs to acpd itself"), "{path}");
     }
-    let inside = desk::site(&project.path(".config/acpd"), &[]);
+    let inside = host::site(&project.path(".config/acpd"), &[]);
     let refused = refusal(&project.registry, &Arc::new(inside), "read_file", json!({"path": "config.toml"})).await;
     assert!(refused.contains("belongs to acpd itself"), "{refused}");
     let undo = Restore { path: project.path(".config/acpd/config.toml"), from: Some("# sk-secret".into()), to: None };

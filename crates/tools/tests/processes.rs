@@ -7,10 +7,10 @@
 mod background;
 #[path = "processes/crowds.rs"]
 mod crowds;
-#[path = "support/desk.rs"]
-mod desk;
 #[path = "processes/hooks.rs"]
 mod hooks;
+#[path = "support/host.rs"]
+mod host;
 #[path = "processes/sandbox.rs"]
 mod sandbox;
 #[path = "processes/web.rs"]
@@ -25,12 +25,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use acpd_tools::{Registry, Settings};
-use desk::{TestDesk, call, plan};
 use domain::tool::OutcomeKind;
 use domain::{Access, CallSite, Grant, Outcome, ToolContent};
 use libtest_mimic::{Arguments, Trial};
 use serde_json::json;
 use tempfile::TempDir;
+
+use host::{TestHost, call, plan};
 
 /// The argument under which this executable plays a daemon that will be killed.
 const DAEMON: &str = "__daemon";
@@ -140,7 +141,7 @@ impl Bench {
         let folder = TempDir::new().unwrap();
         let mut all = vec![("PATH", "/usr/local/bin:/usr/bin:/bin")];
         all.extend(environment);
-        let site = Arc::new(desk::site(folder.path(), &all));
+        let site = Arc::new(host::site(folder.path(), &all));
         Self { folder, registry: registry(), site }
     }
 
@@ -150,23 +151,23 @@ impl Bench {
 
     /// Starts a command and waits until `count` processes have noted their ids in the file `pids`.
     async fn start(&self, command: &str, count: usize) -> Started {
-        let desk = TestDesk::new();
+        let host = TestHost::new();
         let job = plan(&self.registry, &self.site, "bash", json!({"command": command})).await;
         let job = job.unwrap_or_else(|refusal| panic!("{}", refusal.reason));
-        let running = tokio::spawn(job.run(desk.clone()));
-        Started { desk, running, pids: wait_for_pids(self.folder.path(), count).await }
+        let running = tokio::spawn(job.run(host.clone()));
+        Started { host, running, pids: wait_for_pids(self.folder.path(), count).await }
     }
 }
 
 struct Started {
-    desk: Arc<TestDesk>,
+    host: Arc<TestHost>,
     running: tokio::task::JoinHandle<Outcome>,
     pids: Vec<u32>,
 }
 
 impl Started {
     async fn cancel(self) -> Outcome {
-        self.desk.cancel();
+        self.host.cancel();
         let outcome = self.running.await.unwrap();
         let alive: Vec<_> = self.pids.into_iter().filter(|pid| is_alive(*pid)).collect();
         assert_eq!(alive, [0; 0], "outlived the call");
@@ -242,8 +243,8 @@ async fn output_of_both_streams_is_in_order_and_shown_while_it_grows() {
 
     let command = "echo $$ >> pids; echo first; until [ -e go ]; do sleep 0.01; done; echo second";
     let started = bench.start(command, 1).await;
-    let desk = started.desk.clone();
-    until(|| desk.shown.lock().unwrap().last().is_some_and(|text| text == "first\n").then_some(())).await;
+    let host = started.host.clone();
+    until(|| host.shown.lock().unwrap().last().is_some_and(|text| text == "first\n").then_some(())).await;
     fs::write(bench.folder.path().join("go"), "").unwrap();
     assert_eq!(started.running.await.unwrap().text, "first\nsecond\n");
 }
@@ -347,7 +348,7 @@ async fn killing_the_daemon_ends_everything() {
 
 fn be_a_daemon(folder: &Path) -> ExitCode {
     run_test(async {
-        let site = Arc::new(desk::site(folder, &[]));
+        let site = Arc::new(host::site(folder, &[]));
         println!("started");
         let command = "echo $$ >> pids; setsid sh -c 'echo $$ >> pids; sleep 600; true' & sleep 600; true";
         call(&registry(), &site, "bash", json!({"command": command})).await;

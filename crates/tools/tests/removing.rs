@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "all of this is test code, outside #[test] functions too")]
 
-#[path = "support/desk.rs"]
-mod desk;
+#[path = "support/host.rs"]
+mod host;
 #[path = "support/project.rs"]
 mod project;
 
@@ -14,15 +14,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use acpd_tools::{FileWrites, Registry, Settings};
-use desk::{TestDesk, call, plan};
 use domain::editor::{
     Editor, EditorCapabilities, EditorError, Lines, TerminalExit, TerminalId, TerminalOrder, TerminalOutput,
 };
 use domain::tool::{OutcomeKind, Toolbox};
 use domain::{Access, CallSite, ConnectionId, Mode, ToolContent, ToolKind, Verdict};
 use futures_util::future::BoxFuture;
-use project::Project;
 use serde_json::{Value, json};
+
+use host::{TestHost, call, plan};
+use project::Project;
 
 async fn card_of(project: &Project, tool: &str, input: Value) -> domain::ToolCard {
     let job = plan(&project.registry, &project.site, tool, input).await;
@@ -42,7 +43,7 @@ async fn a_file_is_deleted_after_a_question_that_shows_it_and_only_if_it_is_stil
 
     let job = plan(&project.registry, &project.site, "delete_file", json!({"path": "a.txt"})).await.ok().unwrap();
     fs::write(project.path("a.txt"), "two\n").unwrap();
-    let outcome = job.run(TestDesk::new()).await;
+    let outcome = job.run(TestHost::new()).await;
     assert_eq!(outcome.text, "a.txt changed since it was read; read it again with read_file; nothing was deleted");
     assert_eq!(project.text("a.txt"), "two\n");
 
@@ -81,7 +82,7 @@ async fn a_file_is_moved_to_a_free_place_inside_the_roots() {
     let job =
         plan(&project.registry, &project.site, "move_file", json!({"from": "sub/x", "to": "z"})).await.ok().unwrap();
     fs::write(project.path("z"), "somebody else's").unwrap();
-    assert_eq!(job.run(TestDesk::new()).await.verdict, OutcomeKind::Failed);
+    assert_eq!(job.run(TestHost::new()).await.verdict, OutcomeKind::Failed);
     assert_eq!((project.text("z").as_str(), project.text("sub/x").as_str()), ("somebody else's", "x"));
 }
 
@@ -212,12 +213,12 @@ async fn a_cancelled_write_does_not_wait_for_the_editor_and_touches_nothing() {
     let (project, editor) = with_editor(true, false);
     let write = json!({"path": "b.txt", "content": "b"});
     let job = plan(&project.registry, &project.site, "write_file", write.clone()).await.ok().unwrap();
-    let desk = TestDesk::new();
-    let running = tokio::spawn(job.run(desk.clone()));
+    let host = TestHost::new();
+    let running = tokio::spawn(job.run(host.clone()));
     while editor.asked.load(Ordering::Relaxed) == 0 {
         tokio::task::yield_now().await;
     }
-    desk.cancel();
+    host.cancel();
     let outcome = running.await.unwrap();
     assert_eq!(outcome.verdict, OutcomeKind::Cancelled);
     assert!(outcome.text.contains("whether it has is not known"), "{}", outcome.text);
@@ -225,8 +226,8 @@ async fn a_cancelled_write_does_not_wait_for_the_editor_and_touches_nothing() {
     // Cancelled before the thread that would write has begun.
     let (project, editor) = with_editor(true, false);
     let job = plan(&project.registry, &project.site, "write_file", write).await.ok().unwrap();
-    let desk = TestDesk::new();
-    desk.cancel();
-    assert_eq!(job.run(desk).await.verdict, OutcomeKind::Cancelled);
+    let host = TestHost::new();
+    host.cancel();
+    assert_eq!(job.run(host).await.verdict, OutcomeKind::Cancelled);
     assert!(editor.asked.load(Ordering::Relaxed) <= 1 && !project.path("b.txt").exists());
 }

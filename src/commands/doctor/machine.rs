@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain::Environment;
-use process::Landlock;
+use process::LandlockSupport;
 
 use super::finding::Finding;
 use crate::assemble::runner;
@@ -50,11 +50,13 @@ fn is_program(file: &Path) -> bool {
 
 pub(super) fn landlock() -> Finding {
     let advice = "the mode `sandbox` does not work here, all others do; it needs Linux 6.2 or newer with Landlock";
-    match process::landlock() {
-        Landlock::Enough(version) => Finding::ok("landlock", format!("version {version}; the mode `sandbox` works")),
-        Landlock::TooOld(version) => Finding::warn("landlock", format!("version {version} is too old"), advice),
-        Landlock::SwitchedOff => Finding::warn("landlock", "the kernel has it switched off", advice),
-        Landlock::Missing => Finding::warn("landlock", "the kernel does not have it", advice),
+    match process::landlock_support() {
+        LandlockSupport::Enough(version) => {
+            Finding::ok("landlock", format!("version {version}; the mode `sandbox` works"))
+        }
+        LandlockSupport::TooOld(version) => Finding::warn("landlock", format!("version {version} is too old"), advice),
+        LandlockSupport::SwitchedOff => Finding::warn("landlock", "the kernel has it switched off", advice),
+        LandlockSupport::Missing => Finding::warn("landlock", "the kernel does not have it", advice),
     }
 }
 

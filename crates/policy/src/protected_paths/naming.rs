@@ -12,13 +12,13 @@ use crate::glob::{Star, glob};
 const BETWEEN: [char; 13] = [';', '|', '&', '<', '>', '(', ')', '=', ',', ':', '`', '{', '}'];
 
 /// Different patterns of files in one command.
-const MOST_PATTERNS: usize = 500;
+const MAX_PATTERNS: usize = 500;
 
 /// Folders above the places that one command may name. There are a dozen, and patterns that may become them.
-const MOST_BASES: usize = 100;
+const MAX_BASES: usize = 100;
 
 /// `cwd` is where the command starts, and `environment` what its variables mean.
-pub fn names_one(command: &str, places: &[PathBuf], cwd: &Path, environment: &Environment) -> bool {
+pub fn names_protected_path(command: &str, places: &[PathBuf], cwd: &Path, environment: &Environment) -> bool {
     if places.iter().any(|place| cwd.starts_with(place)) {
         return true;
     }
@@ -29,7 +29,7 @@ pub fn names_one(command: &str, places: &[PathBuf], cwd: &Path, environment: &En
     let words: BTreeSet<&str> =
         text.split(|letter: char| letter.is_whitespace() || BETWEEN.contains(&letter)).collect();
     // Nobody writes so many who does not want to reach something by them.
-    if words.iter().filter(|word| word.contains(['*', '?', '['])).count() > MOST_PATTERNS {
+    if words.iter().filter(|word| word.contains(['*', '?', '['])).count() > MAX_PATTERNS {
         return true;
     }
     let words = || words.iter().copied();
@@ -40,7 +40,7 @@ pub fn names_one(command: &str, places: &[PathBuf], cwd: &Path, environment: &En
         if places.iter().any(|place| place.starts_with(&path) || covers(&path, place)) {
             bases.insert(path);
         }
-        if bases.len() > MOST_BASES {
+        if bases.len() > MAX_BASES {
             return true;
         }
     }
@@ -118,7 +118,7 @@ mod tests {
             .map(|(n, v)| (n.to_owned(), v.to_owned()))
             .into_iter()
             .collect();
-        let named = |command: &str, cwd: &str| names_one(command, &places, Path::new(cwd), &environment);
+        let named = |command: &str, cwd: &str| names_protected_path(command, &places, Path::new(cwd), &environment);
         let naming = [
             "cat /home/me/.local/state/acpd/keys/anthropic",
             "cat ~/.local/state/acpd/http.token",

@@ -42,7 +42,7 @@ const SEARCHERS: [&str; 12] =
     ["rg", "ag", "ack", "ugrep", "ug", "rgrep", "grep", "egrep", "fgrep", "zgrep", "fd", "fdfind"];
 
 /// `cwd` is where the command starts, and `environment` what its variables mean.
-pub fn reads_around_one(command: &str, places: &[PathBuf], cwd: &Path, environment: &Environment) -> bool {
+pub fn reads_protected_tree(command: &str, places: &[PathBuf], cwd: &Path, environment: &Environment) -> bool {
     let is_above = |path: &Path| places.iter().any(|place| leads_to(path, place));
     let home = environment.get("HOME").unwrap_or("/");
     let mut at = cwd.to_owned();
@@ -144,7 +144,7 @@ mod tests {
     fn what_goes_through_the_folders_around_a_place_is_seen_and_the_rest_is_left() {
         let places = ["/home/me/.local/state/acpd", "/home/me/.config/acpd"].map(PathBuf::from);
         let environment: Environment = [("HOME".to_owned(), "/home/me".to_owned())].into_iter().collect();
-        let reads = |command: &str, cwd: &str| reads_around_one(command, &places, Path::new(cwd), &environment);
+        let reads = |command: &str, cwd: &str| reads_protected_tree(command, &places, Path::new(cwd), &environment);
         for command in [
             "grep -r '' /home/me/.local/state",
             "grep -rh sk- ~/.local",

@@ -9,7 +9,7 @@ mod tests;
 
 use globset::GlobMatcher;
 
-use super::Fit;
+use super::Match;
 use crate::glob::{BadGlob, Star, glob};
 use crate::shell::{self, PlainWord, Programs, Word, base, plain, starts};
 
@@ -87,19 +87,19 @@ impl Pattern {
     }
 
     /// Whether the rule speaks of any part of it.
-    pub(super) fn fits_a_part(&self, command: &str) -> Fit {
+    pub(super) fn fits_a_part(&self, command: &str) -> Match {
         if matches!(self, Self::Glob(glob) if glob.is_match(spaced(command))) {
-            return Fit::Yes;
+            return Match::Yes;
         }
         let Programs { calls, hides_some, .. } = shell::programs(command);
-        let fit = calls.iter().map(|words| self.fits_call(words)).max().unwrap_or(Fit::No);
-        if hides_some { fit.max(Fit::Perhaps) } else { fit }
+        let fit = calls.iter().map(|words| self.fits_call(words)).max().unwrap_or(Match::No);
+        if hides_some { fit.max(Match::Maybe) } else { fit }
     }
 
-    fn fits_call(&self, words: &[Word]) -> Fit {
-        let Some((program, arguments)) = words.split_first() else { return Fit::No };
+    fn fits_call(&self, words: &[Word]) -> Match {
+        let Some((program, arguments)) = words.split_first() else { return Match::No };
         if program.expands {
-            return Fit::Perhaps;
+            return Match::Maybe;
         }
         match self {
             Self::Glob(glob) => {
@@ -108,16 +108,20 @@ impl Pattern {
                     std::iter::once(program).chain(words).collect::<Vec<_>>().join(" ")
                 };
                 let fits = glob.is_match(text(&program.text)) || glob.is_match(text(base(&program.text)));
-                if fits { Fit::Yes } else { Fit::No }
+                if fits { Match::Yes } else { Match::No }
             }
             Self::Words(wanted) => {
-                let Some((name, wanted)) = wanted.split_first() else { return Fit::No };
+                let Some((name, wanted)) = wanted.split_first() else { return Match::No };
                 if *name != program.text && *name != base(&program.text) {
-                    return Fit::No;
+                    return Match::No;
                 }
                 // Options may stand before a subcommand: `git -C folder push` is `git push`.
                 let later = starts(arguments, 0).into_iter().map(|start| &arguments[start..]);
-                std::iter::once(arguments).chain(later).map(|given| fits_words(wanted, given)).max().unwrap_or(Fit::No)
+                std::iter::once(arguments)
+                    .chain(later)
+                    .map(|given| fits_words(wanted, given))
+                    .max()
+                    .unwrap_or(Match::No)
             }
         }
     }
@@ -138,21 +142,21 @@ impl CommandFit {
     }
 
     pub(crate) fn may_deny(&self, command: &str) -> bool {
-        self.0.fits_a_part(command) != Fit::No
+        self.0.fits_a_part(command) != Match::No
     }
 }
 
 /// Whether the arguments begin with the wanted words. One that expands may become any of them, and several.
-fn fits_words(wanted: &[String], given: &[Word]) -> Fit {
+fn fits_words(wanted: &[String], given: &[Word]) -> Match {
     for (index, wanted) in wanted.iter().enumerate() {
         match given.get(index) {
-            None => return Fit::No,
-            Some(word) if word.expands => return Fit::Perhaps,
-            Some(word) if word.text != *wanted => return Fit::No,
+            None => return Match::No,
+            Some(word) if word.expands => return Match::Maybe,
+            Some(word) if word.text != *wanted => return Match::No,
             Some(_) => {}
         }
     }
-    Fit::Yes
+    Match::Yes
 }
 
 /// A length of time as `timeout` takes it.

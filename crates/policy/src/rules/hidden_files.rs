@@ -9,14 +9,14 @@ use super::{Rule, Rules};
 
 /// Which names or contents a tool shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shows {
+pub enum Exposure {
     Names,
     Contents,
 }
 
 /// Files that a tool does not show.
 #[derive(Clone, Debug, Default)]
-pub struct Veil {
+pub struct HiddenFiles {
     everything: bool,
     patterns: GlobSet,
 }
@@ -24,19 +24,19 @@ pub struct Veil {
 impl Rules {
     /// A file is hidden from a tool if a rule denies it to the tool itself or to reading. A search cannot ask about single
     /// files, so it does not show the contents of those that must be asked about either.
-    pub fn veil(&self, tool: &str, kind: ToolKind, shows: Shows) -> Veil {
+    pub fn hidden_files(&self, tool: &str, kind: ToolKind, shows: Exposure) -> HiddenFiles {
         let asked: &[Rule] = match shows {
-            Shows::Names => &[],
-            Shows::Contents => &self.ask,
+            Exposure::Names => &[],
+            Exposure::Contents => &self.ask,
         };
         let about = |rule: &&Rule| rule.is_about(tool, kind) || rule.is_about("read_file", ToolKind::Read);
-        let mut veil = Veil::default();
+        let mut hidden_files = HiddenFiles::default();
         let mut patterns = GlobSetBuilder::new();
         for rule in self.deny.iter().chain(asked).filter(about) {
             match &rule.pattern {
                 // Whether this very call may run is asked before it does.
                 None if rule.is_about(tool, kind) && !self.deny.iter().any(|denied| std::ptr::eq(denied, rule)) => {}
-                None => veil.everything = true,
+                None => hidden_files.everything = true,
                 Some(pattern) => {
                     patterns.add(pattern.path.glob().clone());
                 }
@@ -44,15 +44,15 @@ impl Rules {
         }
         // Each of them has been built before, so that only their number could be in the way; then nothing is shown.
         match patterns.build() {
-            Ok(patterns) => veil.patterns = patterns,
-            Err(_) => veil.everything = true,
+            Ok(patterns) => hidden_files.patterns = patterns,
+            Err(_) => hidden_files.everything = true,
         }
-        veil
+        hidden_files
     }
 }
 
-impl Veil {
-    pub fn hides_nothing(&self) -> bool {
+impl HiddenFiles {
+    pub fn is_empty(&self) -> bool {
         !self.everything && self.patterns.is_empty()
     }
 
@@ -69,9 +69,9 @@ mod tests {
 
     use super::*;
 
-    fn hidden(rules: &serde_json::Value, tool: &str, kind: ToolKind, shows: Shows, path: &str) -> bool {
+    fn hidden(rules: &serde_json::Value, tool: &str, kind: ToolKind, shows: Exposure, path: &str) -> bool {
         let rules: Rules = serde_json::from_value(rules.clone()).unwrap();
-        rules.veil(tool, kind, shows).hides([Path::new(path)])
+        rules.hidden_files(tool, kind, shows).hides([Path::new(path)])
     }
 
     #[test]
@@ -80,8 +80,8 @@ mod tests {
             "deny": ["read_file(**/.env)", "read(secrets)", "grep(*.min.js)", "edit(*.lock)"],
             "ask": ["read(*.key)"],
         });
-        let grep = |path: &str| hidden(&rules, "grep", ToolKind::Search, Shows::Contents, path);
-        let glob = |path: &str| hidden(&rules, "glob", ToolKind::Search, Shows::Names, path);
+        let grep = |path: &str| hidden(&rules, "grep", ToolKind::Search, Exposure::Contents, path);
+        let glob = |path: &str| hidden(&rules, "glob", ToolKind::Search, Exposure::Names, path);
         for path in ["/p/.env", "/p/a/.env", "/p/secrets", "/p/secrets/a/b"] {
             assert!(grep(path) && glob(path), "{path}");
         }
@@ -90,7 +90,7 @@ mod tests {
         }
         assert!(grep("/p/a.min.js") && !glob("/p/a.min.js"));
         assert!(grep("/p/a.key") && !glob("/p/a.key"));
-        assert!(hidden(&json!({"deny": ["read"]}), "grep", ToolKind::Search, Shows::Contents, "/p/a"));
-        assert!(!hidden(&json!({"deny": ["edit"]}), "grep", ToolKind::Search, Shows::Contents, "/p/a"));
+        assert!(hidden(&json!({"deny": ["read"]}), "grep", ToolKind::Search, Exposure::Contents, "/p/a"));
+        assert!(!hidden(&json!({"deny": ["edit"]}), "grep", ToolKind::Search, Exposure::Contents, "/p/a"));
     }
 }

@@ -9,20 +9,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use domain::site::Fingerprint;
+use domain::text::size;
+use policy::HiddenFiles;
 use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 
-use super::{Denial, open_in};
+use super::{PathError, open_in};
 use crate::fingerprint;
-use crate::protected_files::Fence;
-use crate::stop::Stop;
-use domain::text::size;
-use policy::Veil;
+use crate::protected_files::ProtectedFiles;
+use crate::stop::StopFlag;
 
 /// No tool holds more of a file in memory than this.
 pub const LARGEST_FILE: u64 = 32 << 20;
 
-pub struct Spot {
+pub struct ConfinedPath {
     /// Absolute, in terms of the root as the session names it.
     pub path: PathBuf,
     /// Absolute, without symlinks: the one name by which a file is known.
@@ -32,7 +32,7 @@ pub struct Spot {
     /// The deepest folder on the way that exists: the target itself if that is a folder.
     pub(super) folder: Arc<OwnedFd>,
     pub(super) target: Target,
-    pub(super) fence: Arc<Fence>,
+    pub(super) protected: Arc<ProtectedFiles>,
 }
 
 pub(super) enum Target {
@@ -43,7 +43,7 @@ pub(super) enum Target {
     Missing(Vec<OsString>),
 }
 
-impl Spot {
+impl ConfinedPath {
     pub fn is_missing(&self) -> bool {
         matches!(self.target, Target::Missing(_))
     }
@@ -53,31 +53,31 @@ impl Spot {
     }
 
     /// The folder itself, opened for listing.
-    pub fn open_folder(&self) -> Result<OwnedFd, Denial> {
+    pub fn open_folder(&self) -> Result<OwnedFd, PathError> {
         match &self.target {
             Target::Folder => {
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY;
                 let folder = open_in(&self.folder, ".", flags, Mode::empty())
-                    .map_err(|error| Denial::io("opening", &self.shown, error))?;
+                    .map_err(|error| PathError::io("opening", &self.shown, error))?;
                 refuse_proc(&folder, &self.shown)?;
                 Ok(folder)
             }
-            Target::Entry(_) => Err(Denial::IsAFile { path: self.shown.clone() }),
+            Target::Entry(_) => Err(PathError::IsAFile { path: self.shown.clone() }),
             Target::Missing(_) => Err(self.missing()),
         }
     }
 
     /// A regular file, opened for reading without ever waiting for it.
-    pub fn open_file(&self) -> Result<(File, Stat), Denial> {
+    pub fn open_file(&self) -> Result<(File, Stat), PathError> {
         match &self.target {
-            Target::Folder => Err(Denial::NotAFile { path: self.shown.clone(), what: "a folder" }),
+            Target::Folder => Err(PathError::NotAFile { path: self.shown.clone(), what: "a folder" }),
             Target::Entry(name) => self.open_regular(&self.folder, Path::new(name), &self.shown),
             Target::Missing(_) => Err(self.missing()),
         }
     }
 
     /// A regular file below this folder, by its path relative to it. No symlink is followed.
-    pub fn open_below(&self, path: &Path) -> Result<(File, Stat), Denial> {
+    pub fn open_below(&self, path: &Path) -> Result<(File, Stat), PathError> {
         self.open_regular(&self.folder, path, &path.display().to_string())
     }
 
@@ -88,51 +88,51 @@ impl Spot {
     }
 
     /// Whether rules hide it.
-    pub fn is_hidden(&self, veil: &Veil) -> bool {
-        veil.hides([self.path.as_path(), &self.real])
+    pub fn is_hidden(&self, hidden_files: &HiddenFiles) -> bool {
+        hidden_files.hides([self.path.as_path(), &self.real])
     }
 
     /// Whether rules hide what has this path relative to this folder.
-    pub fn hides_below(&self, path: &Path, veil: &Veil) -> bool {
-        !veil.hides_nothing() && veil.hides([self.path.join(path).as_path(), &self.real.join(path)])
+    pub fn hides_below(&self, path: &Path, hidden_files: &HiddenFiles) -> bool {
+        !hidden_files.is_empty() && hidden_files.hides([self.path.join(path).as_path(), &self.real.join(path)])
     }
 
     /// All bytes of the file, if it is not too large.
-    pub fn read(&self) -> Result<Vec<u8>, Denial> {
+    pub fn read(&self) -> Result<Vec<u8>, PathError> {
         let (file, stat) = self.open_file()?;
         self.read_open(file, &stat)
     }
 
-    fn read_open(&self, file: File, stat: &Stat) -> Result<Vec<u8>, Denial> {
+    fn read_open(&self, file: File, stat: &Stat) -> Result<Vec<u8>, PathError> {
         let length = u64::try_from(stat.st_size).unwrap_or(0);
         let mut bytes = Vec::with_capacity(usize::try_from(length.min(LARGEST_FILE)).unwrap_or(0) + 1);
         // The file may grow while it is read, so the limit is on what is read, not on what was announced.
         let read = file.take(LARGEST_FILE + 1).read_to_end(&mut bytes);
-        read.map_err(|error| Denial::io("reading", &self.shown, error))?;
+        read.map_err(|error| PathError::io("reading", &self.shown, error))?;
         if bytes.len() as u64 > LARGEST_FILE {
             let (size, limit) = (size(length.max(LARGEST_FILE)), size(LARGEST_FILE));
-            return Err(Denial::TooLarge { path: self.shown.clone(), size, limit });
+            return Err(PathError::TooLarge { path: self.shown.clone(), size, limit });
         }
         Ok(bytes)
     }
 
     /// Puts a new content in place, at once or not at all. `expected` is what the file must hold until then; None
     /// means that it must not exist. Folders on the way are created. Nothing is put in place once `stop` is raised.
-    pub fn replace(&self, bytes: &[u8], expected: Option<Fingerprint>, stop: &Stop) -> Result<(), Denial> {
-        let failed = |doing| move |error: Errno| Denial::io(doing, &self.shown, error);
+    pub fn replace(&self, bytes: &[u8], expected: Option<Fingerprint>, stop: &StopFlag) -> Result<(), PathError> {
+        let failed = |doing| move |error: Errno| PathError::io(doing, &self.shown, error);
         let (folder, name) = self.folder_for_writing()?;
         let old = match self.open_regular(&folder, Path::new(&name), &self.shown) {
             Ok((_, stat)) => Some(stat),
-            Err(Denial::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => None,
+            Err(PathError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => None,
             Err(denial) => return Err(denial),
         };
         if old.is_some() {
             // A rename would replace a file that is write-protected.
             rustix::fs::accessat(&folder, &name, Access::WRITE_OK, AtFlags::empty()).map_err(failed("writing"))?;
         }
-        let temporary = Temporary::create(&folder, old.as_ref()).map_err(failed("creating a file beside"))?;
+        let temporary = TemporaryFile::create(&folder, old.as_ref()).map_err(failed("creating a file beside"))?;
         let written = temporary.fill(bytes);
-        written.map_err(|error| Denial::io("writing", &self.shown, error))?;
+        written.map_err(|error| PathError::io("writing", &self.shown, error))?;
         // As late as possible: after this only the rename is left.
         self.check_unchanged(&folder, &name, expected)?;
         stop.check()?;
@@ -145,51 +145,51 @@ impl Spot {
                 temporary.keep();
                 sync(&folder);
             }
-            Err(Errno::EXIST) => return Err(Denial::Changed { path: self.shown.clone() }),
-            Err(error) => return Err(Denial::io("writing", &self.shown, error)),
+            Err(Errno::EXIST) => return Err(PathError::Changed { path: self.shown.clone() }),
+            Err(error) => return Err(PathError::io("writing", &self.shown, error)),
         }
         Ok(())
     }
 
     /// Removes a file that still holds what is expected.
-    pub fn remove(&self, expected: Fingerprint, stop: &Stop) -> Result<(), Denial> {
+    pub fn remove(&self, expected: Fingerprint, stop: &StopFlag) -> Result<(), PathError> {
         let (folder, name) = self.folder_for_writing()?;
         self.check_unchanged(&folder, &name, Some(expected))?;
         stop.check()?;
         rustix::fs::unlinkat(&folder, &name, AtFlags::empty())
-            .map_err(|error| Denial::io("removing", &self.shown, error))?;
+            .map_err(|error| PathError::io("removing", &self.shown, error))?;
         sync(&folder);
         Ok(())
     }
 
     /// Moves a file that still holds what is expected to a place that must be free.
-    pub fn move_to(&self, to: &Spot, expected: Fingerprint, stop: &Stop) -> Result<(), Denial> {
+    pub fn move_to(&self, to: &ConfinedPath, expected: Fingerprint, stop: &StopFlag) -> Result<(), PathError> {
         let (folder, name) = self.folder_for_writing()?;
         self.check_unchanged(&folder, &name, Some(expected))?;
         stop.check()?;
         let (new_folder, new_name) = to.folder_for_writing()?;
         match rename_new((&folder, &name), (&new_folder, &new_name)) {
-            Err(Errno::EXIST) => Err(Denial::Changed { path: to.shown.clone() }),
-            Err(error) => Err(Denial::io("moving", &self.shown, error)),
+            Err(Errno::EXIST) => Err(PathError::Changed { path: to.shown.clone() }),
+            Err(error) => Err(PathError::io("moving", &self.shown, error)),
             Ok(()) => Ok(()),
         }
     }
 
     /// The folders on the way to a file that is to be created.
-    pub fn make_folders(&self) -> Result<(), Denial> {
+    pub fn make_folders(&self) -> Result<(), PathError> {
         self.folder_for_writing().map(|_| ())
     }
 
-    fn folder_for_writing(&self) -> Result<(Arc<OwnedFd>, OsString), Denial> {
+    fn folder_for_writing(&self) -> Result<(Arc<OwnedFd>, OsString), PathError> {
         let names = match &self.target {
-            Target::Folder => return Err(Denial::NotAFile { path: self.shown.clone(), what: "a folder" }),
+            Target::Folder => return Err(PathError::NotAFile { path: self.shown.clone(), what: "a folder" }),
             Target::Entry(name) => return Ok((Arc::clone(&self.folder), name.clone())),
             Target::Missing(names) => names,
         };
         let mut folder = Arc::clone(&self.folder);
         let (name, parents) = names.split_last().ok_or_else(|| self.missing())?;
         for parent in parents {
-            let failed = |error| Denial::io("creating the folder of", &self.shown, error);
+            let failed = |error| PathError::io("creating the folder of", &self.shown, error);
             match rustix::fs::mkdirat(&folder, parent, Mode::from_raw_mode(0o777)) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(failed(error)),
@@ -200,31 +200,36 @@ impl Spot {
         Ok((folder, name.clone()))
     }
 
-    fn check_unchanged(&self, folder: &OwnedFd, name: &OsString, expected: Option<Fingerprint>) -> Result<(), Denial> {
+    fn check_unchanged(
+        &self,
+        folder: &OwnedFd,
+        name: &OsString,
+        expected: Option<Fingerprint>,
+    ) -> Result<(), PathError> {
         let now = match self.open_regular(folder, Path::new(name), &self.shown) {
             Ok((file, stat)) => Some(fingerprint::of(&self.read_open(file, &stat)?)),
-            Err(Denial::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => None,
+            Err(PathError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => None,
             Err(denial) => return Err(denial),
         };
-        if now == expected { Ok(()) } else { Err(Denial::Changed { path: self.shown.clone() }) }
+        if now == expected { Ok(()) } else { Err(PathError::Changed { path: self.shown.clone() }) }
     }
 
     /// A file that is one of acpd's own is not opened, under whatever name it comes.
-    fn open_regular(&self, folder: &OwnedFd, path: &Path, shown: &str) -> Result<(File, Stat), Denial> {
+    fn open_regular(&self, folder: &OwnedFd, path: &Path, shown: &str) -> Result<(File, Stat), PathError> {
         let (file, stat) = open_regular(folder, path, shown)?;
-        if self.fence.holds_file(&stat) {
-            return Err(Denial::OffLimits { path: shown.to_owned() });
+        if self.protected.contains_file(&stat) {
+            return Err(PathError::Protected { path: shown.to_owned() });
         }
         Ok((file, stat))
     }
 
     /// What searches below this folder leave out.
-    pub fn fence(&self) -> &Arc<Fence> {
-        &self.fence
+    pub fn protected(&self) -> &Arc<ProtectedFiles> {
+        &self.protected
     }
 
-    fn missing(&self) -> Denial {
-        Denial::Missing { path: self.shown.clone(), hint: self.hint().unwrap_or_default() }
+    fn missing(&self) -> PathError {
+        PathError::Missing { path: self.shown.clone(), hint: self.hint().unwrap_or_default() }
     }
 
     /// A name in the same folder that differs in case or ending only.
@@ -244,8 +249,8 @@ impl Spot {
     }
 }
 
-fn open_regular(folder: &OwnedFd, path: &Path, shown: &str) -> Result<(File, Stat), Denial> {
-    let failed = |error| Denial::io("opening", shown, error);
+fn open_regular(folder: &OwnedFd, path: &Path, shown: &str) -> Result<(File, Stat), PathError> {
+    let failed = |error| PathError::io("opening", shown, error);
     // A device may act on being opened, so its kind is looked at first, by a descriptor that opens nothing.
     let entry = open_in(folder, path, OFlags::PATH, Mode::empty()).map_err(failed)?;
     require_regular(&entry, shown)?;
@@ -257,8 +262,8 @@ fn open_regular(folder: &OwnedFd, path: &Path, shown: &str) -> Result<(File, Sta
     Ok((File::from(file), stat))
 }
 
-fn require_regular(file: &OwnedFd, shown: &str) -> Result<Stat, Denial> {
-    let stat = rustix::fs::fstat(file).map_err(|error| Denial::io("looking at", shown, error))?;
+fn require_regular(file: &OwnedFd, shown: &str) -> Result<Stat, PathError> {
+    let stat = rustix::fs::fstat(file).map_err(|error| PathError::io("looking at", shown, error))?;
     let what = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => return Ok(stat),
         FileType::Directory => "a folder",
@@ -268,14 +273,14 @@ fn require_regular(file: &OwnedFd, shown: &str) -> Result<Stat, Denial> {
         FileType::CharacterDevice | FileType::BlockDevice => "a device",
         FileType::Unknown => "something unknown",
     };
-    Err(Denial::NotAFile { path: shown.to_owned(), what })
+    Err(PathError::NotAFile { path: shown.to_owned(), what })
 }
 
 /// With a root such as `/`, /proc would lie inside, and with it the daemon's own environment and memory.
-fn refuse_proc(file: &OwnedFd, shown: &str) -> Result<(), Denial> {
-    let system = rustix::fs::fstatfs(file).map_err(|error| Denial::io("looking at", shown, error))?;
+fn refuse_proc(file: &OwnedFd, shown: &str) -> Result<(), PathError> {
+    let system = rustix::fs::fstatfs(file).map_err(|error| PathError::io("looking at", shown, error))?;
     if system.f_type == rustix::fs::PROC_SUPER_MAGIC {
-        return Err(Denial::Proc { path: shown.to_owned() });
+        return Err(PathError::Proc { path: shown.to_owned() });
     }
     Ok(())
 }
@@ -300,14 +305,14 @@ fn rename_new(from: (&OwnedFd, &OsStr), to: (&OwnedFd, &OsStr)) -> Result<(), Er
 }
 
 /// A file beside the one to be replaced; removed unless it was moved into place.
-struct Temporary<'a> {
+struct TemporaryFile<'a> {
     folder: &'a OwnedFd,
     name: String,
     file: File,
     in_place: bool,
 }
 
-impl<'a> Temporary<'a> {
+impl<'a> TemporaryFile<'a> {
     fn create(folder: &'a OwnedFd, old: Option<&Stat>) -> Result<Self, Errno> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         let name = format!(".acpd-{}-{}.tmp", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
@@ -334,7 +339,7 @@ impl<'a> Temporary<'a> {
     }
 }
 
-impl Drop for Temporary<'_> {
+impl Drop for TemporaryFile<'_> {
     fn drop(&mut self) {
         if !self.in_place {
             let _ = rustix::fs::unlinkat(self.folder, &self.name, AtFlags::empty());

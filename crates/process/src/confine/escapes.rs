@@ -13,7 +13,7 @@ use rustix::fs::{CWD, RenameFlags, mknodat};
 use tempfile::TempDir;
 
 use super::*;
-use crate::stop::Stop;
+use crate::stop::StopFlag;
 
 /// A working folder, a second root, and a secret beside them.
 struct Place {
@@ -65,14 +65,14 @@ fn site(cwd: &Path, extra: &[PathBuf]) -> CallSite {
 }
 
 fn open(site: &CallSite) -> Roots {
-    Roots::open(site, &Bounds::default()).unwrap()
+    Roots::open(site, &AccessLimits::default()).unwrap()
 }
 
 fn read(roots: &Roots, path: &str) -> String {
-    match roots.find(path).and_then(|spot| spot.read()) {
+    match roots.find(path).and_then(|confined| confined.read()) {
         Ok(bytes) => String::from_utf8(bytes).unwrap(),
-        Err(Denial::Outside { .. }) => "outside".to_owned(),
-        Err(Denial::Missing { .. }) => "missing".to_owned(),
+        Err(PathError::Outside { .. }) => "outside".to_owned(),
+        Err(PathError::Missing { .. }) => "missing".to_owned(),
         Err(denial) => denial.to_string(),
     }
 }
@@ -167,9 +167,9 @@ fn a_root_that_is_named_through_a_symlink_is_known_by_both_names() {
     assert_eq!(read(&roots, "a"), "inside");
     assert_eq!(read(&roots, &place.text("alias/a")), "inside");
     assert_eq!(read(&roots, &place.text("in/a")), "inside");
-    let spot = roots.find(&place.text("in/sub/b")).unwrap();
-    assert_eq!((spot.path, spot.shown.as_str()), (place.path("alias/sub/b"), "sub/b"));
-    assert_eq!(spot.real, place.path("in/sub/b").canonicalize().unwrap());
+    let confined = roots.find(&place.text("in/sub/b")).unwrap();
+    assert_eq!((confined.path, confined.shown.as_str()), (place.path("alias/sub/b"), "sub/b"));
+    assert_eq!(confined.real, place.path("in/sub/b").canonicalize().unwrap());
 }
 
 #[test]
@@ -207,24 +207,24 @@ fn nothing_is_written_through_a_link_that_leaves() {
     }
     assert_eq!(fs::read_dir(place.path("out")).unwrap().count(), 1);
 
-    roots.find("dangling").unwrap().replace(b"through", None, &Stop::default()).unwrap();
+    roots.find("dangling").unwrap().replace(b"through", None, &StopFlag::default()).unwrap();
     assert_eq!(fs::read_to_string(place.path("in/fresh")).unwrap(), "through");
-    roots.find("x/y/z").unwrap().replace(b"deep", None, &Stop::default()).unwrap();
+    roots.find("x/y/z").unwrap().replace(b"deep", None, &StopFlag::default()).unwrap();
     assert_eq!(fs::read_to_string(place.path("in/x/y/z")).unwrap(), "deep");
 }
 
 #[test]
 fn a_folder_that_turns_into_a_link_after_the_walk_is_not_followed() {
     let place = Place::new();
-    let spot = place.roots().find("sub/b").unwrap();
+    let confined = place.roots().find("sub/b").unwrap();
     let fresh = place.roots().find("later/new").unwrap();
     fs::rename(place.path("in/sub"), place.path("in/moved")).unwrap();
     place.link("in/sub", place.path("out"));
     place.link("in/later", place.path("out"));
     fs::write(place.path("out/b"), "secret").unwrap();
 
-    assert_eq!(spot.read().unwrap(), b"inside");
-    assert!(fresh.replace(b"x", None, &Stop::default()).is_err());
+    assert_eq!(confined.read().unwrap(), b"inside");
+    assert!(fresh.replace(b"x", None, &StopFlag::default()).is_err());
     assert!(!place.path("out/new").exists());
 }
 

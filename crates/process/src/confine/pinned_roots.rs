@@ -12,23 +12,23 @@ use domain::SessionId;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{Denial, MOST_LINKS, open_in, steps};
+use super::{MAX_LINKS, PathError, open_in, steps};
 use crate::protected_files::FileId;
 
 /// Handed to tools with every call.
 #[derive(Clone, Debug, Default)]
-pub struct Bounds {
-    pub off_limits: Vec<PathBuf>,
-    pub pins: Arc<Pins>,
+pub struct AccessLimits {
+    pub protected_paths: Vec<PathBuf>,
+    pub pinned_roots: Arc<PinnedRoots>,
 }
 
 /// What the roots of each session are without symlinks, as of its first call. A root that leads elsewhere later is refused:
 /// a command of another session may have put a symlink on the way to it.
 #[derive(Debug, Default)]
-pub struct Pins(Mutex<HashMap<SessionId, HashMap<PathBuf, PathBuf>>>);
+pub struct PinnedRoots(Mutex<HashMap<SessionId, HashMap<PathBuf, PathBuf>>>);
 
-impl Pins {
-    pub(super) fn hold(&self, session: &SessionId, given: &Path, real: &Path) -> Result<(), Denial> {
+impl PinnedRoots {
+    pub(super) fn hold(&self, session: &SessionId, given: &Path, real: &Path) -> Result<(), PathError> {
         let mut known = self.lock();
         let known = known.entry(session.clone()).or_default().entry(given.to_owned());
         let before = known.or_insert_with(|| real.to_owned());
@@ -36,7 +36,7 @@ impl Pins {
             return Ok(());
         }
         let text = |path: &Path| path.display().to_string();
-        Err(Denial::Moved { path: text(given), before: text(before), now: text(real) })
+        Err(PathError::Moved { path: text(given), before: text(before), now: text(real) })
     }
 
     pub fn forget(&self, session: &SessionId) {
@@ -77,7 +77,7 @@ pub(super) fn walk_to(path: &Path, others: &[FileId]) -> io::Result<OwnedFd> {
                 at = entry;
                 inside = inside || (!rest.is_empty() && is_one_of(&at, others)?);
             }
-            FileType::Symlink if inside || links == MOST_LINKS => return Err(Errno::LOOP.into()),
+            FileType::Symlink if inside || links == MAX_LINKS => return Err(Errno::LOOP.into()),
             FileType::Symlink => {
                 links += 1;
                 let target = rustix::fs::readlinkat(&entry, "", Vec::new())?;

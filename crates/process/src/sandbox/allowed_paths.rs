@@ -12,17 +12,17 @@ use rustix::fs::{Dir, FileType, Mode, OFlags};
 
 use super::WANTED;
 use crate::confine::open_in;
-use crate::protected_files::{Fence, FileId};
+use crate::protected_files::{FileId, ProtectedFiles};
 
-pub(super) struct Grants<'a> {
+pub(super) struct AllowedPaths<'a> {
     /// Taken and put back with every rule.
     created: Option<RulesetCreated>,
-    fence: &'a Fence,
+    protected: &'a ProtectedFiles,
 }
 
-impl<'a> Grants<'a> {
-    pub(super) fn new(created: RulesetCreated, fence: &'a Fence) -> Self {
-        Self { created: Some(created), fence }
+impl<'a> AllowedPaths<'a> {
+    pub(super) fn new(created: RulesetCreated, protected: &'a ProtectedFiles) -> Self {
+        Self { created: Some(created), protected }
     }
 
     /// What cannot be opened is left out: to the command that means the same as not allowed.
@@ -42,7 +42,7 @@ impl<'a> Grants<'a> {
         if kind != FileType::Directory {
             return self.add(opened, access & AccessFs::from_file(WANTED));
         }
-        if !self.fence.is_on_the_way(id) {
+        if !self.protected.is_above_protected(id) {
             return self.add(opened, access);
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
@@ -62,11 +62,12 @@ impl<'a> Grants<'a> {
 
     /// A root may lie inside of a place, too.
     fn is_off_limits(&self, opened: BorrowedFd<'_>, id: FileId) -> bool {
-        if self.fence.is_empty() {
+        if self.protected.is_empty() {
             return false;
         }
         let name = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&opened));
-        self.fence.is_place(id) || std::fs::read_link(name).is_ok_and(|real| self.fence.holds_path(&real))
+        self.protected.is_protected(id)
+            || std::fs::read_link(name).is_ok_and(|real| self.protected.contains_path(&real))
     }
 
     fn add(&mut self, opened: BorrowedFd<'_>, access: BitFlags<AccessFs>) -> Result<(), RulesetError> {

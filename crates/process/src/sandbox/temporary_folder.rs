@@ -6,19 +6,19 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Folders that a killed helper with the same process id may have left behind.
-const MOST_LEFTOVERS: u32 = 100;
+const MAX_LEFTOVERS: u32 = 100;
 
 #[derive(Debug)]
-pub(crate) struct Temporary(PathBuf);
+pub(crate) struct TemporaryFolder(PathBuf);
 
-impl Temporary {
+impl TemporaryFolder {
     /// In the folder that the command would use outside a sandbox, if there is one.
     pub(crate) fn make(usual: Option<&str>) -> io::Result<Self> {
         let usual = usual.map(Path::new).filter(|path| path.is_absolute() && path.is_dir());
         let base = usual.unwrap_or(Path::new("/tmp"));
         let me = std::process::id();
         let mut result = Err(io::ErrorKind::AlreadyExists.into());
-        for attempt in 0..MOST_LEFTOVERS {
+        for attempt in 0..MAX_LEFTOVERS {
             let path = base.join(format!("acpd-{me}-{attempt}"));
             // Fails on anything that is there already, so that nobody can have prepared it.
             match DirBuilder::new().mode(0o700).create(&path) {
@@ -35,7 +35,7 @@ impl Temporary {
     }
 }
 
-impl Drop for Temporary {
+impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         if fs::remove_dir_all(&self.0).is_err() {
             // Some programs take the right to write away from their own folders. Everybody who could change something
@@ -62,8 +62,8 @@ mod tests {
     #[test]
     fn it_is_private_new_and_removed_with_read_only_folders_in_it() {
         let base = tempfile::tempdir().unwrap();
-        let first = Temporary::make(base.path().to_str()).unwrap();
-        let second = Temporary::make(base.path().to_str()).unwrap();
+        let first = TemporaryFolder::make(base.path().to_str()).unwrap();
+        let second = TemporaryFolder::make(base.path().to_str()).unwrap();
         assert_ne!(first.path(), second.path());
         assert_eq!(fs::metadata(first.path()).unwrap().permissions().mode() & 0o777, 0o700);
         fs::create_dir_all(first.path().join("a/b")).unwrap();

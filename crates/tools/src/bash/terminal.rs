@@ -8,11 +8,11 @@ use std::time::Duration;
 use domain::editor::{Editor, EditorError, TerminalExit, TerminalId, TerminalOrder};
 use domain::tool::ToolHost;
 use domain::{Outcome, ToolContent};
+use process::pause;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{LIVE_LIMIT, Output, with_note};
-use process::pause;
 
 /// How often the output is read for those who cannot see the terminal itself, at first.
 const LIVE_INTERVAL: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ impl Drop for Terminal {
 }
 
 /// How the watch over a command ended.
-enum End {
+enum TerminalEnd {
     Exited(TerminalExit),
     Cancelled,
     TimedOut,
@@ -52,7 +52,7 @@ pub(super) async fn run(
     editor: Arc<dyn Editor>,
     order: TerminalOrder,
     limit: Duration,
-    desk: &dyn ToolHost,
+    host: &dyn ToolHost,
 ) -> Option<Outcome> {
     let bytes = usize::try_from(order.output_limit).unwrap_or(usize::MAX);
     let command = order.args.last().cloned().unwrap_or_default();
@@ -66,17 +66,17 @@ pub(super) async fn run(
             }
             Ok(Err(EditorError::Gone)) => return Some(Outcome::failed(GONE)),
         },
-        () = desk.cancelled() => return Some(Outcome::cancelled()),
+        () = host.cancelled() => return Some(Outcome::cancelled()),
     };
-    desk.progress(vec![terminal.shown(), ToolContent::text(command)]);
-    let end = terminal.watch(bytes, limit, desk).await;
-    if matches!(end, End::Cancelled | End::TimedOut) {
+    host.progress(vec![terminal.shown(), ToolContent::text(command)]);
+    let end = terminal.watch(bytes, limit, host).await;
+    if matches!(end, TerminalEnd::Cancelled | TerminalEnd::TimedOut) {
         let _ = timeout(LAST_WORDS, terminal.editor.kill_terminal(terminal.id.clone())).await;
     }
     let (written, cut) = match &end {
-        End::Lost(EditorError::Gone) => (Output::new(bytes), false),
-        End::Exited(_) => terminal.read(bytes).await.unwrap_or_else(|| (Output::new(bytes), false)),
-        End::Cancelled | End::TimedOut | End::Lost(EditorError::Refused(_)) => {
+        TerminalEnd::Lost(EditorError::Gone) => (Output::new(bytes), false),
+        TerminalEnd::Exited(_) => terminal.read(bytes).await.unwrap_or_else(|| (Output::new(bytes), false)),
+        TerminalEnd::Cancelled | TerminalEnd::TimedOut | TerminalEnd::Lost(EditorError::Refused(_)) => {
             let read = timeout(LAST_WORDS, terminal.read(bytes)).await;
             read.ok().flatten().unwrap_or_else(|| (Output::new(bytes), false))
         }
@@ -94,20 +94,20 @@ async fn open(editor: Arc<dyn Editor>, order: TerminalOrder) -> Result<Terminal,
 }
 
 impl Terminal {
-    async fn watch(&self, bytes: usize, limit: Duration, desk: &dyn ToolHost) -> End {
+    async fn watch(&self, bytes: usize, limit: Duration, host: &dyn ToolHost) -> TerminalEnd {
         tokio::select! {
             exit = self.editor.terminal_exit(self.id.clone()) => match exit {
-                Ok(exit) => End::Exited(exit),
-                Err(error) => End::Lost(error),
+                Ok(exit) => TerminalEnd::Exited(exit),
+                Err(error) => TerminalEnd::Lost(error),
             },
-            () = desk.cancelled() => End::Cancelled,
-            () = sleep(limit) => End::TimedOut,
-            never = self.show(bytes, desk) => match never {},
+            () = host.cancelled() => TerminalEnd::Cancelled,
+            () = sleep(limit) => TerminalEnd::TimedOut,
+            never = self.show(bytes, host) => match never {},
         }
     }
 
-    /// Shows what is new, now and then.
-    async fn show(&self, bytes: usize, desk: &dyn ToolHost) -> Infallible {
+    /// Exposure what is new, now and then.
+    async fn show(&self, bytes: usize, host: &dyn ToolHost) -> Infallible {
         let began = Instant::now();
         let mut before = String::new();
         loop {
@@ -115,7 +115,7 @@ impl Terminal {
             let Some((output, _)) = self.read(bytes).await else { continue };
             let now = output.live(LIVE_LIMIT);
             if now != before {
-                desk.progress(vec![self.shown(), ToolContent::text(&now)]);
+                host.progress(vec![self.shown(), ToolContent::text(&now)]);
                 before = now;
             }
         }
@@ -133,20 +133,24 @@ impl Terminal {
         ToolContent::Terminal { id: self.id.clone(), owner: self.editor.connection() }
     }
 
-    fn conclude(&self, written: &str, cut: bool, end: &End, limit: Duration) -> Outcome {
+    fn conclude(&self, written: &str, cut: bool, end: &TerminalEnd, limit: Duration) -> Outcome {
         let (code, signal) = match end {
-            End::Exited(exit) => (exit.code, exit.signal.as_deref()),
-            End::Cancelled | End::TimedOut | End::Lost(_) => (None, None),
+            TerminalEnd::Exited(exit) => (exit.code, exit.signal.as_deref()),
+            TerminalEnd::Cancelled | TerminalEnd::TimedOut | TerminalEnd::Lost(_) => (None, None),
         };
         let note = match (end, code, signal) {
-            (End::Exited(_), Some(0), _) => None,
-            (End::Exited(_), _, Some(signal)) => Some(format!("ended by signal {signal}")),
-            (End::Exited(_), Some(code), None) => Some(format!("exit status {code}")),
-            (End::Exited(_), None, None) => Some("the editor did not say how the command ended".to_owned()),
-            (End::Cancelled, ..) => Some("stopped".to_owned()),
-            (End::TimedOut, ..) => Some(format!("timed out after {} ms; the command was ended", limit.as_millis())),
-            (End::Lost(EditorError::Gone), ..) => Some(GONE.to_owned()),
-            (End::Lost(EditorError::Refused(reason)), ..) => Some(format!("the editor lost the command: {reason}")),
+            (TerminalEnd::Exited(_), Some(0), _) => None,
+            (TerminalEnd::Exited(_), _, Some(signal)) => Some(format!("ended by signal {signal}")),
+            (TerminalEnd::Exited(_), Some(code), None) => Some(format!("exit status {code}")),
+            (TerminalEnd::Exited(_), None, None) => Some("the editor did not say how the command ended".to_owned()),
+            (TerminalEnd::Cancelled, ..) => Some("stopped".to_owned()),
+            (TerminalEnd::TimedOut, ..) => {
+                Some(format!("timed out after {} ms; the command was ended", limit.as_millis()))
+            }
+            (TerminalEnd::Lost(EditorError::Gone), ..) => Some(GONE.to_owned()),
+            (TerminalEnd::Lost(EditorError::Refused(reason)), ..) => {
+                Some(format!("the editor lost the command: {reason}"))
+            }
         };
         let written = if cut { format!("[earlier output cut]\n{written}") } else { written.to_owned() };
         let text = match &note {
@@ -155,14 +159,14 @@ impl Terminal {
             Some(note) => with_note(&written, note),
         };
         let outcome = match (end, &note) {
-            (End::Cancelled, _) => Outcome::cancelled(),
-            (End::Exited(_), None) => Outcome::completed(&text),
-            (End::Exited(_) | End::TimedOut | End::Lost(_), _) => Outcome::failed(&text),
+            (TerminalEnd::Cancelled, _) => Outcome::cancelled(),
+            (TerminalEnd::Exited(_), None) => Outcome::completed(&text),
+            (TerminalEnd::Exited(_) | TerminalEnd::TimedOut | TerminalEnd::Lost(_), _) => Outcome::failed(&text),
         };
         let raw: Value = json!({
             "exitCode": code,
             "signal": signal,
-            "timedOut": matches!(end, End::TimedOut),
+            "timedOut": matches!(end, TerminalEnd::TimedOut),
             "truncated": cut,
         });
         outcome.showing(vec![self.shown(), ToolContent::text(text)]).with_raw(raw)

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use domain::text::cut;
 use serde::Deserialize;
 use similar::TextDiff;
 
 use crate::input;
-use domain::text::cut;
 
 /// How long the search for a similar text may take.
 const GUESSING: Duration = Duration::from_millis(200);
@@ -16,7 +16,7 @@ const LARGEST_GUESSED: usize = 1 << 20;
 const LONGEST_GUESSED: usize = 16 << 10;
 
 /// Edits in one call. Each of them reads the whole file.
-const MOST_EDITS: usize = 200;
+const MAX_EDITS: usize = 200;
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Edit {
@@ -39,8 +39,8 @@ pub(super) struct Replaced {
 /// Makes the edits in order. An error says which one failed, and why. No text on the way grows beyond `largest`, whether the
 /// edits are made in the end or not.
 pub(super) fn apply(text: &str, edits: &[Edit], largest: usize) -> Result<Replaced, String> {
-    if edits.len() > MOST_EDITS {
-        return Err(format!("there are {} edits; at most {MOST_EDITS} are made in one call", edits.len()));
+    if edits.len() > MAX_EDITS {
+        return Err(format!("there are {} edits; at most {MAX_EDITS} are made in one call", edits.len()));
     }
     let mut replaced = Replaced { text: text.to_owned(), occurrences: 0, first_line: 1 };
     for (index, edit) in edits.iter().enumerate() {

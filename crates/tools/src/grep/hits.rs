@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 use std::io::{self, Read};
 
 use domain::Outcome;
+use domain::text::{count, cut};
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 use serde_json::json;
 
 use super::Show;
 use crate::tool::left_out;
-use domain::text::{count, cut};
 
 const LONGEST_LINE: usize = 500;
 

@@ -1,8 +1,8 @@
-//! `.gitignore`, `.ignore` and `.git/info/exclude`, read with bounds.
+//! `.gitignore`, `.ignore` and `.git/info/exclude`, read with limits.
 //!
 //! These files come with a repository, so they may be anything: a named pipe that blocks whoever opens it, a gigabyte, or a
 //! pattern whose nesting overflows the stack of the `ignore` crate. They are therefore read here, only from regular files
-//! and only within bounds, and given to that crate line by line.
+//! and only within limits, and given to that crate line by line.
 
 use std::collections::HashMap;
 use std::fs::File;

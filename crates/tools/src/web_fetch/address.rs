@@ -17,7 +17,7 @@ use super::WebSettings;
 /// `10.1.2.3` or `10.0.0.0/8`; a host's name allows whatever addresses it has.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub enum Private {
+pub enum PrivateTarget {
     Host(String),
     Network(IpNet),
 }
@@ -27,7 +27,7 @@ pub enum Private {
 #[error("`{0}` is neither a host nor an address nor a network")]
 pub struct NotPrivate(String);
 
-impl TryFrom<String> for Private {
+impl TryFrom<String> for PrivateTarget {
     type Error = NotPrivate;
 
     fn try_from(text: String) -> Result<Self, NotPrivate> {
@@ -69,8 +69,8 @@ pub(super) fn check(host: &str, address: IpAddr, web: &WebSettings) -> Result<()
     let Some(what) = not_public(address) else { return Ok(()) };
     let plain = address.to_canonical();
     let allowed = web.allow_private.iter().any(|private| match private {
-        Private::Host(name) => name == host,
-        Private::Network(network) => network.contains(&address) || network.contains(&plain),
+        PrivateTarget::Host(name) => name == host,
+        PrivateTarget::Network(network) => network.contains(&address) || network.contains(&plain),
     });
     if allowed { Ok(()) } else { Err(Forbidden { host: host.to_owned(), address, what }) }
 }
@@ -198,7 +198,7 @@ mod tests {
     fn hosts_and_networks_are_allowed_by_name_and_by_number() {
         let allow = ["10.0.0.0/8", "127.0.0.1", "Wiki.Internal", "fd00::/8", "[::1]"];
         let web = WebSettings {
-            allow_private: allow.map(|text| Private::try_from(text.to_owned()).unwrap()).to_vec(),
+            allow_private: allow.map(|text| PrivateTarget::try_from(text.to_owned()).unwrap()).to_vec(),
             ..Default::default()
         };
         let verdict = |host: &str, address: &str| check(host, address.parse().unwrap(), &web).is_ok();

@@ -10,7 +10,7 @@ use reqwest::{Certificate, Client, Response, StatusCode, Url, redirect};
 use super::WebSettings;
 use super::address::{self, Checked, Forbidden};
 
-const MOST_REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = 5;
 
 const ACCEPTED: &str =
     "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.9, application/json;q=0.9, */*;q=0.5";
@@ -32,7 +32,7 @@ pub(super) enum GetError {
     Barred(String),
     #[error("{from} redirects to {to}: {reason}")]
     Redirect { from: String, to: String, reason: Box<GetError> },
-    #[error("more than {MOST_REDIRECTS} redirects; the last one led to {0}")]
+    #[error("more than {MAX_REDIRECTS} redirects; the last one led to {0}")]
     TooManyRedirects(String),
     #[error("reading the certificates in {0} (web.certificates): {1}")]
     Certificates(String, String),
@@ -42,7 +42,7 @@ pub(super) enum GetError {
     Failed { url: String, reason: String },
 }
 
-pub(super) struct Page {
+pub(super) struct FetchedPage {
     /// Where it came from in the end.
     pub(super) url: Url,
     pub(super) status: StatusCode,
@@ -78,13 +78,17 @@ fn check(url: &Url, web: &WebSettings) -> Result<(), GetError> {
 }
 
 /// Dropping the future drops the request. The caller sets the deadline.
-pub(super) async fn get(mut url: Url, web: Arc<WebSettings>, barred: impl Fn(&str) -> bool) -> Result<Page, GetError> {
+pub(super) async fn get(
+    mut url: Url,
+    web: Arc<WebSettings>,
+    barred: impl Fn(&str) -> bool,
+) -> Result<FetchedPage, GetError> {
     let failed = |url: &Url, error: &reqwest::Error| match forbidden(error) {
         Some(forbidden) => GetError::Forbidden(forbidden),
         None => GetError::Failed { url: url.to_string(), reason: innermost(error) },
     };
     let client = client(Arc::clone(&web)).await?;
-    for _ in 0..=MOST_REDIRECTS {
+    for _ in 0..=MAX_REDIRECTS {
         let request = client.get(url.clone()).header(ACCEPT, ACCEPTED);
         let response = request.send().await.map_err(|error| failed(&url, &error))?;
         match redirect_of(&response, &url) {
@@ -147,7 +151,7 @@ fn redirect_of(response: &Response, url: &Url) -> Option<Url> {
     url.join(to.to_str().ok()?).ok()
 }
 
-async fn read(mut response: Response, limit: usize) -> Result<Page, reqwest::Error> {
+async fn read(mut response: Response, limit: usize) -> Result<FetchedPage, reqwest::Error> {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).map(str::to_owned);
     let (url, status) = (response.url().clone(), response.status());
     let mut bytes = Vec::new();
@@ -160,7 +164,7 @@ async fn read(mut response: Response, limit: usize) -> Result<Page, reqwest::Err
             break;
         }
     }
-    Ok(Page { url, status, kind, bytes, cut })
+    Ok(FetchedPage { url, status, kind, bytes, cut })
 }
 
 /// Our own refusal, where the resolver was what failed.

@@ -1,6 +1,6 @@
 //! Commands that are many: nobody is left when they end, and one that only multiplies is ended.
 
-use process::carries_mark;
+use process::carries_tag;
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn marked(limit: usize) -> (Bench, String) {
 /// Everybody who was started by a command of this owner, whatever became of parents and sessions.
 fn carriers(owner: &str) -> Vec<u32> {
     let ids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
-    ids.filter(|pid| is_alive(*pid) && carries_mark(*pid, owner).unwrap_or(false)).collect()
+    ids.filter(|pid| is_alive(*pid) && carries_tag(*pid, owner).unwrap_or(false)).collect()
 }
 
 pub(super) async fn five_hundred_processes_that_replace_themselves_end_with_their_cancellation() {

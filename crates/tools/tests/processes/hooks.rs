@@ -1,6 +1,6 @@
 //! Hooks as real commands: what they are told, and how they refuse.
 
-use ::hooks::{Answer, Hooks};
+use ::hooks::{HookOutcome, Hooks};
 use domain::tool::HookPoint;
 use domain::{StopReason, ToolCard, ToolKind};
 use process::Launcher;
@@ -12,10 +12,10 @@ fn hooks(config: Value) -> Hooks {
     serde_json::from_value(config).unwrap()
 }
 
-async fn run(hooks: &Hooks, moment: HookPoint<'_>, site: &CallSite, launcher: &Launcher) -> Answer {
+async fn run(hooks: &Hooks, moment: HookPoint<'_>, site: &CallSite, launcher: &Launcher) -> HookOutcome {
     match hooks.pick(moment, site) {
         Some(round) => round.run(site, launcher).await,
-        None => Answer::default(),
+        None => HookOutcome::default(),
     }
 }
 
@@ -32,15 +32,15 @@ fn card() -> ToolCard {
 }
 
 impl Bench {
-    async fn before(&self, hook: Value) -> Answer {
+    async fn before(&self, hook: Value) -> HookOutcome {
         let launcher = Launcher::new(std::env::current_exe().unwrap());
         run(&hooks(json!({"before_tool": [hook]})), HookPoint::BeforeTool { card: &card() }, &self.site, &launcher)
             .await
     }
 }
 
-fn refused(reason: &str) -> Answer {
-    Answer { refusal: Some(reason.to_owned()), failures: Vec::new() }
+fn refused(reason: &str) -> HookOutcome {
+    HookOutcome { refusal: Some(reason.to_owned()), failures: Vec::new() }
 }
 
 pub(super) async fn a_hook_hears_what_happens_as_json() {
@@ -56,7 +56,7 @@ pub(super) async fn a_hook_hears_what_happens_as_json() {
         HookPoint::TurnEnd { reason: &reason },
     ];
     for moment in moments {
-        assert_eq!(run(&hooks, moment, &bench.site, &launcher).await, Answer::default());
+        assert_eq!(run(&hooks, moment, &bench.site, &launcher).await, HookOutcome::default());
     }
     let told =
         |name: &str| -> Value { serde_json::from_slice(&fs::read(bench.folder.path().join(name)).unwrap()).unwrap() };
@@ -75,14 +75,14 @@ pub(super) async fn a_hook_hears_what_happens_as_json() {
 pub(super) async fn a_hook_refuses_by_status_or_by_word() {
     let bench = Bench::new();
     let cases = [
-        (json!({"command": "true"}), Answer::default()),
-        (json!({"command": "echo all is well"}), Answer::default()),
-        (json!({"command": "echo '{\"decision\": \"allow\"}'"}), Answer::default()),
+        (json!({"command": "true"}), HookOutcome::default()),
+        (json!({"command": "echo all is well"}), HookOutcome::default()),
+        (json!({"command": "echo '{\"decision\": \"allow\"}'"}), HookOutcome::default()),
         (json!({"command": "echo not today >&2; exit 2"}), refused("not today")),
         (json!({"command": "exit 2"}), refused("a hook refused and gave no reason")),
         (json!({"command": "echo x; echo '{\"decision\": \"deny\", \"reason\": \"no rm\"}'"}), refused("no rm")),
         (json!({"command": "printf '{\\n\"decision\": \"deny\",\\n\"reason\": \"spread\"}'"}), refused("spread")),
-        (json!({"command": "exit 2", "tool": "edit_*"}), Answer::default()),
+        (json!({"command": "exit 2", "tool": "edit_*"}), HookOutcome::default()),
         (json!({"command": "echo no; exit 2", "tool": "ba*"}), refused("no")),
     ];
     for (hook, expected) in cases {
@@ -100,15 +100,15 @@ pub(super) async fn a_guard_that_fails_has_not_agreed() {
         ),
     ];
     for (hook, failure) in cases {
-        let answer = bench.before(hook).await;
-        assert_eq!(answer, Answer { refusal: Some(failure.to_owned()), failures: vec![failure.to_owned()] });
+        let outcome = bench.before(hook).await;
+        assert_eq!(outcome, HookOutcome { refusal: Some(failure.to_owned()), failures: vec![failure.to_owned()] });
     }
     // Afterwards there is nothing left to guard.
     let launcher = Launcher::new(std::env::current_exe().unwrap());
     let hooks = hooks(json!({"turn_end": [{"command": "exit 1"}, {"command": "echo tests fail; exit 2"}]}));
-    let answer = run(&hooks, HookPoint::TurnEnd { reason: &StopReason::EndTurn }, &bench.site, &launcher).await;
+    let outcome = run(&hooks, HookPoint::TurnEnd { reason: &StopReason::EndTurn }, &bench.site, &launcher).await;
     let failures = vec!["the hook `exit 1` failed: exit status 1".to_owned()];
-    assert_eq!(answer, Answer { refusal: Some("tests fail".to_owned()), failures });
+    assert_eq!(outcome, HookOutcome { refusal: Some("tests fail".to_owned()), failures });
 }
 
 pub(super) async fn a_broken_hook_configuration_is_an_error() {

@@ -165,7 +165,7 @@ fn bench_at_home(mode: Mode) -> Bench {
     fs::write(bench.folder.path().join(".profile"), "profile").unwrap();
     let mut settings = Settings::new(std::env::current_exe().unwrap());
     let places = [".local/state/acpd", ".config/acpd"];
-    settings.off_limits = places.map(|place| bench.folder.path().join(place)).to_vec();
+    settings.protected_paths = places.map(|place| bench.folder.path().join(place)).to_vec();
     bench.registry = Arc::new(Registry::new(settings));
     bench
 }

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::thread;
 
-use acpd_tools::{Private, WebSettings};
+use acpd_tools::{PrivateTarget, WebSettings};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
@@ -108,8 +108,8 @@ fn serve(mut stream: impl Read + Write, port: u16, leave: &mpsc::Sender<String>)
     let _ = stream.write_all(&answer).and_then(|()| stream.flush());
 }
 
-fn private(text: &str) -> Private {
-    Private::try_from(text.to_owned()).unwrap()
+fn private(text: &str) -> PrivateTarget {
+    PrivateTarget::try_from(text.to_owned()).unwrap()
 }
 
 fn bench_with(change: impl FnOnce(&mut WebSettings)) -> Bench {
@@ -242,11 +242,11 @@ pub(super) async fn a_slow_page_times_out() {
 pub(super) async fn cancelling_drops_the_request() {
     let (server, bench) = (Server::start(), bench_with(|_| {}));
     let job = plan(&bench.registry, &bench.site, "web_fetch", json!({"url": server.url("/slow")})).await;
-    let desk = TestDesk::new();
-    let running = tokio::spawn(job.unwrap_or_else(|refusal| panic!("{}", refusal.reason)).run(desk.clone()));
+    let host = TestHost::new();
+    let running = tokio::spawn(job.unwrap_or_else(|refusal| panic!("{}", refusal.reason)).run(host.clone()));
     // Whether the request is on its way or not yet, it ends.
     tokio::task::yield_now().await;
-    desk.cancel();
+    host.cancel();
     assert_eq!(running.await.unwrap().verdict, OutcomeKind::Cancelled);
 }
 

@@ -11,7 +11,7 @@ use domain::CallSite;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::desk::{self, call, plan, refusal};
+use crate::host::{self, call, plan, refusal};
 
 pub(crate) struct Project {
     pub(crate) folder: TempDir,
@@ -27,7 +27,7 @@ impl Project {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let site = Arc::new(desk::site(folder.path(), &[]));
+        let site = Arc::new(host::site(folder.path(), &[]));
         Self { folder, registry: Registry::new(Settings::new("/nonexistent")), site }
     }
 

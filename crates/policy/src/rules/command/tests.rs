@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn fit(rule: &str, command: &str) -> Fit {
+fn fit(rule: &str, command: &str) -> Match {
     Pattern::new(rule).unwrap().fits_a_part(command)
 }
 
@@ -141,8 +141,8 @@ fn a_denied_program_is_seen_through_whatever_is_wrapped_around_it() {
         "echo \\' ; rm -rf x #'",
     ];
     for command in bypasses {
-        assert_eq!(fit("rm -rf", command), Fit::Yes, "{command}");
-        assert_eq!(fit("rm *", command), Fit::Yes, "{command}");
+        assert_eq!(fit("rm -rf", command), Match::Yes, "{command}");
+        assert_eq!(fit("rm *", command), Match::Yes, "{command}");
     }
 }
 
@@ -251,7 +251,7 @@ fn what_the_text_does_not_show_may_be_meant() {
         "ls 'rm -rf x",
     ];
     for command in hidden {
-        assert_eq!(fit("rm -rf", command), Fit::Perhaps, "{command}");
+        assert_eq!(fit("rm -rf", command), Match::Maybe, "{command}");
     }
 }
 
@@ -297,7 +297,7 @@ fn what_only_mentions_a_program_is_not_meant() {
         "timeout 5 make",
     ];
     for command in harmless {
-        assert_eq!(fit("rm -rf", command), Fit::No, "{command}");
+        assert_eq!(fit("rm -rf", command), Match::No, "{command}");
     }
 }
 
@@ -353,8 +353,8 @@ fn allowing_covers_a_plain_command_and_only_programs_that_the_rule_names() {
 #[test]
 fn options_before_a_subcommand_do_not_hide_it() {
     for command in ["git push", "git -C x push", "git --no-pager -c a=b push", "git --git-dir=x push origin"] {
-        assert_eq!(fit("git push", command), Fit::Yes, "{command}");
+        assert_eq!(fit("git push", command), Match::Yes, "{command}");
     }
-    assert_eq!(fit("git push", "git log push"), Fit::No);
-    assert_eq!(fit("git push", "git $X"), Fit::Perhaps);
+    assert_eq!(fit("git push", "git log push"), Match::No);
+    assert_eq!(fit("git push", "git $X"), Match::Maybe);
 }

@@ -17,25 +17,25 @@ const SLACK: usize = 1024;
 const SHOWN: usize = 65 * 1024;
 
 /// A job whose outcome is held to a limit.
-pub(crate) struct Bounded {
+pub(crate) struct LimitedJob {
     job: Box<dyn Job>,
     limit: usize,
 }
 
-impl Bounded {
+impl LimitedJob {
     pub(crate) fn new(job: Box<dyn Job>, limit: usize) -> Self {
         Self { job, limit }
     }
 }
 
-impl Job for Bounded {
+impl Job for LimitedJob {
     fn card(&self) -> &ToolCard {
         self.job.card()
     }
 
-    fn run(self: Box<Self>, desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, host: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
         let Self { job, limit } = *self;
-        Box::pin(async move { hold(job.run(desk).await, limit) })
+        Box::pin(async move { hold(job.run(host).await, limit) })
     }
 }
 

@@ -1,4 +1,4 @@
-//! A session as the tools see it: a folder, a desk that remembers what it was shown, and one call at a time.
+//! A session as the tools see it: a folder, a host that remembers what it was shown, and one call at a time.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -10,12 +10,12 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::watch;
 
-pub(crate) struct TestDesk {
+pub(crate) struct TestHost {
     pub(crate) shown: Mutex<Vec<String>>,
     cancel: watch::Sender<bool>,
 }
 
-impl TestDesk {
+impl TestHost {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self { shown: Mutex::default(), cancel: watch::Sender::new(false) })
     }
@@ -26,7 +26,7 @@ impl TestDesk {
     }
 }
 
-impl ToolHost for TestDesk {
+impl ToolHost for TestHost {
     fn progress(&self, content: Vec<ToolContent>) {
         for item in content {
             if let ToolContent::Text { text } = item {
@@ -38,7 +38,7 @@ impl ToolHost for TestDesk {
     fn cancelled(&self) -> BoxFuture<'static, ()> {
         let mut watch = self.cancel.subscribe();
         Box::pin(async move {
-            // A desk that is gone cancels nothing.
+            // A host that is gone cancels nothing.
             if watch.wait_for(|cancelled| *cancelled).await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -70,7 +70,7 @@ pub(crate) async fn plan(
 
 pub(crate) async fn call(registry: &Registry, site: &Arc<CallSite>, tool: &str, input: Value) -> Outcome {
     match plan(registry, site, tool, input).await {
-        Ok(job) => job.run(TestDesk::new()).await,
+        Ok(job) => job.run(TestHost::new()).await,
         Err(refusal) => panic!("refused: {}", refusal.reason),
     }
 }

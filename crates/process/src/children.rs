@@ -1,0 +1,132 @@
+//! The children of a helper process: adopted, reaped, and ended without leaving any behind.
+//!
+//! Shared by the two helpers that own a command: `helper`, which the daemon starts, and `terminal_parent`, which an editor
+//! starts in its own terminal.
+
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+use signal_hook::consts::SIGCHLD;
+
+use crate::descendants;
+
+/// How long to wait for the processes that were just killed before looking for more of them.
+const KILL_ROUND: Duration = Duration::from_millis(20);
+
+/// All children of this process. There is one value of this type per process.
+pub(crate) struct Children {
+    /// Readable when a child ended.
+    ended: UnixStream,
+    /// The child that is the command itself.
+    command: Option<Pid>,
+    /// How the command ended.
+    status: Option<WaitStatus>,
+}
+
+impl Children {
+    /// Makes this process the subreaper of its descendants, so that orphans become its children.
+    pub(crate) fn adopt() -> io::Result<Self> {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        let ended = on_signals(&[SIGCHLD])?;
+        ended.set_nonblocking(true)?;
+        Ok(Self { ended, command: None, status: None })
+    }
+
+    /// Notes which child is the command.
+    pub(crate) fn set_command(&mut self, child: &std::process::Child) {
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        self.command = Some(pid.expect("the kernel gives process ids above zero"));
+    }
+
+    /// How the command ended; None while it runs.
+    pub(crate) fn command_status(&self) -> Option<WaitStatus> {
+        self.status
+    }
+
+    /// Waits until a child ends, one of `sources` can be read, or the time is over. Returns whether a source can be read.
+    pub(crate) fn wait(&mut self, sources: &[&UnixStream], patience: Option<Duration>) -> io::Result<bool> {
+        let mut polled: Vec<PollFd<'_>> = sources.iter().map(|source| PollFd::new(*source, PollFlags::IN)).collect();
+        polled.push(PollFd::new(&self.ended, PollFlags::IN));
+        poll_for(&mut polled, patience)?;
+        let readable = polled[..sources.len()].iter().any(|source| !source.revents().is_empty());
+        let mut buffer = [0; 64];
+        while matches!(self.ended.read(&mut buffer), Ok(length) if length > 0) {}
+        Ok(readable)
+    }
+
+    /// Collects all children that ended. An error means that there are no children at all.
+    pub(crate) fn reap(&mut self) -> Result<(), Errno> {
+        while let Some((pid, status)) = rustix::process::wait(WaitOptions::NOHANG)? {
+            if self.command == Some(pid) {
+                self.status = Some(status);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends every descendant: with each of these signals in turn, each with its time to work, and then by killing, which may
+    /// take as long as `killing`.
+    pub(crate) fn end_all(&mut self, signals: &[(Signal, Duration)], killing: Duration) -> io::Result<()> {
+        for (signal, patience) in signals {
+            if self.are_gone() {
+                return Ok(());
+            }
+            // The deadline comes first, because finding many processes takes time, too.
+            let deadline = Instant::now() + *patience;
+            descendants::signal(*signal);
+            if self.wait_until_gone(deadline)? {
+                return Ok(());
+            }
+        }
+        let deadline = Instant::now() + killing;
+        while Instant::now() < deadline {
+            descendants::kill_all();
+            if self.wait_until_gone(Instant::now() + KILL_ROUND)? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn wait_until_gone(&mut self, deadline: Instant) -> io::Result<bool> {
+        loop {
+            if self.are_gone() {
+                return Ok(true);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            self.wait(&[], Some(left))?;
+        }
+    }
+
+    /// Every descendant's chain of parents ends at the subreaper, so without children there are no descendants.
+    fn are_gone(&mut self) -> bool {
+        self.reap() == Err(Errno::CHILD)
+    }
+}
+
+/// A socket that becomes readable when this process receives one of these signals.
+pub(crate) fn on_signals(signals: &[i32]) -> io::Result<UnixStream> {
+    let (readable, notify) = UnixStream::pair()?;
+    for signal in signals {
+        signal_hook::low_level::pipe::register(*signal, notify.try_clone()?)?;
+    }
+    Ok(readable)
+}
+
+fn poll_for(sources: &mut [PollFd<'_>], patience: Option<Duration>) -> io::Result<()> {
+    let patience = patience.map(|left| Timespec {
+        tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: left.subsec_nanos().into(),
+    });
+    match poll(sources, patience.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
