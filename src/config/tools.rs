@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
-use tools::{FileWrites, Private, WebSettings};
+use tools::{FileWrites, PrivateTarget, WebSettings};
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,7 +28,7 @@ pub struct Sandbox {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Web {
-    pub allow_private: Vec<Private>,
+    pub allow_private: Vec<PrivateTarget>,
     pub certificates: Vec<PathBuf>,
     pub read_limit: usize,
     pub output_limit: usize,
@@ -131,7 +131,7 @@ mod tests {
         expected.launcher.environment.kept = vec!["B".to_owned()];
         expected.sandbox.reads = Some(vec!["/usr".into()]);
         expected.sandbox.file_writes = FileWrites::Ask;
-        let private = ["10.0.0.0/8", "wiki.internal"].map(|text| Private::try_from(text.to_owned()).unwrap());
+        let private = ["10.0.0.0/8", "wiki.internal"].map(|text| PrivateTarget::try_from(text.to_owned()).unwrap());
         expected.web = WebSettings {
             allow_private: private.to_vec(),
             certificates: vec!["/ca.pem".into()],

@@ -50,6 +50,7 @@ pub async fn environment(places: &Places, runner: PathBuf) -> Option<Environment
         environment: variables.map(|(name, value)| (name.to_owned(), value)).into(),
         folder: places.home.clone(),
         sandbox: None,
+        shield: Vec::new(),
         process_limit: None,
         input: None,
     };

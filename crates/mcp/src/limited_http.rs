@@ -99,23 +99,7 @@ impl StreamableHttpClient for LimitedHttpClient {
                 Ok(StreamableHttpPostResponse::Sse(self.events(response, largest), new_session))
             }
             Some(kind) if kind.starts_with(JSON) => {
-                let Some(body) = body(response, largest).await? else {
-                    let reason = format!("it sent an answer of more than {} MiB", largest >> 20);
-                    self.disconnect.because(reason.clone());
-                    return Err(StreamableHttpError::UnexpectedServerResponse(reason.into()));
-                };
-                match lenient::read(&body) {
-                    Ok((answer, left_out)) => {
-                        self.log.leave_out(left_out);
-                        Ok(StreamableHttpPostResponse::Json(answer, new_session))
-                    }
-                    Err(_) if !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
-                    Err(error) => {
-                        let text = String::from_utf8_lossy(&body[..body.len().min(400)]).into_owned();
-                        let reason = format!("its answer is no message ({error}): {}", cut(&text, 200));
-                        Err(StreamableHttpError::UnexpectedServerResponse(reason.into()))
-                    }
-                }
+                self.plain_answer(response, largest, new_session, wants_answer).await
             }
             kind => Err(StreamableHttpError::UnexpectedContentType(kind)),
         }
@@ -158,6 +142,33 @@ impl StreamableHttpClient for LimitedHttpClient {
 }
 
 impl LimitedHttpClient {
+    /// An answer that is one JSON body.
+    async fn plain_answer(
+        &self,
+        response: Response,
+        largest: usize,
+        session: Option<String>,
+        wants_answer: bool,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        let Some(body) = body(response, largest).await? else {
+            let reason = format!("it sent an answer of more than {} MiB", largest >> 20);
+            self.disconnect.because(reason.clone());
+            return Err(StreamableHttpError::UnexpectedServerResponse(reason.into()));
+        };
+        match lenient::read(&body) {
+            Ok((answer, left_out)) => {
+                self.log.leave_out(left_out);
+                Ok(StreamableHttpPostResponse::Json(answer, session))
+            }
+            Err(_) if !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
+            Err(error) => {
+                let text = String::from_utf8_lossy(&body[..body.len().min(400)]).into_owned();
+                let reason = format!("its answer is no message ({error}): {}", cut(&text, 200));
+                Err(StreamableHttpError::UnexpectedServerResponse(reason.into()))
+            }
+        }
+    }
+
     /// The events of an answer. One that is too large ends them, and the server is given up.
     fn events(&self, response: Response, largest: usize) -> Events {
         let disconnect = self.disconnect.clone();

@@ -110,6 +110,7 @@ impl Supervisor {
                     environment: environment.all(),
                     folder: self.key.folder.clone(),
                     sandbox: None,
+                    shield: Vec::new(),
                     process_limit: None,
                     input: None,
                 };

@@ -16,7 +16,7 @@ mod words;
 use std::mem::take;
 
 pub use plain::{PlainWord, plain};
-pub use programs::{Programs, base, programs, starts};
+pub use programs::{Programs, base, evaluates_arguments, programs, starts};
 
 /// Deeper nesting than this nobody writes by hand.
 const DEEPEST: usize = 40;

@@ -31,6 +31,8 @@ pub struct Command {
     pub folder: PathBuf,
     /// None runs it with all the rights of the daemon.
     pub sandbox: Option<Sandbox>,
+    /// Files and folders that it cannot read although it is not in the sandbox. Needs Landlock, unless it is empty.
+    pub shield: Vec<PathBuf>,
     /// How many processes it may have at once; None for as many as it likes.
     pub process_limit: Option<usize>,
     /// What it reads from its standard input; None is the same as nothing.
@@ -100,6 +102,7 @@ impl Command {
             environment,
             folder: Some(self.folder),
             sandbox: self.sandbox,
+            shield: self.shield,
             input: self.input,
             stdin_follows: stdin.is_some(),
             folders_follow: folders.len(),

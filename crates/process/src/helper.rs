@@ -27,7 +27,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::children::{Children, on_signals};
 use crate::process_count::ProcessCount;
-use crate::sandbox::{SandboxError, TemporaryFolder};
+use crate::sandbox::{self, SandboxError, TemporaryFolder};
 use crate::{CommandExit, HelperRequest, MAX_DESCRIPTORS, SUBCOMMAND, Sandbox, terminal_parent};
 
 /// For a command that was cancelled: which signals it gets, and how long it may take to act on each.
@@ -138,7 +138,8 @@ impl Helper {
     fn start(&mut self, mut request: HelperRequest, stdin: Option<OwnedFd>) {
         let started = match (enter_folder(&request), request.sandbox.take()) {
             (Err(reason), _) => Err(reason),
-            (Ok(()), None) => spawn(&request, stdin),
+            (Ok(()), None) if request.shield.is_empty() => spawn(&request, stdin),
+            (Ok(()), None) => spawn_after(|| sandbox::shield(&request.shield), &request, stdin),
             (Ok(()), Some(sandbox)) => self.spawn_sandboxed(&sandbox, &mut request, stdin),
         };
         match started {
@@ -163,12 +164,7 @@ impl Helper {
             // The working folder is the one that was checked, whatever its path leads to by now.
             rustix::process::fchdir(folder).map_err(|error| format!("entering the working folder: {error}"))?;
         }
-        let enter = || {
-            sandbox.enter(temporary).map_err(|error| error.to_string())?;
-            spawn(request, stdin)
-        };
-        std::thread::scope(|scope| scope.spawn(enter).join())
-            .unwrap_or_else(|_| Err("entering the sandbox failed inside acpd; nothing was run".to_owned()))
+        spawn_after(|| sandbox.enter(temporary), request, stdin)
     }
 
     /// Waits until there is a reason to end everything.
@@ -229,6 +225,20 @@ fn receive(socket: &UnixStream, buffer: &mut [u8], collected: &mut Vec<OwnedFd>)
 fn enter_folder(request: &HelperRequest) -> Result<(), String> {
     let Some(folder) = &request.folder else { return Ok(()) };
     std::env::set_current_dir(folder).map_err(|error| format!("entering {}: {error}", folder.display()))
+}
+
+/// Starts the command from a thread that restricts itself first.
+fn spawn_after(
+    restrict: impl FnOnce() -> Result<(), SandboxError> + Send,
+    request: &HelperRequest,
+    stdin: Option<OwnedFd>,
+) -> Result<Child, String> {
+    let start = || {
+        restrict().map_err(|error| error.to_string())?;
+        spawn(request, stdin)
+    };
+    std::thread::scope(|scope| scope.spawn(start).join())
+        .unwrap_or_else(|_| Err("entering the sandbox failed inside acpd; nothing was run".to_owned()))
 }
 
 fn spawn(request: &HelperRequest, stdin: Option<OwnedFd>) -> Result<Child, String> {

@@ -33,6 +33,7 @@ impl Launcher {
             environment,
             folder: folder.to_owned(),
             sandbox: None,
+            shield: Vec::new(),
             process_limit: Some(self.process_limit),
             input: None,
         }

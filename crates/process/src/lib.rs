@@ -67,6 +67,9 @@ struct HelperRequest {
     folder: Option<PathBuf>,
     #[serde(default)]
     sandbox: Option<Sandbox>,
+    /// Files and folders that a command outside the sandbox cannot read.
+    #[serde(default)]
+    shield: Vec<PathBuf>,
     #[serde(default)]
     input: Option<String>,
     /// A descriptor for the command's standard input comes with the first byte of the order.

@@ -109,3 +109,21 @@ impl Sandbox {
         }
     }
 }
+
+/// Keeps the calling thread, and what it starts from now on, from reading these files and folders, and from nothing else.
+///
+/// For commands outside the sandbox that search a folder around acpd's own files, such as `grep -r` in the home folder. A
+/// file that is created beside a folder that leads to them cannot be read by the command either, see `AllowedPaths`.
+pub(crate) fn shield(protected_paths: &[PathBuf]) -> Result<(), SandboxError> {
+    let protected = ProtectedFiles::look(protected_paths);
+    let ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::ReadFile)
+        .map_err(|_| SandboxError::NoLandlock)?;
+    let mut allowed = AllowedPaths::new(ruleset.create()?, &protected);
+    allowed.allow_path(Path::new("/"), AccessFs::ReadFile.into())?;
+    match allowed.finish().restrict_self()?.ruleset {
+        RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
+        RulesetStatus::NotEnforced => Err(SandboxError::NoLandlock),
+    }
+}

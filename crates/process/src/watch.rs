@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
 use tokio::time::{Instant, sleep_until};
 
 use crate::output::Output;
@@ -114,14 +115,19 @@ pub async fn watch(
         }
     };
     if open {
-        let _ = tokio::time::timeout(DRAIN_PATIENCE, async {
-            while let Ok(length @ 1..) = pipe.read(&mut buffer).await {
-                heard.lock().push(&buffer[..length]);
-            }
-        })
-        .await;
+        drain(&mut pipe, &mut buffer, heard).await;
     }
     CommandResult { exit: ending, interruption: cut }
+}
+
+/// Reads what is left in the pipe after the command has ended.
+async fn drain(pipe: &mut pipe::Receiver, buffer: &mut [u8], output: &SharedOutput) {
+    let rest = async {
+        while let Ok(length @ 1..) = pipe.read(buffer).await {
+            output.lock().push(&buffer[..length]);
+        }
+    };
+    let _ = tokio::time::timeout(DRAIN_PATIENCE, rest).await;
 }
 
 /// Until the next look, after a command has run for so long.

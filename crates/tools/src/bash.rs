@@ -16,8 +16,8 @@ use policy::{grants, protected_paths};
 use process::background::{BackgroundCommands, BackgroundStart};
 use process::confine::{AccessLimits, Roots};
 use process::{
-    Command, CommandResult, Interruption, LIVE_LIMIT, Output, RunningCommand, SUBCOMMAND, Sandbox, SharedOutput,
-    TERMINAL_ARGUMENT, find_shell, watch,
+    Command, CommandResult, Interruption, LIVE_LIMIT, LandlockSupport, Output, RunningCommand, SUBCOMMAND, Sandbox,
+    SharedOutput, TERMINAL_ARGUMENT, find_shell, watch,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -30,6 +30,9 @@ const LONGEST_COMMAND: usize = 100 * 1024;
 
 /// What the sandbox means, for people and for a model whose command failed in it.
 const SANDBOX_RULES: &str = "it may write only inside the session's folders and $TMPDIR, and has no network";
+
+/// What the person sees of a search that is kept from acpd's own files.
+const SHIELDED: &str = "Searches a folder with acpd's own files in it, which it cannot read.";
 
 pub(crate) struct Bash;
 
@@ -114,13 +117,20 @@ impl Tool for Bash {
             title.push_str(" (in the sandbox)");
             preview.push(ToolContent::text(format!("Runs in the sandbox: {SANDBOX_RULES}.")));
         }
+        let mut shielded = false;
         let mut access = Access::Ask { always };
-        // The sandbox keeps a command from these places; elsewhere only the person can.
+        // The sandbox keeps commands from acpd's own files. Elsewhere a plain search is shielded from them, and for the rest
+        // only the person can decide.
         if call.site.mode != Mode::Sandbox
-            && let Some(reach) = reach(&input.command, &call)
+            && let Some(reach) = Reach::of(&input.command, &call)
         {
-            access = Access::AskEveryTime;
-            preview.push(ToolContent::text(reach));
+            shielded = reach == Reach::Around && can_be_shielded(&input.command);
+            if shielded {
+                preview.push(ToolContent::text(SHIELDED));
+            } else {
+                access = Access::AskEveryTime;
+                preview.push(ToolContent::text(reach.text()));
+            }
         }
         let card = ToolCard {
             tool: self.name().to_owned(),
@@ -133,20 +143,47 @@ impl Tool for Bash {
         };
         let background = input.background.then_some(call.background);
         let (site, settings, limits) = (call.site, call.settings, call.limits);
-        Ok(Box::new(BashJob { card, command: input.command, timeout, background, site, settings, limits }))
+        Ok(Box::new(BashJob { card, command: input.command, timeout, background, shielded, site, settings, limits }))
     }
 }
 
-/// How a command reaches what is acpd's own, as far as its text tells.
-fn reach(command: &str, call: &Call) -> Option<&'static str> {
-    let (places, site) = (&call.limits.protected_paths, &call.site);
-    if protected_paths::names_protected_path(command, places, &site.cwd, &site.environment) {
-        return Some("Names acpd's own files: its state, keys or configuration.");
+/// How a command reaches what is acpd's own, as far as its text shows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// It names acpd's own files.
+    Names,
+    /// It goes through a folder around them.
+    Around,
+    /// It calls acpd.
+    Calls,
+}
+
+impl Reach {
+    fn of(command: &str, call: &Call) -> Option<Self> {
+        let (protected, site) = (&call.limits.protected_paths, &call.site);
+        if protected_paths::names_protected_path(command, protected, &site.cwd, &site.environment) {
+            return Some(Self::Names);
+        }
+        if protected_paths::calls_acpd(command) {
+            return Some(Self::Calls);
+        }
+        protected_paths::reads_protected_tree(command, protected, &site.cwd, &site.environment).then_some(Self::Around)
     }
-    if protected_paths::reads_protected_tree(command, places, &site.cwd, &site.environment) {
-        return Some("Goes through a folder with acpd's own files in it: its state, keys or configuration.");
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Names => "Names acpd's own files: its state, keys or configuration.",
+            Self::Around => "Goes through a folder with acpd's own files in it: its state, keys or configuration.",
+            Self::Calls => "Calls acpd itself, which can answer for you.",
+        }
     }
-    protected_paths::calls_acpd(command).then_some("Calls acpd itself, which can answer for you.")
+}
+
+/// Whether the command can run with acpd's own files out of its reach. It must be a plain search: other commands may want to
+/// read what they create beside those files, or become another user, and the shield forbids both.
+fn can_be_shielded(command: &str) -> bool {
+    matches!(grants::always_grant(command), Some(Grant::Command(_)))
+        && matches!(process::landlock_support(), LandlockSupport::Enough(_))
 }
 
 /// The first line that says something; "…" when there is more.
@@ -165,6 +202,8 @@ struct BashJob {
     timeout: Option<Duration>,
     /// Where the command goes on after the call, if it does.
     background: Option<Arc<BackgroundCommands>>,
+    /// Whether it runs without access to acpd's own files, although it is not in the sandbox.
+    shielded: bool,
     site: Arc<CallSite>,
     settings: Arc<Settings>,
     limits: Arc<AccessLimits>,
@@ -177,7 +216,7 @@ impl Job for BashJob {
 
     fn run(self: Box<Self>, host: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
-            if let Some(editor) = self.host()
+            if let Some(editor) = self.terminal_editor()
                 && let Some(outcome) = terminal::run(editor, self.order().await, self.limit(), host.as_ref()).await
             {
                 return outcome;
@@ -199,9 +238,9 @@ impl Job for BashJob {
 }
 
 impl BashJob {
-    /// The editor in whose terminal the command runs. The sandbox is ours alone, and so is what outlives the call.
-    fn host(&self) -> Option<Arc<dyn Editor>> {
-        let ours = self.background.is_some() || self.site.mode == Mode::Sandbox;
+    /// The editor in whose terminal the command runs. Only our own helper can restrict a command or keep it after the call.
+    fn terminal_editor(&self) -> Option<Arc<dyn Editor>> {
+        let ours = self.background.is_some() || self.shielded || self.site.mode == Mode::Sandbox;
         self.site.editor.clone().filter(|editor| !ours && editor.capabilities().terminal)
     }
 
@@ -245,7 +284,8 @@ impl BashJob {
     async fn start(&self) -> Result<RunningCommand, String> {
         let launcher = &self.settings.launcher;
         let command = launcher.shell_command(&self.command, &self.site.environment, &self.site.cwd).await;
-        let command = Command { sandbox: self.sandbox().await?, ..command };
+        let shield = if self.shielded { self.limits.protected_paths.clone() } else { Vec::new() };
+        let command = Command { sandbox: self.sandbox().await?, shield, ..command };
         command.start().await.map_err(|error| format!("starting the command's helper: {error}"))
     }
 }
@@ -270,7 +310,7 @@ fn leave(background: &Arc<BackgroundCommands>, start: BackgroundStart, settings:
     match background.keep(start, settings.output_limit) {
         Ok(handle) => {
             let text = format!(
-                "RunningCommand in the background as `{handle}`. Read its output with bash_output and end it with bash_stop."
+                "Started in the background as `{handle}`. Read its output with bash_output and end it with bash_stop."
             );
             Outcome::completed(text).with_raw(json!({"handle": handle}))
         }

@@ -30,7 +30,7 @@ impl Tool for BashStop {
     }
 
     fn verb(&self) -> &'static str {
-        "StopFlag"
+        "Stop"
     }
 
     fn spec(&self, _settings: &Settings) -> ToolSpec {
@@ -55,7 +55,7 @@ impl Tool for BashStop {
         let kept = call.background.find(&call.site.session, &input.handle)?;
         let card = ToolCard {
             tool: self.name().to_owned(),
-            title: format!("StopFlag {}", kept.label()),
+            title: format!("Stop {}", kept.label()),
             kind: self.kind(),
             locations: Vec::new(),
             input: call.input,

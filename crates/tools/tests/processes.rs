@@ -97,6 +97,7 @@ trials! {
     sandbox::a_folder_swapped_for_a_link_does_not_widen_the_next_call,
     sandbox::a_root_under_another_name_is_the_same_root,
     sandbox::a_command_of_one_session_does_not_move_the_root_of_another,
+    sandbox::a_search_in_the_home_folder_runs_without_reading_acpds_own_files,
     sandbox::acpds_own_places_are_out_of_reach_in_a_session_at_home,
     sandbox::other_processes_keep_their_limits_and_priorities,
     sandbox::work_inside_goes_on,

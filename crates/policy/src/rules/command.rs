@@ -13,26 +13,6 @@ use super::Match;
 use crate::glob::{BadGlob, Star, glob};
 use crate::shell::{self, PlainWord, Programs, Word, base, plain, starts};
 
-/// Builtins that evaluate their arguments. Others that do are in no allowing rule that anybody would write.
-const BUILTINS: [&str; 16] = [
-    "test",
-    "[",
-    "printf",
-    "read",
-    "declare",
-    "typeset",
-    "local",
-    "export",
-    "readonly",
-    "let",
-    "unset",
-    "mapfile",
-    "readarray",
-    "wait",
-    "getopts",
-    "eval",
-];
-
 /// What makes a word of a rule a pattern.
 const GLOB: [char; 3] = ['*', '?', '['];
 
@@ -58,7 +38,7 @@ impl Pattern {
         let Some(given) = plain(command) else { return false };
         let names_files = |word: &PlainWord| word.names_files;
         let Some(program) = given.first().filter(|program| !names_files(program)) else { return false };
-        if BUILTINS.contains(&program.text.as_str()) && given.iter().any(names_files) {
+        if shell::evaluates_arguments(&program.text) && given.iter().any(names_files) {
             return false;
         }
         let fits = match self {

@@ -39,6 +39,11 @@ pub fn programs(command: &str) -> Programs {
     found
 }
 
+/// Whether a builtin of the shell may run a command that it finds in its arguments.
+pub fn evaluates_arguments(builtin: &str) -> bool {
+    builtin == "eval" || EVALUATORS.contains(&builtin)
+}
+
 /// A program's name without its folder.
 pub fn base(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)

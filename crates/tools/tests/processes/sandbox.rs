@@ -170,6 +170,27 @@ fn bench_at_home(mode: Mode) -> Bench {
     bench
 }
 
+/// Outside the sandbox, a plain search may be allowed for good because the kernel keeps it from acpd's own files. Other
+/// commands that go through the same folder ask every time.
+pub(super) async fn a_search_in_the_home_folder_runs_without_reading_acpds_own_files() {
+    let bench = bench_at_home(Mode::Full);
+    fs::write(bench.folder.path().join("work/notes"), "sk-none").unwrap();
+    let access = async |command: &str| {
+        let job = plan(&bench.registry, &bench.site, "bash", json!({"command": command})).await;
+        job.unwrap_or_else(|refusal| panic!("{}", refusal.reason)).card().access.clone()
+    };
+    for command in ["grep -rh sk- .", "find . -type f"] {
+        assert!(matches!(access(command).await, Access::Ask { always: Some(Grant::Command(_)) }), "{command}");
+    }
+    for command in ["tar cf /tmp/x.tar .", "grep -r sk- . > out", "find . -delete", "cat .local/state/acpd/keys/one"] {
+        assert_eq!(access(command).await, Access::AskEveryTime, "{command}");
+    }
+    let searched = bench.bash("grep -rh sk- .").await;
+    assert!(searched.text.contains("sk-none") && !searched.text.contains("sk-secret"), "{}", searched.text);
+    let found = bench.bash("find . -name notes").await;
+    assert_eq!((found.verdict, found.text.as_str()), (OutcomeKind::Completed, "./work/notes\n"));
+}
+
 pub(super) async fn acpds_own_places_are_out_of_reach_in_a_session_at_home() {
     let attempts = [
         "cat .local/state/acpd/keys/one",

@@ -1,0 +1,130 @@
+//! Rules against cards of calls.
+
+use domain::Access;
+use domain::tool::Location;
+use serde_json::json;
+
+use super::*;
+
+fn rules(allow: &[&str], ask: &[&str], deny: &[&str]) -> Rules {
+    serde_json::from_value(json!({"allow": allow, "ask": ask, "deny": deny})).unwrap()
+}
+
+fn card(tool: &str, kind: ToolKind, path: &str, preview: &str) -> ToolCard {
+    ToolCard {
+        tool: tool.to_owned(),
+        title: String::new(),
+        kind,
+        locations: vec![Location { path: path.into(), line: None }],
+        input: json!({}),
+        preview: vec![ToolContent::text(preview)],
+        access: Access::Free,
+    }
+}
+
+fn bash(command: &str) -> ToolCard {
+    card("bash", ToolKind::Execute, "/", command)
+}
+
+fn edit(path: &str) -> ToolCard {
+    card("edit_file", ToolKind::Edit, path, "")
+}
+
+fn fetch(url: &str) -> ToolCard {
+    card("web_fetch", ToolKind::Fetch, "/", url)
+}
+
+#[test]
+fn denying_wins_over_asking_and_asking_over_allowing() {
+    let rules = rules(&["bash"], &["bash(git)"], &["bash(git push)"]);
+    assert_eq!(rules.verdict(&bash("ls"), None), Some(Verdict::Run));
+    assert_eq!(rules.verdict(&bash("git status"), None), Some(Verdict::Ask));
+    assert_eq!(rules.verdict(&bash("git push --force"), None), Some(Verdict::Deny));
+    assert_eq!(rules.verdict(&edit("/project/a"), None), None);
+}
+
+#[test]
+fn a_chain_is_allowed_by_nothing_less_than_everything_and_denied_by_any_part() {
+    let allow = rules(&["bash(git status)", "bash(cargo *)"], &[], &[]);
+    assert_eq!(allow.verdict(&bash("git status --short"), None), Some(Verdict::Run));
+    assert_eq!(allow.verdict(&bash("cargo test"), None), Some(Verdict::Run));
+    for command in ["git status; rm x", "cargo test && rm x", "git status $(rm x)", "cargo test > /etc/x", "git"] {
+        assert_eq!(allow.verdict(&bash(command), None), None, "{command}");
+    }
+    assert_eq!(rules(&["bash(*)"], &[], &[]).verdict(&bash("a; b"), None), Some(Verdict::Run));
+    let deny = rules(&[], &[], &["bash(rm -rf)", "bash(*--force*)"]);
+    for command in ["ls; rm -rf x", "A=1 /bin/rm -rf x", "echo $(rm -rf x)", "git push --force"] {
+        assert_eq!(deny.verdict(&bash(command), None), Some(Verdict::Deny), "{command}");
+    }
+    assert_eq!(deny.verdict(&bash("rm x"), None), None);
+    assert_eq!(deny.verdict(&bash("$PROGRAM x"), None), Some(Verdict::Ask), "it may be what is denied");
+}
+
+#[test]
+fn paths_fit_at_any_depth_and_folders_cover_what_is_in_them() {
+    let rules = rules(&["edit(src/**)", "edit(/project/docs)"], &[], &["*_file(.env)", "edit(*.lock)"]);
+    let cases = [
+        ("/project/src/a/b.rs", Some(Verdict::Run)),
+        ("/project/docs/x/y.md", Some(Verdict::Run)),
+        ("/other/docs/x.md", None),
+        ("/project/src/.env", Some(Verdict::Deny)),
+        ("/project/Cargo.lock", Some(Verdict::Deny)),
+        ("/project/srcs/a", None),
+    ];
+    for (path, verdict) in cases {
+        assert_eq!(rules.verdict(&edit(path), None), verdict, "{path}");
+    }
+    assert_eq!(rules.verdict(&card("read_file", ToolKind::Read, "/project/.env", ""), None), Some(Verdict::Deny));
+}
+
+#[test]
+fn what_may_not_be_read_is_not_moved_to_where_it_may() {
+    let rules = rules(&["move"], &["read_file(*.pem)"], &["read(.env)"]);
+    let moving = |from: &str, to: &str| {
+        let mut card = card("move_file", ToolKind::Move, from, "");
+        card.locations.push(Location { path: to.into(), line: None });
+        rules.verdict(&card, None)
+    };
+    assert_eq!(moving("/project/.env", "/project/notes.txt"), Some(Verdict::Deny));
+    assert_eq!(moving("/project/a.pem", "/project/notes.txt"), Some(Verdict::Ask));
+    assert_eq!(moving("/project/notes.txt", "/project/.env"), Some(Verdict::Run));
+}
+
+#[test]
+fn a_rule_fits_a_file_by_either_of_its_names() {
+    let rules = rules(&["edit(/link/src)"], &[], &["edit(/real/docs)"]);
+    let verdict = |file: &str| rules.verdict(&edit(&format!("/link/{file}")), Some(&edit(&format!("/real/{file}"))));
+    assert_eq!(verdict("src/a"), Some(Verdict::Run));
+    assert_eq!(verdict("docs/a"), Some(Verdict::Deny));
+    assert_eq!(verdict("tests/a"), None);
+}
+
+#[test]
+fn the_rules_of_a_project_count_however_its_folder_is_reached() {
+    // A file system in which `/link` is a symlink to `/real`.
+    let real_path = |path: &Path| match path.strip_prefix("/link") {
+        Ok(inside) => Path::new("/real").join(inside),
+        Err(_) => path.to_owned(),
+    };
+    for folder in ["/real/", "/link/"] {
+        let mut all: Permissions =
+            serde_json::from_value(json!({"project": [{"folder": folder, "deny": ["bash"]}]})).unwrap();
+        all.resolve(|folder| Some(real_path(folder)));
+        for cwd in ["/real/sub", "/link/sub"].map(Path::new) {
+            let rules = all.within(cwd, &real_path(cwd));
+            assert_eq!(rules.texts().deny, ["bash"], "{} in {folder}", cwd.display());
+        }
+        let other = Path::new("/elsewhere");
+        assert!(all.within(other, other).texts().deny.is_empty());
+    }
+}
+
+#[test]
+fn hosts_and_names_of_tools_are_globs() {
+    let rules = rules(&["web_fetch(docs.rs)", "mcp__github__*"], &[], &["fetch(*.example.com)"]);
+    assert_eq!(rules.verdict(&fetch("https://DOCS.rs/serde"), None), Some(Verdict::Run));
+    assert_eq!(rules.verdict(&fetch("https://evil.example/docs.rs"), None), None);
+    assert_eq!(rules.verdict(&fetch("https://a.example.com:8080/x"), None), Some(Verdict::Deny));
+    assert_eq!(rules.verdict(&card("mcp__github__search", ToolKind::Other, "/", ""), None), Some(Verdict::Run));
+    assert_eq!(rules.verdict(&card("mcp__gitlab__search", ToolKind::Other, "/", ""), None), None);
+}
