@@ -317,7 +317,7 @@ mod tests {
         let (folder, project) =
             with_file(&format!("[permissions]\ndeny = [\"read({nested})\", \"bash({nested})\", \"{nested}\"]\n"));
         assert_eq!((project.rules.deny.len(), project.complaints.len()), (0, 3));
-        let projects = Projects::default();
+        let projects = LearnedRules::default();
         projects.learn(folder.path());
         assert_eq!(projects.temper(folder.path(), ToolKind::Read, None), Some(Verdict::Ask));
     }
