@@ -7,7 +7,7 @@ mod estimate;
 mod repeated_failures;
 mod tool_calls;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, StreamHandler, WeakRecipient, WrapFuture};
@@ -24,6 +24,7 @@ use futures_util::future::BoxFuture;
 use self::endings::Endings;
 use self::estimate::Tally;
 use self::repeated_failures::RepeatedFailures;
+use self::tool_calls::take_begun;
 pub(crate) use self::tool_calls::{CallEnded, OfferTools, Unfinished};
 use crate::mail::{DeathNotice, ParentGone, report};
 use crate::tail::Tail;
@@ -75,6 +76,13 @@ pub(crate) enum What {
     /// The response that was being streamed broke off and does not count.
     Abandoned {
         message: MessageId,
+    },
+    /// The model has begun to write a call, or more of its title is known.
+    Begun {
+        call: CallId,
+        message: MessageId,
+        tool: String,
+        title: String,
     },
     /// The calls of a response, before any of them is taken up.
     Requested {
@@ -186,6 +194,8 @@ enum Doing {
     Answering {
         /// Whether the model made calls and so waits for their outcomes.
         called: bool,
+        /// Calls that the model has begun to write, by their place in the answer, with their tools.
+        begun: BTreeMap<usize, (CallId, String)>,
     },
     Summarising {
         summary: String,
@@ -197,6 +207,12 @@ enum Doing {
         /// How often the room was halved because even the summary's request did not fit.
         halvings: u32,
     },
+}
+
+impl Doing {
+    fn answering() -> Self {
+        Self::Answering { called: false, begun: BTreeMap::new() }
+    }
 }
 
 /// A summary that does not fit is asked for with half as much to read, this often.
@@ -217,7 +233,7 @@ impl Turn {
             system: String::new(),
             requests: 0,
             message: MessageId::new(),
-            doing: Doing::Answering { called: false },
+            doing: Doing::answering(),
             tally: Tally::default(),
             stopped: StopReason::EndTurn,
             visible: false,
@@ -252,7 +268,7 @@ impl Turn {
     }
 
     fn answer(&mut self, ctx: &mut Context<Self>) {
-        self.doing = Doing::Answering { called: false };
+        self.doing = Doing::answering();
         self.ask(ctx);
     }
 
@@ -360,7 +376,11 @@ impl Turn {
             (Delta::Text(text), Doing::Summarising { summary, .. }) => summary.push_str(&text),
             (Delta::Abandoned, _) => self.abandon(),
             (
-                Delta::Thought(_) | Delta::Seal(_) | Delta::Call { .. } | Delta::CutCall { .. },
+                Delta::Thought(_)
+                | Delta::Seal(_)
+                | Delta::CallBegun { .. }
+                | Delta::Call { .. }
+                | Delta::CutCall { .. },
                 Doing::Summarising { .. },
             ) => {}
             (Delta::Text(text), Doing::Answering { .. }) => {
@@ -373,10 +393,14 @@ impl Turn {
                 self.say(What::Thought { message, text });
             }
             (Delta::Seal(seal), Doing::Answering { .. }) => self.say(What::Sealed { message, seal }),
-            (Delta::CutCall { tool }, Doing::Answering { .. }) => self.endings.cut = Some(tool),
-            (Delta::Call { tool, input, origin }, Doing::Answering { called }) => {
+            (Delta::CallBegun { place, tool, detail }, Doing::Answering { .. }) => self.begin_call(place, tool, detail),
+            (Delta::CutCall { tool }, Doing::Answering { begun, .. }) => {
+                take_begun(begun, &tool);
+                self.endings.cut = Some(tool);
+            }
+            (Delta::Call { tool, input, origin }, Doing::Answering { called, begun }) => {
                 *called = true;
-                let call = CallId::new();
+                let call = take_begun(begun, &tool).unwrap_or_default();
                 self.waiting.push_back((call.clone(), ToolRequest { tool: tool.clone(), input: input.clone() }));
                 self.requested.push(RequestedCall { call, tool, input, origin });
             }

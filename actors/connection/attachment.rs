@@ -250,7 +250,7 @@ impl Connection {
 
     /// Tells a client that starts in the middle what is open.
     pub(super) fn catch_up(&mut self, session: &SessionId, seen: PriorView, next: u64, ctx: &mut Context<Self>) {
-        let Some(attachment) = self.attachments.get(session) else { return };
+        let Some(attachment) = self.attachments.get_mut(session) else { return };
         for said in attachment.translator.catch_up(seen, next) {
             self.pass_on(session, next, said, None, ctx);
         }

@@ -265,7 +265,7 @@ impl Handler<Attach> for Session {
             model: self.state.model.clone(),
             thought: self.state.thought,
             prompted: self.prompted(),
-            open_calls: self.state.calls.iter().map(|(id, open)| (id.clone(), open.clone())).collect(),
+            open_calls: self.state.shown_calls().collect(),
             hidden_calls: self.state.hidden_at(next).cloned().collect(),
             open_questions: self.state.questions.clone(),
             served: self.servers.commands(),

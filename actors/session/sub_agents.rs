@@ -154,7 +154,7 @@ impl Session {
                 tell(&sub.turn, GoOn { at, conversation });
             }
             // A retry and the like; the person sees that the call goes on.
-            What::Noticed { .. } => {}
+            What::Noticed { .. } | What::Begun { .. } => {}
             What::Called { call, message, request } if request.tool == AGENT => {
                 let reason = "a sub-agent has no sub-agents; do the work yourself".to_owned();
                 let refusal = Refusal { kind: ToolKind::Execute, title: AGENT.to_owned(), reason };

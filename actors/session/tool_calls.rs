@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler};
-use domain::event::Setting;
+use domain::event::{RequestedCall, Setting};
 use domain::permission::decide;
 use domain::tool::{OutcomeKind, Refusal, ToolRequest};
 use domain::{
@@ -165,6 +165,13 @@ impl Session {
 
     pub(super) fn deny_call(&mut self, call: CallId, ctx: &mut Context<Self>) {
         self.end_call(call, Outcome::denied(), ctx);
+    }
+
+    /// Ends the calls that the model began to write in this response and that are not among its whole calls.
+    pub(super) fn drop_begun_calls(&mut self, kept: &[RequestedCall], ctx: &mut Context<Self>) {
+        for kind in self.state.dropping(kept) {
+            self.append(kind, ctx);
+        }
     }
 
     fn agent_of(&self, call: &CallId) -> Option<TurnId> {

@@ -349,13 +349,21 @@ impl Handler<TurnEvent> for Session {
             turn::What::Sealed { message, seal } => {
                 self.append(EventKind::ResponseSealed { message, seal }, ctx);
             }
+            turn::What::Begun { call, message, tool, title } => {
+                self.append(EventKind::CallBegun { call, message, tool, title }, ctx);
+            }
             turn::What::Requested { message, calls } => {
+                self.drop_begun_calls(&calls, ctx);
                 self.append(EventKind::CallsRequested { message, calls }, ctx);
             }
             turn::What::Abandoned { message } => {
+                self.drop_begun_calls(&[], ctx);
                 self.append(EventKind::Abandoned { message }, ctx);
             }
-            turn::What::Nudged { text } => self.nudge(turn, text, ctx),
+            turn::What::Nudged { text } => {
+                self.drop_begun_calls(&[], ctx);
+                self.nudge(turn, text, ctx);
+            }
             turn::What::Noticed { text } => {
                 self.append(EventKind::Noticed { message: MessageId::new(), text, passing: true }, ctx);
             }

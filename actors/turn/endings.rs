@@ -66,8 +66,9 @@ impl Turn {
         self.tally = Tally { sent: self.tally.sent, ..Tally::default() };
         match &mut self.doing {
             Doing::Summarising { summary, .. } => summary.clear(),
-            Doing::Answering { called } => {
+            Doing::Answering { called, begun } => {
                 *called = false;
+                begun.clear();
                 self.waiting.clear();
                 self.requested.clear();
                 let message = std::mem::replace(&mut self.message, MessageId::new());
@@ -125,8 +126,8 @@ impl Turn {
                 *room /= 2;
                 self.ask(ctx);
             }
-            (Doing::Answering { called: true }, StopReason::EndTurn) => self.take_up_calls(ctx),
-            (Doing::Answering { called }, StopReason::MaxTokens) if self.endings.may_mend_cut() => {
+            (Doing::Answering { called: true, .. }, StopReason::EndTurn) => self.take_up_calls(ctx),
+            (Doing::Answering { called, .. }, StopReason::MaxTokens) if self.endings.may_mend_cut() => {
                 let (called, text) = (*called, self.endings.mend_cut());
                 if called {
                     // What is whole is carried out first.
@@ -136,7 +137,7 @@ impl Turn {
                     self.say(What::Nudged { text });
                 }
             }
-            (Doing::Answering { called: false }, StopReason::EndTurn) if self.endings.may_mend_silence() => {
+            (Doing::Answering { called: false, .. }, StopReason::EndTurn) if self.endings.may_mend_silence() => {
                 self.say(What::Nudged { text: SILENCE.to_owned() });
             }
             (Doing::Summarising { summary, .. }, StopReason::EndTurn | StopReason::MaxTokens)

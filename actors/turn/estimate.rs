@@ -72,7 +72,12 @@ pub(super) fn weight(delta: &Delta) -> usize {
         Delta::Text(text) | Delta::Thought(text) => text.len(),
         Delta::Seal(seal) => seal.to_string().len(),
         Delta::Call { tool, input, .. } => tool.len() + input.to_string().len(),
-        Delta::CutCall { .. } | Delta::Abandoned | Delta::Usage(_) | Delta::Notice(_) | Delta::Stopped(_) => 0,
+        Delta::CallBegun { .. }
+        | Delta::CutCall { .. }
+        | Delta::Abandoned
+        | Delta::Usage(_)
+        | Delta::Notice(_)
+        | Delta::Stopped(_) => 0,
     }
 }
 

@@ -1,12 +1,14 @@
 //! The calls of a response: which are handed over together, which one after another, and which the turn carries out itself.
 
+use std::collections::BTreeMap;
+
 use actix::{Context, Handler, Message};
 use domain::conversation::Conversation;
 use domain::plan::read_plan;
 use domain::tool::{ToolRequest, ToolSpec, UPDATE_PLAN};
-use domain::{CallId, MessageId};
+use domain::{CallId, MessageId, visible};
 
-use super::{Turn, What};
+use super::{Doing, Turn, What};
 
 /// A tool call has its outcome, which is in the conversation and safe once event number `at` is.
 #[derive(Message)]
@@ -25,6 +27,12 @@ pub(crate) struct Unfinished {
     pub(crate) open: Vec<(CallId, ToolRequest)>,
     /// Calls that have to wait for those.
     pub(crate) queued: Vec<(CallId, ToolRequest)>,
+}
+
+/// The id under which the next whole call was shown while the model wrote it.
+pub(super) fn take_begun(begun: &mut BTreeMap<usize, (CallId, String)>, tool: &str) -> Option<CallId> {
+    let first = begun.first_entry().filter(|first| first.get().1 == tool)?;
+    Some(first.remove().0)
 }
 
 impl Turn {
@@ -52,6 +60,18 @@ impl Turn {
                 None => self.go_on(ctx),
             }
         }
+    }
+
+    /// Reports a call as soon as the model begins to write it. A plan is shown as a plan, not as a call.
+    pub(super) fn begin_call(&mut self, place: usize, tool: String, detail: Option<String>) {
+        let Doing::Answering { begun, .. } = &mut self.doing else { return };
+        if tool == UPDATE_PLAN {
+            return;
+        }
+        let (call, _) = begun.entry(place).or_insert_with(|| (CallId::new(), tool.clone())).clone();
+        let title = detail.map_or_else(|| tool.clone(), |detail| format!("{tool} {detail}"));
+        let title = visible::line(&title).into_owned();
+        self.say(What::Begun { call, message: self.message.clone(), tool, title });
     }
 
     pub(super) fn only_reads(&self, tool: &str) -> bool {

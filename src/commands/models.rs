@@ -187,7 +187,12 @@ async fn hello(model: &dyn Model, environment: &Environment) -> Result<Hello, St
             Delta::Usage(more) => usage += more,
             Delta::Abandoned => text.clear(),
             Delta::Notice(notice) => eprintln!("{notice}"),
-            Delta::Thought(_) | Delta::Seal(_) | Delta::Call { .. } | Delta::CutCall { .. } | Delta::Stopped(_) => {}
+            Delta::Thought(_)
+            | Delta::Seal(_)
+            | Delta::CallBegun { .. }
+            | Delta::Call { .. }
+            | Delta::CutCall { .. }
+            | Delta::Stopped(_) => {}
         }
     }
     if text.trim().is_empty() {

@@ -21,6 +21,7 @@ mod lifetimes;
 mod news;
 mod opening;
 mod params;
+mod partial_calls;
 mod permissions;
 mod project;
 mod providers;

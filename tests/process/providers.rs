@@ -34,11 +34,15 @@ fn editor(home: &Home) -> Peer {
 }
 
 /// What the editor heard, as a transcript that is the same every time: pieces of a message are joined, and calls that run
-/// at the same time are told one after the other.
+/// at the same time follow one after the other.
 fn transcript(home: &Home, heard: Vec<Value>) -> String {
     let mut joined: Vec<Value> = Vec::new();
     for message in heard {
         let update = &message["params"]["update"];
+        // How a call looks while it is written depends on how a dialect cuts its arguments.
+        if update["kind"] == "other" && update["status"] == "pending" {
+            continue;
+        }
         match joined.last_mut() {
             Some(last) if is_next_piece(&last["params"]["update"], update) => {
                 let text = &mut last["params"]["update"]["content"]["text"];
@@ -107,17 +111,17 @@ fn the_same_conversation_through_both_dialects_is_the_same_at_the_editor() {
         < update {"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"Grübeln über €"},"messageId":"#1"}
         < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Both files 😀 of \"you\"."},"messageId":"#1"}
         < update {"sessionUpdate":"usage_update","used":150,"size":100000}
-        < update {"sessionUpdate":"tool_call","toolCallId":"#2","dialect":"read","status":"pending","title":"Read b.txt","name":"read_file","locations":[{"path":"HOME/work/b.txt"}],"rawInput":{"path":"b.txt"}}
-        < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","dialect":"read","status":"in_progress"}
-        < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","dialect":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"     1\tother\n"}}],"rawOutput":{"bytes":6,"lines":1,"truncated":false,"unsaved":false,"text":"     1\tother\n"}}
-        < update {"sessionUpdate":"tool_call","toolCallId":"#3","dialect":"read","status":"pending","title":"Read ä.txt","name":"read_file","locations":[{"path":"HOME/work/ä.txt"}],"rawInput":{"path":"ä.txt"}}
-        < update {"sessionUpdate":"tool_call_update","toolCallId":"#3","dialect":"read","status":"in_progress"}
-        < update {"sessionUpdate":"tool_call_update","toolCallId":"#3","dialect":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"     1\tone\n"}}],"rawOutput":{"bytes":4,"lines":1,"truncated":false,"unsaved":false,"text":"     1\tone\n"}}
+        < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"pending","title":"Read b.txt","name":"read_file","locations":[{"path":"HOME/work/b.txt"}],"rawInput":{"path":"b.txt"}}
+        < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"in_progress"}
+        < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"     1\tother\n"}}],"rawOutput":{"bytes":6,"lines":1,"truncated":false,"unsaved":false,"text":"     1\tother\n"}}
+        < update {"sessionUpdate":"tool_call_update","toolCallId":"#3","kind":"read","status":"pending","title":"Read ä.txt","name":"read_file","locations":[{"path":"HOME/work/ä.txt"}],"rawInput":{"path":"ä.txt"}}
+        < update {"sessionUpdate":"tool_call_update","toolCallId":"#3","kind":"read","status":"in_progress"}
+        < update {"sessionUpdate":"tool_call_update","toolCallId":"#3","kind":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"     1\tone\n"}}],"rawOutput":{"bytes":4,"lines":1,"truncated":false,"unsaved":false,"text":"     1\tone\n"}}
         < update {"sessionUpdate":"usage_update","used":150,"size":100000}
-        < update {"sessionUpdate":"tool_call","toolCallId":"#4","dialect":"edit","status":"pending","title":"Edit ä.txt","name":"edit_file","content":[{"type":"diff","path":"HOME/work/ä.txt","oldText":"one\n","newText":"two\n"}],"locations":[{"path":"HOME/work/ä.txt","line":1}],"rawInput":{"path":"ä.txt","old_text":"one","new_text":"two"}}
-        < session/request_permission {"sessionId":"#5","toolCall":{"toolCallId":"#4","dialect":"edit","status":"pending","title":"Edit ä.txt","name":"edit_file","content":[{"type":"diff","path":"HOME/work/ä.txt","oldText":"one\n","newText":"two\n"}],"locations":[{"path":"HOME/work/ä.txt","line":1}],"rawInput":{"path":"ä.txt","old_text":"one","new_text":"two"}},"options":[{"optionId":"allow_once","name":"Allow","dialect":"allow_once"},{"optionId":"allow_always","name":"Always allow edits in HOME/work","dialect":"allow_always"},{"optionId":"reject_once","name":"Reject","dialect":"reject_once"},{"optionId":"reject_always","name":"Always reject edits in HOME/work","dialect":"reject_always"}]}
-        < update {"sessionUpdate":"tool_call_update","toolCallId":"#4","dialect":"edit","status":"in_progress"}
-        < update {"sessionUpdate":"tool_call_update","toolCallId":"#4","dialect":"edit","status":"completed","content":[{"type":"diff","path":"HOME/work/ä.txt","oldText":"one\n","newText":"two\n"}],"rawOutput":{"path":"HOME/work/ä.txt","added":1,"removed":1,"text":"Replaced 1 occurrence in ä.txt (+1 -1 lines)."}}
+        < update {"sessionUpdate":"tool_call_update","toolCallId":"#4","kind":"edit","status":"pending","title":"Edit ä.txt","name":"edit_file","content":[{"type":"diff","path":"HOME/work/ä.txt","oldText":"one\n","newText":"two\n"}],"locations":[{"path":"HOME/work/ä.txt","line":1}],"rawInput":{"path":"ä.txt","old_text":"one","new_text":"two"}}
+        < session/request_permission {"sessionId":"#5","toolCall":{"toolCallId":"#4","kind":"edit","status":"pending","title":"Edit ä.txt","name":"edit_file","content":[{"type":"diff","path":"HOME/work/ä.txt","oldText":"one\n","newText":"two\n"}],"locations":[{"path":"HOME/work/ä.txt","line":1}],"rawInput":{"path":"ä.txt","old_text":"one","new_text":"two"}},"options":[{"optionId":"allow_once","name":"Allow","kind":"allow_once"},{"optionId":"allow_always","name":"Always allow edits in HOME/work","kind":"allow_always"},{"optionId":"reject_once","name":"Reject","kind":"reject_once"},{"optionId":"reject_always","name":"Always reject edits in HOME/work","kind":"reject_always"}]}
+        < update {"sessionUpdate":"tool_call_update","toolCallId":"#4","kind":"edit","status":"in_progress"}
+        < update {"sessionUpdate":"tool_call_update","toolCallId":"#4","kind":"edit","status":"completed","content":[{"type":"diff","path":"HOME/work/ä.txt","oldText":"one\n","newText":"two\n"}],"rawOutput":{"path":"HOME/work/ä.txt","added":1,"removed":1,"text":"Replaced 1 occurrence in ä.txt (+1 -1 lines)."}}
         < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done: one is two now."},"messageId":"#6"}
         < update {"sessionUpdate":"usage_update","used":150,"size":100000}
         < 3 = {"stopReason":"end_turn","usage":{"totalTokens":450,"inputTokens":360,"outputTokens":90,"cachedReadTokens":300},"_meta":{"acpd":{"userMessageId":"#7"}}}

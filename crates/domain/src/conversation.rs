@@ -52,8 +52,8 @@ pub struct CallResult {
     pub failed: bool,
 }
 
-/// What the model is told of a call that its turn did not come to.
-const NOT_RUN: &str = "This call was not run: the turn ended before it was started.";
+/// The outcome of a call that its turn did not come to.
+pub(crate) const NOT_RUN: &str = "This call was not run: the turn ended before it was started.";
 
 /// The id of the message that stands for what was summarised.
 const SUMMARY: &str = "summary";
@@ -68,6 +68,8 @@ pub struct Conversation {
     delegated: BTreeSet<CallId>,
     /// Calls that the model has made and nothing has become of yet.
     requested: BTreeSet<CallId>,
+    /// Calls that the model has begun to write, which are no part of it unless they become whole.
+    begun: BTreeSet<CallId>,
 }
 
 impl Conversation {
@@ -94,6 +96,10 @@ impl Conversation {
             }
             EventKind::ToolCalled { call, .. } if self.delegated.contains(call) => {}
             EventKind::ToolEnded { call, .. } if self.delegated.remove(call) => {}
+            EventKind::CallBegun { call, .. } => {
+                self.begun.insert(call.clone());
+            }
+            EventKind::ToolEnded { call, .. } if self.begun.remove(call) => {}
             EventKind::CallsRequested { message, calls } => calls.iter().for_each(|call| self.request(message, call)),
             EventKind::Abandoned { message } => self.abandon(message),
             // It has its place already, where the model put it.
@@ -101,7 +107,10 @@ impl Conversation {
             EventKind::ToolCalled { call, message, card } => {
                 self.add_call(message, call, &card.tool, card.input.clone());
             }
-            EventKind::ToolEnded { call, outcome } => self.add_result(call, outcome),
+            EventKind::ToolEnded { call, outcome } => {
+                self.requested.remove(call);
+                self.add_result(call, outcome);
+            }
             EventKind::Planned { call, message, entries } => {
                 if !self.requested.remove(call) {
                     self.add_call(message, call, UPDATE_PLAN, serde_json::json!({ "entries": entries }));
@@ -174,6 +183,7 @@ impl Conversation {
 
     fn request(&mut self, message: &MessageId, requested: &RequestedCall) {
         let RequestedCall { call, tool, input, origin } = requested.clone();
+        self.begun.remove(&call);
         self.requested.insert(call.clone());
         self.response(message).push(Part::Call { id: call, tool, input, origin });
     }

@@ -80,6 +80,14 @@ pub enum EventKind {
         message: MessageId,
         seal: Value,
     },
+    /// The model has begun to write a call of this tool. Recorded again when more of its title is known. `ToolCalled` or
+    /// `ToolEnded` follows for the same call, so that no client shows it as pending for ever.
+    CallBegun {
+        call: CallId,
+        message: MessageId,
+        tool: String,
+        title: String,
+    },
     /// The calls of this response, in the model's order and exactly as it made them. Each that is taken up is recorded again
     /// as what becomes of it; those that are not were not run. Logs from before this event have none.
     CallsRequested {
@@ -249,6 +257,7 @@ impl EventKind {
             Self::AgentText { .. }
             | Self::AgentThought { .. }
             | Self::ResponseSealed { .. }
+            | Self::CallBegun { .. }
             | Self::CallsRequested { .. }
             | Self::Abandoned { .. }
             | Self::ToolProgressed { .. }
@@ -283,6 +292,7 @@ impl EventKind {
             Self::AgentText { .. } => "agent_text",
             Self::AgentThought { .. } => "agent_thought",
             Self::ResponseSealed { .. } => "response_sealed",
+            Self::CallBegun { .. } => "call_begun",
             Self::CallsRequested { .. } => "calls_requested",
             Self::Abandoned { .. } => "abandoned",
             Self::ToolCalled { .. } => "tool_called",
@@ -325,7 +335,7 @@ impl EventKind {
             }
             Self::Planned { entries, .. } => entries.iter().map(|entry| entry.content.len()).sum(),
             Self::Compacted { summary, .. } => summary.len(),
-            Self::Titled { title } => title.len(),
+            Self::Titled { title } | Self::CallBegun { title, .. } => title.len(),
             Self::Created { .. }
             | Self::Reopened
             | Self::Abandoned { .. }

@@ -32,6 +32,14 @@ pub enum Delta {
     Thought(String),
     /// Something of the provider's own, such as the signature of a thought, that must go back with this response as it is.
     Seal(Value),
+    /// The model has begun to write a tool call. Sent again for the same `place` once more of it is known.
+    CallBegun {
+        /// Orders the calls of this answer: `Call` and `CutCall` follow in the order of their places.
+        place: usize,
+        tool: String,
+        /// What the call is about, such as a path or a command, as far as it has arrived.
+        detail: Option<String>,
+    },
     /// A tool call, whole.
     Call {
         tool: String,

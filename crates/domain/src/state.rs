@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::checkpoint::Checkpoints;
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, NOT_RUN};
 use crate::event::{RequestedCall, Setting};
 use crate::history::SessionMeta;
 use crate::permission::Memory;
@@ -13,6 +13,9 @@ use crate::{
     Approval, CallId, Cost, Decision, Event, EventKind, Millis, Mode, ModelId, Origin, Outcome, Place, Question,
     SessionId, StopReason, ThoughtLevel, ToolCard, TurnId, Usage,
 };
+
+/// The outcome of a call that the model did not finish writing.
+const NOT_WHOLE: &str = "This call was not run: the answer broke off before the call was complete.";
 
 #[derive(Clone, Debug)]
 pub struct SessionState {
@@ -41,6 +44,8 @@ pub struct SessionState {
     pub turn: Option<OpenTurn>,
     /// Calls that have no outcome yet.
     pub calls: BTreeMap<CallId, OpenCall>,
+    /// Calls that the model has begun to write and that have not been taken up yet, as clients see them.
+    pub begun: BTreeMap<CallId, ToolCard>,
     /// The calls of sub-agents, which are not shown: up to the event that asks the person about them, if there is one.
     pub hidden: BTreeMap<CallId, Option<u64>>,
     /// The turns whose changes to files can be undone or redone.
@@ -103,6 +108,7 @@ impl SessionState {
             messages: 0,
             turn: None,
             calls: BTreeMap::new(),
+            begun: BTreeMap::new(),
             hidden: BTreeMap::new(),
             checkpoints: Checkpoints::default(),
             questions: Vec::new(),
@@ -138,7 +144,11 @@ impl SessionState {
                 });
             }
             EventKind::UserMessage { .. } => self.messages += 1,
+            EventKind::CallBegun { call, tool, title, .. } => {
+                self.begun.insert(call.clone(), ToolCard::begun(tool, title));
+            }
             EventKind::ToolCalled { call, card, .. } => {
+                self.begun.remove(call);
                 self.queued.retain(|queued| queued.call != *call);
                 self.calls.insert(call.clone(), OpenCall { card: card.clone(), started: false });
             }
@@ -157,6 +167,7 @@ impl SessionState {
             }
             EventKind::ToolEnded { call, outcome } => {
                 self.calls.remove(call);
+                self.begun.remove(call);
                 if let Some(open) = &self.turn {
                     self.checkpoints.note(&open.id, event.number, outcome);
                 }
@@ -224,6 +235,7 @@ impl SessionState {
         for (call, open) in &self.calls {
             kinds.push(EventKind::ToolEnded { call: call.clone(), outcome: open.unfinished(verdict) });
         }
+        kinds.extend(self.begun.keys().map(|call| never_run(call, verdict, NOT_RUN)));
         if let Some(turn) = &self.turn {
             kinds.push(EventKind::TurnEnded {
                 turn: turn.id.clone(),
@@ -233,6 +245,20 @@ impl SessionState {
             });
         }
         kinds
+    }
+
+    /// Every call that clients show as unfinished: those that are open and those that the model is still writing.
+    pub fn shown_calls(&self) -> impl Iterator<Item = (CallId, OpenCall)> {
+        let begun = self.begun.iter().map(|(id, card)| (id.clone(), OpenCall { card: card.clone(), started: false }));
+        begun.chain(self.calls.iter().map(|(id, open)| (id.clone(), open.clone())))
+    }
+
+    /// What must be appended when a response breaks off, or ends with these calls: an outcome for every other call that it
+    /// had begun to write.
+    pub fn dropping(&self, kept: &[RequestedCall]) -> Vec<EventKind> {
+        let is_kept = |call: &CallId| kept.iter().any(|requested| requested.call == *call);
+        let dropped = self.begun.keys().filter(|call| !is_kept(call));
+        dropped.map(|call| never_run(call, OutcomeKind::Interrupted, NOT_WHOLE)).collect()
     }
 
     /// Whether the turn outlives the daemon: a permission question about a call of its own is open.
@@ -287,6 +313,11 @@ impl SessionState {
             clean,
         }
     }
+}
+
+/// The end of a call that was shown to clients while the model wrote it, and that did not run.
+fn never_run(call: &CallId, verdict: OutcomeKind, text: &str) -> EventKind {
+    EventKind::ToolEnded { call: call.clone(), outcome: Outcome { verdict, ..Outcome::failed(text) } }
 }
 
 /// Nobody answers this question any more.

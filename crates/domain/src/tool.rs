@@ -68,6 +68,21 @@ pub struct ToolCard {
     pub access: Access,
 }
 
+impl ToolCard {
+    /// The card of a call that the model is still writing: nothing is known but its tool and title.
+    pub fn begun(tool: &str, title: &str) -> Self {
+        Self {
+            tool: tool.to_owned(),
+            title: title.to_owned(),
+            kind: ToolKind::Other,
+            locations: Vec::new(),
+            input: Value::Null,
+            preview: Vec::new(),
+            access: Access::Free,
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Location {
     pub path: PathBuf,

@@ -90,16 +90,17 @@ impl Accounts {
     fn write(&self, path: &Path, text: &str) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         fs::set_permissions(&self.folder, fs::Permissions::from_mode(0o700))?;
-        let draft = path.with_extension(format!("draft-{}", std::process::id()));
-        let _ = fs::remove_file(&draft);
-        let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).and_then(|mut file| {
-            file.write_all(format!("{text}\n").as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&draft, path)?;
-            fs::File::open(&self.folder)?.sync_all()
-        });
+        let partial = path.with_extension(format!("partial-{}", std::process::id()));
+        let _ = fs::remove_file(&partial);
+        let written =
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial).and_then(|mut file| {
+                file.write_all(format!("{text}\n").as_bytes())?;
+                file.sync_all()?;
+                fs::rename(&partial, path)?;
+                fs::File::open(&self.folder)?.sync_all()
+            });
         if written.is_err() {
-            let _ = fs::remove_file(&draft);
+            let _ = fs::remove_file(&partial);
         }
         written
     }

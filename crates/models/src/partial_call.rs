@@ -1,4 +1,5 @@
-//! A tool call that arrives in fragments, what becomes of arguments that are no JSON object, and how an answer ends. Pure.
+//! A tool call that arrives in fragments: what is shown of it meanwhile, how its arguments are read, and how an answer
+//! ends. Pure.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -6,6 +7,9 @@ use std::collections::VecDeque;
 use domain::model::{CallOrigin, Delta};
 use domain::{CallId, StopReason, Usage};
 use serde_json::{Map, Value, json};
+
+use crate::failure::Failure;
+use crate::limits::Meter;
 
 #[derive(Debug, Default)]
 pub(crate) struct PartialCall {
@@ -15,9 +19,59 @@ pub(crate) struct PartialCall {
     pub(crate) id: String,
     /// What must go back with the call beside that.
     pub(crate) extra: Value,
+    pub(crate) shown: Shown,
 }
 
+/// How much of a call has been announced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Shown {
+    #[default]
+    Nothing,
+    Tool,
+    /// The tool and what the call is about; nothing more will be announced.
+    Detail,
+}
+
+/// Bytes of arguments in which the detail of a call is looked for.
+const DETAIL_WITHIN: usize = 4_096;
+/// Characters of a detail that are shown.
+const LONGEST_DETAIL: usize = 120;
+
 impl PartialCall {
+    /// A call that arrived in one piece, its arguments as JSON or as a text of JSON.
+    pub(crate) fn whole(
+        tool: &Value,
+        id: &Value,
+        arguments: &Value,
+        extra: Value,
+        meter: &mut Meter,
+    ) -> Result<Self, Failure> {
+        meter.begin(tool.to_string().len())?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let mut call = Self { tool: text(tool), id: text(id), extra, ..Self::default() };
+        let arguments = match arguments {
+            Value::Null => "{}".to_owned(),
+            Value::String(text) => text.clone(),
+            arguments => arguments.to_string(),
+        };
+        meter.extend(&mut call.arguments, &arguments)?;
+        Ok(call)
+    }
+
+    /// Announces the call if more of it is known than has been announced. `place` is its position among the answer's calls.
+    pub(crate) fn announce(&mut self, place: usize, deltas: &mut VecDeque<Delta>) {
+        if self.tool.is_empty() || self.shown == Shown::Detail {
+            return;
+        }
+        let detail = detail(&self.arguments[..self.arguments.floor_char_boundary(DETAIL_WITHIN)]);
+        let shown = if detail.is_some() || self.arguments.len() > DETAIL_WITHIN { Shown::Detail } else { Shown::Tool };
+        let is_news = self.shown == Shown::Nothing || detail.is_some();
+        self.shown = shown;
+        if is_news {
+            deltas.push_back(Delta::CallBegun { place, tool: self.tool.clone(), detail });
+        }
+    }
+
     /// The call, whole. Of an answer that was cut off at its limit only calls with whole arguments count; of the others the
     /// turn hears.
     ///
@@ -48,6 +102,29 @@ impl PartialCall {
     }
 }
 
+/// What a call is about: the first line of the first text among its arguments, which may be incomplete.
+fn detail(arguments: &str) -> Option<String> {
+    let mut rest = arguments.trim_start().strip_prefix('{')?;
+    loop {
+        let (_, after) = text(rest.trim_start())?;
+        let value = after.trim_start().strip_prefix(':')?.trim_start();
+        if let Some((found, _)) = text(value) {
+            let line = found.lines().next().unwrap_or_default().trim().to_owned();
+            return (!line.is_empty()).then(|| line.chars().take(LONGEST_DETAIL).collect());
+        }
+        // Numbers and the like are passed over; a text may follow a list or an object, but looking further is not worth it.
+        let is_plain = value.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '-');
+        rest = value.split_once(',').filter(|_| is_plain)?.1;
+    }
+}
+
+/// The complete JSON string at the start of a text, and what follows it.
+fn text(json: &str) -> Option<(String, &str)> {
+    let mut strings = serde_json::Deserializer::from_str(json).into_iter::<String>();
+    let found = strings.next()?.ok()?;
+    Some((found, &json[strings.byte_offset()..]))
+}
+
 /// The end of an answer: its calls, what was counted if anything was, and why it stopped.
 pub(crate) fn end(
     provider: &str,
@@ -57,14 +134,14 @@ pub(crate) fn end(
     deltas: &mut VecDeque<Delta>,
 ) {
     // Ids that do not tell the calls apart are none.
-    let ids: Vec<String> = calls.iter().map(|draft| draft.id.clone()).collect();
-    for draft in &mut calls {
-        if ids.iter().filter(|id| **id == draft.id).count() > 1 {
-            draft.id.clear();
+    let ids: Vec<String> = calls.iter().map(|partial| partial.id.clone()).collect();
+    for partial in &mut calls {
+        if ids.iter().filter(|id| **id == partial.id).count() > 1 {
+            partial.id.clear();
         }
     }
     let cut_off = stop == StopReason::MaxTokens;
-    deltas.extend(calls.into_iter().map(|draft| draft.call(cut_off, provider)));
+    deltas.extend(calls.into_iter().map(|partial| partial.call(cut_off, provider)));
     if usage != Usage::default() {
         deltas.push_back(Delta::Usage(usage));
     }
@@ -99,8 +176,8 @@ mod tests {
     use super::*;
 
     fn input(arguments: &str) -> Value {
-        let draft = PartialCall { tool: "t".to_owned(), arguments: arguments.to_owned(), ..PartialCall::default() };
-        match draft.call(false, "p") {
+        let partial = PartialCall { tool: "t".to_owned(), arguments: arguments.to_owned(), ..PartialCall::default() };
+        match partial.call(false, "p") {
             Delta::Call { input, .. } => input,
             other => panic!("{other:?}"),
         }
@@ -118,24 +195,57 @@ mod tests {
     }
 
     #[test]
+    fn a_call_is_announced_with_its_tool_and_again_when_it_is_known_what_it_is_about() {
+        let mut call = PartialCall::default();
+        let mut deltas = VecDeque::new();
+        let input = r#"{ "count": 3, "path": "a\tb/\u00e4.txt\nx", "old": "one" }"#;
+        call.announce(0, &mut deltas);
+        assert!(deltas.is_empty());
+        call.tool = "edit_file".to_owned();
+        for piece in input.chars() {
+            call.arguments.push(piece);
+            call.announce(0, &mut deltas);
+        }
+        let begun = |detail: Option<&str>| Delta::CallBegun {
+            place: 0,
+            tool: "edit_file".to_owned(),
+            detail: detail.map(str::to_owned),
+        };
+        assert_eq!(deltas, [begun(None), begun(Some("a\tb/\u{e4}.txt"))]);
+    }
+
+    #[test]
+    fn arguments_without_a_text_have_no_detail_and_long_ones_are_not_searched() {
+        for arguments in ["", "[", "{", r#"{"a":"#, r#"{"a":["x"],"b":"y"}"#, r#"{"a":"""#, r#"{"a":"x"#, "\"{}\""] {
+            assert_eq!(detail(arguments), None, "{arguments}");
+        }
+        let mut call = PartialCall { tool: "t".to_owned(), ..PartialCall::default() };
+        call.arguments = format!("{{\"content\":\"{}", "\u{e4}".repeat(DETAIL_WITHIN));
+        let mut deltas = VecDeque::new();
+        call.announce(2, &mut deltas);
+        call.announce(2, &mut deltas);
+        assert_eq!(deltas, [Delta::CallBegun { place: 2, tool: "t".to_owned(), detail: None }]);
+    }
+
+    #[test]
     fn a_call_cut_off_at_the_answers_limit_is_no_call() {
-        let draft = |arguments: &str| PartialCall {
+        let partial = |arguments: &str| PartialCall {
             tool: "t".to_owned(),
             arguments: arguments.to_owned(),
             ..PartialCall::default()
         };
         for cut in [r#"{"a":"#, ""] {
-            assert_eq!(draft(cut).call(true, "p"), Delta::CutCall { tool: "t".to_owned() });
+            assert_eq!(partial(cut).call(true, "p"), Delta::CutCall { tool: "t".to_owned() });
         }
-        assert!(matches!(draft("{}").call(true, "p"), Delta::Call { .. }));
+        assert!(matches!(partial("{}").call(true, "p"), Delta::Call { .. }));
     }
 
     #[test]
     fn ids_are_kept_unless_they_do_not_tell_calls_apart() {
         let ids = |ids: &[&str]| -> Vec<Option<String>> {
-            let draft = |id: &&str| PartialCall { id: (*id).to_owned(), ..PartialCall::default() };
+            let partial = |id: &&str| PartialCall { id: (*id).to_owned(), ..PartialCall::default() };
             let mut deltas = VecDeque::new();
-            end("p", ids.iter().map(draft).collect(), Usage::default(), StopReason::EndTurn, &mut deltas);
+            end("p", ids.iter().map(partial).collect(), Usage::default(), StopReason::EndTurn, &mut deltas);
             let calls = deltas.into_iter().filter_map(|delta| match delta {
                 Delta::Call { origin, .. } => Some(origin.map(|origin| origin.id)),
                 _ => None,

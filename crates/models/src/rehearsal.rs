@@ -146,7 +146,8 @@ fn told(deltas: &[Delta]) -> usize {
     let sizes = deltas.iter().map(|delta| match delta {
         Delta::Text(text) | Delta::Thought(text) => text.len(),
         Delta::Call { tool, input, .. } => tool.len() + input.to_string().len(),
-        Delta::CutCall { .. }
+        Delta::CallBegun { .. }
+        | Delta::CutCall { .. }
         | Delta::Abandoned
         | Delta::Seal(_)
         | Delta::Usage(_)

@@ -97,6 +97,7 @@ fn told(kind: &EventKind) -> Option<String> {
         | EventKind::AgentText { .. }
         | EventKind::AgentThought { .. }
         | EventKind::ResponseSealed { .. }
+        | EventKind::CallBegun { .. }
         | EventKind::CallsRequested { .. }
         | EventKind::Abandoned { .. }
         | EventKind::ToolCalled { .. }

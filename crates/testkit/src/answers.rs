@@ -313,7 +313,7 @@ fn halves(text: &str) -> impl Iterator<Item = &str> {
 
 /// The deltas without what only the provider understands.
 pub fn without_seals(deltas: Vec<Delta>) -> Vec<Delta> {
-    let deltas = deltas.into_iter().filter(|delta| !matches!(delta, Delta::Seal(_)));
+    let deltas = deltas.into_iter().filter(|delta| !matches!(delta, Delta::Seal(_) | Delta::CallBegun { .. }));
     let deltas = deltas.map(|delta| match delta {
         Delta::Call { tool, input, .. } => Delta::Call { tool, input, origin: None },
         other => other,

@@ -22,6 +22,12 @@ pub enum Step {
         tool: String,
         input: Value,
     },
+    /// Begins to write a call, as far as it is known by then.
+    BeginCall {
+        place: usize,
+        tool: String,
+        detail: Option<String>,
+    },
     Usage(Usage),
     /// Says why the answer ends, and ends it.
     Stop(StopReason),
@@ -46,6 +52,10 @@ impl Step {
 
     pub fn call(tool: impl Into<String>, input: Value) -> Self {
         Self::Call { tool: tool.into(), input }
+    }
+
+    pub fn begin_call(place: usize, tool: impl Into<String>, detail: Option<&str>) -> Self {
+        Self::BeginCall { place, tool: tool.into(), detail: detail.map(str::to_owned) }
     }
 
     /// The usual last step.
@@ -202,6 +212,7 @@ impl ScriptedStream {
                 Step::Text(text) => Delta::Text(text),
                 Step::Thought(text) => Delta::Thought(text),
                 Step::Call { tool, input } => Delta::Call { tool, input, origin: None },
+                Step::BeginCall { place, tool, detail } => Delta::CallBegun { place, tool, detail },
                 Step::Usage(usage) => Delta::Usage(usage),
             };
             self.steps.pop_front();

@@ -18,6 +18,8 @@ pub(crate) struct AnthropicFold {
     /// Blocks that are open, by their index.
     open: BTreeMap<u64, Block>,
     calls: Vec<PartialCall>,
+    /// Calls that have begun so far.
+    begun: usize,
     meter: Meter,
     usage: Usage,
     stop: Option<StopReason>,
@@ -31,7 +33,8 @@ enum Block {
         signature: String,
     },
     Call {
-        draft: PartialCall,
+        place: usize,
+        partial: PartialCall,
         /// The whole input, which some servers send at the start instead of in pieces.
         input: Value,
     },
@@ -58,14 +61,14 @@ impl AnthropicFold {
                 deltas.push_back(self.seal("redacted_thinking", text(block, "data")));
                 Block::Other
             }
-            "tool_use" => Block::Call {
-                draft: PartialCall {
-                    tool: text(block, "name").to_owned(),
-                    id: text(block, "id").to_owned(),
-                    ..PartialCall::default()
-                },
-                input: block["input"].clone(),
-            },
+            "tool_use" => {
+                let (tool, id) = (text(block, "name").to_owned(), text(block, "id").to_owned());
+                let mut partial = PartialCall { tool, id, ..PartialCall::default() };
+                let place = self.begun;
+                self.begun += 1;
+                partial.announce(place, deltas);
+                Block::Call { place, partial, input: block["input"].clone() }
+            }
             // Tools that run at the provider are never asked for; whatever else comes is newer than this.
             _ => Block::Other,
         };
@@ -80,8 +83,9 @@ impl AnthropicFold {
             ("signature_delta", Some(Block::Thinking { signature })) => {
                 self.meter.extend(signature, text(delta, "signature"))?;
             }
-            ("input_json_delta", Some(Block::Call { draft, .. })) => {
-                self.meter.extend(&mut draft.arguments, text(delta, "partial_json"))?;
+            ("input_json_delta", Some(Block::Call { place, partial, .. })) => {
+                self.meter.extend(&mut partial.arguments, text(delta, "partial_json"))?;
+                partial.announce(*place, deltas);
             }
             _ => {}
         }
@@ -93,11 +97,11 @@ impl AnthropicFold {
             Some(Block::Thinking { signature }) if !signature.is_empty() => {
                 deltas.push_back(self.seal("signature", &signature));
             }
-            Some(Block::Call { mut draft, input }) => {
-                if draft.arguments.is_empty() && !input.is_null() {
-                    draft.arguments = input.to_string();
+            Some(Block::Call { mut partial, input, .. }) => {
+                if partial.arguments.is_empty() && !input.is_null() {
+                    partial.arguments = input.to_string();
                 }
-                self.calls.push(draft);
+                self.calls.push(partial);
             }
             Some(Block::Text | Block::Thinking { .. } | Block::Other) | None => {}
         }
@@ -196,6 +200,7 @@ mod tests {
             fold.take(&event.to_string(), &mut deltas)?;
         }
         fold.finish(&mut deltas);
+        deltas.retain(|delta| !matches!(delta, Delta::CallBegun { .. }));
         Ok(deltas.into())
     }
 

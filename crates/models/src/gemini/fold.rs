@@ -33,16 +33,10 @@ impl GeminiFold {
             self.meter.keep(signature.to_string().len())?;
         }
         if let Some(call) = part.get("functionCall") {
-            self.meter.begin(call["name"].to_string().len())?;
-            let mut draft = PartialCall {
-                tool: call["name"].as_str().unwrap_or_default().to_owned(),
-                id: call["id"].as_str().unwrap_or_default().to_owned(),
-                extra: signature.map_or(Value::Null, |signature| json!({ SIGNATURE: signature })),
-                arguments: String::new(),
-            };
-            let args = if call["args"].is_null() { "{}".to_owned() } else { call["args"].to_string() };
-            self.meter.extend(&mut draft.arguments, &args)?;
-            self.calls.push(draft);
+            let extra = signature.map_or(Value::Null, |signature| json!({ SIGNATURE: signature }));
+            let mut call = PartialCall::whole(&call["name"], &call["id"], &call["args"], extra, &mut self.meter)?;
+            call.announce(self.calls.len(), deltas);
+            self.calls.push(call);
             return Ok(());
         }
         if let Some(text) = part["text"].as_str().filter(|text| !text.is_empty()) {

@@ -35,19 +35,10 @@ impl OllamaFold {
         }
         for call in message["tool_calls"].as_array().into_iter().flatten() {
             let function = &call["function"];
-            self.meter.begin(function["name"].to_string().len())?;
-            let mut draft = PartialCall {
-                tool: function["name"].as_str().unwrap_or_default().to_owned(),
-                id: call["id"].as_str().unwrap_or_default().to_owned(),
-                ..PartialCall::default()
-            };
-            let arguments = match &function["arguments"] {
-                Value::Null => "{}".to_owned(),
-                Value::String(text) => text.clone(),
-                arguments => arguments.to_string(),
-            };
-            self.meter.extend(&mut draft.arguments, &arguments)?;
-            self.calls.push(draft);
+            let (name, arguments) = (&function["name"], &function["arguments"]);
+            let mut call = PartialCall::whole(name, &call["id"], arguments, Value::Null, &mut self.meter)?;
+            call.announce(self.calls.len(), deltas);
+            self.calls.push(call);
         }
         Ok(())
     }
@@ -112,6 +103,7 @@ mod tests {
             let (mut fold, mut deltas) = (OllamaFold::new("p"), VecDeque::new());
             lines.iter().try_for_each(|line| fold.take(&line.to_string(), &mut deltas))?;
             fold.finish(&mut deltas);
+            deltas.retain(|delta| !matches!(delta, Delta::CallBegun { .. }));
             Ok(deltas.into())
         };
         let line = |message: Value| json!({ "model": "m", "message": message, "done": false });

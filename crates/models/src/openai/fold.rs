@@ -31,7 +31,7 @@ pub(crate) struct OpenAiFold {
 struct Fragments {
     index: Option<u64>,
     id: String,
-    draft: PartialCall,
+    partial: PartialCall,
 }
 
 impl OpenAiFold {
@@ -64,7 +64,7 @@ impl OpenAiFold {
             deltas.push_back(Delta::Text(text.to_owned()));
         }
         if let Some(calls) = delta["tool_calls"].as_array() {
-            calls.iter().try_for_each(|call| self.add_call(call))?;
+            calls.iter().try_for_each(|call| self.add_call(call, deltas))?;
         }
         Ok(())
     }
@@ -96,7 +96,7 @@ impl OpenAiFold {
         Ok(())
     }
 
-    fn add_call(&mut self, call: &Value) -> Result<(), Failure> {
+    fn add_call(&mut self, call: &Value, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
         let index = call["index"].as_u64();
         let id = call["id"].as_str().unwrap_or_default();
         let function = &call["function"];
@@ -113,7 +113,7 @@ impl OpenAiFold {
             Some(at) => at,
             None => {
                 self.meter.begin(call.to_string().len())?;
-                self.calls.push(Fragments { index, id: String::new(), draft: PartialCall::default() });
+                self.calls.push(Fragments { index, id: String::new(), partial: PartialCall::default() });
                 self.calls.len() - 1
             }
         };
@@ -121,23 +121,24 @@ impl OpenAiFold {
         if fragments.id.is_empty() {
             fragments.id = id.to_owned();
         }
-        if fragments.draft.tool.is_empty() {
-            fragments.draft.tool = function["name"].as_str().unwrap_or_default().to_owned();
+        if fragments.partial.tool.is_empty() {
+            fragments.partial.tool = function["name"].as_str().unwrap_or_default().to_owned();
         }
         // Gemini's signature, where it speaks this dialect.
         if let Some(extra) = call.get("extra_content").filter(|extra| !extra.is_null()) {
             self.meter.keep(extra.to_string().len())?;
-            fragments.draft.extra = json!({ "extra_content": extra });
+            fragments.partial.extra = json!({ "extra_content": extra });
         }
         match &function["arguments"] {
-            Value::String(piece) => self.meter.extend(&mut fragments.draft.arguments, piece)?,
+            Value::String(piece) => self.meter.extend(&mut fragments.partial.arguments, piece)?,
             // Some servers send the object itself.
             Value::Object(whole) => {
-                fragments.draft.arguments.clear();
-                self.meter.extend(&mut fragments.draft.arguments, &Value::Object(whole.clone()).to_string())?;
+                fragments.partial.arguments.clear();
+                self.meter.extend(&mut fragments.partial.arguments, &Value::Object(whole.clone()).to_string())?;
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {}
         }
+        fragments.partial.announce(at, deltas);
         Ok(())
     }
 
@@ -205,7 +206,7 @@ impl Fold for OpenAiFold {
         deltas.extend(self.seal());
         let stop = self.stop.take().unwrap_or(StopReason::EndTurn);
         let stop = if self.refused { StopReason::Refusal } else { stop };
-        let calls = self.calls.drain(..).map(|fragments| PartialCall { id: fragments.id, ..fragments.draft });
+        let calls = self.calls.drain(..).map(|fragments| PartialCall { id: fragments.id, ..fragments.partial });
         partial_call::end(&self.provider, calls.collect(), self.usage, stop, deltas);
     }
 

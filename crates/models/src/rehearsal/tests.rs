@@ -105,7 +105,8 @@ fn add(parts: &mut Vec<Part>, delta: Delta) {
         (Delta::Thought(text), _) => parts.push(Part::Thought(text)),
         (Delta::Call { tool, input, origin }, _) => parts.push(Part::Call { id: CallId::new(), tool, input, origin }),
         (
-            Delta::CutCall { .. }
+            Delta::CallBegun { .. }
+            | Delta::CutCall { .. }
             | Delta::Abandoned
             | Delta::Seal(_)
             | Delta::Notice(_)

@@ -33,12 +33,19 @@ impl ResponsesFold {
         Self { provider: provider.to_owned(), ..Self::default() }
     }
 
-    fn begin_item(&mut self, place: u64, item: &Value) -> Result<(), Failure> {
+    fn begin_item(&mut self, place: u64, item: &Value, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
         self.meter.begin(0)?;
         if item["type"] == "function_call" {
             self.call(place, item)?;
+            self.announce(place, deltas);
         }
         Ok(())
+    }
+
+    fn announce(&mut self, place: u64, deltas: &mut VecDeque<Delta>) {
+        if let (Some(call), Ok(place)) = (self.calls.get_mut(&place), usize::try_from(place)) {
+            call.announce(place, deltas);
+        }
     }
 
     /// The call at this place, with what the item says of it.
@@ -49,14 +56,14 @@ impl ResponsesFold {
             self.meter.keep(item.to_string().len())?;
             self.calls.insert(place, PartialCall { extra, ..PartialCall::default() });
         }
-        let draft = self.calls.entry(place).or_default();
+        let partial = self.calls.entry(place).or_default();
         if let Some(name) = item["name"].as_str() {
-            name.clone_into(&mut draft.tool);
+            name.clone_into(&mut partial.tool);
         }
         if let Some(id) = item["call_id"].as_str() {
-            id.clone_into(&mut draft.id);
+            id.clone_into(&mut partial.id);
         }
-        Ok(draft)
+        Ok(partial)
     }
 
     /// The reasoning since the last item, which goes back before the next one.
@@ -71,10 +78,10 @@ impl ResponsesFold {
         match item["type"].as_str() {
             Some("function_call") => {
                 self.call(place, item)?;
-                let draft = self.calls.entry(place).or_default();
-                if let Some(whole) = item["arguments"].as_str().filter(|whole| whole.len() > draft.arguments.len()) {
-                    draft.arguments.clear();
-                    self.meter.extend(&mut draft.arguments, whole)?;
+                let partial = self.calls.entry(place).or_default();
+                if let Some(whole) = item["arguments"].as_str().filter(|whole| whole.len() > partial.arguments.len()) {
+                    partial.arguments.clear();
+                    self.meter.extend(&mut partial.arguments, whole)?;
                 }
             }
             // Without its encrypted content it could not be found again: nothing is stored.
@@ -149,7 +156,7 @@ impl Fold for ResponsesFold {
         let place = event["output_index"].as_u64().unwrap_or_default();
         let delta = event["delta"].as_str().unwrap_or_default();
         match event["type"].as_str() {
-            Some("response.output_item.added") => self.begin_item(place, &event["item"])?,
+            Some("response.output_item.added") => self.begin_item(place, &event["item"], deltas)?,
             Some("response.output_item.done") => self.end_item(place, &event["item"], deltas)?,
             Some("response.output_text.delta") => self.say(place, delta, deltas),
             Some("response.refusal.delta") => {
@@ -165,8 +172,9 @@ impl Fold for ResponsesFold {
                 deltas.push_back(Delta::Thought("\n\n".to_owned()));
             }
             Some("response.function_call_arguments.delta") => {
-                let draft = self.calls.entry(place).or_default();
-                self.meter.extend(&mut draft.arguments, delta)?;
+                let partial = self.calls.entry(place).or_default();
+                self.meter.extend(&mut partial.arguments, delta)?;
+                self.announce(place, deltas);
             }
             Some("response.completed" | "response.incomplete" | "response.failed") => self.end(&event["response"])?,
             Some("error") => return Err(Failure::of_event(&event)),

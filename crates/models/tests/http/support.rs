@@ -100,6 +100,8 @@ pub(crate) async fn ask_with(model: &dyn Model, request: ModelRequest) -> (Vec<D
     let mut deltas = Vec::new();
     while let Some(item) = stream.next().await {
         match item {
+            // What is shown of a call while it is written has tests of its own.
+            Ok(Delta::CallBegun { .. }) => {}
             Ok(delta) => deltas.push(delta),
             Err(error) => {
                 assert!(stream.next().await.is_none(), "something follows {error:?}");
@@ -133,7 +135,14 @@ pub(crate) fn recorded(deltas: &[Delta], outcome: impl Fn(&str) -> String) -> Ve
                 parts.clear();
                 results.clear();
             }
-            (Delta::CutCall { .. } | Delta::Usage(_) | Delta::Notice(_) | Delta::Stopped(_), _) => {}
+            (
+                Delta::CallBegun { .. }
+                | Delta::CutCall { .. }
+                | Delta::Usage(_)
+                | Delta::Notice(_)
+                | Delta::Stopped(_),
+                _,
+            ) => {}
         }
     }
     let mut messages = vec![Arc::new(Message::Assistant { id: MessageId::new(), parts })];

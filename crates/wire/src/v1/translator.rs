@@ -89,6 +89,8 @@ pub struct Translator {
     calls: BTreeMap<CallId, OpenCall>,
     /// The calls of sub-agents. They are not shown until the user is asked about one.
     hidden: BTreeSet<CallId>,
+    /// The unfinished calls that this translator has announced.
+    announced: BTreeSet<CallId>,
     open_questions: Vec<Asked>,
     /// The running turn, if the viewer's own prompt started it.
     own_turn: Option<TurnId>,
@@ -106,6 +108,7 @@ impl Translator {
             own_from: attach.own_from,
             calls: attach.open_calls.into_iter().collect(),
             hidden: attach.hidden_calls.into_iter().collect(),
+            announced: BTreeSet::new(),
             open_questions: attach.open_questions,
             own_turn: None,
             asked: None,
@@ -124,7 +127,7 @@ impl Translator {
 
     /// What a client that starts at event `next` needs first: the open calls, unless it has seen them,
     /// and the earlier questions that are still unanswered.
-    pub fn catch_up(&self, seen: PriorView, next: u64) -> Vec<Outbound> {
+    pub fn catch_up(&mut self, seen: PriorView, next: u64) -> Vec<Outbound> {
         let mut said = Vec::new();
         if seen == PriorView::Nothing {
             for (id, open) in self.calls.iter().filter(|(id, _)| !self.hidden.contains(id)) {
@@ -135,6 +138,7 @@ impl Translator {
                 let announced = Announced { session_update: "tool_call", call };
                 let params = Params::new(&self.session, &announced, None);
                 said.push(Outbound::Update(rpc::notification(method::SESSION_UPDATE, &params)));
+                self.announced.insert(id.clone());
             }
         }
         let before = self.open_questions.iter().filter(|open| open.at < next);
@@ -176,6 +180,9 @@ impl Translator {
                 vec![self.say(Speaker::Thought, text, message.as_str(), self.place(event))]
             }
             EventKind::UserMessage { turn, message, content, .. } => self.user_message(event, turn, message, content),
+            EventKind::CallBegun { call, tool, title, .. } => {
+                vec![self.tool_called(event, call, &ToolCard::begun(tool, title))]
+            }
             EventKind::ToolCalled { call, card, .. } => vec![self.tool_called(event, call, card)],
             EventKind::ToolStarted { call } => {
                 vec![self.update_call(event, call, acp::ToolCallStatus::InProgress, None, None)]
@@ -260,7 +267,9 @@ impl Translator {
 
     fn tool_called(&mut self, event: &Event, call: &CallId, card: &ToolCard) -> Outbound {
         self.calls.insert(call.clone(), OpenCall { card: card.clone(), started: false });
-        self.update(event, &Announced { session_update: "tool_call", call: content::pending_call(call, card) })
+        // A call that was shown while the model wrote it is completed, not announced again.
+        let session_update = if self.announced.insert(call.clone()) { "tool_call" } else { "tool_call_update" };
+        self.update(event, &Announced { session_update, call: content::pending_call(call, card) })
     }
 
     fn tool_progressed(&self, event: &Event, call: &CallId, content: &[ToolContent]) -> Outbound {
@@ -283,6 +292,7 @@ impl Translator {
         };
         let said = self.update_call(event, call, status, content, Some(content::raw_output(outcome)));
         self.calls.remove(call);
+        self.announced.remove(call);
         said
     }
 
@@ -406,7 +416,7 @@ impl Translator {
     }
 }
 
-/// A `tool_call` with the fields of an update. Unlike the schema's type it always writes `status` and `kind`.
+/// A `tool_call` or `tool_call_update` with the fields of an update. Unlike the schema's type it always writes `status` and `kind`.
 #[derive(Serialize)]
 struct Announced {
     #[serde(rename = "sessionUpdate")]

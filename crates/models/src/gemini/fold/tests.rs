@@ -9,6 +9,7 @@ fn fold(events: &[Value]) -> Result<Vec<Delta>, Failure> {
         fold.take(&event.to_string(), &mut deltas)?;
     }
     fold.finish(&mut deltas);
+    deltas.retain(|delta| !matches!(delta, Delta::CallBegun { .. }));
     Ok(deltas.into())
 }
 

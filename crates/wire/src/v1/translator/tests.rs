@@ -345,7 +345,7 @@ fn who_comes_in_the_middle_is_told_what_is_open() {
         open_questions: vec![Asked { at: 4, question }],
         ..attach("other", 4)
     };
-    let translator = Translator::new(open);
+    let mut translator = Translator::new(open);
     check(
         &translator.catch_up(PriorView::Nothing, 5),
         &expect![[r#"

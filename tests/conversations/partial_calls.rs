@@ -1,0 +1,120 @@
+//! Tool calls that clients see while the model still writes them, and how each of those ends.
+
+use std::time::Duration;
+
+use expect_test::expect;
+use serde_json::json;
+use testkit::{Scene, Step};
+use tokio::time::Instant;
+
+/// A call of `look` that begins, waits for the test twice, and becomes whole.
+fn dribbled() -> Vec<Step> {
+    vec![
+        Step::begin_call(0, "look", None),
+        Step::Hold,
+        Step::begin_call(0, "look", Some("a.txt")),
+        Step::Hold,
+        Step::call("look", json!({ "at": "a.txt" })),
+        Step::end(),
+    ]
+}
+
+#[actix::test]
+async fn a_call_is_pending_as_soon_as_its_first_bytes_arrive_and_gets_its_title_when_it_is_known() {
+    let scene = Scene::new(vec![dribbled(), vec![Step::text("Seen."), Step::end()]]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let begun = Instant::now();
+    let prompt = zed.prompt(&session, "look").await;
+    scene.script.until_held(1).await;
+    zed.update("tool_call").await;
+    // The clock is paused, so this measures only what the daemon itself waits for.
+    assert!(begun.elapsed() < Duration::from_millis(200));
+    scene.transcript.note("test   : the model goes on");
+    scene.script.release();
+    scene.script.release();
+    zed.answer(prompt).await;
+    expect![[r##"
+        zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"look"}]}
+        model  < user: look
+        zed    < update {"sessionUpdate":"session_info_update","title":"look","updatedAt":"T"}
+        zed    < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"other","status":"pending","title":"look","name":"look"}
+        test   : the model goes on
+        tool   : look {"at":"a.txt"} runs
+        model  < user: look | agent: [look] | results: look done
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"other","status":"pending","title":"look a.txt","name":"look"}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"pending","title":"look {\"at\":\"a.txt\"}","name":"look","rawInput":{"at":"a.txt"}}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"in_progress"}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"look done"}}],"rawOutput":{"text":"look done"}}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Seen."},"messageId":"#3"}
+        zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#4"}}}
+    "##]].assert_eq(&scene.transcript.take());
+}
+
+#[actix::test]
+async fn a_call_that_never_becomes_whole_is_closed_and_the_model_does_not_see_it() {
+    let unfinished = vec![Step::begin_call(0, "touch", Some("a.txt")), Step::end()];
+    let next = vec![Step::begin_call(0, "look", None), Step::call("look", json!(1)), Step::end()];
+    let scene = Scene::new(vec![unfinished, next, vec![Step::text("Done."), Step::end()]]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let prompt = zed.prompt(&session, "go").await;
+    zed.answer(prompt).await;
+    expect![[r##"
+        zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"go"}]}
+        model  < user: go
+        model  < user: go | user: Your answer was empty. Go on with the task, or say what came of it.
+        tool   : look 1 runs
+        model  < user: go | user: Your answer was empty. Go on with the task, or say what came of it. | agent: [look] | results: look done
+        zed    < update {"sessionUpdate":"session_info_update","title":"go","updatedAt":"T"}
+        zed    < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"other","status":"pending","title":"touch a.txt","name":"touch"}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"other","status":"failed","content":[{"type":"content","content":{"type":"text","text":"This call was not run: the answer broke off before the call was complete."}}],"rawOutput":{"text":"This call was not run: the answer broke off before the call was complete."}}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Your answer was empty. Go on with the task, or say what came of it."},"messageId":"#3"}
+        zed    < update {"sessionUpdate":"tool_call","toolCallId":"#4","kind":"other","status":"pending","title":"look","name":"look"}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#4","kind":"read","status":"pending","title":"look 1","name":"look","rawInput":1}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#4","kind":"read","status":"in_progress"}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#4","kind":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"look done"}}],"rawOutput":{"text":"look done"}}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done."},"messageId":"#5"}
+        zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#6"}}}
+    "##]].assert_eq(&scene.transcript.take());
+}
+
+#[actix::test]
+async fn cancelling_closes_a_call_that_is_being_written() {
+    let scene = Scene::new(vec![vec![Step::begin_call(0, "touch", None), Step::Hold]]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let prompt = zed.prompt(&session, "go").await;
+    scene.script.until_held(1).await;
+    zed.notify("session/cancel", json!({ "sessionId": session })).await;
+    zed.answer(prompt).await;
+    expect![[r##"
+        zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"go"}]}
+        model  < user: go
+        zed    > session/cancel {"sessionId":"#1"}
+        zed    < update {"sessionUpdate":"session_info_update","title":"go","updatedAt":"T"}
+        zed    < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"other","status":"pending","title":"touch","name":"touch"}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"other","status":"failed","content":[{"type":"content","content":{"type":"text","text":"This call was not run: the turn ended before it was started."}}],"rawOutput":{"text":"This call was not run: the turn ended before it was started."}}
+        zed    < 3 = {"stopReason":"cancelled","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
+    "##]].assert_eq(&scene.transcript.take());
+}
+
+#[actix::test]
+async fn a_client_that_attaches_meanwhile_sees_the_call_and_its_end() {
+    let scene = Scene::new(vec![dribbled(), vec![Step::text("Seen."), Step::end()]]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let prompt = zed.prompt(&session, "look").await;
+    scene.script.until_held(1).await;
+    let mut vim = scene.editor("vim").await;
+    vim.call("session/resume", json!({ "sessionId": session, "cwd": "/work", "mcpServers": [] })).await;
+    scene.script.release();
+    scene.script.release();
+    zed.answer(prompt).await;
+    vim.silence().await;
+    let transcript = scene.transcript.take();
+    let vims: Vec<&str> =
+        transcript.lines().filter(|line| line.starts_with("vim") && line.contains("tool_call")).collect();
+    expect![[r##"
+        vim    < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"other","status":"pending","title":"look","name":"look"}
+        vim    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"other","status":"pending","title":"look a.txt","name":"look"}
+        vim    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"pending","title":"look {\"at\":\"a.txt\"}","name":"look","rawInput":{"at":"a.txt"}}
+        vim    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"in_progress"}
+        vim    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"look done"}}],"rawOutput":{"text":"look done"}}"##]].assert_eq(&vims.join("\n"));
+}
