@@ -7,6 +7,7 @@ use domain::account::Accounts;
 use domain::briefing::Briefing;
 use domain::history::History;
 use domain::model::Catalogue;
+pub use domain::session::{Unattended, WhenBusy};
 use domain::tool::Toolbox;
 use domain::{Approval, BaseEnvironment, DaemonFolders, ExtrasPolicy, Folders, Mode};
 
@@ -55,22 +56,6 @@ pub struct Settings {
     pub folders: DaemonFolders,
     /// What the environments of clients rest on.
     pub base: Arc<BaseEnvironment>,
-}
-
-/// What becomes of a prompt that comes while another runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WhenBusy {
-    Refuse,
-    /// It waits in line.
-    Queue,
-}
-
-/// What becomes of a permission question when nobody is attached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unattended {
-    Wait,
-    Deny,
-    DenyAfter(Duration),
 }
 
 impl Default for Settings {

@@ -1,56 +1,54 @@
-//! One conversation: its log, its settings, its permission memory, its environment, and at most one running turn.
+//! One conversation: its log, its settings, its permission memory, its environment, and at most one activity.
 //!
-//! Spawned by the `Connection` that opens it and kept by the `Directory`. It alone appends to its log; everything that a
-//! turn or a tool does comes here as an event first. It dies when it is put away, or with the directory. It knows nothing
-//! of ACP, and of clients only their names.
+//! Spawned by the `Connection` that opens it and kept by the `Directory`. The rules are in `domain::session`: this actor
+//! delivers inputs to the machine and carries out the effects. It alone appends to its log; everything that a turn or a
+//! tool does is recorded here first. It stops when it is evicted, or with the Directory. It knows nothing of ACP, and of
+//! clients only their names.
 
+mod effects;
 mod eviction;
 mod log_writer;
 mod mcp_servers;
 mod messages;
 mod model_choice;
-mod notifications;
 mod prompt_expansion;
 mod questions;
-mod roots;
 mod slash_commands;
 mod sub_agents;
-mod suspension;
 mod tool_calls;
 mod turn_hooks;
 mod turns;
 mod undo;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::path::PathBuf;
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
-use actix::{Actor, ActorContext, Addr, AsyncContext, Context, SpawnHandle, WeakRecipient};
-use domain::card::{Activity, OpenQuestion, Proposal, SessionCard};
+use actix::{Actor, ActorContext, Addr, Context, WeakRecipient};
+use domain::card::{Activity as ActivityCard, OpenQuestion, Proposal, SessionCard};
 use domain::editor::Editor;
+use domain::session::{Activity, Effect, Input, Reply, SessionMachine, SessionPolicy};
 use domain::state::Asked;
-use domain::{ConnectionId, Environment, EventKind, Grant, QuestionId, SeenFiles, SessionId, SessionState};
+use domain::{Environment, Grant, Millis, SeenFiles, SessionId, SessionState};
 use tokio::sync::watch;
 
+pub(crate) use domain::session::PromptRefused;
 pub(crate) use domain::session::eviction::Requester;
+pub(crate) use domain::session::input::Beginning;
 pub(crate) use eviction::{Cancel, EvictSession, Withdraw};
 pub(crate) use mcp_servers::SetServers;
 pub(crate) use messages::{
     Attach, Attached, AttachmentGuard, BeingEvicted, BridgeReturn, Configure, DescribeDetails, DescribeHead,
-    DescribePermissions, PostNotice, Prompt, PromptRefused, Recorded, Rename, StartAt,
+    DescribePermissions, LendEditor, PostNotice, Prompt, Recorded, Rename, Roots, StartAt,
 };
 pub(crate) use prompt_expansion::offered;
 pub(crate) use questions::{Answer, AnswerOpen, CannotAnswer};
-pub(crate) use roots::Roots;
-pub(crate) use suspension::LendEditor;
 pub(crate) use undo::{Undo, UndoError};
 
+use effects::{Timers, Work};
 use log_writer::LogWriter;
 use mcp_servers::ServerSet;
-use turns::RunningTurn;
 
-use crate::directory::{Evict, EvictionReason, EvictionRefused, Fate, Incarnation, SessionStopped};
+use crate::directory::{Evict, EvictionRefused, Incarnation, SessionStopped};
 use crate::mail::{DeathNotice, ParentGone, report};
 use crate::ports::Ports;
 use crate::tail::Tail;
@@ -58,19 +56,7 @@ use crate::tail::Tail;
 /// What a session is made from.
 pub(crate) struct Seed {
     pub(crate) state: SessionState,
-    /// The first thing to append.
     pub(crate) beginning: Beginning,
-}
-
-pub(crate) enum Beginning {
-    /// A new session, or a fork.
-    Created(Box<EventKind>),
-    /// Back from the log, where it was put away in good order, perhaps with a question open.
-    Continued,
-    /// Back from the log after an unclean end.
-    Repaired,
-    /// The log of a session from elsewhere, whose open question is nobody's here.
-    Imported,
 }
 
 /// What a session reaches outside itself.
@@ -85,56 +71,41 @@ pub(crate) struct Surroundings {
     pub(crate) span: tracing::Span,
 }
 
-/// An attached client.
-struct Client {
-    name: String,
-    connection: ConnectionId,
-    /// The questions that it cannot ask anybody, and why.
-    unable: BTreeMap<QuestionId, String>,
-    /// It came for one prompt.
-    one_shot: bool,
-}
-
 pub(crate) struct Session {
-    state: SessionState,
+    /// Decides everything; the fields below carry its decisions out.
+    machine: SessionMachine,
     log: LogWriter,
     ports: Ports,
+    directory: DirectoryLinks,
+    card: watch::Sender<SessionCard>,
+    tool_context: ToolContext,
+    /// What is at work for the machine's activity.
+    work: Work,
+    timers: Timers,
+    servers: ServerSet,
+    /// Taken when the actor starts.
+    start: Option<(Beginning, ParentGone)>,
+    /// Whether the providers' lists were waited for, so that a model that nobody chose can be corrected.
+    models_awaited: bool,
+    span: tracing::Span,
+    /// The span of the turn that runs.
+    turn_span: tracing::Span,
+    _death_notice: DeathNotice,
+}
+
+struct DirectoryLinks {
     evict: WeakRecipient<Evict>,
     eviction_refused: WeakRecipient<EvictionRefused>,
-    card: watch::Sender<SessionCard>,
-    /// The attached clients, by the number of their attach.
-    clients: HashMap<u64, Client>,
-    attaches: u64,
-    /// The last client to leave had come for one prompt.
-    leaves_at_once: bool,
-    /// By which connection each bridge goes on that had another one before.
-    bridges: HashMap<String, ConnectionId>,
-    /// Of the client that opened the session; a second one does not change it.
+}
+
+/// What tools get of the session besides its state.
+#[derive(Default)]
+struct ToolContext {
+    /// The environment of the client that opened the session; a second client does not change it.
     environment: Option<Arc<Environment>>,
     seen: Arc<SeenFiles>,
     /// The editor that sent the running turn's prompt.
     editor: Option<Arc<dyn Editor>>,
-    turn: Option<RunningTurn>,
-    /// Prompts that wait in line, and those among them that were cancelled and are recorded as such after this turn.
-    waiting: VecDeque<Prompt>,
-    given_up: Vec<Prompt>,
-    beginning: Option<Beginning>,
-    parent_gone: Option<ParentGone>,
-    /// Told to put itself away; no new turns.
-    leaving: bool,
-    /// Runs while the session is idle with nobody attached.
-    idling: Option<SpawnHandle>,
-    /// Runs while a question is open with nobody attached, if it is denied after a while.
-    denying: Option<SpawnHandle>,
-    /// Folders that a client named when it came; they count from the next turn on.
-    roots_wanted: Option<Vec<PathBuf>>,
-    servers: ServerSet,
-    /// Whether the providers' lists were waited for, so that a model that nobody chose can be corrected.
-    models_awaited: bool,
-    span: tracing::Span,
-    /// Of the turn that runs.
-    turn_span: tracing::Span,
-    _death_notice: DeathNotice,
 }
 
 impl Session {
@@ -145,45 +116,29 @@ impl Session {
     fn new(seed: Seed, around: Surroundings) -> Self {
         let Seed { state, beginning } = seed;
         let Surroundings { ports, evict, eviction_refused, stopped, incarnation, card, parent_gone, span } = around;
-        let id = state.id.clone();
         let death_notice = {
-            let id = id.clone();
+            let id = state.id.clone();
             DeathNotice::new(move |cause| {
                 report(&stopped, SessionStopped { id, incarnation, cause });
             })
         };
-        let life = match beginning {
-            Beginning::Repaired | Beginning::Imported => state.head.life + 1,
-            Beginning::Created(_) | Beginning::Continued => state.head.life,
+        let policy = SessionPolicy {
+            when_busy: ports.settings.when_busy,
+            unattended: ports.settings.unattended,
+            idle_after: ports.settings.idle_after,
         };
+        let tail = Arc::new(Tail::after(state.head.number, ports.backlog.clone()));
         Self {
-            log: LogWriter::new(
-                Arc::new(Tail::after(state.head.number, ports.backlog.clone())),
-                ports.history.clone(),
-                life,
-            ),
-            state,
+            machine: SessionMachine::new(state, &beginning, policy),
+            log: LogWriter::new(tail, ports.history.clone()),
             ports,
-            evict,
-            eviction_refused,
+            directory: DirectoryLinks { evict, eviction_refused },
             card,
-            clients: HashMap::new(),
-            attaches: 0,
-            leaves_at_once: false,
-            bridges: HashMap::new(),
-            environment: None,
-            seen: Arc::default(),
-            editor: None,
-            turn: None,
-            waiting: VecDeque::new(),
-            given_up: Vec::new(),
-            beginning: Some(beginning),
-            parent_gone: Some(parent_gone),
-            leaving: false,
-            idling: None,
-            denying: None,
-            roots_wanted: None,
+            tool_context: ToolContext::default(),
+            work: Work::default(),
+            timers: Timers::default(),
             servers: ServerSet::default(),
+            start: Some((beginning, parent_gone)),
             models_awaited: false,
             span,
             turn_span: tracing::Span::none(),
@@ -191,89 +146,65 @@ impl Session {
         }
     }
 
+    fn state(&self) -> &SessionState {
+        self.machine.state()
+    }
+
     fn id(&self) -> &SessionId {
-        &self.state.id
+        &self.state().id
     }
 
-    fn begin(&mut self, beginning: Beginning, ctx: &mut Context<Self>) {
-        match beginning {
-            Beginning::Created(created) => {
-                self.append(*created, ctx);
-                self.repair(ctx);
+    /// Hands an input to the machine and carries out what follows from it. An effect that is done at once may lead to a
+    /// further input, which comes after the effects of this one.
+    fn deliver(&mut self, input: Input, ctx: &mut Context<Self>) -> Option<Reply> {
+        let mut reply = None;
+        let mut inputs = VecDeque::from([input]);
+        while let Some(input) = inputs.pop_front() {
+            for effect in self.machine.step(input, Millis::now()) {
+                match effect {
+                    Effect::Reply(given) => reply = Some(given),
+                    effect => inputs.extend(self.carry_out(effect, ctx)),
+                }
             }
-            Beginning::Continued => self.recover(ctx),
-            Beginning::Repaired => {
-                self.append(EventKind::Reopened, ctx);
-                self.recover(ctx);
-            }
-            Beginning::Imported => {
-                self.append(EventKind::Reopened, ctx);
-                self.repair(ctx);
-            }
+        }
+        reply
+    }
+
+    fn activity_card(&self) -> ActivityCard {
+        match (self.machine.activity(), self.state().questions.is_empty()) {
+            (Activity::Idle | Activity::Closing, _) => ActivityCard::Idle,
+            (_, true) => ActivityCard::Running,
+            (_, false) => ActivityCard::Waiting,
         }
     }
 
-    /// Ends what an earlier life, or the original of a fork, left open.
-    fn repair(&mut self, ctx: &mut Context<Self>) {
-        use domain::StopReason::Interrupted;
-        for kind in self.state.closing(domain::tool::OutcomeKind::Interrupted, Interrupted) {
-            self.append(kind, ctx);
-        }
-    }
-
-    fn activity(&self) -> Activity {
-        match (&self.turn, self.state.questions.is_empty()) {
-            (None, _) => Activity::Idle,
-            (Some(_), true) => Activity::Running,
-            (Some(_), false) => Activity::Waiting,
-        }
-    }
-
-    /// Shows the session as it is now to whoever looks at the directory.
+    /// Shows the session as it is now to those who list sessions.
     fn publish(&self) {
-        self.card.send_replace(describe(&self.state, self.activity(), self.client_names(), Proposal::LISTED));
+        let names = self.machine.client_names();
+        self.card.send_replace(describe(self.state(), self.activity_card(), names, Proposal::LISTED));
     }
 
-    fn client_names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.clients.values().map(|client| client.name.clone()).collect();
-        names.sort();
-        names
+    fn works_in_background(&self) -> bool {
+        !self.ports.toolbox.background(self.id()).is_empty()
     }
 
-    /// Leaves memory after a while if nobody is attached and nothing runs.
-    fn consider_leaving(&mut self, ctx: &mut Context<Self>) {
-        if let Some(idling) = self.idling.take() {
-            ctx.cancel_future(idling);
+    /// The environment of the session's client over that of the user.
+    fn environment(&self) -> Arc<Environment> {
+        let base = self.ports.settings.base.get();
+        match &self.tool_context.environment {
+            Some(own) => own.over(&base).into(),
+            None => base,
         }
-        if self.is_attended() || self.leaving {
-            return;
-        }
-        let after = if self.leaves_at_once { Duration::ZERO } else { self.ports.settings.idle_after };
-        self.idling = Some(ctx.run_later(after, |this, ctx| {
-            this.idling = None;
-            if this.is_used() {
-                // A command goes on in the background, and nobody tells when it ends.
-                this.leaves_at_once = false;
-                return this.consider_leaving(ctx);
-            }
-            // Nobody would look for a session that never had a prompt.
-            let fate = Fate::DeleteIfEmpty;
-            report(&this.evict, Evict { id: this.id().clone(), fate, why: EvictionReason::Idle });
-        }));
-    }
-
-    fn is_attended(&self) -> bool {
-        self.turn.is_some() || !self.clients.is_empty()
-    }
-
-    /// Whether it has to stay in memory.
-    fn is_used(&self) -> bool {
-        self.is_attended() || !self.ports.toolbox.background(&self.state.id).is_empty()
     }
 }
 
-/// The picture of a session that `ctl` shows. What is asked has at most `limit` bytes per question.
-pub(crate) fn describe(state: &SessionState, activity: Activity, clients: Vec<String>, limit: usize) -> SessionCard {
+/// Describes a session as `ctl` shows it, with at most `limit` bytes of what each question is about.
+pub(crate) fn describe(
+    state: &SessionState,
+    activity: ActivityCard,
+    clients: Vec<String>,
+    limit: usize,
+) -> SessionCard {
     SessionCard {
         id: state.id.clone(),
         title: state.title.clone(),
@@ -304,7 +235,7 @@ pub(crate) fn describe(state: &SessionState, activity: Activity, clients: Vec<St
             })
             .collect(),
         doing: state.calls.values().filter(|open| open.started).map(|open| open.card.title.clone()).collect(),
-        // Whoever shows the card looks, since a command ends without a word.
+        // Filled in by those who show the card, because the end of a command is not reported.
         background: Vec::new(),
     }
 }
@@ -313,19 +244,15 @@ impl Actor for Session {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        if let Some(parent_gone) = self.parent_gone.take() {
+        if let Some((beginning, parent_gone)) = self.start.take() {
             parent_gone.stop_child::<Self>(ctx);
+            self.deliver(Input::Opened(beginning), ctx);
         }
-        if let Some(beginning) = self.beginning.take() {
-            self.begin(beginning, ctx);
-        }
-        self.publish();
-        self.consider_leaving(ctx);
         tracing::info!(parent: &self.span, "opened");
     }
 
     fn stopping(&mut self, ctx: &mut Context<Self>) -> actix::Running {
-        // What was not yet on its way to the disk goes now; an end in good order has nothing left.
+        // What was not yet on its way to the disk goes now; an orderly end has nothing left.
         self.submit(ctx);
         actix::Running::Stop
     }
@@ -334,7 +261,7 @@ impl Actor for Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.log.tail.end();
-        self.ports.toolbox.close(&self.state.id);
+        self.ports.toolbox.close(&self.machine.state().id);
     }
 }
 

@@ -30,10 +30,10 @@ pub(crate) struct Cancel;
 #[rtype(result = "()")]
 pub(crate) struct ExecutorEvent {
     pub(crate) call: CallId,
-    pub(crate) what: What,
+    pub(crate) report: ExecutorReport,
 }
 
-pub(crate) enum What {
+pub(crate) enum ExecutorReport {
     /// This is what it would do.
     Planned(ToolCard),
     /// It cannot be done at all.
@@ -104,7 +104,7 @@ impl ToolExecutor {
         let death_notice = {
             let (call, parent) = (call.clone(), parent.clone());
             DeathNotice::new(move |_| {
-                report(&parent, ExecutorEvent { call, what: What::Died });
+                report(&parent, ExecutorEvent { call, report: ExecutorReport::Died });
             })
         };
         Self {
@@ -119,14 +119,14 @@ impl ToolExecutor {
         }
     }
 
-    fn say(&self, what: What) {
-        report(&self.parent, ExecutorEvent { call: self.call.clone(), what });
+    fn say(&self, said: ExecutorReport) {
+        report(&self.parent, ExecutorEvent { call: self.call.clone(), report: said });
     }
 
     fn end(&mut self, outcome: Outcome, ctx: &mut Context<Self>) {
         self.phase = Phase::Over;
         tracing::debug!(parent: &self.span, verdict = ?outcome.verdict, "ended");
-        self.say(What::Ended(outcome));
+        self.say(ExecutorReport::Ended(outcome));
         ctx.stop();
     }
 
@@ -134,12 +134,12 @@ impl ToolExecutor {
         match planned {
             Ok(job) => {
                 let Phase::Planning(around) = std::mem::replace(&mut self.phase, Phase::Over) else { return };
-                self.say(What::Planned(job.card().clone()));
+                self.say(ExecutorReport::Planned(job.card().clone()));
                 self.phase = Phase::Ready(job, around);
             }
             Err(refusal) => {
                 self.phase = Phase::Over;
-                self.say(What::Refused(refusal));
+                self.say(ExecutorReport::Refused(refusal));
                 ctx.stop();
             }
         }
@@ -252,18 +252,21 @@ struct CallHost {
 impl ToolHost for CallHost {
     fn delegate(&self, errand: SubAgentTask) -> BoxFuture<'static, Outcome> {
         let (tell, told) = oneshot::channel();
-        report(&self.parent, ExecutorEvent { call: self.call.clone(), what: What::Delegated(errand, tell) });
+        report(
+            &self.parent,
+            ExecutorEvent { call: self.call.clone(), report: ExecutorReport::Delegated(errand, tell) },
+        );
         Box::pin(async move { told.await.unwrap_or_else(|_| Outcome::cancelled()) })
     }
 
     fn switch_mode(&self, mode: Mode) -> BoxFuture<'static, Outcome> {
         let (tell, told) = oneshot::channel();
-        report(&self.parent, ExecutorEvent { call: self.call.clone(), what: What::ModeAgreed(mode, tell) });
+        report(&self.parent, ExecutorEvent { call: self.call.clone(), report: ExecutorReport::ModeAgreed(mode, tell) });
         Box::pin(async move { told.await.unwrap_or_else(|_| Outcome::cancelled()) })
     }
 
     fn progress(&self, content: Vec<ToolContent>) {
-        report(&self.parent, ExecutorEvent { call: self.call.clone(), what: What::Progressed(content) });
+        report(&self.parent, ExecutorEvent { call: self.call.clone(), report: ExecutorReport::Progressed(content) });
     }
 
     fn cancelled(&self) -> BoxFuture<'static, ()> {

@@ -14,10 +14,12 @@ use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, Stre
 use domain::briefing::Brief;
 use domain::conversation::Conversation;
 use domain::event::RequestedCall;
-use domain::model::{Delta, Model, ModelError, ModelRequest, Price};
+use domain::model::{Delta, Model, ModelError, ModelRequest};
+use domain::session::TurnReport;
+use domain::session::effect::{Purpose, Unfinished};
 use domain::tool::{ToolRequest, ToolSpec};
 use domain::turn::FailureKind;
-use domain::{CallId, Environment, MessageId, PlanEntry, StopReason, ThoughtLevel, TurnFailure, TurnId, Usage};
+use domain::{CallId, Environment, MessageId, StopReason, ThoughtLevel, TurnFailure, TurnId, Usage};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 
@@ -25,7 +27,7 @@ use self::endings::Endings;
 use self::estimate::Tally;
 use self::repeated_failures::RepeatedFailures;
 use self::tool_calls::take_begun;
-pub(crate) use self::tool_calls::{CallEnded, OfferTools, Unfinished};
+pub(crate) use self::tool_calls::{CallEnded, OfferTools};
 use crate::mail::{DeathNotice, ParentGone, report};
 use crate::tail::Tail;
 
@@ -57,78 +59,7 @@ pub(crate) struct Switch {
 #[rtype(result = "()")]
 pub(crate) struct TurnEvent {
     pub(crate) turn: TurnId,
-    pub(crate) what: What,
-}
-
-pub(crate) enum What {
-    Said {
-        message: MessageId,
-        text: String,
-    },
-    Thought {
-        message: MessageId,
-        text: String,
-    },
-    Sealed {
-        message: MessageId,
-        seal: serde_json::Value,
-    },
-    /// The response that was being streamed broke off and does not count.
-    Abandoned {
-        message: MessageId,
-    },
-    /// The model has begun to write a call, or more of its title is known.
-    Begun {
-        call: CallId,
-        message: MessageId,
-        tool: String,
-        title: String,
-    },
-    /// The calls of a response, before any of them is taken up.
-    Requested {
-        message: MessageId,
-        calls: Vec<RequestedCall>,
-    },
-    /// The model has to be told something before it is asked again; `GoOn` answers.
-    Nudged {
-        text: String,
-    },
-    Noticed {
-        text: String,
-    },
-    Called {
-        call: CallId,
-        message: MessageId,
-        request: ToolRequest,
-    },
-    /// A call that is not worth trying again.
-    Barred {
-        call: CallId,
-        message: MessageId,
-        request: ToolRequest,
-        reason: String,
-    },
-    Planned {
-        call: CallId,
-        message: MessageId,
-        entries: Vec<PlanEntry>,
-    },
-    Used {
-        usage: Usage,
-        window: u64,
-        price: Option<Price>,
-        /// Guessed, because the provider counted nothing.
-        estimated: bool,
-    },
-    Summarised {
-        summary: String,
-        kept_from: Option<MessageId>,
-    },
-    Ended {
-        reason: StopReason,
-    },
-    /// The turn is gone; an end that was not told is a crash.
-    Died,
+    pub(crate) report: TurnReport,
 }
 
 pub(crate) struct Task {
@@ -151,14 +82,6 @@ pub(crate) struct Task {
     pub(crate) tail: Arc<Tail>,
     pub(crate) parent: WeakRecipient<TurnEvent>,
     pub(crate) span: tracing::Span,
-}
-
-/// What a turn is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    Answer,
-    /// Only to summarise what came before.
-    Compact,
 }
 
 pub(crate) struct Turn {
@@ -223,7 +146,7 @@ impl Turn {
         let death_notice = {
             let (turn, parent) = (task.turn.clone(), task.parent.clone());
             DeathNotice::new(move |_| {
-                report(&parent, TurnEvent { turn, what: What::Died });
+                report(&parent, TurnEvent { turn, report: TurnReport::Died });
             })
         };
         Self {
@@ -247,13 +170,13 @@ impl Turn {
         }
     }
 
-    fn say(&self, what: What) {
-        report(&self.task.parent, TurnEvent { turn: self.task.turn.clone(), what });
+    fn say(&self, said: TurnReport) {
+        report(&self.task.parent, TurnEvent { turn: self.task.turn.clone(), report: said });
     }
 
     fn end(&self, reason: StopReason) {
         // The session answers by dropping the guard.
-        self.say(What::Ended { reason });
+        self.say(TurnReport::Ended { reason, fallback: None });
     }
 
     /// Asks the model, after a summary of older messages if its window is nearly full.
@@ -318,7 +241,7 @@ impl Turn {
             Ok(system) => {
                 if let Some(Brief { text, notices }) = system {
                     this.system = text;
-                    notices.into_iter().for_each(|text| this.say(What::Noticed { text }));
+                    notices.into_iter().for_each(|text| this.say(TurnReport::Noticed { text }));
                 }
                 this.stream(ctx);
             }
@@ -371,7 +294,7 @@ impl Turn {
                     self.count(usage, false);
                 }
             }
-            (Delta::Notice(text), _) => self.say(What::Noticed { text }),
+            (Delta::Notice(text), _) => self.say(TurnReport::Noticed { text }),
             (Delta::Stopped(reason), _) => self.stopped = reason,
             (Delta::Text(text), Doing::Summarising { summary, .. }) => summary.push_str(&text),
             (Delta::Abandoned, _) => self.abandon(),
@@ -386,13 +309,13 @@ impl Turn {
             (Delta::Text(text), Doing::Answering { .. }) => {
                 self.visible = true;
                 self.endings.has_spoken |= !text.trim().is_empty();
-                self.say(What::Said { message, text });
+                self.say(TurnReport::Said { message, text });
             }
             (Delta::Thought(text), Doing::Answering { .. }) => {
                 self.visible = true;
-                self.say(What::Thought { message, text });
+                self.say(TurnReport::Thought { message, text });
             }
-            (Delta::Seal(seal), Doing::Answering { .. }) => self.say(What::Sealed { message, seal }),
+            (Delta::Seal(seal), Doing::Answering { .. }) => self.say(TurnReport::Sealed { message, seal }),
             (Delta::CallBegun { place, tool, detail }, Doing::Answering { .. }) => self.begin_call(place, tool, detail),
             (Delta::CutCall { tool }, Doing::Answering { begun, .. }) => {
                 take_begun(begun, &tool);

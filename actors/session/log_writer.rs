@@ -1,5 +1,5 @@
-//! How a session's events get into its log: numbered, folded into the state, shown on the tail, and submitted to the
-//! history, which keeps it without being waited for.
+//! How a session's events get into its log: shown on the tail, and submitted to the history, which stores them without
+//! blocking the session. The machine has numbered them and folded them into its state.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use actix::{AsyncContext, Context, Handler, Message, WeakRecipient};
 use domain::history::{Entry, History, HistoryError, Receipt, Record, SessionMeta, Settled};
+use domain::session::Input;
 use domain::turn::FailureKind;
-use domain::{Durability, Event, EventKind, Millis, StopReason, TurnFailure};
+use domain::{Durability, Event, TurnFailure};
 use tokio::sync::oneshot;
 
 use super::Session;
@@ -25,9 +26,6 @@ const LOSSES: u32 = 20;
 pub(super) struct LogWriter {
     pub(super) tail: Arc<Tail>,
     history: Arc<dyn History>,
-    life: u32,
-    /// The last event that must be synced before what follows from it; those after it need not be waited for.
-    pub(super) sync_point: u64,
     /// Appended, and not yet submitted to the history.
     unsent: Vec<Arc<Event>>,
     unsent_bytes: usize,
@@ -42,20 +40,11 @@ pub(super) struct LogWriter {
 pub(super) struct RecordFailed(HistoryError);
 
 impl LogWriter {
-    pub(super) fn new(tail: Arc<Tail>, history: Arc<dyn History>, life: u32) -> Self {
-        Self {
-            tail,
-            history,
-            life,
-            sync_point: 0,
-            unsent: Vec::new(),
-            unsent_bytes: 0,
-            gathering: false,
-            losses: Arc::default(),
-        }
+    pub(super) fn new(tail: Arc<Tail>, history: Arc<dyn History>) -> Self {
+        Self { tail, history, unsent: Vec::new(), unsent_bytes: 0, gathering: false, losses: Arc::default() }
     }
 
-    fn send(&mut self, meta: SessionMeta, failed: WeakRecipient<RecordFailed>, told: Option<Told>) {
+    fn send(&mut self, meta: SessionMeta, failed: WeakRecipient<RecordFailed>, written: Option<Written>) {
         let events = std::mem::take(&mut self.unsent);
         self.unsent_bytes = 0;
         let span = events.first().map(|event| event.number).zip(events.last().map(|event| event.number));
@@ -71,9 +60,9 @@ impl LogWriter {
                     crate::mail::report(&failed, RecordFailed(error.clone()));
                 }
             }
-            if let Some(told) = told {
-                // Whoever waited may be gone.
-                let _ = told.send(result);
+            if let Some(written) = written {
+                // The receiver may be gone.
+                let _ = written.send(result);
             }
         });
         let record = Record { session: meta.id.clone(), entry: Entry::Append { events, meta }, receipt };
@@ -82,25 +71,14 @@ impl LogWriter {
     }
 }
 
-type Told = oneshot::Sender<Result<Settled, HistoryError>>;
+type Written = oneshot::Sender<Result<Settled, HistoryError>>;
 
 impl Session {
-    /// Appends one event: from here on it has happened.
-    pub(super) fn append(&mut self, kind: EventKind, ctx: &mut Context<Self>) -> u64 {
-        let number = self.state.head.number + 1;
-        let event = Arc::new(Event { life: self.log.life, number, at: Millis::now(), kind });
-        self.state.apply(&event);
+    /// Shows an event on the tail and submits it, at once if it must be safe soon.
+    pub(super) fn write(&mut self, event: Arc<Event>, ctx: &mut Context<Self>) {
         self.log.tail.push(event.clone());
         self.log.unsent_bytes += event.kind.weight();
         let durability = event.kind.durability();
-        let shown =
-            matches!(event.kind, EventKind::ToolStarted { .. } | EventKind::ToolEnded { .. } | EventKind::Used { .. });
-        if shown {
-            self.publish();
-        }
-        if durability == Durability::Synced {
-            self.log.sync_point = number;
-        }
         self.log.unsent.push(event);
         if durability > Durability::Soon || self.log.unsent_bytes > GATHER_BYTES {
             self.submit(ctx);
@@ -111,7 +89,6 @@ impl Session {
                 this.submit(ctx);
             });
         }
-        number
     }
 
     /// Submits what has been appended to the history. After a failure that is everything since the last success.
@@ -121,16 +98,16 @@ impl Session {
         }
         if !self.log.unsent.is_empty() {
             let failed = ctx.address().recipient().downgrade();
-            self.log.send(self.state.meta(false), failed, None);
+            self.log.send(self.machine.state().meta(false), failed, None);
         }
     }
 
-    /// Marks the session as put away in good order; resolves when that is written.
+    /// Marks the log as in good order; resolves when that is written.
     pub(super) fn submit_clean(&mut self, ctx: &mut Context<Self>) -> oneshot::Receiver<Result<Settled, HistoryError>> {
         self.submit(ctx);
-        let (told, written) = oneshot::channel();
+        let (sender, written) = oneshot::channel();
         let failed = ctx.address().recipient().downgrade();
-        self.log.send(self.state.meta(true), failed, Some(told));
+        self.log.send(self.machine.state().meta(true), failed, Some(sender));
         written
     }
 
@@ -150,17 +127,11 @@ impl Handler<RecordFailed> for Session {
         tracing::error!(parent: &self.span, %error, "events could not be written");
         self.log.losses.store(0, Ordering::Relaxed);
         self.log.tail.fail(error.clone());
-        if self.is_dormant() {
-            // Nothing is at work, and the question is in the log already.
-            return;
-        }
-        self.stop_turn(
-            StopReason::Failed(TurnFailure {
-                kind: FailureKind::History,
-                message: error.to_string(),
-                data: serde_json::json!({ "advice": "free space or mend the state folder, then send the prompt again" }),
-            }),
-            ctx,
-        );
+        let failure = TurnFailure {
+            kind: FailureKind::History,
+            message: error.to_string(),
+            data: serde_json::json!({ "advice": "free space or mend the state folder, then send the prompt again" }),
+        };
+        self.deliver(Input::WriteFailed(failure), ctx);
     }
 }

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use actix::{AsyncContext, Context, Handler, Message, StreamHandler};
+use domain::Environment;
 use domain::briefing::Command;
 use domain::mcp::{McpEvent, McpRequest, Server, ServerCard};
-use domain::{Environment, EventKind, MessageId};
+use domain::session::{Activity, Input};
 use tokio::sync::watch;
 
 use super::Session;
-use super::turns::{Phase, RunningTurn};
 use crate::mail::tell;
 use crate::turn::OfferTools;
 
@@ -71,14 +71,14 @@ impl Session {
         let before = self.servers.now.as_ref().map(|wanted| wanted.servers.clone());
         let kept = self.servers.kept.take();
         let Some(servers) = self.servers.next.take().or(before).or(kept) else { return };
-        let extra_roots = self.roots_wanted.clone().unwrap_or_else(|| self.state.extra_roots.clone());
-        let wanted = Wanted { servers, extra_roots, environment: self.environment.clone() };
+        let extra_roots = self.machine.wanted_roots().to_vec();
+        let wanted = Wanted { servers, extra_roots, environment: self.tool_context.environment.clone() };
         if self.servers.now.as_ref() == Some(&wanted) {
             return;
         }
         let news = self.ports.toolbox.set_servers(McpRequest {
-            session: self.state.id.clone(),
-            cwd: self.state.cwd.clone(),
+            session: self.state().id.clone(),
+            cwd: self.state().cwd.clone(),
             extra_roots: wanted.extra_roots.clone(),
             environment: self.environment(),
             servers: wanted.servers.clone(),
@@ -93,7 +93,7 @@ impl Session {
     }
 
     fn publish_commands(&self) {
-        let commands = self.ports.toolbox.commands(&self.state.id);
+        let commands = self.ports.toolbox.commands(&self.state().id);
         self.servers.commands.send_if_modified(|known| {
             let differs = *known != commands;
             *known = commands;
@@ -103,13 +103,13 @@ impl Session {
 
     /// A running turn offers what there is now, from its next request on.
     fn offer_tools(&self) {
-        if let Some(RunningTurn { phase: Phase::Going { turn, .. }, .. }) = &self.turn {
-            tell(turn, OfferTools(self.ports.toolbox.offer(&self.state.id, self.state.mode)));
+        if let Some((turn, _)) = &self.work.turn {
+            tell(turn, OfferTools(self.ports.toolbox.offer(&self.state().id, self.state().mode)));
         }
     }
 
     pub(super) fn describe_servers(&self) -> String {
-        let servers = self.ports.toolbox.servers(&self.state.id);
+        let servers = self.ports.toolbox.servers(&self.state().id);
         if servers.is_empty() {
             return "There are no MCP servers in this session.".to_owned();
         }
@@ -147,8 +147,8 @@ impl Handler<SetServers> for Session {
         } else if self.servers.now.is_none() {
             self.servers.kept = Some(kept);
         }
-        let may = self.turn.is_none() || self.is_dormant();
-        if may && (self.servers.next.is_some() || self.environment.is_some()) {
+        let may = matches!(self.machine.activity(), Activity::Idle | Activity::Waiting(_));
+        if may && (self.servers.next.is_some() || self.tool_context.environment.is_some()) {
             self.connect_servers(ctx);
         }
     }
@@ -165,10 +165,10 @@ impl StreamHandler<Heard> for Session {
             McpEvent::Lost(text) => {
                 // The next turn tries again.
                 self.servers.next = self.servers.now.take().map(|wanted| wanted.servers);
-                self.append(EventKind::Noticed { message: MessageId::new(), text, passing: true }, ctx);
+                self.deliver(Input::Notice { text }, ctx);
             }
             McpEvent::Told(text) => {
-                self.append(EventKind::Noticed { message: MessageId::new(), text, passing: true }, ctx);
+                self.deliver(Input::Notice { text }, ctx);
             }
         }
     }

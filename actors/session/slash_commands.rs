@@ -1,232 +1,39 @@
-//! Commands to acpd itself, typed as a prompt: what there is, how it is read, and what it says. The model sees none of it.
+//! The built-in slash commands that need more than the session's state.
 
 use actix::Context;
-use domain::briefing::CommandCall;
-use domain::checkpoint::RestoreDirection;
+use domain::ModelId;
 use domain::event::Setting;
-use domain::{Content, EventKind, MessageId, Mode, ModelId, Payload, SessionState, StopReason, TurnId};
+use domain::session::Input;
+use domain::session::slash::{self, SlashCommand};
 
 use super::Session;
-use crate::turn::Purpose;
-
-/// Name, description, and what may follow the name.
-pub(crate) const COMMANDS: [(&str, &str, Option<&str>); 8] = [
-    ("help", "Show these commands", None),
-    ("status", "Show the session, its model, mode and usage", None),
-    ("mode", "Show or set the mode", Some("full | read-only | safe | sandbox")),
-    ("model", "Show or set the model", Some("the model's id")),
-    ("compact", "Replace older messages by a summary", None),
-    ("mcp", "Show the MCP servers, their tools and prompts", None),
-    ("undo", "Put files back to what they were before the last turn that changed any", None),
-    ("redo", "Make the changes again that were undone last", None),
-];
-
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Slash {
-    Help,
-    Status,
-    Mode(Option<String>),
-    Model(Option<String>),
-    Compact,
-    Mcp,
-    Restore(RestoreDirection),
-}
-
-/// A prompt is a command if its one block of text begins with the name of one.
-pub(super) fn read(content: &[Content]) -> Option<Slash> {
-    let [Content { payload: Payload::Text { text }, .. }] = content else { return None };
-    let text = text.trim().strip_prefix('/')?;
-    let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-    let argument = Some(rest.trim().to_owned()).filter(|rest| !rest.is_empty());
-    match name {
-        "help" => Some(Slash::Help),
-        "status" => Some(Slash::Status),
-        "mode" => Some(Slash::Mode(argument)),
-        "model" => Some(Slash::Model(argument)),
-        "compact" => Some(Slash::Compact),
-        "mcp" => Some(Slash::Mcp),
-        "undo" => Some(Slash::Restore(RestoreDirection::Undo)),
-        "redo" => Some(Slash::Restore(RestoreDirection::Redo)),
-        _ => None,
-    }
-}
-
-/// A prompt may call a command of the project if its first block begins with what could be the name of one.
-pub(super) fn call(content: &[Content]) -> Option<CommandCall> {
-    let [Content { payload: Payload::Text { text }, .. }, ..] = content else { return None };
-    let text = text.trim_start().strip_prefix('/')?;
-    let (name, arguments) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-    let could_be = !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || "-_.:".contains(letter));
-    could_be.then(|| CommandCall { name: name.to_owned(), arguments: arguments.trim().to_owned() })
-}
-
-/// The folders at the root of a file system. A word behind a slash that is one of them is a path and no command.
-const ROOT_FOLDERS: [&str; 23] = [
-    "bin",
-    "boot",
-    "dev",
-    "etc",
-    "home",
-    "lib",
-    "lib64",
-    "media",
-    "mnt",
-    "nix",
-    "opt",
-    "private",
-    "proc",
-    "root",
-    "run",
-    "sbin",
-    "srv",
-    "sys",
-    "tmp",
-    "usr",
-    "var",
-    "Users",
-    "Applications",
-];
-
-/// Whether the name of an unknown command is rather that of a file or folder.
-pub(super) fn is_path(name: &str) -> bool {
-    name.contains('.') || ROOT_FOLDERS.contains(&name)
-}
-
-/// Names that differ from what was typed by little, or go on from it, as they are typed; three at most.
-pub(super) fn near<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let far = 1 + typed.chars().count() / 4;
-    let mut near: Vec<(usize, &str)> = names
-        .map(|name| (if name.starts_with(typed) { 0 } else { distance(typed, name) }, name))
-        .filter(|(distance, _)| *distance <= far)
-        .collect();
-    near.sort_unstable();
-    near.into_iter().take(3).map(|(_, name)| format!("`/{name}`")).collect()
-}
-
-/// How many letters must be put in, taken out or changed to make one word of the other.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (above, letter) in one.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], above + 1);
-        for (at, theirs) in other.iter().enumerate() {
-            let changed = diagonal + usize::from(*theirs != letter);
-            diagonal = row[at + 1];
-            row[at + 1] = changed.min(row[at] + 1).min(diagonal + 1);
-        }
-    }
-    row[other.len()]
-}
 
 impl Session {
-    /// Carries a command out in the turn that has just been opened for it.
-    pub(super) fn obey(&mut self, slash: Slash, turn: TurnId, after: u64, ctx: &mut Context<Self>) {
-        let said = match slash {
-            Slash::Help => return self.help_in_turn(turn, ctx),
-            Slash::Status => status(&self.state),
-            Slash::Mode(None) => listing("mode", self.state.mode.id(), Mode::ALL.map(Mode::id)),
-            Slash::Mode(Some(id)) => match Mode::from_id(&id) {
-                Some(mode) => {
-                    self.set(Setting::Mode(mode), format!("The mode is now {id}: {}.", mode.description()), ctx)
-                }
-                None => format!(
-                    "There is no mode `{id}`. {}",
-                    listing("mode", self.state.mode.id(), Mode::ALL.map(Mode::id))
-                ),
-            },
-            Slash::Model(None) => self.models(),
-            Slash::Model(Some(id)) => {
+    pub(super) fn run_slash_command(&mut self, command: SlashCommand, ctx: &mut Context<Self>) -> Option<Input> {
+        let (text, setting) = match command {
+            SlashCommand::Help => {
+                self.list_commands(ctx);
+                return None;
+            }
+            SlashCommand::Model(None) => (self.list_models(), None),
+            SlashCommand::Model(Some(id)) => {
                 let model = ModelId::from(id.as_str());
                 if self.ports.models.offers(&model, &self.environment()) {
-                    self.set(Setting::Model(model), format!("The model is now {id}."), ctx)
+                    (format!("The model is now {id}."), Some(Setting::Model(model)))
                 } else {
-                    format!("There is no model `{id}`. {}", self.models())
+                    (format!("There is no model `{id}`. {}", self.list_models()), None)
                 }
             }
-            Slash::Compact if self.state.conversation.messages().len() < 3 => {
-                "There is nothing to compact yet.".to_owned()
+            SlashCommand::Mcp => (self.describe_servers(), None),
+            SlashCommand::Status | SlashCommand::Mode(_) | SlashCommand::Compact | SlashCommand::Restore(_) => {
+                unreachable!("the machine carries these out itself")
             }
-            Slash::Mcp => self.describe_servers(),
-            Slash::Restore(way) => return self.restore_in_turn(turn, way, ctx),
-            Slash::Compact => return self.begin_turn(turn, Purpose::Compact, after, ctx),
         };
-        self.append(EventKind::Noticed { message: MessageId::new(), text: said, passing: false }, ctx);
-        self.open_turn(turn, StopReason::EndTurn, ctx);
+        Some(Input::SlashCommandDone { text, setting })
     }
 
-    fn set(&mut self, setting: Setting, said: String, ctx: &mut Context<Self>) -> String {
-        self.append(EventKind::Configured { setting, automatic: false }, ctx);
-        said
-    }
-
-    fn models(&self) -> String {
+    fn list_models(&self) -> String {
         let models = self.ports.models.list(&self.environment());
-        listing("model", self.state.model.as_str(), models.iter().map(|model| model.id.as_str()))
-    }
-}
-
-fn listing<'a>(what: &str, current: &str, all: impl IntoIterator<Item = &'a str>) -> String {
-    let all: Vec<String> = all.into_iter().map(|id| format!("`{id}`")).collect();
-    format!("The {what} is `{current}`. There are {}.", all.join(", "))
-}
-
-fn status(state: &SessionState) -> String {
-    let usage = state.usage;
-    [
-        format!("- session: `{}`", state.id),
-        format!("- folder: `{}`", state.cwd.display()),
-        format!("- model: `{}`, thinking: {}", state.model, state.thought.id()),
-        format!("- mode: {}, approval: {}", state.mode.id(), state.approval.id()),
-        format!("- messages: {}", state.messages),
-        format!("- tokens: {} in, {} out; the window holds {} now", usage.input, usage.output, state.window_used),
-    ]
-    .join("\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_one_block_of_text_that_begins_with_a_known_name_is_a_command() {
-        let text = |text: &str| read(&[Content::text(text)]);
-        assert_eq!(text("/help"), Some(Slash::Help));
-        assert_eq!(text("  /mode  safe \n"), Some(Slash::Mode(Some("safe".to_owned()))));
-        assert_eq!(text("/model"), Some(Slash::Model(None)));
-        assert_eq!(text("/etc/passwd: what is this?"), None);
-        assert_eq!(text("/helpful"), None);
-        assert_eq!(text("help"), None);
-        assert_eq!(read(&[Content::text("/help"), Content::text("x")]), None);
-        assert_eq!(read(&[]), None);
-    }
-
-    #[test]
-    fn what_could_be_a_command_of_the_project_begins_with_a_name_and_may_have_more_blocks() {
-        let called =
-            |text: &str| call(&[Content::text(text), Content::text("more")]).map(|call| (call.name, call.arguments));
-        assert_eq!(called(" /review  a  b \n"), Some(("review".to_owned(), "a  b".to_owned())));
-        assert_eq!(called("/git:log"), Some(("git:log".to_owned(), String::new())));
-        for text in ["/", "/ x", "/etc/passwd", "/a`b", "review"] {
-            assert_eq!(called(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_name_that_is_nearly_one_is_recognised() {
-        let names = || COMMANDS.iter().map(|(name, ..)| *name);
-        assert_eq!(near("hlep", names()), ["`/help`"]);
-        assert_eq!(near("hel", names()), ["`/help`"]);
-        assert_eq!(near("modle", names()), ["`/mode`", "`/model`"]);
-        assert_eq!(near("bogus", names()), Vec::<String>::new());
-        assert_eq!(near("m", names()), ["`/mcp`", "`/mode`", "`/model`"]);
-        assert_eq!((distance("kitten", "sitting"), distance("", "ab"), distance("a", "a")), (3, 2, 0));
-        assert!(is_path("tmp") && is_path("notes.txt") && !is_path("bogus"));
-    }
-
-    #[test]
-    fn every_command_that_is_offered_is_understood() {
-        for (name, ..) in COMMANDS {
-            assert!(read(&[Content::text(format!("/{name}"))]).is_some(), "{name}");
-        }
+        slash::listing("model", self.state().model.as_str(), models.iter().map(|model| model.id.as_str()))
     }
 }

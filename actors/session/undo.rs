@@ -1,4 +1,4 @@
-//! Undo and redo of a turn's changes to files: what they were is in the log, the toolbox puts it back, and the log records it.
+//! Undo and redo of a turn's changes to files: the log holds the earlier contents, and the toolbox puts them back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,13 +7,16 @@ use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseAct
 use domain::card::UndoCard;
 use domain::checkpoint::{Checkpoint, Restore, RestoreDirection, Restored, changes_in, steps, unkept_in};
 use domain::history::HistoryError;
+use domain::session::effect::UndoReply;
+use domain::session::undo::{NOT_KNOWN, NOT_REACHED};
+use domain::session::{Input, Reply};
 use domain::tool::Toolbox;
-use domain::{CallSite, EventKind, MessageId, StopReason, TurnId};
+use domain::{CallSite, TurnId};
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
 use super::Session;
-use super::turns::{Phase, RunningTurn};
+use super::effects::Restoration;
 
 /// Puts files back to what they were before the last turn that changed any, or forth again.
 #[derive(Message)]
@@ -31,42 +34,51 @@ pub(crate) enum UndoError {
 /// How much of the log is read at a time.
 const PAGE: usize = 1 << 20;
 
-/// What is said of a file that was not reached, and of one that was on its way, when somebody cancelled.
-const NOT_REACHED: &str = "this was cancelled before";
-const NOT_KNOWN: &str = "cancelled while it was being written; it may be as it was, or not";
-
-type Restoring = BoxFuture<'static, Result<Vec<Restored>, HistoryError>>;
-
-/// Whether to go on, and if not, why.
-type Stopped = watch::Receiver<Option<StopReason>>;
+pub(super) type Restoring = BoxFuture<'static, Result<Vec<Restored>, HistoryError>>;
 
 impl Session {
-    /// Carries out `/undo` or `/redo` in the turn that has been opened for it.
-    pub(super) fn restore_in_turn(&mut self, turn: TurnId, way: RestoreDirection, ctx: &mut Context<Self>) {
-        let (stop, stopped) = watch::channel(None);
-        let Some((checkpoint, work)) = self.restoring(way, self.site(turn.clone()), stopped.clone()) else {
-            self.notice(nothing(way).to_owned(), ctx);
-            return self.open_turn(turn, StopReason::EndTurn, ctx);
-        };
-        self.turn = Some(RunningTurn::new(turn, Phase::Restoring(stop)));
-        self.publish();
-        ctx.spawn(work.into_actor(self).map(move |restored, this, ctx| {
-            let reason = stopped.borrow().clone();
-            match restored {
-                Ok(files) if reason.is_some() => this.record_cut_short(checkpoint, way, &files, ctx),
-                Ok(files) => this.record_restored(checkpoint, way, &files, ctx),
-                Err(error) => this.notice(format!("The log could not be read: {error}."), ctx),
-            }
-            this.end_turn(reason.unwrap_or(StopReason::EndTurn), ctx);
-        }));
+    /// Starts to put files back. For a prompt the work is driven here, and for `ctl undo` by the handler that replies.
+    pub(super) fn restore(
+        &mut self,
+        turn: Option<TurnId>,
+        checkpoint: &Checkpoint,
+        direction: RestoreDirection,
+        ctx: &mut Context<Self>,
+    ) {
+        let (stop, stopped) = watch::channel(false);
+        let mut site = self.call_site(turn.clone().unwrap_or_default());
+        if turn.is_none() {
+            // No prompt, so no editor.
+            site = Arc::new(CallSite { editor: None, ..(*site).clone() });
+        }
+        let work = self.restoring(checkpoint, direction, site, stopped);
+        self.work.restoration = Some(Restoration { stop, work: Some(work) });
+        if turn.is_some()
+            && let Some(work) = self.take_restoring()
+        {
+            ctx.spawn(work.into_actor(self).map(|restored, this, ctx| {
+                this.work.restoration = None;
+                this.deliver(Input::Restored(restored.map_err(|error| error.to_string())), ctx);
+            }));
+        }
     }
 
-    fn restoring(&self, way: RestoreDirection, site: Arc<CallSite>, stopped: Stopped) -> Option<(TurnId, Restoring)> {
-        let Checkpoint { turn, first, last, .. } = self.state.checkpoints.next(way)?.clone();
+    fn take_restoring(&mut self) -> Option<Restoring> {
+        self.work.restoration.as_mut()?.work.take()
+    }
+
+    fn restoring(
+        &self,
+        checkpoint: &Checkpoint,
+        direction: RestoreDirection,
+        site: Arc<CallSite>,
+        stopped: watch::Receiver<bool>,
+    ) -> Restoring {
+        let (first, last) = (checkpoint.first, checkpoint.last);
         let (tail, history) = (self.log.tail.clone(), self.ports.history.clone());
         let (toolbox, id) = (self.ports.toolbox.clone(), self.id().clone());
         let patience = self.ports.settings.cancel_patience;
-        let work = async move {
+        Box::pin(async move {
             tail.until_written(last).await?;
             let (mut changes, mut files) = (Vec::new(), Vec::new());
             let mut next = first;
@@ -79,60 +91,32 @@ impl Session {
                 }
                 next = events.last().map_or(last, |event| event.number) + 1;
             }
-            files.extend(restore(&*toolbox, steps(changes, way), &site, stopped, patience).await);
+            files.extend(restore(&*toolbox, steps(changes, direction), &site, stopped, patience).await);
             Ok(files)
-        };
-        Some((turn, Box::pin(work)))
-    }
-
-    /// A turn of which some files were put back counts as undone: the other way leads back to where it began. One that was
-    /// not touched can be tried again at once.
-    fn record_cut_short(&mut self, turn: TurnId, way: RestoreDirection, files: &[Restored], ctx: &mut Context<Self>) {
-        let reached = |file: &Restored| file.left.as_deref() != Some(NOT_REACHED);
-        if files.iter().any(reached) {
-            self.record_restored(turn, way, files, ctx);
-            let again = match way {
-                RestoreDirection::Undo => "To start over, `/redo` and then `/undo`.",
-                RestoreDirection::Redo => "To start over, `/undo` and then `/redo`.",
-            };
-            self.notice(format!("This was cancelled half-way. {again}"), ctx);
-        } else {
-            self.notice("Cancelled before any file was touched.".to_owned(), ctx);
-        }
-    }
-
-    /// Even if every file was left as it is, the turn counts as undone, so that those before it can be reached.
-    fn record_restored(&mut self, turn: TurnId, way: RestoreDirection, files: &[Restored], ctx: &mut Context<Self>) {
-        let done = files.iter().filter(|file| file.left.is_none()).map(|file| file.path.clone()).collect();
-        self.append(EventKind::Restored { message: MessageId::new(), turn, way, files: done }, ctx);
-        self.notice(words(way, files), ctx);
-    }
-
-    pub(super) fn notice(&mut self, text: String, ctx: &mut Context<Self>) {
-        self.append(EventKind::Noticed { message: MessageId::new(), text, passing: false }, ctx);
+        })
     }
 }
 
-/// One file after the other, until somebody says stop; the one that is being written then has a moment to finish.
+/// Restores one file after the other until it has to stop. The file that is being written then has a moment to finish.
 async fn restore(
     toolbox: &dyn Toolbox,
     steps: Vec<Restore>,
     site: &Arc<CallSite>,
-    mut stopped: Stopped,
+    mut stopped: watch::Receiver<bool>,
     patience: Duration,
 ) -> Vec<Restored> {
     let left = |path, reason: &str| vec![Restored { path, left: Some(reason.to_owned()) }];
     let mut files = Vec::new();
     for step in steps {
         let path = step.path.clone();
-        if stopped.borrow().is_some() {
+        if *stopped.borrow() {
             files.extend(left(path, NOT_REACHED));
             continue;
         }
         let mut one = toolbox.restore(vec![step], site.clone());
         let told = async {
-            // Whoever could say so is there until this is done.
-            let _ = stopped.wait_for(Option::is_some).await;
+            // The sender lives until this is done.
+            let _ = stopped.wait_for(|stopped| *stopped).await;
         };
         let done = tokio::select! {
             done = &mut one => Some(done),
@@ -143,60 +127,23 @@ async fn restore(
     files
 }
 
-fn nothing(way: RestoreDirection) -> &'static str {
-    match way {
-        RestoreDirection::Undo => "There is nothing to undo.",
-        RestoreDirection::Redo => "There is nothing to redo.",
-    }
-}
-
-fn words(way: RestoreDirection, files: &[Restored]) -> String {
-    let mut lines = Vec::new();
-    for Restored { path, left } in files {
-        let path = path.display();
-        lines.push(match (left, way) {
-            (None, RestoreDirection::Undo) => format!("- `{path}` is as it was before"),
-            (None, RestoreDirection::Redo) => format!("- `{path}` is changed again"),
-            (Some(reason), _) if reason == NOT_KNOWN => format!("- `{path}`: {reason}"),
-            (Some(reason), _) => format!("- `{path}` is left as it is: {reason}"),
-        });
-    }
-    if lines.is_empty() { "The files are as they were before.".to_owned() } else { lines.join("\n") }
-}
-
 impl Handler<Undo> for Session {
     type Result = ResponseActFuture<Self, Result<UndoCard, UndoError>>;
 
-    fn handle(&mut self, Undo(way): Undo, ctx: &mut Context<Self>) -> Self::Result {
-        if self.turn.is_some() || self.leaving {
-            return Box::pin(actix::fut::ready(Err(UndoError::Busy)));
-        }
-        // Nobody's prompt, so nobody's editor.
-        let site = CallSite { editor: None, ..(*self.site(TurnId::new())).clone() };
-        let (stop, stopped) = watch::channel(None);
-        let Some((checkpoint, work)) = self.restoring(way, Arc::new(site), stopped.clone()) else {
-            self.consider_leaving(ctx);
-            return Box::pin(actix::fut::ready(Ok(UndoCard::default())));
-        };
-        // In the place of a turn, so that no prompt, no other undo and no eviction comes between.
-        self.turn = Some(RunningTurn::new(TurnId::new(), Phase::Restoring(stop)));
-        self.publish();
-        Box::pin(work.into_actor(self).map(move |restored, this, ctx| {
-            let is_cut_short = stopped.borrow().is_some();
-            let result = match restored {
-                Ok(files) if is_cut_short => {
-                    this.record_cut_short(checkpoint, way, &files, ctx);
-                    Ok(UndoCard { files })
-                }
-                Ok(files) => {
-                    this.record_restored(checkpoint, way, &files, ctx);
-                    Ok(UndoCard { files })
-                }
-                Err(error) => Err(UndoError::Unreadable(error)),
+    fn handle(&mut self, Undo(direction): Undo, ctx: &mut Context<Self>) -> Self::Result {
+        let reply = self.deliver(Input::Undo(direction), ctx);
+        let Some(work) = self.take_restoring() else {
+            let result = match reply {
+                Some(Reply::Undo(UndoReply::Nothing)) => Ok(UndoCard::default()),
+                _ => Err(UndoError::Busy),
             };
-            this.turn = None;
-            this.take_next(ctx);
-            result
+            return Box::pin(actix::fut::ready(result));
+        };
+        Box::pin(work.into_actor(self).map(|restored, this, ctx| {
+            this.work.restoration = None;
+            let recorded = restored.clone().map_err(|error| error.to_string());
+            this.deliver(Input::Restored(recorded), ctx);
+            restored.map(|files| UndoCard { files }).map_err(UndoError::Unreadable)
         }))
     }
 }

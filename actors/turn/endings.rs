@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use actix::Context;
 use domain::conversation::Message;
+use domain::session::TurnReport;
+use domain::session::effect::Purpose;
 use domain::turn::FailureKind;
 use domain::{Content, MessageId, StopReason, TurnFailure, Usage};
 
 use super::estimate::Tally;
-use super::{Doing, HALVINGS, Purpose, Turn, What};
+use super::{Doing, HALVINGS, Turn};
 
 /// How often in one turn a call that the limit of an answer cut off is asked for again.
 const CUTS: u32 = 2;
@@ -72,7 +74,7 @@ impl Turn {
                 self.waiting.clear();
                 self.requested.clear();
                 let message = std::mem::replace(&mut self.message, MessageId::new());
-                self.say(What::Abandoned { message });
+                self.say(TurnReport::Abandoned { message });
             }
         }
         self.visible = false;
@@ -92,14 +94,14 @@ impl Turn {
     fn take_up_calls(&mut self, ctx: &mut Context<Self>) {
         self.overflowed = false;
         let (message, calls) = (self.message.clone(), std::mem::take(&mut self.requested));
-        self.say(What::Requested { message, calls });
+        self.say(TurnReport::Requested { message, calls });
         self.hand_over(ctx);
     }
 
     pub(super) fn count(&mut self, usage: Usage, estimated: bool) {
         self.task.window_used = usage.total();
         let info = self.task.model.info();
-        self.say(What::Used { usage, window: info.window, price: info.price.clone(), estimated });
+        self.say(TurnReport::Used { usage, window: info.window, price: info.price.clone(), estimated });
     }
 
     /// Many servers count nothing; without a number nobody would see the window fill up.
@@ -134,11 +136,11 @@ impl Turn {
                     self.endings.owed = Some(text);
                     self.take_up_calls(ctx);
                 } else {
-                    self.say(What::Nudged { text });
+                    self.say(TurnReport::Nudged { text });
                 }
             }
             (Doing::Answering { called: false, .. }, StopReason::EndTurn) if self.endings.may_mend_silence() => {
-                self.say(What::Nudged { text: SILENCE.to_owned() });
+                self.say(TurnReport::Nudged { text: SILENCE.to_owned() });
             }
             (Doing::Summarising { summary, .. }, StopReason::EndTurn | StopReason::MaxTokens)
                 if summary.trim().is_empty() =>
@@ -150,7 +152,7 @@ impl Turn {
             }
             (Doing::Summarising { summary, kept_from, .. }, StopReason::EndTurn | StopReason::MaxTokens) => {
                 let (summary, kept_from) = (std::mem::take(summary), kept_from.take());
-                self.say(What::Summarised { summary, kept_from });
+                self.say(TurnReport::Summarised { summary, kept_from });
             }
             (Doing::Answering { .. } | Doing::Summarising { .. }, reason) => self.end(reason.clone()),
         }

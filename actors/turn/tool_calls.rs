@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use actix::{Context, Handler, Message};
 use domain::conversation::Conversation;
 use domain::plan::read_plan;
+use domain::session::TurnReport;
+use domain::session::effect::Unfinished;
 use domain::tool::{ToolRequest, ToolSpec, UPDATE_PLAN};
-use domain::{CallId, MessageId, visible};
+use domain::{CallId, visible};
 
-use super::{Doing, Turn, What};
+use super::{Doing, Turn};
 
 /// A tool call has its outcome, which is in the conversation and safe once event number `at` is.
 #[derive(Message)]
@@ -18,15 +20,6 @@ pub(crate) struct CallEnded {
     pub(crate) failed: bool,
     pub(crate) at: u64,
     pub(crate) conversation: Conversation,
-}
-
-/// A response that was made before the daemon restarted, and whose calls have not all ended.
-pub(crate) struct Unfinished {
-    pub(crate) message: MessageId,
-    /// Calls that wait for the person, or are planned again.
-    pub(crate) open: Vec<(CallId, ToolRequest)>,
-    /// Calls that have to wait for those.
-    pub(crate) queued: Vec<(CallId, ToolRequest)>,
 }
 
 /// The id under which the next whole call was shown while the model wrote it.
@@ -56,7 +49,7 @@ impl Turn {
         }
         if self.running.is_empty() {
             match self.endings.owed.take() {
-                Some(text) => self.say(What::Nudged { text }),
+                Some(text) => self.say(TurnReport::Nudged { text }),
                 None => self.go_on(ctx),
             }
         }
@@ -71,7 +64,7 @@ impl Turn {
         let (call, _) = begun.entry(place).or_insert_with(|| (CallId::new(), tool.clone())).clone();
         let title = detail.map_or_else(|| tool.clone(), |detail| format!("{tool} {detail}"));
         let title = visible::line(&title).into_owned();
-        self.say(What::Begun { call, message: self.message.clone(), tool, title });
+        self.say(TurnReport::Begun { call, message: self.message.clone(), tool, title });
     }
 
     pub(super) fn only_reads(&self, tool: &str) -> bool {
@@ -81,14 +74,14 @@ impl Turn {
     fn carry_out(&self, call: CallId, request: ToolRequest) {
         let message = self.message.clone();
         if let Some(reason) = self.repeated_failures.why_not(&request) {
-            return self.say(What::Barred { call, message, request, reason });
+            return self.say(TurnReport::Barred { call, message, request, reason });
         }
         // A plan has no effect but on what people see, so that the turn itself carries it out.
         let plan = (request.tool == UPDATE_PLAN).then(|| read_plan(&request.input));
         match plan {
-            Some(Ok(entries)) => self.say(What::Planned { call, message, entries }),
-            Some(Err(reason)) => self.say(What::Barred { call, message, request, reason }),
-            None => self.say(What::Called { call, message, request }),
+            Some(Ok(entries)) => self.say(TurnReport::Planned { call, message, entries }),
+            Some(Err(reason)) => self.say(TurnReport::Barred { call, message, request, reason }),
+            None => self.say(TurnReport::Called { call, message, request }),
         }
     }
 }

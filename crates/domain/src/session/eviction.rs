@@ -1,6 +1,11 @@
-//! Why a session leaves memory, and which client asked for it.
+//! When a session leaves memory, why, and which client asked for it.
 
-use crate::{ConnectionId, Origin};
+use std::time::Duration;
+
+use super::activity::Activity;
+use super::effect::Effect;
+use super::machine::SessionMachine;
+use crate::{ConnectionId, Origin, StopReason};
 
 /// The client that asks a session for something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,4 +41,70 @@ pub enum EvictionReason {
     Idle,
     /// The daemon stops or restarts. A turn that waits for an answer stays open in the log.
     Drain,
+}
+
+impl SessionMachine {
+    /// Whether the session has work or clients.
+    fn is_attended(&self) -> bool {
+        !self.activity.is_idle() || self.has_clients()
+    }
+
+    /// Leaves memory after a while if no client is attached and nothing runs.
+    pub(super) fn consider_eviction(&mut self) {
+        self.effect(Effect::DisarmIdleTimer);
+        if !self.is_attended() && !self.evicting {
+            let after = if self.clients.leave_at_once { Duration::ZERO } else { self.policy.idle_after };
+            self.effect(Effect::ArmIdleTimer(after));
+        }
+    }
+
+    pub(super) fn leave_if_unused(&mut self, in_background: bool) {
+        if self.is_attended() || in_background {
+            // A shell command runs in the background, and its end is not reported.
+            self.clients.leave_at_once = false;
+            return self.consider_eviction();
+        }
+        self.effect(Effect::RequestEviction);
+    }
+
+    pub(super) fn evict(&mut self, reason: &EvictionReason, in_background: bool) {
+        let is_used = self.is_attended() || in_background;
+        if *reason == EvictionReason::Idle && is_used && !self.evicting {
+            return self.effect(Effect::RefuseEviction);
+        }
+        if std::mem::replace(&mut self.evicting, true) {
+            return;
+        }
+        self.explain_eviction(reason);
+        if *reason == EvictionReason::Drain && self.state.is_waiting() {
+            // Prompts in the queue are in no log. Bridges send them again, and other clients see that the daemon is gone.
+            self.queue.waiting.clear();
+            self.suspend();
+        } else if self.activity.is_idle() {
+            self.close();
+        } else {
+            self.queue.give_up();
+            self.stop_turn(StopReason::Cancelled);
+        }
+    }
+
+    /// A turn that ends because one client closes or deletes the session is explained to the others.
+    fn explain_eviction(&mut self, reason: &EvictionReason) {
+        let (by, what) = match reason {
+            EvictionReason::Closed(by) => (by, "closed"),
+            EvictionReason::Deleted(by) => (by, "deleted"),
+            EvictionReason::Unwanted | EvictionReason::Idle | EvictionReason::Drain => return,
+        };
+        let others = self.clients.attached.values().any(|client| client.connection != by.connection);
+        if !self.activity.is_idle() && others {
+            self.notice_passing(format!("{} {what} the session, and the turn was cancelled.", by.who()));
+        }
+    }
+
+    /// Nothing runs any more: the log is marked as in good order, and the session leaves memory.
+    pub(super) fn close(&mut self) {
+        self.adopt_roots();
+        self.activity = Activity::Closing;
+        self.effect(Effect::Close);
+    }
 }

@@ -1,0 +1,124 @@
+//! What a session is doing. It does one thing at a time: the variants of [`Activity`] exclude each other.
+
+use std::collections::BTreeMap;
+
+use super::input::PromptMessage;
+use crate::checkpoint::{Checkpoint, RestoreDirection};
+use crate::tool::ToolRequest;
+use crate::{CallId, MessageId, Mode, StopReason, TurnId};
+
+#[derive(Debug, Default)]
+pub enum Activity {
+    /// Nothing; a prompt starts at once.
+    #[default]
+    Idle,
+    /// What a prompt names is being read: a slash command of the project, or resources of MCP servers.
+    Expanding(PromptMessage),
+    /// A built-in slash command runs. It is short, ends by itself and cannot be cancelled.
+    SlashCommand(TurnId),
+    /// A backend works on a turn: it answers a prompt or compacts the conversation.
+    Turn(RunningTurn),
+    /// Files are being put back, for `/undo` and `/redo` or for `ctl undo`.
+    Restoring(Restoration),
+    /// A turn came back from the log with a question open. Nothing is planned and no model is asked until it is answered.
+    Waiting(TurnId),
+    /// The daemon stops. Questions stay open in the log, and calls that run are being ended.
+    Suspending(RunningTurn),
+    /// The turn ends for this reason as soon as its calls have ended.
+    Stopping(RunningTurn, StopReason),
+    /// The note that the log is in good order is being written; then the session leaves memory.
+    Closing,
+}
+
+/// A turn with the calls and sub-agents that work for it.
+#[derive(Debug)]
+pub struct RunningTurn {
+    pub id: TurnId,
+    pub calls: BTreeMap<CallId, RunningCall>,
+    /// The sub-agents, by the turns in which they work.
+    pub agents: BTreeMap<TurnId, SubAgent>,
+    /// The model has ended the turn for this reason, and the hooks are being asked.
+    pub ending: Option<StopReason>,
+    /// How often hooks have sent the turn back to work.
+    pub sent_back: u32,
+    /// A model that the person did not choose has been replaced, because its provider does not know it.
+    pub fell_back: bool,
+}
+
+/// A tool call that has an executor.
+#[derive(Clone, Debug)]
+pub struct RunningCall {
+    pub message: MessageId,
+    pub request: ToolRequest,
+    /// The turn of the sub-agent that makes the call.
+    pub agent: Option<TurnId>,
+    /// The person has allowed what the log shows of the call. A plan that does something else is not covered.
+    pub allowed: bool,
+}
+
+#[derive(Debug)]
+pub struct SubAgent {
+    /// The call on which it works.
+    pub call: CallId,
+    pub mode: Mode,
+    /// The titles of its calls so far.
+    pub steps: Vec<String>,
+}
+
+/// An undo or redo under way.
+#[derive(Debug)]
+pub struct Restoration {
+    /// The turn of the prompt that asked for it; `ctl undo` has none.
+    pub turn: Option<TurnId>,
+    pub checkpoint: Checkpoint,
+    pub direction: RestoreDirection,
+    /// It has to stop after the current file, for this reason.
+    pub stopped: Option<StopReason>,
+}
+
+impl RunningTurn {
+    pub(super) fn new(id: TurnId) -> Self {
+        Self { id, calls: BTreeMap::new(), agents: BTreeMap::new(), ending: None, sent_back: 0, fell_back: false }
+    }
+}
+
+impl Activity {
+    pub fn is_idle(&self) -> bool {
+        matches!(self, Activity::Idle)
+    }
+
+    /// The id of the turn that the activity belongs to.
+    pub fn turn_id(&self) -> Option<&TurnId> {
+        match self {
+            Activity::Idle | Activity::Closing => None,
+            Activity::Expanding(message) => Some(&message.turn),
+            Activity::SlashCommand(turn) | Activity::Waiting(turn) => Some(turn),
+            Activity::Turn(turn) | Activity::Suspending(turn) | Activity::Stopping(turn, _) => Some(&turn.id),
+            Activity::Restoring(restoration) => restoration.turn.as_ref(),
+        }
+    }
+
+    pub(super) fn running(&self) -> Option<&RunningTurn> {
+        match self {
+            Activity::Turn(turn) | Activity::Suspending(turn) | Activity::Stopping(turn, _) => Some(turn),
+            Activity::Idle
+            | Activity::Expanding(_)
+            | Activity::SlashCommand(_)
+            | Activity::Restoring(_)
+            | Activity::Waiting(_)
+            | Activity::Closing => None,
+        }
+    }
+
+    pub(super) fn running_mut(&mut self) -> Option<&mut RunningTurn> {
+        match self {
+            Activity::Turn(turn) | Activity::Suspending(turn) | Activity::Stopping(turn, _) => Some(turn),
+            Activity::Idle
+            | Activity::Expanding(_)
+            | Activity::SlashCommand(_)
+            | Activity::Restoring(_)
+            | Activity::Waiting(_)
+            | Activity::Closing => None,
+        }
+    }
+}

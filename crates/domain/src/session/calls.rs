@@ -1,0 +1,274 @@
+//! The tool calls of a turn: each is planned, checked against the rules, asked about if need be, run, and recorded.
+
+use super::activity::{Activity, RunningCall, SubAgent};
+use super::effect::{Effect, PlanCall, Reply};
+use super::input::CallReport;
+use super::machine::SessionMachine;
+use crate::event::{RequestedCall, Setting};
+use crate::permission::decide;
+use crate::tool::{OutcomeKind, Refusal, ToolRequest};
+use crate::{
+    Access, CallId, EventKind, MessageId, Mode, Outcome, Question, QuestionId, ToolCard, ToolContent, ToolKind, TurnId,
+    Verdict,
+};
+
+/// How many steps of a sub-agent are shown.
+const STEPS: usize = 20;
+
+impl SessionMachine {
+    pub(super) fn running_call(&self, call: &CallId) -> Option<&RunningCall> {
+        self.activity.running()?.calls.get(call)
+    }
+
+    fn agent_of(&self, call: &CallId) -> Option<TurnId> {
+        self.running_call(call)?.agent.clone()
+    }
+
+    /// Ends the calls that the model began to write in this response and that are not among its whole calls.
+    pub(super) fn drop_begun_calls(&mut self, kept: &[RequestedCall]) {
+        for kind in self.state.dropping(kept) {
+            self.append(kind);
+        }
+    }
+
+    /// Has a call planned. `agent` is the sub-agent that makes it.
+    pub(super) fn start_call(&mut self, call: CallId, message: MessageId, request: ToolRequest, agent: Option<TurnId>) {
+        let Activity::Turn(running) = &mut self.activity else { return };
+        let mode = agent.as_ref().and_then(|agent| running.agents.get(agent)).map(|agent| agent.mode);
+        let planned = RunningCall { message, request: request.clone(), agent, allowed: false };
+        running.calls.insert(call.clone(), planned);
+        let recorded = self.state.calls.get(&call).map(|open| Box::new(open.card.clone()));
+        let read_only = mode == Some(Mode::ReadOnly);
+        self.effect(Effect::PlanCall(PlanCall { call, request, recorded, read_only }));
+    }
+
+    /// Plans a call that is in the log and has not run.
+    pub(super) fn plan_again(&mut self, call: CallId, allowed: bool) {
+        let Some(message) = self.state.conversation.response_with(&call).cloned() else { return };
+        let Some(request) = self.recorded_request(&call) else { return };
+        self.start_call(call.clone(), message, request, None);
+        if let Some(planned) = self.activity.running_mut().and_then(|running| running.calls.get_mut(&call)) {
+            planned.allowed = allowed;
+        }
+    }
+
+    pub(super) fn recorded_request(&self, call: &CallId) -> Option<ToolRequest> {
+        let ToolCard { tool, input, .. } = &self.state.calls.get(call)?.card;
+        Some(ToolRequest { tool: tool.clone(), input: input.clone() })
+    }
+
+    pub(super) fn take_call_report(&mut self, call: CallId, report: CallReport) {
+        if self.running_call(&call).is_none() {
+            return;
+        }
+        let is_going = matches!(self.activity, Activity::Turn(_));
+        match report {
+            CallReport::Planned { card, rule } if is_going => self.check_call(call, card, rule),
+            CallReport::Refused(refusal) if is_going => self.refuse_call(call, refusal),
+            // The turn is stopping, and the call has been cancelled.
+            CallReport::Planned { .. } => {}
+            CallReport::Refused(_) => self.end_call(call, Outcome::cancelled()),
+            CallReport::Progressed(content) => {
+                self.append(EventKind::ToolProgressed { call, content });
+            }
+            CallReport::ModeAgreed(mode) if is_going => self.switch_mode(&call, mode),
+            CallReport::ModeAgreed(_) => {}
+            CallReport::Ended(outcome) => self.end_call(call, outcome),
+            CallReport::Died => self.crash_call(call),
+        }
+    }
+
+    /// A planned call is recorded, and runs, waits for an answer, or is denied.
+    fn check_call(&mut self, call: CallId, card: ToolCard, rule: Option<Verdict>) {
+        let Some(RunningCall { message, agent, allowed, .. }) = self.running_call(&call).cloned() else { return };
+        let shown = card.clone().visible();
+        let is_recorded = self.state.calls.get(&call).is_some_and(|open| open.card == shown);
+        let verdict = if allowed && is_recorded && rule != Some(Verdict::Deny) {
+            // It does what was asked about before the daemon restarted, and no rule has forbidden it since.
+            Verdict::Run
+        } else {
+            decide(&card, rule, self.state.approval, &self.state.memory)
+        };
+        let always = match card.access {
+            // A rule that asks will ask again, whatever the answer is.
+            Access::Ask { always } if rule != Some(Verdict::Ask) => always,
+            Access::Ask { .. } | Access::AskEveryTime | Access::Free => None,
+        };
+        if !is_recorded {
+            self.record_call(call.clone(), message, shown, agent.as_ref());
+        }
+        match verdict {
+            Verdict::Run => self.run_call(call),
+            Verdict::Deny if rule == Some(Verdict::Deny) => {
+                self.end_call(call, Outcome::denied_because("a rule of the configuration forbids it."));
+            }
+            Verdict::Deny => self.end_call(call, Outcome::denied()),
+            Verdict::Ask => {
+                let question = Question { id: QuestionId::new(), call, always };
+                self.append(EventKind::PermissionAsked { question });
+                self.publish();
+                self.notify_waiting();
+                self.mind_questions();
+            }
+        }
+    }
+
+    /// Runs a call that the person has allowed. One from before a restart is planned again first.
+    pub(super) fn allow_call(&mut self, call: CallId) {
+        if self.running_call(&call).is_some() {
+            self.run_call(call);
+        } else {
+            self.plan_again(call, true);
+        }
+    }
+
+    fn run_call(&mut self, call: CallId) {
+        let after = self.append(EventKind::ToolStarted { call: call.clone() });
+        self.effect(Effect::RunCall { call, after });
+    }
+
+    /// Sets the mode that a call asked for and the person agreed to. A sub-agent does not decide for the conversation.
+    fn switch_mode(&mut self, call: &CallId, mode: Mode) {
+        let outcome = if self.agent_of(call).is_some() {
+            Outcome::failed("A sub-agent cannot change the session's mode.")
+        } else {
+            self.append(EventKind::Configured { setting: Setting::Mode(mode), automatic: false });
+            self.publish();
+            Outcome::completed(format!("The mode is `{}` now.", mode.id()))
+        };
+        self.reply(Reply::ModeSwitched(outcome));
+    }
+
+    fn record_call(&mut self, call: CallId, message: MessageId, card: ToolCard, agent: Option<&TurnId>) {
+        let called = EventKind::ToolCalled { call: call.clone(), message, card };
+        if let Some(agent) = agent {
+            self.record_step(agent, &call, &called);
+        }
+        self.append(called);
+    }
+
+    /// A call of a sub-agent is recorded as such, and shown as a step of the call on which the sub-agent works.
+    fn record_step(&mut self, agent: &TurnId, call: &CallId, called: &EventKind) {
+        let Some(sub) = self.activity.running_mut().and_then(|running| running.agents.get_mut(agent)) else { return };
+        if let EventKind::ToolCalled { card, .. } = called {
+            sub.steps.push(format!("- {}", card.title));
+        }
+        let earlier = sub.steps.len().saturating_sub(STEPS);
+        let mut shown = sub.steps[earlier..].join("\n");
+        if earlier > 0 {
+            shown = format!("[{earlier} steps before]\n{shown}");
+        }
+        let within = sub.call.clone();
+        self.effect(Effect::AgentHeard { agent: agent.clone(), kind: called.clone() });
+        self.append(EventKind::ToolProgressed { call: within.clone(), content: vec![ToolContent::text(shown)] });
+        // Right before the call itself, so that no reader starts between the two.
+        self.append(EventKind::Delegated { call: call.clone(), within });
+    }
+
+    pub(super) fn end_call(&mut self, call: CallId, mut outcome: Outcome) {
+        let agent = self.agent_of(&call);
+        if outcome.verdict == OutcomeKind::Cancelled
+            && self.is_suspending()
+            && let Some(open) = self.state.calls.get(&call)
+        {
+            // The daemon stops; nobody has cancelled the call.
+            outcome = open.unfinished(OutcomeKind::Interrupted);
+        }
+        self.conclude_call(call, outcome, agent);
+    }
+
+    /// A call has its outcome: it is recorded, its executor goes, and the turn that made it continues.
+    fn conclude_call(&mut self, call: CallId, outcome: Outcome, agent: Option<TurnId>) {
+        if let Some(running) = self.activity.running_mut() {
+            let had_executor = running.calls.remove(&call).is_some();
+            let on_it = running.agents.iter().filter(|(_, sub)| sub.call == call);
+            let on_it: Vec<TurnId> = on_it.map(|(turn, _)| turn.clone()).collect();
+            if had_executor {
+                self.effect(Effect::DropCall(call.clone()));
+            }
+            self.dismiss_agents(&on_it);
+        }
+        let failed = outcome.verdict != OutcomeKind::Completed;
+        if let Some(agent) = &agent {
+            let kind = EventKind::ToolEnded { call: call.clone(), outcome: outcome.clone() };
+            self.effect(Effect::AgentHeard { agent: agent.clone(), kind });
+        }
+        if self.state.calls.contains_key(&call) {
+            self.append(EventKind::ToolEnded { call: call.clone(), outcome });
+        }
+        match agent {
+            Some(agent) => {
+                let at = self.sync_point;
+                self.effect(Effect::AgentCallEnded { agent, call, failed, at });
+            }
+            None => self.order_call_ended(call, failed),
+        }
+        self.end_if_stopped();
+    }
+
+    /// A call that could not be planned is recorded with its failure, so that the model and people see it.
+    fn refuse_call(&mut self, call: CallId, refusal: Refusal) {
+        let Some(RunningCall { message, request, agent, .. }) = self.running_call(&call).cloned() else { return };
+        self.record_refusal(call, message, request, refusal, agent);
+    }
+
+    pub(super) fn record_refusal(
+        &mut self,
+        call: CallId,
+        message: MessageId,
+        request: ToolRequest,
+        refusal: Refusal,
+        agent: Option<TurnId>,
+    ) {
+        let card = ToolCard {
+            tool: request.tool,
+            title: refusal.title,
+            kind: refusal.kind,
+            locations: Vec::new(),
+            input: request.input,
+            preview: Vec::new(),
+            access: Access::Free,
+        };
+        // A call that was planned before a restart is in the log as what it was then.
+        if !self.state.calls.contains_key(&call) {
+            self.record_call(call.clone(), message, card.visible(), agent.as_ref());
+        }
+        self.conclude_call(call, Outcome::failed(refusal.reason), agent);
+    }
+
+    /// The executor died without reporting an outcome.
+    fn crash_call(&mut self, call: CallId) {
+        let Some(RunningCall { request, .. }) = self.running_call(&call).cloned() else { return };
+        let reason = "The tool crashed; this is a bug in acpd.".to_owned();
+        if self.state.calls.contains_key(&call) {
+            self.end_call(call, Outcome::failed(reason));
+        } else {
+            self.refuse_call(call, Refusal { kind: ToolKind::Other, title: request.tool, reason });
+        }
+    }
+
+    pub(super) fn add_agent(&mut self, turn: TurnId, call: CallId, mode: Mode) {
+        if let Activity::Turn(running) = &mut self.activity {
+            running.agents.insert(turn, SubAgent { call, mode, steps: Vec::new() });
+        }
+    }
+
+    /// How many calls a sub-agent has made.
+    pub fn steps_of(&self, agent: &TurnId) -> usize {
+        self.activity.running().and_then(|running| running.agents.get(agent)).map_or(0, |sub| sub.steps.len())
+    }
+
+    /// Ends sub-agents whose report is not needed any more, with the calls that they have running.
+    pub(super) fn dismiss_agents(&mut self, agents: &[TurnId]) {
+        let Some(running) = self.activity.running_mut() else { return };
+        running.agents.retain(|turn, _| !agents.contains(turn));
+        let theirs = running.calls.iter().filter(|(_, call)| call.agent.as_ref().is_some_and(|it| agents.contains(it)));
+        let calls: Vec<CallId> = theirs.map(|(call, _)| call.clone()).collect();
+        for agent in agents {
+            self.effect(Effect::DropAgent(agent.clone()));
+        }
+        for call in calls {
+            self.effect(Effect::CancelCall(call));
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The attached clients, and the bridges that came back on another connection.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::effect::Effect;
+use super::input::NewClient;
+use super::machine::SessionMachine;
+use crate::{ConnectionId, Origin, QuestionId};
+
+#[derive(Default)]
+pub(super) struct Clients {
+    /// By the number of their attach.
+    pub(super) attached: BTreeMap<u64, Client>,
+    attaches: u64,
+    /// The current connection of each bridge that had another one before.
+    bridges: HashMap<String, ConnectionId>,
+    /// The last client to detach had come for one prompt.
+    pub(super) leave_at_once: bool,
+}
+
+pub(super) struct Client {
+    pub(super) name: String,
+    pub(super) connection: ConnectionId,
+    /// The questions that it cannot ask its user, and why.
+    pub(super) unable: BTreeMap<QuestionId, String>,
+    one_shot: bool,
+}
+
+impl Clients {
+    pub(super) fn is_superseded(&self, origin: &Origin) -> bool {
+        let current = origin.bridge.as_ref().and_then(|bridge| self.bridges.get(bridge));
+        current.is_some_and(|current| *current != origin.connection)
+    }
+}
+
+impl SessionMachine {
+    pub(super) fn attach(&mut self, client: NewClient) {
+        let NewClient { name, connection, one_shot, returning } = client;
+        self.clients.bridges.extend(returning);
+        self.effect(Effect::DisarmDenyTimer);
+        self.clients.attaches += 1;
+        let client = Client { name, connection, unable: BTreeMap::new(), one_shot };
+        self.clients.attached.insert(self.clients.attaches, client);
+        self.clients.leave_at_once = false;
+        self.publish();
+        self.consider_eviction();
+    }
+
+    pub(super) fn detach(&mut self, attach: u64) {
+        let left = self.clients.attached.remove(&attach);
+        self.clients.leave_at_once = left.is_some_and(|client| client.one_shot);
+        self.publish();
+        self.reject_unanswerable();
+        if self.clients.attached.is_empty() {
+            self.notify_waiting();
+        }
+        self.mind_questions();
+        self.consider_eviction();
+    }
+
+    /// The number of the latest attach, by which its client is known.
+    pub fn latest_attach(&self) -> u64 {
+        self.clients.attaches
+    }
+
+    pub fn has_clients(&self) -> bool {
+        !self.clients.attached.is_empty()
+    }
+
+    pub fn client_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.clients.attached.values().map(|client| client.name.clone()).collect();
+        names.sort();
+        names
+    }
+}

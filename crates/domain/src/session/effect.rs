@@ -1,0 +1,183 @@
+//! Everything that a session has others do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::input::{PromptMessage, PromptRefused};
+use super::slash::SlashCommand;
+use crate::checkpoint::{Checkpoint, RestoreDirection};
+use crate::conversation::Conversation;
+use crate::editor::Editor;
+use crate::tool::{NotificationKind, ToolRequest};
+use crate::{CallId, Event, EventKind, MessageId, Outcome, StopReason, ToolCard, Trace, TurnId};
+
+pub enum Effect {
+    /// Writes the event to the log and shows it on the Tail. The machine's state holds it already.
+    Append(Arc<Event>),
+    /// Submits what has been appended at once.
+    Flush,
+    /// Shows the session as it is now to those who list sessions.
+    Publish,
+    Reply(Reply),
+
+    /// A turn begins: with the event of this number, and for this editor.
+    TurnOpened {
+        number: u64,
+        trace: Option<Trace>,
+        editor: Option<Arc<dyn Editor>>,
+    },
+    /// A turn from the log waits for an answer.
+    TurnReopened {
+        number: u64,
+        turn: TurnId,
+    },
+    TurnClosed,
+    /// Connects the MCP servers that the session wants now.
+    ConnectServers,
+    /// Reads what the prompt names, and delivers `PromptExpanded`.
+    ExpandPrompt(PromptMessage),
+    AbortExpansion,
+    /// Carries out a slash command that needs more than the state, and delivers `SlashCommandDone`.
+    RunSlashCommand(SlashCommand),
+    StartTurn(StartTurn),
+    /// Passes an order to the backend of the running turn.
+    Order(TurnOrder),
+    /// The backend of the running turn, and its sub-agents, use the model that is set now.
+    SwitchModel,
+    /// Drops the backend of the turn and all its sub-agents.
+    DropTurn,
+    /// Ends what the turn's commands have left in the background.
+    CancelBackground(TurnId),
+    /// Asks the hooks whether the turn may end, and delivers `HooksAnswered`.
+    ConsultHooks {
+        turn: TurnId,
+        reason: StopReason,
+    },
+    AbortHooks,
+    /// Tells the hooks how the turn ends, without waiting for them.
+    InformHooks {
+        turn: TurnId,
+        reason: StopReason,
+    },
+    Notify {
+        kind: NotificationKind,
+        about: String,
+        turn: Option<TurnId>,
+        attended: bool,
+    },
+
+    PlanCall(PlanCall),
+    /// Runs a planned call once event number `after` is synced.
+    RunCall {
+        call: CallId,
+        after: u64,
+    },
+    CancelCall(CallId),
+    /// Drops the executor of a call that is over.
+    DropCall(CallId),
+
+    /// Adds to a sub-agent's conversation.
+    AgentHeard {
+        agent: TurnId,
+        kind: EventKind,
+    },
+    AgentCallEnded {
+        agent: TurnId,
+        call: CallId,
+        failed: bool,
+        at: u64,
+    },
+    DropAgent(TurnId),
+
+    /// Puts files back, and delivers `Restored`.
+    Restore {
+        /// The turn of the prompt that asked for it; none for `ctl undo`.
+        turn: Option<TurnId>,
+        checkpoint: Checkpoint,
+        direction: RestoreDirection,
+    },
+    /// The restoration stops after the current file.
+    StopRestoring,
+
+    ArmDenyTimer(Duration),
+    DisarmDenyTimer,
+    ArmIdleTimer(Duration),
+    DisarmIdleTimer,
+    /// Asks the Directory to evict the session.
+    RequestEviction,
+    /// The session is in use and stays in memory.
+    RefuseEviction,
+    /// Notes that the log is in good order, then stops the session.
+    Close,
+}
+
+/// The reply to the input that is being handled.
+#[derive(Debug, PartialEq)]
+pub enum Reply {
+    Prompt(Result<(), PromptRefused>),
+    /// Whether an answer was recorded; otherwise how many questions are open.
+    Answer(Result<(), usize>),
+    Undo(UndoReply),
+    ModeSwitched(Outcome),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UndoReply {
+    Started,
+    /// There is nothing to undo or redo.
+    Nothing,
+    Busy,
+}
+
+pub struct StartTurn {
+    pub turn: TurnId,
+    pub purpose: Purpose,
+    /// A response whose calls come first, because the turn comes back from the log.
+    pub unfinished: Option<Unfinished>,
+    /// The event that must be synced before the model is asked.
+    pub after: u64,
+}
+
+/// What a turn is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    Answer,
+    /// Only to summarise what came before.
+    Compact,
+}
+
+/// A response that was made before the daemon restarted, and whose calls have not all ended.
+pub struct Unfinished {
+    pub message: MessageId,
+    /// Calls that wait for the person, or are planned again.
+    pub open: Vec<(CallId, ToolRequest)>,
+    /// Calls that have to wait for those.
+    pub queued: Vec<(CallId, ToolRequest)>,
+}
+
+pub enum TurnOrder {
+    CallEnded {
+        call: CallId,
+        failed: bool,
+        at: u64,
+        conversation: Conversation,
+    },
+    /// Something was added to the conversation; the model is asked again.
+    GoOn {
+        at: u64,
+        conversation: Conversation,
+    },
+    /// Older messages have been replaced by a summary.
+    Compacted {
+        conversation: Conversation,
+    },
+}
+
+pub struct PlanCall {
+    pub call: CallId,
+    pub request: ToolRequest,
+    /// What the log shows of a call that was planned before the daemon restarted.
+    pub recorded: Option<Box<ToolCard>>,
+    /// A sub-agent that may only read makes the call.
+    pub read_only: bool,
+}

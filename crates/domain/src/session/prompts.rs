@@ -1,0 +1,204 @@
+//! Prompts: taken, queued or refused, expanded, and started as turns.
+
+use std::collections::VecDeque;
+
+use super::activity::{Activity, RunningTurn};
+use super::effect::{Effect, Purpose, StartTurn};
+use super::input::{Prompt, PromptMessage, PromptRefused};
+use super::machine::SessionMachine;
+use super::policy::WhenBusy;
+use super::slash::{self, SlashCommand};
+use crate::conversation::Message;
+use crate::event::Setting;
+use crate::mcp::Prepared;
+use crate::tool::OutcomeKind;
+use crate::{Content, EventKind, Mode, Origin, StopReason, TurnId};
+
+/// Prompts that may wait in the queue.
+const QUEUE: usize = 16;
+
+const TITLE_CHARS: usize = 60;
+
+#[derive(Default)]
+pub(super) struct PromptQueue {
+    pub(super) waiting: VecDeque<Prompt>,
+    /// Prompts that were cancelled while they waited. Their turns are recorded after the present activity.
+    pub(super) given_up: Vec<Prompt>,
+}
+
+impl PromptQueue {
+    pub(super) fn give_up(&mut self) {
+        self.given_up.extend(self.waiting.drain(..));
+    }
+}
+
+impl SessionMachine {
+    /// Decides about a prompt: it starts, is queued, or is refused. Steering, a prompt that joins the running turn, would
+    /// be decided here too.
+    pub(super) fn take_prompt(&mut self, prompt: Prompt, backlog_full: bool) -> Result<(), PromptRefused> {
+        if self.evicting {
+            return Err(PromptRefused::BeingEvicted);
+        }
+        if self.clients.is_superseded(&prompt.origin) {
+            return Err(PromptRefused::Superseded);
+        }
+        if backlog_full {
+            return Err(PromptRefused::Unwritten);
+        }
+        match self.policy.when_busy {
+            _ if self.activity.is_idle() => self.start_prompt(prompt),
+            WhenBusy::Queue if self.queue.waiting.len() < QUEUE => self.queue.waiting.push_back(prompt),
+            WhenBusy::Queue | WhenBusy::Refuse if self.state.turn.is_none() => return Err(PromptRefused::Restoring),
+            WhenBusy::Queue | WhenBusy::Refuse => return Err(PromptRefused::Busy),
+        }
+        Ok(())
+    }
+
+    /// The origins of the running turn's prompt and of those that wait.
+    pub fn prompted(&self) -> Vec<Origin> {
+        let running = self.state.turn.iter().map(|turn| turn.origin.clone());
+        let waiting = self.queue.waiting.iter().chain(&self.queue.given_up);
+        running.chain(waiting.map(|prompt| prompt.origin.clone())).collect()
+    }
+
+    pub(super) fn start_prompt(&mut self, prompt: Prompt) {
+        let Prompt { turn, origin, content, message, editor, trace } = prompt;
+        self.adopt_roots();
+        self.effect(Effect::ConnectServers);
+        let number = self.append(EventKind::TurnStarted { turn: turn.clone(), origin });
+        self.effect(Effect::TurnOpened { number, trace, editor });
+        let message = PromptMessage { turn: turn.clone(), message: message.unwrap_or_default(), content };
+        if let Some(command) = slash::read(&message.content) {
+            let after = self.record_message(message, true, Prepared::default());
+            self.run_slash_command(command, turn, after);
+        } else {
+            self.activity = Activity::Expanding(message.clone());
+            self.publish();
+            self.effect(Effect::ExpandPrompt(message));
+        }
+    }
+
+    /// What the prompt names has been read: the model is asked, or the person is told why not.
+    pub(super) fn continue_prompt(&mut self, mut prepared: Prepared) {
+        let mut message = match std::mem::take(&mut self.activity) {
+            Activity::Expanding(message) => message,
+            other => {
+                self.activity = other;
+                return;
+            }
+        };
+        for text in std::mem::take(&mut prepared.notices) {
+            self.notice_passing(text);
+        }
+        if let Some(why) = prepared.refusal.take() {
+            self.record_message(message, true, Prepared::default());
+            self.notice(why);
+            return self.end_turn(StopReason::EndTurn);
+        }
+        if let Some(prompt) = prepared.prompt.take() {
+            message.content = prompt;
+        }
+        let turn = message.turn.clone();
+        let after = self.record_message(message, false, prepared);
+        self.start_turn(turn, Purpose::Answer, after);
+    }
+
+    pub(super) fn start_turn(&mut self, turn: TurnId, purpose: Purpose, after: u64) {
+        self.activity = Activity::Turn(RunningTurn::new(turn.clone()));
+        self.effect(Effect::StartTurn(StartTurn { turn, purpose, unfinished: None, after }));
+        self.publish();
+    }
+
+    /// Records the message of a prompt whose expansion is cut short, as it was typed.
+    pub(super) fn record_unexpanded(&mut self, message: PromptMessage) {
+        let aside = slash::call(&message.content).is_some();
+        self.record_message(message, aside, Prepared::default());
+    }
+
+    fn record_message(&mut self, message: PromptMessage, aside: bool, prepared: Prepared) -> u64 {
+        let PromptMessage { turn, message, content } = message;
+        let Prepared { stands_for, context, .. } = prepared;
+        let number = self.append(EventKind::UserMessage { turn, message, content, aside, stands_for, context });
+        if self.state.title.is_none()
+            && let Some(title) = self.first_words()
+        {
+            self.append(EventKind::Titled { title });
+        }
+        number
+    }
+
+    /// A title from the first message: its first line, cut at a word.
+    fn first_words(&self) -> Option<String> {
+        let first = self.state.conversation.messages().first()?;
+        let Message::User { content, .. } = &**first else { return None };
+        let text = content.iter().map(Content::as_text).find(|text| !text.trim().is_empty())?;
+        let line = text.trim().lines().next()?.trim();
+        if line.chars().count() <= TITLE_CHARS {
+            return Some(line.to_owned());
+        }
+        let cut: String = line.chars().take(TITLE_CHARS).collect();
+        let words = cut.rsplit_once(' ').map_or(cut.as_str(), |(words, _)| words);
+        Some(format!("{words}…"))
+    }
+
+    /// The activity has ended: prompts that were given up are recorded, and the next prompt or the eviction follows.
+    pub(super) fn take_next(&mut self) {
+        self.publish();
+        self.record_given_up();
+        match self.queue.waiting.pop_front() {
+            _ if self.evicting => self.close(),
+            Some(next) => self.start_prompt(next),
+            None => self.consider_eviction(),
+        }
+    }
+
+    /// Prompts that were cancelled while they waited have a turn in the log all the same, whose end answers them.
+    fn record_given_up(&mut self) {
+        for Prompt { turn, origin, content, message, .. } in std::mem::take(&mut self.queue.given_up) {
+            self.append(EventKind::TurnStarted { turn: turn.clone(), origin });
+            let aside = slash::read(&content).is_some();
+            let message = PromptMessage { turn, message: message.unwrap_or_default(), content };
+            self.record_message(message, aside, Prepared::default());
+            for kind in self.state.closing(OutcomeKind::Cancelled, StopReason::Cancelled) {
+                self.append(kind);
+            }
+        }
+    }
+
+    fn run_slash_command(&mut self, command: SlashCommand, turn: TurnId, after: u64) {
+        self.activity = Activity::SlashCommand(turn.clone());
+        let (text, setting) = match command {
+            SlashCommand::Status => (slash::status(&self.state), None),
+            SlashCommand::Mode(None) => (self.list_modes(), None),
+            SlashCommand::Mode(Some(id)) => match Mode::from_id(&id) {
+                Some(mode) => (format!("The mode is now {id}: {}.", mode.description()), Some(Setting::Mode(mode))),
+                None => (format!("There is no mode `{id}`. {}", self.list_modes()), None),
+            },
+            SlashCommand::Compact if self.state.conversation.messages().len() < 3 => {
+                ("There is nothing to compact yet.".to_owned(), None)
+            }
+            SlashCommand::Compact => return self.start_turn(turn, Purpose::Compact, after),
+            SlashCommand::Restore(direction) => return self.restore_in_turn(turn, direction),
+            SlashCommand::Help | SlashCommand::Model(_) | SlashCommand::Mcp => {
+                self.publish();
+                return self.effect(Effect::RunSlashCommand(command));
+            }
+        };
+        self.end_slash_command(text, setting);
+    }
+
+    fn list_modes(&self) -> String {
+        slash::listing("mode", self.state.mode.id(), Mode::ALL.map(Mode::id))
+    }
+
+    pub(super) fn end_slash_command(&mut self, text: String, setting: Option<Setting>) {
+        if !matches!(self.activity, Activity::SlashCommand(_)) {
+            return;
+        }
+        if let Some(setting) = setting {
+            self.append(EventKind::Configured { setting, automatic: false });
+        }
+        self.notice(text);
+        self.end_turn(StopReason::EndTurn);
+    }
+}

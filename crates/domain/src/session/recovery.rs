@@ -1,0 +1,125 @@
+//! How a session begins, and turns that outlive the daemon.
+//!
+//! A turn whose permission question is open is not ended when the daemon stops, restarts or dies: the question stays open
+//! in the log, and clients that attach later are asked it. Nothing is planned and no model is asked until it is answered.
+//! Then the call is planned again, with the environment of the client that came back, and runs if it still does what the
+//! person was shown.
+
+use std::time::Duration;
+
+use super::activity::{Activity, RunningTurn};
+use super::effect::{Effect, Purpose, StartTurn, Unfinished};
+use super::input::Beginning;
+use super::machine::SessionMachine;
+use crate::event::RequestedCall;
+use crate::tool::{OutcomeKind, ToolRequest};
+use crate::{CallId, EventKind, MessageId, StopReason};
+
+/// How long a question that has just come back does not count as unattended: its client is coming back, too.
+const RETURN: Duration = Duration::from_secs(10);
+
+impl SessionMachine {
+    pub(super) fn open(&mut self, beginning: Beginning) {
+        match beginning {
+            Beginning::Created(created) => {
+                self.append(*created);
+                self.repair();
+            }
+            Beginning::Continued => self.recover(),
+            Beginning::Repaired => {
+                self.append(EventKind::Reopened);
+                self.recover();
+            }
+            Beginning::Imported => {
+                self.append(EventKind::Reopened);
+                self.repair();
+            }
+        }
+        self.publish();
+        self.consider_eviction();
+    }
+
+    /// Ends what an earlier life, or the original of a fork, left open.
+    fn repair(&mut self) {
+        for kind in self.state.closing(OutcomeKind::Interrupted, StopReason::Interrupted) {
+            self.append(kind);
+        }
+    }
+
+    /// Takes up what the log leaves open: a turn that waits goes on waiting, and anything else is closed.
+    fn recover(&mut self) {
+        if !self.state.is_waiting() {
+            return self.repair();
+        }
+        for kind in self.state.suspending() {
+            self.append(kind);
+        }
+        let Some(open) = &self.state.turn else { return };
+        let (turn, number) = (open.id.clone(), open.number);
+        self.activity = Activity::Waiting(turn.clone());
+        self.effect(Effect::TurnReopened { number, turn });
+        self.mind_questions_after(RETURN);
+    }
+
+    /// Continues a turn that waited, because the question about this call has been answered.
+    pub(super) fn revive_turn(&mut self, answered: &CallId) {
+        let Activity::Waiting(turn) = &self.activity else { return };
+        let turn = turn.clone();
+        let calls: Vec<CallId> = self.state.calls.keys().filter(|call| self.state.can_wait(call)).cloned().collect();
+        let open: Vec<(CallId, ToolRequest)> =
+            calls.iter().filter_map(|call| Some((call.clone(), self.recorded_request(call)?))).collect();
+        let message = self.state.conversation.response_with(answered).cloned().unwrap_or_else(MessageId::new);
+        let request = |RequestedCall { call, tool, input, .. }| (call, ToolRequest { tool, input });
+        let queued = self.state.queued.iter().cloned().map(request).collect();
+        self.activity = Activity::Turn(RunningTurn::new(turn.clone()));
+        self.effect(Effect::ConnectServers);
+        self.effect(Effect::StartTurn(StartTurn {
+            turn,
+            purpose: Purpose::Answer,
+            unfinished: Some(Unfinished { message, open, queued }),
+            after: self.sync_point,
+        }));
+        self.publish();
+        // Calls that were recorded and not asked about when the daemon stopped are checked again.
+        let asked = |call: &CallId| self.state.questions.iter().any(|asked| asked.question.call == *call);
+        let unasked: Vec<CallId> = calls.into_iter().filter(|call| call != answered && !asked(call)).collect();
+        for call in unasked {
+            self.plan_again(call, false);
+        }
+    }
+
+    /// Closes the session with its question open. Model and tools end; what had started gets its outcome first.
+    pub(super) fn suspend(&mut self) {
+        self.effect(Effect::DisarmDenyTimer);
+        let mut running = match std::mem::take(&mut self.activity) {
+            Activity::Turn(running) => running,
+            Activity::Waiting(turn) => RunningTurn::new(turn),
+            other => {
+                // Nothing else can have an open question.
+                self.activity = other;
+                return self.stop_turn(StopReason::Cancelled);
+            }
+        };
+        self.drop_backend(&mut running);
+        let has_started = |call: &CallId| self.state.calls.get(call).is_some_and(|open| open.started);
+        let (started, rest): (Vec<CallId>, Vec<CallId>) = running.calls.keys().cloned().partition(has_started);
+        for call in rest {
+            running.calls.remove(&call);
+            self.effect(Effect::DropCall(call));
+        }
+        for call in started {
+            self.effect(Effect::CancelCall(call));
+        }
+        self.activity = Activity::Suspending(running);
+        self.close_if_suspended();
+    }
+
+    pub(super) fn close_if_suspended(&mut self) {
+        if matches!(&self.activity, Activity::Suspending(running) if running.calls.is_empty()) {
+            for kind in self.state.suspending() {
+                self.append(kind);
+            }
+            self.close();
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Built-in slash commands, typed as a prompt: what they are and how they are read. The model sees none of them.
+
+use crate::briefing::CommandCall;
+use crate::checkpoint::RestoreDirection;
+use crate::{Content, Payload, SessionState};
+
+/// Name, description, and what may follow the name.
+pub const COMMANDS: [(&str, &str, Option<&str>); 8] = [
+    ("help", "Show these commands", None),
+    ("status", "Show the session, its model, mode and usage", None),
+    ("mode", "Show or set the mode", Some("full | read-only | safe | sandbox")),
+    ("model", "Show or set the model", Some("the model's id")),
+    ("compact", "Replace older messages by a summary", None),
+    ("mcp", "Show the MCP servers, their tools and prompts", None),
+    ("undo", "Put files back to what they were before the last turn that changed any", None),
+    ("redo", "Make the changes again that were undone last", None),
+];
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum SlashCommand {
+    Help,
+    Status,
+    Mode(Option<String>),
+    Model(Option<String>),
+    Compact,
+    Mcp,
+    Restore(RestoreDirection),
+}
+
+/// A prompt is a command if its one block of text begins with the name of one.
+pub fn read(content: &[Content]) -> Option<SlashCommand> {
+    let [Content { payload: Payload::Text { text }, .. }] = content else { return None };
+    let text = text.trim().strip_prefix('/')?;
+    let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let argument = Some(rest.trim().to_owned()).filter(|rest| !rest.is_empty());
+    match name {
+        "help" => Some(SlashCommand::Help),
+        "status" => Some(SlashCommand::Status),
+        "mode" => Some(SlashCommand::Mode(argument)),
+        "model" => Some(SlashCommand::Model(argument)),
+        "compact" => Some(SlashCommand::Compact),
+        "mcp" => Some(SlashCommand::Mcp),
+        "undo" => Some(SlashCommand::Restore(RestoreDirection::Undo)),
+        "redo" => Some(SlashCommand::Restore(RestoreDirection::Redo)),
+        _ => None,
+    }
+}
+
+/// A prompt may call a command of the project if its first block begins with what could be the name of one.
+pub fn call(content: &[Content]) -> Option<CommandCall> {
+    let [Content { payload: Payload::Text { text }, .. }, ..] = content else { return None };
+    let text = text.trim_start().strip_prefix('/')?;
+    let (name, arguments) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let could_be = !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || "-_.:".contains(letter));
+    could_be.then(|| CommandCall { name: name.to_owned(), arguments: arguments.trim().to_owned() })
+}
+
+/// The folders at the root of a file system. A word behind a slash that is one of them is a path and no command.
+const ROOT_FOLDERS: [&str; 23] = [
+    "bin",
+    "boot",
+    "dev",
+    "etc",
+    "home",
+    "lib",
+    "lib64",
+    "media",
+    "mnt",
+    "nix",
+    "opt",
+    "private",
+    "proc",
+    "root",
+    "run",
+    "sbin",
+    "srv",
+    "sys",
+    "tmp",
+    "usr",
+    "var",
+    "Users",
+    "Applications",
+];
+
+/// Whether the name of an unknown command is rather that of a file or folder.
+pub fn is_path(name: &str) -> bool {
+    name.contains('.') || ROOT_FOLDERS.contains(&name)
+}
+
+/// Names that differ from what was typed by little, or go on from it, as they are typed; three at most.
+pub fn near<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let far = 1 + typed.chars().count() / 4;
+    let mut near: Vec<(usize, &str)> = names
+        .map(|name| (if name.starts_with(typed) { 0 } else { distance(typed, name) }, name))
+        .filter(|(distance, _)| *distance <= far)
+        .collect();
+    near.sort_unstable();
+    near.into_iter().take(3).map(|(_, name)| format!("`/{name}`")).collect()
+}
+
+/// How many letters must be put in, taken out or changed to make one word of the other.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (above, letter) in one.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], above + 1);
+        for (at, theirs) in other.iter().enumerate() {
+            let changed = diagonal + usize::from(*theirs != letter);
+            diagonal = row[at + 1];
+            row[at + 1] = changed.min(row[at] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()]
+}
+
+pub fn listing<'a>(what: &str, current: &str, all: impl IntoIterator<Item = &'a str>) -> String {
+    let all: Vec<String> = all.into_iter().map(|id| format!("`{id}`")).collect();
+    format!("The {what} is `{current}`. There are {}.", all.join(", "))
+}
+
+pub(super) fn status(state: &SessionState) -> String {
+    let usage = state.usage;
+    [
+        format!("- session: `{}`", state.id),
+        format!("- folder: `{}`", state.cwd.display()),
+        format!("- model: `{}`, thinking: {}", state.model, state.thought.id()),
+        format!("- mode: {}, approval: {}", state.mode.id(), state.approval.id()),
+        format!("- messages: {}", state.messages),
+        format!("- tokens: {} in, {} out; the window holds {} now", usage.input, usage.output, state.window_used),
+    ]
+    .join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_block_of_text_that_begins_with_a_known_name_is_a_command() {
+        let text = |text: &str| read(&[Content::text(text)]);
+        assert_eq!(text("/help"), Some(SlashCommand::Help));
+        assert_eq!(text("  /mode  safe \n"), Some(SlashCommand::Mode(Some("safe".to_owned()))));
+        assert_eq!(text("/model"), Some(SlashCommand::Model(None)));
+        assert_eq!(text("/etc/passwd: what is this?"), None);
+        assert_eq!(text("/helpful"), None);
+        assert_eq!(text("help"), None);
+        assert_eq!(read(&[Content::text("/help"), Content::text("x")]), None);
+        assert_eq!(read(&[]), None);
+    }
+
+    #[test]
+    fn what_could_be_a_command_of_the_project_begins_with_a_name_and_may_have_more_blocks() {
+        let called =
+            |text: &str| call(&[Content::text(text), Content::text("more")]).map(|call| (call.name, call.arguments));
+        assert_eq!(called(" /review  a  b \n"), Some(("review".to_owned(), "a  b".to_owned())));
+        assert_eq!(called("/git:log"), Some(("git:log".to_owned(), String::new())));
+        for text in ["/", "/ x", "/etc/passwd", "/a`b", "review"] {
+            assert_eq!(called(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_nearly_one_is_recognised() {
+        let names = || COMMANDS.iter().map(|(name, ..)| *name);
+        assert_eq!(near("hlep", names()), ["`/help`"]);
+        assert_eq!(near("hel", names()), ["`/help`"]);
+        assert_eq!(near("modle", names()), ["`/mode`", "`/model`"]);
+        assert_eq!(near("bogus", names()), Vec::<String>::new());
+        assert_eq!(near("m", names()), ["`/mcp`", "`/mode`", "`/model`"]);
+        assert_eq!((distance("kitten", "sitting"), distance("", "ab"), distance("a", "a")), (3, 2, 0));
+        assert!(is_path("tmp") && is_path("notes.txt") && !is_path("bogus"));
+    }
+
+    #[test]
+    fn every_command_that_is_offered_is_understood() {
+        for (name, ..) in COMMANDS {
+            assert!(read(&[Content::text(format!("/{name}"))]).is_some(), "{name}");
+        }
+    }
+}

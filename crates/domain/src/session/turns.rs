@@ -1,0 +1,308 @@
+//! The running turn: what it reports, how it is stopped, and how it ends.
+
+use super::activity::{Activity, RunningTurn};
+use super::effect::{Effect, TurnOrder};
+use super::eviction::Requester;
+use super::input::{Spent, TurnReport};
+use super::machine::SessionMachine;
+use crate::event::Setting;
+use crate::model::Price;
+use crate::tool::{NotificationKind, OutcomeKind, Refusal};
+use crate::turn::FailureKind;
+use crate::{
+    CallId, Content, Cost, Decision, EventKind, MessageId, ModelId, QuestionId, StopReason, ToolKind, TurnFailure,
+    TurnId, Usage,
+};
+
+/// How often hooks may send one turn back. A hook that is never content must not keep the model busy for ever.
+const SENT_BACK: u32 = 3;
+
+impl SessionMachine {
+    /// Whether the backend of this turn still counts: the turn runs and has not been stopped.
+    pub(super) fn is_going(&self, turn: &TurnId) -> bool {
+        matches!(&self.activity, Activity::Turn(running) if running.id == *turn)
+    }
+
+    pub(super) fn take_report(&mut self, turn: TurnId, report: TurnReport) {
+        if !self.is_going(&turn) {
+            return;
+        }
+        match report {
+            TurnReport::Said { message, text } => {
+                self.append(EventKind::AgentText { message, text });
+            }
+            TurnReport::Thought { message, text } => {
+                self.append(EventKind::AgentThought { message, text });
+            }
+            TurnReport::Sealed { message, seal } => {
+                self.append(EventKind::ResponseSealed { message, seal });
+            }
+            TurnReport::Begun { call, message, tool, title } => {
+                self.append(EventKind::CallBegun { call, message, tool, title });
+            }
+            TurnReport::Requested { message, calls } => {
+                self.drop_begun_calls(&calls);
+                self.append(EventKind::CallsRequested { message, calls });
+            }
+            TurnReport::Abandoned { message } => {
+                self.drop_begun_calls(&[]);
+                self.append(EventKind::Abandoned { message });
+            }
+            TurnReport::Nudged { text } => {
+                self.drop_begun_calls(&[]);
+                self.nudge(turn, text);
+            }
+            TurnReport::Noticed { text } => self.notice_passing(text),
+            TurnReport::Barred { call, message, request, reason } => {
+                let refusal = Refusal { kind: ToolKind::Other, title: request.tool.clone(), reason };
+                self.record_refusal(call, message, request, refusal, None);
+            }
+            TurnReport::Summarised { summary, kept_from } => {
+                self.append(EventKind::Compacted { summary, kept_from });
+                let conversation = self.state.conversation.clone();
+                self.effect(Effect::Order(TurnOrder::Compacted { conversation }));
+            }
+            TurnReport::Called { call, message, request } => self.start_call(call, message, request, None),
+            TurnReport::Planned { call, message, entries } => {
+                self.append(EventKind::Planned { call: call.clone(), message, entries });
+                self.order_call_ended(call, false);
+            }
+            TurnReport::Used { usage, window, price, estimated } => {
+                self.pay(Spent { usage, price, estimated }, usage.total(), window);
+            }
+            TurnReport::Ended { reason, fallback } => self.consider_end(turn, reason, fallback),
+            TurnReport::Died => {
+                let failure = TurnFailure::internal("the turn crashed; this is a bug in acpd");
+                self.stop_turn(StopReason::Failed(failure));
+            }
+        }
+    }
+
+    /// The model has ended its turn. The turn ends unless another model takes over or a hook objects.
+    fn consider_end(&mut self, turn: TurnId, reason: StopReason, fallback: Option<ModelId>) {
+        if self.fall_back(&reason, fallback) {
+            return;
+        }
+        if let Activity::Turn(running) = &mut self.activity {
+            running.ending = Some(reason.clone());
+        }
+        self.effect(Effect::ConsultHooks { turn, reason });
+    }
+
+    pub(super) fn hear_hooks(&mut self, turn: TurnId, refusal: Option<String>) {
+        let Activity::Turn(running) = &mut self.activity else { return };
+        if running.id != turn {
+            return;
+        }
+        let Some(reason) = running.ending.take() else { return };
+        if let Some(why) = refusal.filter(|_| reason == StopReason::EndTurn) {
+            running.sent_back += 1;
+            if running.sent_back <= SENT_BACK {
+                return self.nudge(turn, format!("A hook did not let the turn end: {why}"));
+            }
+        }
+        self.end_turn(reason);
+    }
+
+    /// The turn goes on with this text as if the person had written it; people see it as a notice.
+    fn nudge(&mut self, turn: TurnId, text: String) {
+        self.notice_passing(text.clone());
+        let at = self.append(EventKind::UserMessage {
+            turn,
+            message: MessageId::new(),
+            content: vec![Content::text(text)],
+            aside: false,
+            stands_for: None,
+            context: Vec::new(),
+        });
+        let conversation = self.state.conversation.clone();
+        self.effect(Effect::Order(TurnOrder::GoOn { at, conversation }));
+    }
+
+    /// Goes on with a listed model where the provider does not know the one that nobody chose; once per turn.
+    fn fall_back(&mut self, reason: &StopReason, fallback: Option<ModelId>) -> bool {
+        let StopReason::Failed(failure) = reason else { return false };
+        if failure.kind != FailureKind::UnknownModel || self.state.model_chosen {
+            return false;
+        }
+        let Activity::Turn(running) = &mut self.activity else { return false };
+        if std::mem::replace(&mut running.fell_back, true) {
+            return false;
+        }
+        let Some(other) = fallback else { return false };
+        let unknown = self.state.model.clone();
+        let text = format!("The provider does not know the model `{unknown}`; `{other}` answers in its place.");
+        self.set_model(other);
+        self.notice_passing(text);
+        let (at, conversation) = (self.sync_point, self.state.conversation.clone());
+        self.effect(Effect::Order(TurnOrder::GoOn { at, conversation }));
+        true
+    }
+
+    pub(super) fn set_model(&mut self, model: ModelId) {
+        self.append(EventKind::Configured { setting: Setting::Model(model), automatic: true });
+        self.switch_model();
+        self.publish();
+    }
+
+    /// A running turn uses the model that is set now, from its next request on.
+    pub(super) fn switch_model(&mut self) {
+        if matches!(self.activity, Activity::Turn(_)) {
+            self.effect(Effect::SwitchModel);
+        }
+    }
+
+    pub(super) fn order_call_ended(&mut self, call: CallId, failed: bool) {
+        if matches!(self.activity, Activity::Turn(_)) {
+            let (at, conversation) = (self.sync_point, self.state.conversation.clone());
+            self.effect(Effect::Order(TurnOrder::CallEnded { call, failed, at, conversation }));
+        }
+    }
+
+    pub(super) fn pay(&mut self, spent: Spent, window_used: u64, window: u64) {
+        let Spent { usage, price, estimated } = spent;
+        let cost = price.map(|price| self.cost_with(&price, &usage));
+        self.append(EventKind::Used { usage, window_used, window, cost, estimated });
+    }
+
+    /// What the session has cost, this request included. Another currency starts over, since the two do not add up.
+    fn cost_with(&self, price: &Price, usage: &Usage) -> Cost {
+        let before = self.state.cost.as_ref().filter(|cost| cost.currency == price.currency);
+        let before = before.map_or(0.0, |cost| cost.amount);
+        Cost { amount: before + price.of(usage), currency: price.currency.clone() }
+    }
+
+    pub(super) fn cancel(&mut self, by: &Requester) {
+        let is_of_another = self.state.turn.as_ref().is_some_and(|turn| !by.sent(&turn.origin));
+        let can_be_cancelled = !matches!(self.activity, Activity::Idle | Activity::Closing | Activity::Stopping(..));
+        if is_of_another && can_be_cancelled {
+            self.notice_passing(format!("{} cancelled the turn.", by.who()));
+        }
+        self.queue.give_up();
+        self.stop_turn(StopReason::Cancelled);
+    }
+
+    pub(super) fn withdraw(&mut self, turn: &TurnId) {
+        if let Some(at) = self.queue.waiting.iter().position(|prompt| prompt.turn == *turn) {
+            self.queue.given_up.extend(self.queue.waiting.remove(at));
+        } else if self.state.turn.as_ref().is_some_and(|open| open.id == *turn) {
+            self.stop_turn(StopReason::Cancelled);
+        }
+    }
+
+    pub(super) fn fail_unstarted(&mut self, turn: &TurnId, failure: TurnFailure) {
+        if self.is_going(turn) {
+            self.stop_turn(StopReason::Failed(failure));
+        }
+    }
+
+    pub(super) fn fail_write(&mut self, failure: TurnFailure) {
+        // A turn that waits has nothing at work, and its question is in the log already.
+        if !matches!(self.activity, Activity::Waiting(_)) {
+            self.stop_turn(StopReason::Failed(failure));
+        }
+    }
+
+    /// Ends the activity early. A turn's model is dropped at once, its tools are cancelled, and it ends when they have.
+    pub(super) fn stop_turn(&mut self, reason: StopReason) {
+        match std::mem::take(&mut self.activity) {
+            Activity::Expanding(message) => {
+                self.effect(Effect::AbortExpansion);
+                self.activity = Activity::Stopping(RunningTurn::new(message.turn.clone()), reason);
+                self.record_unexpanded(message);
+                self.end_if_stopped();
+            }
+            Activity::Restoring(mut restoration) => {
+                restoration.stopped = Some(reason);
+                self.activity = Activity::Restoring(restoration);
+                self.effect(Effect::StopRestoring);
+            }
+            Activity::Turn(running) => self.stop_running(running, reason, self.evicting),
+            Activity::Waiting(turn) => self.stop_running(RunningTurn::new(turn), reason, self.evicting),
+            // A turn that is being suspended continues in the next daemon, unless a person cancels it.
+            Activity::Suspending(running) if reason == StopReason::Cancelled => {
+                self.stop_running(running, reason, false);
+            }
+            unaffected @ (Activity::Idle
+            | Activity::SlashCommand(_)
+            | Activity::Suspending(_)
+            | Activity::Stopping(..)
+            | Activity::Closing) => self.activity = unaffected,
+        }
+    }
+
+    /// `unanswered` says that nobody has rejected the open questions: the daemon stops.
+    fn stop_running(&mut self, mut running: RunningTurn, reason: StopReason, unanswered: bool) {
+        if reason == StopReason::Cancelled {
+            self.effect(Effect::CancelBackground(running.id.clone()));
+        }
+        self.drop_backend(&mut running);
+        for call in running.calls.keys() {
+            self.effect(Effect::CancelCall(call.clone()));
+        }
+        self.activity = Activity::Stopping(running, reason);
+        let open: Vec<(QuestionId, CallId)> =
+            self.state.questions.iter().map(|open| (open.question.id.clone(), open.question.call.clone())).collect();
+        for (question, call) in open {
+            let decision = if unanswered { Decision::Unanswered } else { Decision::Cancelled };
+            self.append(EventKind::PermissionAnswered { question, call, decision, by: "acpd".to_owned() });
+        }
+        self.end_if_stopped();
+    }
+
+    /// The turn needs no backend, no hooks and no sub-agents any more.
+    pub(super) fn drop_backend(&mut self, running: &mut RunningTurn) {
+        self.effect(Effect::DropTurn);
+        if running.ending.take().is_some() {
+            self.effect(Effect::AbortHooks);
+        }
+        running.agents.clear();
+    }
+
+    pub(super) fn end_if_stopped(&mut self) {
+        if let Activity::Stopping(running, reason) = &self.activity
+            && running.calls.is_empty()
+        {
+            let (turn, reason) = (running.id.clone(), reason.clone());
+            if reason != StopReason::EndTurn {
+                self.effect(Effect::InformHooks { turn, reason: reason.clone() });
+            }
+            self.end_turn(reason);
+        }
+        self.close_if_suspended();
+    }
+
+    /// Records the end of the turn, whatever the activity was.
+    pub(super) fn end_turn(&mut self, reason: StopReason) {
+        if let Activity::Turn(_) = std::mem::take(&mut self.activity) {
+            self.effect(Effect::DropTurn);
+        }
+        let verdict = match reason {
+            StopReason::Cancelled => OutcomeKind::Cancelled,
+            StopReason::EndTurn
+            | StopReason::MaxTokens
+            | StopReason::MaxTurnRequests
+            | StopReason::Refusal
+            | StopReason::Interrupted
+            | StopReason::Failed(_) => OutcomeKind::Interrupted,
+        };
+        if !self.evicting {
+            self.notify(NotificationKind::TurnEnded, reason.name().to_owned());
+        }
+        let spent = self.state.turn.as_ref().map(|turn| turn.usage).unwrap_or_default();
+        for mut kind in self.state.closing(verdict, reason) {
+            if let EventKind::TurnEnded { usage, .. } = &mut kind {
+                *usage = spent;
+            }
+            self.append(kind);
+        }
+        self.effect(Effect::TurnClosed);
+        self.take_next();
+    }
+
+    pub(super) fn notify(&mut self, kind: NotificationKind, about: String) {
+        let turn = self.activity.turn_id().cloned();
+        let attended = self.has_clients();
+        self.effect(Effect::Notify { kind, about, turn, attended });
+    }
+}
