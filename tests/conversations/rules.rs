@@ -117,7 +117,7 @@ async fn a_file_in_a_prompt_that_a_rule_denies_does_not_reach_the_model_and_the_
     let told = at.transcript();
     let heard = told.split("\nzed ").flat_map(|part| part.split("\nmodel")).nth(1).unwrap();
     assert!(!heard.contains("KEY=1") && heard.contains("contents of a"), "{heard}");
-    assert!(told.contains("DIR/.env was left out of what the model is told: a rule denies reading it."), "{told}");
+    assert!(told.contains("DIR/.env was not sent to the model: a rule denies reading it."), "{told}");
 }
 
 #[actix::test]

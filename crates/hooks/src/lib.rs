@@ -1,10 +1,10 @@
-//! Commands of the operator that run before and after tools and at the end of a turn. Each gets one JSON object on its
-//! standard input, and may refuse.
+//! Hooks: commands of the operator that run before and after tools and at the end of a turn. Each gets one JSON object
+//! on its standard input, and may refuse.
 //!
-//! A hook says no with exit status 2, and what it wrote is the reason; or by writing a line
-//! `{"decision": "deny", "reason": "..."}`. Exit status 0 without such a line is a yes. Anything else, a deadline that
-//! passed included, means that the hook failed. Before a tool that counts as a no as well: a guard that cannot outcome has
-//! not agreed. Hooks run under `__run` like every command, outside the sandbox, because they are not the model's.
+//! A hook refuses with exit status 2, and its output is the reason; or by writing a line `{"decision": "deny",
+//! "reason": "..."}`. Exit status 0 without such a line agrees. Anything else, including a timeout, means that the
+//! hook failed. Before a tool a failure also refuses: a guard that cannot answer has not agreed. Hooks run under
+//! `__run` like every command, but outside the sandbox, because the operator wrote them and not the model.
 
 mod notify;
 
@@ -63,17 +63,18 @@ impl TryFrom<String> for ToolName {
     }
 }
 
-/// What the hooks of one moment said.
+/// The result of all hooks at one hook point.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookOutcome {
-    /// Why not. Before a tool the call is denied with this reason; after it, and at the end of a turn, the model hears it.
+    /// Why a hook refused. Before a tool the call is denied with this reason; after it, and at the end of a turn, the
+    /// model gets it.
     pub refusal: Option<String>,
     /// Hooks that failed, for the operator.
     pub failures: Vec<String>,
 }
 
 impl Hooks {
-    /// What there is for the moment, with what it is told; None if there is nothing.
+    /// The hooks for a hook point with their input; None if there are none.
     pub fn pick(&self, moment: HookPoint<'_>, site: &CallSite) -> Option<HookRun> {
         let hooks: Vec<Hook> = self.at(moment).cloned().collect();
         let guards = matches!(moment, HookPoint::BeforeTool { .. });
@@ -94,11 +95,11 @@ impl Hooks {
     }
 }
 
-/// The hooks of one moment, ready to run.
+/// The hooks of one hook point, ready to run.
 pub struct HookRun {
     hooks: Vec<Hook>,
     input: String,
-    /// A hook that fails refuses.
+    /// Whether a hook that fails refuses.
     guards: bool,
 }
 

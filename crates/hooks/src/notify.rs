@@ -1,4 +1,4 @@
-//! The operator's command that is told when a session waits for a person, or is done.
+//! The operator's command that runs when a session waits for a person, or has finished a turn.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct Notify {
     pub when: When,
 }
 
-/// An error names the words that there are, whatever reads the configuration.
+/// Reads the value through a string, so that an error lists the possible values.
 fn when<'de, D: Deserializer<'de>>(source: D) -> Result<When, D::Error> {
     let given = String::deserialize(source)?;
     When::deserialize(given.into_deserializer()).map_err(|error: de::value::Error| de::Error::custom(error))

@@ -1,7 +1,8 @@
-//! AccessLimits the traffic with one server, over any transport: how many of its requests may be open, and how much may wait to be
-//! sent to it. A server that exceeds a bound is given up: it floods, or it does not read.
+//! Limits the traffic with one server, over any transport: how many of its requests may be open, and how much may wait
+//! to be sent to it. A server that exceeds a limit floods us or does not read, and is disconnected.
 //!
-//! The MCP library itself has no such bound: it starts a task for each request and another for each message that waits.
+//! The MCP library itself has no such limit: it starts a task for each request and another for each message that
+//! waits.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -14,16 +15,16 @@ use rmcp::transport::Transport;
 use serde::Serialize;
 use tokio::sync::watch;
 
-/// Requests of a server that have no answer yet, or whose answer is not sent yet.
+/// The most requests of a server that may be unanswered, or whose answer is not sent yet.
 const MAX_OPEN: usize = 1000;
 
-/// Messages that wait to be sent to a server.
+/// The most messages that may wait to be sent to a server.
 const MAX_WAITING: usize = 1000;
 
-/// Bytes of the open requests, and of the messages that wait. A single message may be larger.
+/// The most bytes of open requests, and of waiting messages. A single message may be larger.
 const MAX_BYTES: usize = 16 << 20;
 
-/// Why a connection was given up, if it was. Clones share the reason; the first one counts.
+/// The reason for which we disconnect a server, if there is one. Clones share it; the first reason counts.
 #[derive(Clone)]
 pub(crate) struct DisconnectReason(Arc<watch::Sender<Option<String>>>);
 
@@ -49,7 +50,7 @@ impl DisconnectReason {
     /// Resolves with the reason once there is one.
     pub(crate) async fn told(&self) -> String {
         let mut reason = self.0.subscribe();
-        // The sender is ours, so there is no other end.
+        // We hold the sender, so the wait can only end with a value.
         let _ = reason.wait_for(Option::is_some).await;
         self.reason().unwrap_or_default()
     }
@@ -64,7 +65,7 @@ pub(crate) enum SendError<E: std::error::Error + 'static> {
     Transport(#[source] E),
 }
 
-/// A transport whose traffic is bounded.
+/// A transport whose traffic is limited.
 pub(crate) struct BoundedTransport<T> {
     transport: T,
     traffic: Arc<Traffic>,
@@ -91,7 +92,7 @@ struct Load {
 }
 
 impl Traffic {
-    /// Whether a request of the server is within the bounds.
+    /// Whether a request of the server is within the limits.
     fn opens(&self, id: &RequestId, size: usize) -> bool {
         let mut load = self.lock();
         if load.open.contains_key(id) {
@@ -127,7 +128,7 @@ impl Traffic {
     }
 
     fn lock(&self) -> MutexGuard<'_, Load> {
-        // The load is whole after every operation, so a panic elsewhere does not spoil it.
+        // Every operation leaves the load consistent, so a poisoned lock is harmless.
         self.load.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -171,9 +172,9 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
         }
     }
 
-    /// Loses nothing if it is dropped, as far as the transport does not.
+    /// Cancel-safe if the inner transport is.
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
-        // Messages that have arrived already would otherwise be taken in one go, and none of them answered meanwhile.
+        // Otherwise all messages that have arrived would be read in one go, and none answered in between.
         tokio::task::coop::consume_budget().await;
         let message = tokio::select! {
             biased;
@@ -186,7 +187,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
                     return None;
                 }
             }
-            // The library drops the answer to a request that was taken back.
+            // The library drops the answer to a request that was cancelled.
             JsonRpcMessage::Notification(notification) => {
                 if let ServerNotification::CancelledNotification(cancelled) = &notification.notification
                     && let Some(id) = &cancelled.params.request_id
@@ -233,7 +234,7 @@ mod tests {
 
     use super::*;
 
-    /// Brings what the test says, and sends as much as the test permits.
+    /// Delivers what the test provides, and sends as much as the test permits.
     struct Scripted {
         coming: VecDeque<ServerJsonRpcMessage>,
         permits: Arc<Semaphore>,

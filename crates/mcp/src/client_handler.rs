@@ -1,4 +1,5 @@
-//! What a server asks of us and tells us by itself: progress, log, changes, roots, and questions to the person.
+//! Handles what a server sends on its own: progress, log messages, changed lists, and requests for roots and
+//! elicitation.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ pub(crate) struct McpClientHandler {
     pub(crate) shared: Arc<SharedServer>,
 }
 
-/// Letters of a question, and of what is shown while a call runs.
+/// The longest question, and the longest progress text, in characters.
 const LONGEST_MESSAGE: usize = 4000;
 const LONGEST_PROGRESS: usize = 500;
 
@@ -68,7 +69,7 @@ impl ClientHandler for McpClientHandler {
             Form::Fields(_) => None,
             Form::Page { id, .. } => Some(self.shared.opens_page(id.clone(), asker.editor.clone())),
         };
-        // Who asks must be plain: the form looks like ours.
+        // It must be clear who asks, because the form looks like ours.
         let message = format!("{}: {}", self.name, cut(&message, LONGEST_MESSAGE));
         let editor = asker.editor.clone();
         tokio::select! {
@@ -92,7 +93,7 @@ impl ClientHandler for McpClientHandler {
     async fn on_custom_notification(&self, notification: CustomNotification, _: NotificationContext<RoleClient>) {
         if notification.method == URL_DONE
             && let Some(id) = notification.params.as_ref().and_then(|params| params.get("elicitationId")?.as_str())
-            // Only what the person was asked, and only once: a server may say this as often as it likes.
+            // Only for a page that the person was asked to open, and only once: a server may repeat this at will.
             && let Some(editor) = self.shared.closes_page(id)
         {
             editor.elicited_elsewhere(id.to_owned());
@@ -137,7 +138,7 @@ fn read(request: ElicitRequestParams) -> Option<(String, Form)> {
             (schema.to_string().len() <= LARGEST_FORM).then_some((message, Form::Fields(schema)))
         }
         ElicitRequestParams::UrlElicitationParams { message, url, elicitation_id, .. } => {
-            // The person must be able to tell where it leads.
+            // The person must be able to see where it leads.
             let web = url.starts_with("https://") || url.starts_with("http://");
             let fits = url.len() <= LARGEST_FORM && elicitation_id.len() <= LONGEST_ID;
             (web && fits).then_some((message, Form::Page { url, id: elicitation_id }))
@@ -162,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_is_told_in_words_where_there_are_any() {
+    fn progress_shows_the_message_if_there_is_one() {
         assert_eq!(progress(Some("copying"), 2.0, Some(5.0)), "copying (2 of 5)");
         assert_eq!(progress(None, 0.5, None), "0.5");
     }

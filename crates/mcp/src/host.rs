@@ -1,4 +1,4 @@
-//! The servers of all sessions: which session has which, and the transport in for the registry of tools.
+//! The MCP servers of all sessions, and the interface through which the registry of tools uses them.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -21,10 +21,10 @@ use crate::stored_servers::StoredServers;
 use crate::tool_call::HintPolicy;
 use crate::{names, project_file, prompt_context, prompts, server_group, tool_call};
 
-/// How long a project's folder may take to be looked at. It may lie on a network that is gone.
+/// How long reading a project's folder may take. It may be on a network that is gone.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Notification of its servers that a session may be behind with.
+/// How many events of its servers a session may be behind with.
 const SUPPLIES: usize = 64;
 
 /// The servers of all sessions.
@@ -34,7 +34,7 @@ pub struct McpHost {
     pool: Arc<ServerPool>,
     groups: Mutex<HashMap<SessionId, Arc<ServerGroup>>>,
     stored: Arc<StoredServers>,
-    /// How a project's folder is looked at.
+    /// Reads a project's folder.
     look: fn(&Path, &McpSettings) -> Project,
 }
 
@@ -52,7 +52,7 @@ impl McpHost {
         }
     }
 
-    /// Counts for what is equipped from now on; servers that run keep what they were started with.
+    /// Uses new settings for servers that are started from now on. Running servers keep theirs.
     pub fn reload(&self, settings: Arc<HostSettings>) {
         self.settings.replace(settings);
     }
@@ -62,7 +62,8 @@ impl McpHost {
         tool.starts_with(names::PREFIX)
     }
 
-    /// Must be called within a tokio runtime. The look at the project's folder may block, so it happens elsewhere.
+    /// Replaces the servers of a session, and returns a stream of events about them. Must be called within a tokio
+    /// runtime. Reading the project's folder may block, so a blocking thread does it.
     pub fn set_servers(&self, request: McpRequest) -> Option<BoxStream<'static, McpEvent>> {
         let session = request.session.clone();
         let (members, gathered) = watch::channel(None);
@@ -74,13 +75,13 @@ impl McpHost {
             let (look, folder, settings) = (self.look, request.cwd.clone(), settings.clone());
             tokio::task::spawn_blocking(move || look(&folder, &settings.servers))
         };
-        // A session that does not listen holds up its news, not the server.
+        // A session that does not read its events delays them, not the server.
         let (tell, told) = mpsc::channel(SUPPLIES);
         let start = async move {
             let looked = tokio::time::timeout(LOOK, look).await.ok().and_then(Result::ok);
             let project = looked.unwrap_or_else(|| project_file::unanswered(&request.cwd, LOOK));
             let gathered = server_group::gather(&request, &settings, project);
-            // It may have been replaced meanwhile.
+            // It may have been replaced in the meantime.
             let group = mine.upgrade()?;
             if gathered.is_empty() {
                 members.send_replace(Some(Arc::new([])));
@@ -176,7 +177,7 @@ impl McpHost {
     }
 
     fn groups(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<ServerGroup>>> {
-        // The map is whole after every operation, so a panic elsewhere does not spoil it.
+        // Every operation leaves the map consistent, so a poisoned lock is harmless.
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_room_for_a_thread_is_told_and_ends_nothing() {
+    async fn a_thread_that_cannot_start_is_reported_and_ends_nothing() {
         let mut mcp = McpHost::new(Arc::new(HostSettings::new("/bin/false")));
         mcp.runtime = Arc::new(McpRuntime::without_room());
         let transport = Transport::Http { url: "http://127.0.0.1:1/".to_owned(), headers: Vec::new() };
@@ -207,7 +208,7 @@ mod tests {
 
     #[expect(clippy::await_holding_lock, reason = "who waits for it is a thread of its own")]
     #[tokio::test(start_paused = true)]
-    async fn a_folder_that_does_not_answer_is_passed_by_after_a_while() {
+    async fn a_folder_that_does_not_answer_is_skipped_after_a_timeout() {
         static DEAD: Mutex<()> = Mutex::new(());
         let dead = DEAD.lock().unwrap();
         let mut mcp = McpHost::new(Arc::new(HostSettings::new("/bin/false")));
@@ -218,7 +219,7 @@ mod tests {
         let request = request(Vec::new());
         let session = request.session.clone();
         let news = tokio::spawn(mcp.set_servers(request).unwrap().collect::<Vec<McpEvent>>());
-        // The look has begun when the time passes.
+        // Reading the folder has begun before the time passes.
         tokio::task::yield_now().await;
         tokio::time::advance(LOOK + Duration::from_millis(1)).await;
         assert_eq!(news.await.unwrap(), []);

@@ -1,6 +1,7 @@
-//! Reads the messages of servers leniently: an entry of a list that makes no sense is left out, and hides no other.
+//! Reads the messages of servers leniently: an entry of a list that cannot be read is left out and does not hide the
+//! others.
 //!
-//! The MCP library reads a result as a whole, and one tool without a schema makes it a result of no known kind.
+//! The MCP library reads a result as a whole, and one tool without a schema makes it reject the whole list.
 
 use domain::text::cut;
 use rmcp::model::{
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_stays_as_it_is() {
+    fn a_valid_message_is_not_changed() {
         for result in [
             json!({ "tools": [{ "name": "good", "inputSchema": {} }] }),
             json!({ "content": [] }),

@@ -1,9 +1,10 @@
-//! MCP servers: tools, prompts and resources of other programs, for the sessions that want them.
+//! The client side of MCP: tools, prompts and resources of other programs, for the sessions that want them.
 //!
-//! A session's servers are those that its editor passed, those of the user's configuration and, where the user trusts the
-//! folder, those of the project (`group`). Sessions share a server only if nothing about it differs (`key`). All talking
-//! happens on a thread of its own (`runtime`); `link` is what both sides see of a server, and `keeping` connects it and
-//! tries again. Programs run under `run`, so that nothing of them outlives the last session that wants them.
+//! `host` is the entry point. A session's servers are those that its editor passed, those of the user's configuration
+//! and, where the user trusts the folder, those of the project (`server_group`). Sessions share a server only if
+//! nothing about it differs (`server_key`). All communication happens on one thread (`runtime`). `link` is the state
+//! of a server that both sides see, and `supervisor` connects the server and reconnects it. Programs run under
+//! `process`, so none outlives the last session that wants it.
 
 mod bounded_transport;
 mod client_handler;

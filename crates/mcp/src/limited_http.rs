@@ -1,5 +1,5 @@
-//! The MCP library's client for HTTP, with a limit on every answer: the library itself reads an answer that is one plain JSON
-//! body whole, however large. Its streams of events are read leniently, too.
+//! An HTTP client for the MCP library that limits the size of every answer. The library's own client reads an answer
+//! that is one JSON body whole, however large it is. Streams of events are also read leniently.
 
 use std::collections::HashMap;
 use std::io;
@@ -89,7 +89,7 @@ impl StreamableHttpClient for LimitedHttpClient {
             return refusal(response, &message, in_session).await;
         }
         let wants_answer = matches!(message, JsonRpcMessage::Request(_));
-        // Some servers answer so where the protocol wants 202.
+        // Some servers answer like this where the protocol requires 202.
         if response.content_length() == Some(0) && !wants_answer {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
@@ -169,7 +169,7 @@ impl LimitedHttpClient {
         }
     }
 
-    /// The events of an answer. One that is too large ends them, and the server is given up.
+    /// The events of an answer. An event that is too large ends them, and the server is disconnected.
     fn events(&self, response: Response, largest: usize) -> Events {
         let disconnect = self.disconnect.clone();
         let mut size = Some(EventSize::default());
@@ -215,7 +215,7 @@ fn authorized(status: StatusCode, headers: &HeaderMap) -> Result<(), Failure> {
     }
 }
 
-/// What a refusal says: a JSON-RPC error if there is one, and the status otherwise.
+/// Turns a refusal into an error: a JSON-RPC error if there is one, and the status otherwise.
 async fn refusal(
     response: Response,
     message: &ClientJsonRpcMessage,
@@ -236,8 +236,8 @@ async fn refusal(
     };
     let text = cut(&String::from_utf8_lossy(&body), 300);
     let unauthorized = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-    // A server of an older version refuses to be discovered, and the library then greets it the older transport. Such a refusal
-    // does not always name the request.
+    // A server of an older version refuses the discovery request, and the library then uses the older handshake. Such
+    // a refusal does not always name the request.
     if let JsonRpcMessage::Request(request) = message
         && matches!(request.request, ClientRequest::DiscoverRequest(_))
         && !in_session

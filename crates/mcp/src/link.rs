@@ -1,6 +1,7 @@
-//! One server, as long as a session wants it: how it is, what it offers, who calls it. `keeping` connects it and tries again.
+//! The shared state of one server: whether it is connected, what it offers, and which calls use it.
 //!
-//! A `ServerLink` is shared by the sessions that have the same key. With the last of them the server ends.
+//! Sessions with the same key share a `ServerLink`. When the last of them drops it, the server ends. `supervisor`
+//! connects the server and reconnects it.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -32,13 +33,13 @@ impl ServerLink {
     }
 }
 
-/// What those who use a server and the one who keeps it both see.
+/// The state of a server that its users and its supervisor share.
 pub(crate) struct SharedServer {
     pub(crate) state: watch::Sender<ConnectionState>,
     pub(crate) log: Arc<ServerLog>,
     /// What the server offers has changed.
     pub(crate) changed: Notify,
-    /// Somebody found that the server does not answer.
+    /// A user of the server found that it does not answer.
     pub(crate) suspected: Notify,
     calls: Mutex<Vec<Call>>,
     numbers: AtomicU64,
@@ -51,7 +52,7 @@ pub(crate) struct SharedServer {
 pub(crate) enum ConnectionState {
     Connecting {
         since: Instant,
-        /// For the first time, or right after a loss: worth waiting for.
+        /// Whether this is the first attempt, or the first after a loss, for which a prompt waits.
         first: bool,
     },
     Ready(Arc<ConnectedServer>),
@@ -72,11 +73,11 @@ pub(crate) struct ConnectedServer {
     pub(crate) resources: Vec<String>,
     /// How the addresses of others begin.
     pub(crate) templates: Vec<String>,
-    /// What it offers and nobody can use, in words.
+    /// Descriptions of what it offers but cannot be used.
     pub(crate) left_out: Vec<String>,
 }
 
-/// A call on its transport.
+/// A call that is running.
 struct Call {
     number: u64,
     session: SessionId,
@@ -87,7 +88,7 @@ struct Call {
     progress: watch::Sender<Option<String>>,
 }
 
-/// A question for the editor behind a call on its transport. While it is open the call has no other.
+/// A question to the editor of a running call. While it is open the call has no other question.
 pub(crate) struct OpenQuestion {
     pub(crate) editor: Arc<dyn Editor>,
     call: watch::Receiver<Option<String>>,
@@ -155,11 +156,11 @@ impl SharedServer {
     /// Resolves when it is connected or has failed.
     pub(crate) async fn settled(&self) {
         let mut state = self.state.subscribe();
-        // The sender is ours, so that there is no other end.
+        // We hold the sender, so the wait can only end with a value.
         let _ = state.wait_for(|state| !matches!(state, ConnectionState::Connecting { .. })).await;
     }
 
-    /// Enters a call, whose progress comes by the receiver. The token is known only once it is sent.
+    /// Registers a call, whose progress arrives through the receiver. Its token is known only once it is sent.
     pub(crate) fn enter(
         self: &Arc<Self>,
         session: SessionId,
@@ -178,15 +179,15 @@ impl SharedServer {
         }
     }
 
-    /// Exposure what a server writes to its log as the progress of a call, if it can belong to no other.
+    /// Shows what a server writes to its log as the progress of a call, if only one call is running.
     pub(crate) fn remark(&self, text: String) {
         if let [call] = lock(&self.calls).as_slice() {
             call.progress.send_replace(Some(text));
         }
     }
 
-    /// Opens a question to an editor that can show it. A server does not say for which call it asks, so that there is none
-    /// while calls of several sessions are on their transport: one person's question is not another's.
+    /// Opens a question to an editor that can show it. A server does not say which call its question belongs to, so
+    /// there is no question while calls of several sessions are running.
     pub(crate) fn ask(self: &Arc<Self>, can: impl Fn(&dyn Editor) -> bool) -> Option<OpenQuestion> {
         let mut calls = lock(&self.calls);
         let session = calls.first()?.session.clone();
@@ -200,8 +201,8 @@ impl SharedServer {
         Some(OpenQuestion { editor, call: call.progress.subscribe(), shared: self.clone(), number: call.number })
     }
 
-    /// Remembers that an editor shows a page, until the server says that the person is done there, or the value is
-    /// dropped before it was told to stay.
+    /// Remembers that an editor shows a page, until the server reports that the person is done there, or the value is
+    /// dropped before `stays` was called.
     pub(crate) fn opens_page(self: &Arc<Self>, id: String, editor: Arc<dyn Editor>) -> OpenPage {
         let mut pages = lock(&self.pages);
         if pages.len() == MAX_PAGES {
@@ -211,7 +212,7 @@ impl SharedServer {
         OpenPage { shared: self.clone(), id: Some(id) }
     }
 
-    /// The editor that shows this page, which is forgotten.
+    /// Removes a page and returns the editor that shows it.
     pub(crate) fn closes_page(&self, id: &str) -> Option<Arc<dyn Editor>> {
         let mut pages = lock(&self.pages);
         let at = pages.iter().position(|(known, _)| known == id)?;
@@ -237,7 +238,7 @@ impl SharedServer {
 /// A page that an editor shows.
 pub(crate) struct OpenPage {
     shared: Arc<SharedServer>,
-    /// None once the person has gone there.
+    /// None once the person has opened it.
     id: Option<String>,
 }
 
@@ -255,7 +256,7 @@ impl Drop for OpenPage {
     }
 }
 
-/// A call's being on its transport.
+/// The registration of a running call.
 pub(crate) struct CallEntry {
     shared: Arc<SharedServer>,
     number: u64,
@@ -276,6 +277,6 @@ impl Drop for CallEntry {
 }
 
 fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Everything here is whole after every operation, so a panic elsewhere does not spoil it.
+    // Every operation leaves the state consistent, so a poisoned lock is harmless.
     what.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,8 @@
-//! The names under which models and people know what servers have: `mcp__SERVER__TOOL` for tools, `SERVER:PROMPT` for the
-//! commands that prompts become.
+//! The names under which models and people see what servers offer: `mcp__SERVER__TOOL` for tools, and `SERVER:PROMPT`
+//! for the slash commands that prompts become.
 //!
-//! The part of a tool's name that stands for its server tells it from every other server of the session, whichever of them
-//! are there: what a person allowed for one is never another's.
+//! The part of a tool's name for its server is unique among the servers of the session, connected or not, so a
+//! permission for the tool of one server never covers another server.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ const LONGEST: usize = 64;
 
 pub const PREFIX: &str = "mcp__";
 
-/// What stands for a server takes this much of it at most.
+/// The most characters of it that stand for the server.
 const LONGEST_SERVER: usize = 40;
 
 /// Hands out the names of one server's tools, each once.
@@ -19,8 +19,8 @@ const LONGEST_SERVER: usize = 40;
 pub(crate) struct Names(HashSet<String>);
 
 impl Names {
-    /// The tool's own name as far as it can be told; what is too long, or there already, ends in a number of its own. None
-    /// if even that is taken.
+    /// The name for a tool. A name that is too long or already taken ends in a number of its own. None if even that is
+    /// taken.
     pub(crate) fn tool(&mut self, server: &str, tool: &str) -> Option<String> {
         let plain = format!("{PREFIX}{}__{}", key(server), sanitized(tool));
         let name = if plain.len() <= LONGEST && !self.0.contains(&plain) {
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_what_providers_take_and_never_the_same_twice() {
+    fn names_are_valid_for_providers_and_unique() {
         let mut names = Names::default();
         let long = "x".repeat(80);
         let tools = ["get-sum", "größe/prüfen", "gr__e/pr_fen", &long, &format!("{long}y")];
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tools_name_tells_its_server_whatever_other_servers_there_are() {
+    fn a_tools_name_identifies_its_server_among_all_others() {
         let long = "s".repeat(80);
         let servers = ["a", "a__b", "a_", "_a", "a-b", &long, &format!("{long}t")];
         let tools = ["b__c", "c", "_c", "b_c", &long];

@@ -1,4 +1,4 @@
-//! What a server offers: its tools, prompts and resources, page by page, and no more than models can be told.
+//! Asks a server for its tools, prompts and resources, page by page and within limits.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -69,7 +69,7 @@ pub(crate) async fn of(peer: &Peer<RoleClient>, log: &ServerLog) -> Result<Conne
     Ok(connected)
 }
 
-/// Every name once, and no more than models can be told. Gives what was left out.
+/// Keeps the first tool of each name, within the limits, and returns what was left out.
 fn keep_some(tools: &mut Vec<Tool>) -> Vec<String> {
     let mut names = HashSet::new();
     let mut left_out = Vec::new();

@@ -1,6 +1,6 @@
-//! The servers that a project brings along, in the file `.mcp.json` of its folder, as other agents read it too.
+//! Reads the servers of a project from the file `.mcp.json` in its folder, in the form that other agents use too.
 //!
-//! A cloned repository may come from anybody, so that they are only shown unless the user trusts the folder.
+//! A cloned repository may come from anybody, so these servers are only listed unless the user trusts the folder.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -17,7 +17,7 @@ pub(crate) const FILE: &str = ".mcp.json";
 
 const LARGEST: u64 = 1 << 20;
 
-/// What a look at a project's folder found.
+/// What was found in a project's folder.
 pub(crate) struct Project {
     /// The folder's path without symlinks.
     pub(crate) real: PathBuf,
@@ -36,14 +36,14 @@ pub(crate) fn look(folder: &Path, settings: &McpSettings) -> Project {
     Project { trusted: settings.trusts(&real), real, servers }
 }
 
-/// What takes the place of a look that did not end within this time.
+/// The result for a folder that did not answer within this time.
 pub(crate) fn unanswered(folder: &Path, patience: Duration) -> Project {
     let reason = format!("the folder did not answer within {} s", patience.as_secs());
     Project { real: folder.to_owned(), trusted: false, servers: vec![(FILE.to_owned(), Err(reason))] }
 }
 
-/// Each server, or why it cannot be used. A file that is not there names none; one that cannot be read is one server
-/// that cannot be used.
+/// Each server, or why it cannot be used. Without a file there are none; a file that cannot be read counts as one
+/// server that cannot be used.
 fn read(folder: &Path) -> Vec<(String, Result<ServerSettings, String>)> {
     match text(&folder.join(FILE)) {
         Ok(text) => parse(&text),
@@ -53,7 +53,7 @@ fn read(folder: &Path) -> Vec<(String, Result<ServerSettings, String>)> {
 }
 
 fn text(path: &Path) -> io::Result<String> {
-    // A pipe in its place would be waited for without end.
+    // Opening a named pipe in its place would block for ever.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is not a regular file"));

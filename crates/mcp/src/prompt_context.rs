@@ -1,5 +1,5 @@
-//! What a prompt needs of servers before the model hears it: that they are there, the resources that it links to, and the
-//! prompt of a server that it names.
+//! Prepares a prompt before the model gets it: waits for servers that are connecting, reads the resources that the
+//! prompt links to, and expands a prompt of a server that it names.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -48,7 +48,7 @@ pub(crate) async fn prepare(members: Arc<[Member]>, prompt: Vec<Content>, patien
     prepared
 }
 
-/// The texts of a prompt stand for the command; its pictures and the like come on top.
+/// The texts of the server's prompt replace the slash command; its images and other content are added.
 fn take_over(prepared: &mut Prepared, said: Vec<Content>) {
     let mut texts = Vec::new();
     for content in said {
@@ -60,7 +60,7 @@ fn take_over(prepared: &mut Prepared, said: Vec<Content>) {
     prepared.stands_for = Some(texts.join("\n\n")).filter(|text| !text.is_empty());
 }
 
-/// Waits for servers that connect, and names those that are still at it.
+/// Waits for servers that are connecting, and returns notices about those that are late.
 async fn wait_for(members: &[Member], patience: Duration) -> Vec<String> {
     let mut late = Vec::new();
     for member in members {
@@ -76,7 +76,7 @@ async fn wait_for(members: &[Member], patience: Duration) -> Vec<String> {
 
 async fn expand(members: &[Member], name: &str, rest: &str) -> Option<Result<Vec<Content>, String>> {
     let named = |member: &&Member| name.starts_with(&crate::names::command(&member.name, ""));
-    // One that is off, such as that of a project nobody trusts, does not stand before another of its name.
+    // A server that is off, such as that of an untrusted project, does not hide another one of its name.
     let joined = members.iter().filter(named).find(|member| member.shared().is_some());
     let member = joined.or_else(|| members.iter().find(named))?;
     let Some(connected) = member.connected() else {
@@ -111,7 +111,8 @@ async fn fetch(members: &[Member], uri: &str) -> Option<Result<Vec<Content>, Str
     Some(limited(read.contents.into_iter().map(prompts::resource_content).collect()))
 }
 
-/// A file or a page may belong to anybody, so that a server must name it; other addresses it may also describe.
+/// A file or a web page may belong to any server, so the server must list that address. Other addresses may match a
+/// template.
 fn has(connected: &ConnectedServer, uri: &str) -> bool {
     let common = ["file:", "http:", "https:"].iter().any(|scheme| uri.starts_with(scheme));
     let described = || connected.templates.iter().any(|start| start.contains(':') && uri.starts_with(start.as_str()));

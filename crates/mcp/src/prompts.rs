@@ -1,4 +1,4 @@
-//! Prompts of servers as commands: `/SERVER:PROMPT`, what may follow it, and what the model hears instead.
+//! The prompts of servers as slash commands: `/SERVER:PROMPT`, their arguments, and the text that replaces them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use crate::link::ConnectedServer;
 use crate::names;
 
-/// Letters of what is said of a command.
+/// The longest description of a slash command, in characters.
 const LONGEST_DESCRIPTION: usize = 1000;
 
 pub(crate) fn of(server: &str, connected: &ConnectedServer) -> Vec<Command> {
@@ -54,7 +54,7 @@ pub(crate) fn typed(prompt: &[Content]) -> Option<(&str, &str)> {
     (!server.is_empty() && !of_server.is_empty() && !server.contains('/')).then_some((name, rest.trim()))
 }
 
-/// What the prompt says, filled in with what was typed after its name. An error is for the person.
+/// The text of a prompt, with the words that were typed after its name as arguments. An error is for the person.
 pub(crate) async fn expand(
     connected: &Arc<ConnectedServer>,
     server: &str,
@@ -135,7 +135,8 @@ fn blob_text(mime: Option<&str>, blob: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// `name=value` names an argument; other words fill the arguments in their order, and the last one takes all that is left.
+/// `name=value` names an argument; other words fill the arguments in their order, and the last one takes all that is
+/// left.
 fn fill(prompt: &Prompt, rest: &str) -> Result<Map<String, Value>, String> {
     let known = arguments(prompt);
     let mut filled = Map::new();

@@ -1,4 +1,5 @@
-//! Servers elsewhere: the client for HTTP, the protocol's present form over it, and its older one with a stream of events.
+//! Transports to servers that are not programs of ours: streamable HTTP, and the older form with a stream of events
+//! (SSE).
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -27,7 +28,7 @@ const WAITING: usize = 64;
 
 const MAX_REDIRECTS: usize = 5;
 
-/// Why a server elsewhere cannot be talked with.
+/// Why a remote server cannot be reached.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RemoteError {
     #[error("`{0}` is no name of a header, or its value is none")]
@@ -48,8 +49,8 @@ pub(crate) enum RemoteError {
     Status(reqwest::StatusCode),
 }
 
-/// What is at the bottom of an error, since the outer layers say only that something failed. The address is left out: it
-/// may hold a key.
+/// The innermost cause of an error, because the outer layers only say that something failed. The address is left out:
+/// it may hold a key.
 pub(crate) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut error = error;
     loop {
@@ -111,8 +112,8 @@ pub(crate) fn http(
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
-/// The older form: a stream of events brings the server's messages, and ours are posted to the address that its first event
-/// names.
+/// The older form: a stream of events brings the server's messages, and ours are posted to the address that its first
+/// event names.
 pub(crate) struct SseTransport {
     client: Client,
     endpoint: Url,

@@ -1,5 +1,5 @@
-//! The thread on which all talking with servers happens, so that one that floods us costs no session its time. It starts
-//! with the first server.
+//! The thread on which all communication with servers happens, so that a server that floods us takes no time from
+//! sessions. It starts with the first server.
 
 use std::future::Future;
 use std::io;
@@ -27,18 +27,18 @@ struct Open {
 }
 
 impl McpRuntime {
-    /// One that finds no room for its thread.
+    /// A runtime that cannot start its thread.
     #[cfg(test)]
     pub(crate) fn without_room() -> Self {
         Self { inside: Mutex::default(), open: || Err(io::Error::other("no room")) }
     }
 
-    /// Fails if the thread has to be started and the process has no room for it; the next call tries again.
+    /// Runs a future on the thread. Fails if the thread must be started and cannot be; the next call tries again.
     pub(crate) fn spawn<F: Future<Output: Send + 'static> + Send + 'static>(
         &self,
         future: F,
     ) -> io::Result<RuntimeTask<F::Output>> {
-        // What is in it is set in one go, so a panic elsewhere does not spoil it.
+        // The value is set in one step, so a poisoned lock is harmless.
         let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
         let open = match inside.take() {
             Some(open) => open,
@@ -53,14 +53,14 @@ fn open() -> io::Result<Open> {
     let handle = runtime.handle().clone();
     let (close, closed) = oneshot::channel::<()>();
     std::thread::Builder::new().name("mcp".to_owned()).spawn(move || {
-        // The end of the channel is what it waits for.
+        // It waits for the end of the channel.
         let _ = runtime.block_on(closed);
         runtime.shutdown_background();
     })?;
     Ok(Open { handle, _close: close })
 }
 
-/// Work on the runtime's thread, which ends when nobody waits for it any more.
+/// Work on the runtime's thread. Dropping it ends the work.
 pub(crate) struct RuntimeTask<T>(JoinHandle<T>);
 
 impl<T> RuntimeTask<T> {

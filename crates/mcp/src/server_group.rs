@@ -1,4 +1,5 @@
-//! The servers of one session: gathered from the editor, the configuration and the project, joined, and watched for news.
+//! The servers of one session: collected from the editor, the configuration and the project, joined, and watched for
+//! changes.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -22,15 +23,15 @@ use crate::server_key::ServerKey;
 use crate::settings::ServerSettings;
 use crate::supervisor::Supervisor;
 
-/// A server that comes and goes is not told of each time that it comes.
+/// A server must be connected for this long before its return is reported.
 const STEADY: Duration = Duration::from_secs(5);
 
-/// Servers that run, by what makes them what they are.
+/// The running servers by their keys.
 #[derive(Default)]
 pub(crate) struct ServerPool(Mutex<HashMap<ServerKey, Weak<ServerLink>>>);
 
 impl ServerPool {
-    /// The server of this key, which is started if nobody has it. Must be called on the runtime's thread.
+    /// Returns the server of this key, and starts it if it does not run. Must be called on the runtime's thread.
     fn join(&self, name: &str, key: ServerKey, settings: &HostSettings) -> Arc<ServerLink> {
         let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         links.retain(|_, link| link.strong_count() > 0);
@@ -53,7 +54,7 @@ impl ServerPool {
     }
 }
 
-/// A session's part in a server.
+/// A server in a session's group.
 pub(crate) struct Member {
     pub(crate) name: String,
     transport: &'static str,
@@ -63,7 +64,7 @@ pub(crate) struct Member {
 
 pub(crate) enum MemberState {
     Joined(Membership),
-    /// Not even tried, for this reason.
+    /// Not used, for this reason.
     Off(String),
 }
 
@@ -131,13 +132,13 @@ impl ServerGroup {
         Self { members, watching: OnceLock::new() }
     }
 
-    /// Holds on to the work for as long as there is the group.
+    /// Keeps the work running as long as the group exists.
     pub(crate) fn hold(&self, watching: RuntimeTask<()>) {
-        // There is one work for a group.
+        // A group has one such task.
         let _ = self.watching.set(watching);
     }
 
-    /// None while they are gathered.
+    /// The servers; None while they are being collected.
     pub(crate) fn members(&self) -> Option<Arc<[Member]>> {
         self.members.borrow().clone()
     }
@@ -167,7 +168,7 @@ impl ServerGroup {
     }
 }
 
-/// All tools of all servers that are there, in an order that does not change.
+/// All tools of all connected servers, in a stable order.
 fn offered(members: &[Member]) -> Vec<OfferedTool> {
     let mut all = Vec::new();
     for member in members {
@@ -187,12 +188,12 @@ pub(crate) struct Wanted {
     /// The name of its transport.
     kind: &'static str,
     source: Source,
-    /// How to endpoint it, or why it is not used.
+    /// How to reach it, or why it is not used.
     transport: Result<Transport, String>,
 }
 
-/// Who a session's servers are, before any is joined: those of the editor, then the project's, then the user's; of a name
-/// the first counts.
+/// Collects the servers of a session: those of the editor, then the project's, then the user's. The first server of a
+/// name counts.
 pub(crate) fn gather(request: &McpRequest, settings: &HostSettings, project: Project) -> Vec<Wanted> {
     let mcp = &settings.servers;
     let mut all: Vec<Wanted> = Vec::new();
@@ -234,8 +235,9 @@ pub(crate) fn gather(request: &McpRequest, settings: &HostSettings, project: Pro
     all
 }
 
-/// Joins the servers of a session and then tells what becomes of them, until it is dropped. Runs on the runtime's thread.
-/// `before` is what the session had, and goes only then, so that what stays is not started anew.
+/// Joins the servers of a session and then reports what happens to them, until it is dropped. Runs on the runtime's
+/// thread. `before` is the session's previous group. It is dropped only after joining, so that servers in both groups
+/// keep running.
 pub(crate) async fn watch(
     request: McpRequest,
     gathered: Vec<Wanted>,
@@ -260,7 +262,7 @@ pub(crate) async fn watch(
         })
         .collect();
     drop(before);
-    // After the seats of before are gone, which take the session's roots along.
+    // Dropping the previous memberships removes the session's roots, so they are added after that.
     for shared in joined.iter().filter_map(Member::shared) {
         shared.join(request.session.clone(), roots.clone());
     }
@@ -311,14 +313,14 @@ fn states(mut state: watch::Receiver<ConnectionState>) -> BoxStream<'static, Con
     .boxed()
 }
 
-/// What the session was told of a server.
+/// What was last reported to the session about a server.
 #[derive(Default)]
 struct ReportedState {
     tools: Vec<Tool>,
     commands: Vec<String>,
     left_out: Vec<String>,
     failed: bool,
-    /// When a server that was lost counts as being there again.
+    /// When a server that was lost counts as back.
     steady_at: Option<Instant>,
 }
 
@@ -362,7 +364,7 @@ impl ReportedState {
         news
     }
 
-    /// What is told of a server that was lost and has been there for a while.
+    /// The events for a server that was lost and has been connected for a while.
     fn stays(&mut self, name: &str) -> Vec<McpEvent> {
         self.failed = false;
         self.steady_at = None;

@@ -1,4 +1,4 @@
-//! All that makes a server what it is. Two sessions share one only if nothing of this differs.
+//! Everything that identifies a server. Two sessions share a server only if their keys are equal.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -24,7 +24,8 @@ pub(crate) enum Endpoint {
 }
 
 impl ServerKey {
-    /// A program gets the session's environment without what is stored from tools, and its own variables on top.
+    /// A program gets the session's environment without the variables that are hidden from tools, and its own
+    /// variables on top.
     pub(crate) fn new(transport: Transport, request: &McpRequest, settings: &HostSettings) -> Self {
         let mut folder = request.cwd.clone();
         let endpoint = match transport {
@@ -42,8 +43,8 @@ impl ServerKey {
     }
 }
 
-/// The environment of a program. Variables that differ from one terminal to the next, and mean nothing to a server, do not
-/// count when two environments are compared: the server has those of the session that started it.
+/// The environment of a program. Variables that differ from one terminal to the next, and mean nothing to a server, do
+/// not count when two environments are compared: the server has those of the session that started it.
 #[derive(Clone)]
 pub(crate) struct Variables {
     compared: BTreeMap<String, String>,
@@ -51,7 +52,7 @@ pub(crate) struct Variables {
 }
 
 impl Variables {
-    /// What the server's own settings say always counts.
+    /// Variables of the server's own settings are always compared.
     fn new(session: BTreeMap<String, String>, own: Vec<(String, String)>) -> Self {
         let (mut volatile, mut compared): (BTreeMap<_, _>, BTreeMap<_, _>) =
             session.into_iter().partition(|(name, _)| environment::is_volatile(name));
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_from_one_terminal_to_the_next_does_not_keep_sessions_from_sharing() {
+    fn sessions_share_a_server_although_terminal_variables_differ() {
         let one = variables("HOME=/h _=/bin/a SHLVL=1 SSH_CONNECTION=1 SSH_TTY=/dev/pts/1 XDG_SESSION_ID=4", "");
         let two = variables("HOME=/h _=/bin/b SHLVL=3 SSH_CONNECTION=2", "");
         assert!(one == two);
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_settings_of_a_server_say_counts_whatever_its_name() {
+    fn variables_of_a_servers_settings_are_always_compared() {
         let one = variables("SHLVL=1", "SHLVL=7");
         assert_eq!(one.all().into_iter().collect::<Vec<_>>(), pairs("SHLVL=7"));
         assert!(one == variables("SHLVL=2", "SHLVL=7"));

@@ -1,4 +1,5 @@
-//! The end of what a server wrote to its log, for people who wonder why it does not work. BoundedTransport, whatever comes.
+//! The end of a server's log, for people who want to know why it does not work. Its size is limited, whatever the
+//! server writes.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -37,7 +38,7 @@ impl ServerLog {
         lock(&self.lines).iter().cloned().collect()
     }
 
-    /// Notes what a server offers and nobody can use.
+    /// Notes what a server offers but cannot be used.
     pub(crate) fn leave_out(&self, what: Vec<String>) {
         for what in what {
             self.note(&format!("[left out: {what}]"));
@@ -80,7 +81,7 @@ impl ServerLog {
 }
 
 fn lock<T>(what: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // The lists are whole after every operation, so a panic elsewhere does not spoil them.
+    // Every operation leaves the lists consistent, so a poisoned lock is harmless.
     what.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

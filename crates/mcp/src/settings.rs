@@ -1,4 +1,4 @@
-//! What the configuration says of MCP servers, and how a server of a file becomes one that can be reached.
+//! The configuration of MCP servers, and the transport of a server that a file describes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use domain::mcp::Transport;
 use process::Launcher;
 use serde::Deserialize;
 
-/// What talking with servers needs of the daemon.
+/// The settings of the daemon that MCP servers need.
 #[derive(Clone, Debug)]
 pub struct HostSettings {
     pub launcher: Launcher,
@@ -84,8 +84,8 @@ impl McpSettings {
     }
 }
 
-/// One server of a file. In variables, headers, arguments, address and command, `${NAME}` and `${NAME:-default}` stand for
-/// variables of the session's environment.
+/// One server of a file. In variables, headers, arguments, address and command, `${NAME}` and `${NAME:-default}` stand
+/// for variables of the session's environment.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Written")]
 pub struct ServerSettings {
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn trust_covers_what_lies_below_and_not_a_namesake() {
+    fn trust_covers_folders_below_and_not_similar_names() {
         let settings = McpSettings { trusted_projects: vec!["/home/me/src".into()], ..McpSettings::default() };
         assert!(settings.trusts(Path::new("/home/me/src/one")));
         assert!(settings.trusts(Path::new("/home/me/src")));

@@ -1,7 +1,7 @@
-//! A server that is a program: messages are lines on its standard input and output.
+//! The transport to a server that is a program: one message per line on its standard input and output.
 //!
-//! A line that is no message is passed by, since many programs print something on their transport. One that is longer than any
-//! message, or nothing but such lines, ends the conversation.
+//! A line that is no message is skipped, because many programs print something on their output. A line that is longer
+//! than any message, or too many such lines in a row, ends the connection.
 
 use std::future::Future;
 use std::io;
@@ -25,7 +25,7 @@ const LONGEST: usize = 16 << 20;
 const NONSENSE: usize = 200;
 
 pub(crate) struct Stdio {
-    /// None once it is closed. SharedServer, because a message may still be on its transport when the next one is sent.
+    /// None once it is closed. Shared, because a message may still be on its way when the next one is sent.
     stdin: Arc<Mutex<Option<pipe::Sender>>>,
     stdout: pipe::Receiver,
     coming: Vec<u8>,
@@ -109,7 +109,7 @@ impl Transport<RoleClient> for Stdio {
         }
     }
 
-    /// Loses nothing if it is given up.
+    /// Cancel-safe.
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
             while let Some(line) = self.line() {

@@ -1,8 +1,7 @@
-//! The servers that clients passed for sessions, stored beyond a session's time in memory: after a close or a restart a session
-//! has them without being told again.
+//! Stores the servers that clients passed for sessions, so that a session has them again after a close or a restart.
 //!
-//! One private file per session, beside the stored keys: variables, headers, arguments and addresses may hold secrets, which
-//! is why nothing of this is in the log of a session, or in an export.
+//! There is one private file per session, beside the stored keys. Variables, headers, arguments and addresses may hold
+//! secrets, so neither the log of a session nor an export contains any of this.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -50,7 +49,7 @@ impl StoredServers {
         Arc::new(folder.map_or_else(|| Self::Memory(Mutex::default()), Self::Folder))
     }
 
-    /// Keeps a list in place of the one before. If that fails, the answer says so, for the person.
+    /// Stores a list in place of the previous one. Returns a notice for the person if that fails.
     pub(crate) async fn keep(self: Arc<Self>, session: SessionId, servers: Vec<Server>) -> Option<String> {
         let stored = self.work(move |this| this.write(&session, servers)).await;
         let error = stored.err()?;
@@ -94,7 +93,7 @@ impl StoredServers {
                 return Ok(());
             }
         };
-        // Two writers would put each other's half a file in place. Writes are small and rare.
+        // Two writers could replace each other's half-written file. Writes are small and rare, so a lock is enough.
         static WRITING: Mutex<()> = Mutex::new(());
         let _writing = lock(&WRITING);
         let path = path(folder, session)?;
@@ -109,7 +108,7 @@ impl StoredServers {
         }
         let text = serde_json::to_vec(&List { servers: servers.into_iter().map(Written::from).collect() })?;
         if text.len() > LARGEST {
-            // Better none than an old one.
+            // No list is better than an outdated one.
             let _ = fs::remove_file(&path);
             return Err(StoreError::TooLarge);
         }
@@ -163,7 +162,7 @@ impl StoredServers {
     }
 }
 
-/// An id comes from a client, and must not lead elsewhere.
+/// An id comes from a client, and must not lead to another folder.
 fn path(folder: &Path, session: &SessionId) -> Result<PathBuf, StoreError> {
     let id = session.as_str();
     let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
@@ -174,7 +173,7 @@ fn path(folder: &Path, session: &SessionId) -> Result<PathBuf, StoreError> {
 }
 
 fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The map is whole after every operation, so a panic elsewhere does not spoil it.
+    // Every operation leaves the map consistent, so a poisoned lock is harmless.
     what.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

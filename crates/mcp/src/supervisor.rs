@@ -1,5 +1,5 @@
-//! Keeps a server connected: starts or reaches it, learns what it offers, follows changes, notices when it is lost, and
-//! tries again, less and less often.
+//! Keeps a server connected: starts or reaches it, asks what it offers, follows changes, notices when it is lost, and
+//! tries again after growing pauses.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -29,13 +29,13 @@ use crate::stdio::Stdio;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// A server that has worked for so long is tried again at once.
+/// A server that has worked for this long is reconnected at once.
 const STEADY: Duration = Duration::from_secs(30);
 
-/// The helper ends everything within 2 seconds, see `run`; beyond this it is stuck and gets killed itself.
+/// The helper ends everything within 2 seconds. If it takes longer than this, it is stuck and is killed itself.
 const HELPER_PATIENCE: Duration = Duration::from_millis(1900);
 
-/// A program that hangs up is about to end, more often than not, and says why.
+/// A program that closes its output usually ends soon, and its exit says why.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// A server that keeps saying that its offer has changed is asked this often.
@@ -49,7 +49,7 @@ pub(crate) struct Supervisor {
     pub(crate) shared: Arc<SharedServer>,
 }
 
-/// A connection that stands.
+/// An established connection.
 struct Connection {
     service: RunningService<RoleClient, McpClientHandler>,
     process: Option<Process>,
@@ -57,7 +57,7 @@ struct Connection {
 }
 
 impl Supervisor {
-    /// Returns when nobody wants the server any more, with everything of it gone.
+    /// Runs until the server is not wanted any more. All its processes have ended when this returns.
     pub(crate) async fn keep(self, mut stop: oneshot::Receiver<()>) {
         let mut pause = FIRST_PAUSE;
         let mut first = true;
@@ -162,7 +162,8 @@ impl Supervisor {
         self.handler().serve(transport).await.map_err(|error| describe(&error, disconnect))
     }
 
-    /// A program that ends, or does not speak in time, is a failure that says so, and is gone when this returns.
+    /// Starts a program and connects to it. A program that ends or does not answer in time is an error, and has ended
+    /// when this returns.
     async fn start(
         &self,
         program: Command,
@@ -186,7 +187,7 @@ impl Supervisor {
             }
             ending = process.ended() => return Err(self.ended(&ending).await),
         };
-        // The end of its output is the end of the program, more often than not.
+        // A program that closes its output usually ends.
         match end(process).await {
             CommandExit::Exited(code) if code != 0 => Err(self.ended(&CommandExit::Exited(code)).await),
             failed @ CommandExit::Failed(_) => Err(self.ended(&failed).await),
@@ -196,13 +197,13 @@ impl Supervisor {
         }
     }
 
-    /// Follows what the server says of itself until it is lost, with the reason, or not wanted any more.
+    /// Follows the server until it is lost, and returns the reason; None if it is not wanted any more.
     async fn watch(&self, connection: Connection, stop: &mut oneshot::Receiver<()>) -> Option<String> {
         let Connection { service, mut process, disconnect } = connection;
         let peer = service.peer().clone();
         let token = service.cancellation_token();
         let mut quit = Some(Box::pin(service.waiting()));
-        // What was said of an earlier connection does not count for this one.
+        // A suspicion about an earlier connection does not count for this one.
         let _ = self.shared.suspected.notified().now_or_never();
         let mut lost = tokio::select! {
             biased;
@@ -216,7 +217,7 @@ impl Supervisor {
         if let (Some(reason), Some(process)) = (&mut lost, &mut process)
             && let Ok(ending) = timeout(LAST_WORDS, process.ended()).await
         {
-            // That it hung up follows from this.
+            // The exit explains why the connection was closed.
             *reason = self.ended(&ending).await;
         }
         if let Some(process) = &process {
@@ -227,7 +228,7 @@ impl Supervisor {
             end(process).await;
         }
         if let Some(quit) = quit {
-            // What a server elsewhere is told at the end is a courtesy.
+            // The goodbye to a remote server is a courtesy.
             let _ = timeout(Duration::from_secs(2), quit).await;
         }
         lost
@@ -261,7 +262,7 @@ impl Supervisor {
         McpClientHandler { name: self.name.clone(), shared: self.shared.clone() }
     }
 
-    /// Ends a connection that was not good enough, and gives the reason back.
+    /// Ends a connection that cannot be used, and returns the reason.
     async fn end(&self, connection: Connection, reason: String) -> String {
         connection.service.cancellation_token().cancel();
         if let Some(process) = connection.process {
@@ -278,7 +279,7 @@ impl Supervisor {
             CommandExit::TooMany(most) => format!("it had more than {most} processes"),
             CommandExit::Lost => return "its helper process was killed".to_owned(),
         };
-        // What it wrote last may still be on its transport to the log.
+        // Its last output may still be on its way to the log.
         tokio::task::yield_now().await;
         match self.shared.log.last() {
             Some(words) => format!("{how}: {words}"),
@@ -322,7 +323,7 @@ fn describe(error: &ClientInitializeError, disconnect: &DisconnectReason) -> Str
     }
 }
 
-/// Why the conversation has ended; it is taken, since nobody may ask it twice.
+/// Why the connection has ended. The future is taken, because it must not be polled again.
 async fn quitting(quit: &mut Option<impl Future<Output = Result<QuitReason, JoinError>> + Unpin>) -> String {
     let Some(running) = quit else { return std::future::pending().await };
     let reason = running.await;

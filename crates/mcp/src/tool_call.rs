@@ -1,4 +1,4 @@
-//! One call of a server's tool: what is shown of it before it runs, and how it runs, is cancelled, and ends.
+//! One call of a server's tool: what is shown before it runs, how it runs, how it is cancelled, and how it ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ fn only_reads(tool: &Tool) -> bool {
     tool.annotations.as_ref().and_then(|hints| hints.read_only_hint).unwrap_or(false)
 }
 
-/// Modes that only read, or write nothing but files, take a tool's word only where the operator does.
+/// The modes `read-only` and `safe` offer a tool that claims to be read-only only if the operator trusts such claims.
 pub(crate) fn allows(mode: Mode, tool: &Tool, hints: HintPolicy) -> bool {
     match mode {
         Mode::Full => true,
@@ -63,7 +63,7 @@ pub(crate) fn spec(offered: &OfferedTool, hints: HintPolicy) -> ToolSpec {
     }
 }
 
-/// What is said of a call before it runs. The hints are a server's own word, and shown as such.
+/// Describes a call before it runs. The hints are the server's own claims, and are shown as such.
 fn card(offered: &OfferedTool, input: Value, hints: HintPolicy) -> ToolCard {
     let own = offered.tool.annotations.as_ref();
     let title = offered.tool.title.as_deref().or(own.and_then(|own| own.title.as_deref()));
@@ -89,7 +89,7 @@ fn card(offered: &OfferedTool, input: Value, hints: HintPolicy) -> ToolCard {
     }
 }
 
-/// What a call needs of its surroundings.
+/// What a call needs besides its request.
 pub(crate) struct CallContext {
     pub(crate) runtime: Arc<McpRuntime>,
     pub(crate) hints: HintPolicy,
@@ -153,7 +153,7 @@ impl Job for Planned {
                 Ok(task) => task,
                 Err(error) => return Outcome::failed(format!("The call could not be started: {error}.")),
             };
-            // When the task is dropped, the server is told that nobody waits any more.
+            // Dropping the task sends a cancellation to the server.
             tokio::select! {
                 outcome = task.done() => outcome
                     .unwrap_or_else(|| Outcome::failed("the call failed inside acpd; this is a defect of acpd")),
@@ -184,7 +184,7 @@ impl Call {
             Ok(sent) => sent,
             Err(error) => return failed(&error, &self.connected, &self.shared),
         };
-        // Nothing is awaited in between, and what comes is read on this thread: no progress is missed.
+        // There is no await in between, and messages are read on this thread, so no progress is missed.
         entry.sent_as(sent.progress_token.clone());
         let mut abandoned = Abandoned { peer: peer.clone(), request: Some(sent.id.clone()) };
         let answer = tokio::select! {
@@ -225,7 +225,7 @@ async fn show(mut progress: watch::Receiver<Option<String>>, host: Arc<dyn ToolH
     std::future::pending().await
 }
 
-/// Tells the server, when it is dropped with a request in it, that nobody waits for the answer any more.
+/// Sends a cancellation to the server if it is dropped while the request is open.
 struct Abandoned {
     peer: Peer<RoleClient>,
     request: Option<RequestId>,

@@ -1,4 +1,4 @@
-//! What a tool of a server gave, as models and people get it: limited like the output of any other tool.
+//! Turns the result of a server's tool into an outcome, limited like the output of every other tool.
 
 use domain::{Content, Outcome, Payload, ToolContent};
 use process::Output;
@@ -23,7 +23,7 @@ pub(crate) fn of(result: CallToolResult, limit: usize) -> Outcome {
         _ => text,
     };
     let outcome = if is_error == Some(true) { Outcome::failed(said.clone()) } else { Outcome::completed(said.clone()) };
-    // Resources and sounds are shown as what they are; where there are none, people read what the model does.
+    // Resources and audio are shown unchanged; without them, people see the same text as the model.
     let has_blocks = read.shown.iter().any(|shown| matches!(shown, ToolContent::Block { .. }));
     let plain = if has_blocks { limited(&read.plain.join("\n"), limit) } else { said };
     let mut shown = Vec::new();
@@ -40,7 +40,7 @@ fn limited(text: &str, limit: usize) -> String {
     output.text()
 }
 
-/// Facts for programs, unless they are beyond what is stored of one call.
+/// Structured content for programs, unless it is larger than what is kept of one call.
 fn raw(structured: Option<Value>, limit: usize) -> Value {
     match structured {
         Some(structured) if structured.to_string().len() <= limit => json!({ "structuredContent": structured }),
@@ -106,7 +106,7 @@ impl Read {
         }
     }
 
-    /// What was said of it to the model is all that people get of one that is too large.
+    /// If the block is too large, people get only what the model gets.
     fn block(&mut self, block: Content) {
         self.block_bytes += block.weight();
         if self.block_bytes > MAX_IMAGES {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_content_is_told() {
+    fn every_kind_of_content_reaches_the_model() {
         let outcome = of(
             result(json!({ "content": [
                 { "type": "text", "text": "one" },
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_cut_in_the_middle() {
+    fn a_long_result_is_cut_in_the_middle() {
         let outcome = of(result(json!({ "content": [{ "type": "text", "text": "x".repeat(5000) }] })), 1000);
         assert!(outcome.text.len() < 1200 && outcome.text.contains("bytes of output cut here"), "{}", outcome.text);
         let large = "A".repeat(MAX_IMAGES + 1);

@@ -1,5 +1,5 @@
-//! The names and kinds of the built-in tools, by which rules are checked. A test of `tools` compares this table with the tools
-//! that there are.
+//! The names and kinds of the built-in tools, for checking rules. A test of `tools` compares this table with the real
+//! tools.
 
 use domain::ToolKind;
 

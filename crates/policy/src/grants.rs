@@ -1,9 +1,9 @@
-//! What an "always" answer would cover for a command.
+//! What an "always" answer covers for a shell command.
 //!
-//! Commands of a known shape are covered by their first words: nothing that may follow those makes them run another
-//! program or write where the person would not expect it. Every other command is covered as it is written, to the letter.
-//! A text that is not plain (see `shell::plain`) is not covered at all: several commands, and every word that the shell
-//! would expand, since what it becomes is not what the person was shown.
+//! A command of a known shape is covered by its first words: no argument that the shape accepts makes it run another
+//! program or write where the person would not expect it. Every other command is covered exactly as it is written. A
+//! text that is not plain (see `shell::plain`) is not covered at all: neither several commands nor any word that the
+//! shell would expand, because the person was not shown what it becomes.
 
 use domain::Grant;
 
@@ -13,11 +13,11 @@ mod shapes;
 
 use shapes::{Operands, Options, Rest, SHAPES, Shape};
 
-/// Beyond this nobody would recognise the command in the name of an option.
+/// The longest command that is covered exactly. A longer one could not be recognised in the text of the option.
 const LONGEST: usize = 200;
 
 pub fn always_grant(command: &str) -> Option<Grant> {
-    // What the shell takes for space around a command, and no more.
+    // Only what the shell itself treats as space around a command.
     let command = command.trim_matches([' ', '\t', '\n']);
     let words = plain(command)?;
     if words.is_empty() || words.iter().any(|word| word.names_files) {
@@ -52,7 +52,7 @@ impl Shape {
             let rest = &arguments[index + 1..];
             match (*word, &self.rest) {
                 ("--", Rest::Nothing) => return false,
-                // After an option it may be that option's value, and what follows be options still.
+                // After an option, `--` may be that option's value, and options may still follow.
                 ("--", Rest::Operands) => return !follows_option && rest.iter().all(|word| self.operands.allow(word)),
                 ("--", Rest::Options(known)) => {
                     return rest.iter().all(|word| !is_option(word) || is_known(word, known));
@@ -143,9 +143,9 @@ mod tests {
         }
     }
 
-    /// Each of these begins like a command that is covered by its first words, or runs whatever it is told to.
+    /// Each of these begins like a command that is covered by its first words, or runs whatever its arguments say.
     #[test]
-    fn what_could_run_another_program_or_write_elsewhere_is_covered_to_the_letter() {
+    fn commands_that_could_run_or_write_something_else_are_covered_exactly() {
         let commands = [
             "git push --force origin main",
             "rg -e -- --pre=./x.sh f",
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plainly_one_command_is_not_covered() {
+    fn a_text_that_is_not_plainly_one_command_is_not_covered() {
         let cases = [
             "git status; rm -rf /",
             "git status && rm x",

@@ -1,17 +1,19 @@
-//! Rules of the operator and of a project: which calls run, ask or are denied, by tool and by what they touch.
+//! Permission rules of the operator and of projects: which calls run, ask or are denied, by tool and by what they
+//! touch.
 //!
 //! A rule is a text such as `bash(git push)`, `edit(src/**)`, `web_fetch(*.example.com)` or `mcp__github__*`:
 //!
-//! - The tool is its name, with `*` for any letters, or what it does: `read`, `search`, `edit`, `delete`, `move`,
-//!   `execute`, `fetch`. A rule about `edit` that denies or asks covers `delete` and `move`,
-//!   and one about `read` covers `move` of what it speaks of, which could be read under its new name.
-//! - For `bash` the pattern is the first words of a command, or a glob of all of it when it has a `*`, `?` or `[`. A
-//!   rule that denies or asks counts for every program that the command would run, see `command`.
-//! - For tools that name files it is a glob of the path. A relative one fits at any depth, and one that fits a folder
-//!   covers what is in it. A search counts by the folder that it searches, and what may not be read is not found: `HiddenFiles`.
+//! - The tool is its name, with `*` for any letters, or its kind: `read`, `search`, `edit`, `delete`, `move`,
+//!   `execute`, `fetch`. A rule about `edit` that denies or asks covers `delete` and `move`, and one about `read`
+//!   covers `move` of the same file, because the file could be read under its new name.
+//! - For `bash` the pattern is the first words of a command, or a glob of the whole command if it has a `*`, `?` or
+//!   `[`. A rule that denies or asks counts for every program that the command would run, see `command`.
+//! - For tools that name files it is a glob of the path. A relative glob matches at any depth, and one that matches a
+//!   folder covers its contents. A search counts by the folder that it searches, and leaves out files that may not be
+//!   read, see `HiddenFiles`.
 //! - For `web_fetch` it is a glob of the host.
 //!
-//! Pure: knows cards, and neither files nor sessions.
+//! Pure: knows the cards of calls, but neither files nor sessions.
 
 mod check;
 mod command;
@@ -45,8 +47,8 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// None when no rule speaks of the call. `real` is the same call with its files by their names without symlinks, where
-    /// those are others; a rule may use either.
+    /// The verdict of the rules about a call; None if no rule matches. `real` is the same call with the paths of its
+    /// files without symlinks, if those differ. A rule may name either.
     pub fn verdict(&self, card: &ToolCard, real: Option<&ToolCard>) -> Option<Verdict> {
         let cards = || std::iter::once(card).chain(real);
         let against = |rules: &[Rule]| {
@@ -62,8 +64,8 @@ impl Rules {
         }
     }
 
-    /// What keeps the contents of a file from the model where nobody can be asked: a rule that denies reading it, or one that
-    /// asks first. The file is given by all its names.
+    /// The verdict about reading a file in a situation where no question can be asked: denied, or to be asked about.
+    /// The file is given by all its names.
     pub fn reading_verdict(&self, names: &[&Path]) -> Option<Verdict> {
         let bars = |rule: &Rule| {
             rule.is_about("read_file", ToolKind::Read)
@@ -75,7 +77,8 @@ impl Rules {
         self.ask.iter().any(bars).then_some(Verdict::Ask)
     }
 
-    /// Whether fetching from this host is denied, or must be asked about. For redirects, which come when nobody can be asked.
+    /// Whether fetching from this host is denied or must be asked about. For redirects, where no question can be
+    /// asked.
     pub fn forbids_host(&self, tool: &str, host: &str) -> bool {
         let host = host.to_ascii_lowercase();
         let bars = |rule: &Rule| {
@@ -90,7 +93,7 @@ impl Rules {
         RuleTexts { allow: texts(&self.allow), ask: texts(&self.ask), deny: texts(&self.deny) }
     }
 
-    /// Adds those that are not there yet.
+    /// Adds the rules that are not there yet.
     pub fn extend_with_new(&mut self, more: Rules) {
         let add = |known: &mut Vec<Rule>, more: Vec<Rule>| {
             for rule in more {
@@ -122,7 +125,7 @@ pub struct Permissions {
     pub project: Vec<ProjectRules>,
 }
 
-/// More rules for sessions that work in a folder or below it. They stand in the operator's configuration and not in the
+/// More rules for sessions in a folder or below it. They are part of the operator's configuration and not of the
 /// project, which may come from anybody.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -147,7 +150,7 @@ impl Permissions {
         }
     }
 
-    /// The rules that count for a session in this folder, which is given as the session names it and without symlinks.
+    /// The rules for a session in this folder, given as the session names it and without symlinks.
     pub fn within(&self, cwd: &Path, real: &Path) -> Rules {
         let mut rules = Rules { allow: self.allow.clone(), ask: self.ask.clone(), deny: self.deny.clone() };
         for ProjectRules { folder, real: real_folder, allow, ask, deny } in &self.project {
@@ -160,11 +163,11 @@ impl Permissions {
     }
 }
 
-/// Whether a rule speaks of a call.
+/// Whether a rule matches a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Match {
     No,
-    /// Only running it would tell.
+    /// The text does not show it; only running the command would.
     Maybe,
     Yes,
 }
@@ -199,7 +202,7 @@ enum Tool {
     Name(GlobMatcher),
 }
 
-/// The same text in each of its three meanings; the card says which one counts.
+/// The text of a pattern in each of its three meanings. The tool of the call decides which one counts.
 #[derive(Clone, Debug)]
 struct Pattern {
     command: command::Pattern,
@@ -230,7 +233,7 @@ impl TryFrom<String> for Rule {
         };
         tool.check(&text, name, pattern)?;
         let pattern = match pattern {
-            // As good as no pattern.
+            // The same as no pattern.
             None | Some("*" | "**") => None,
             Some(pattern) if pattern.starts_with('~') => return Err(BadRule::Home(text)),
             Some(pattern) => Some(Pattern {
@@ -271,14 +274,14 @@ impl Rule {
         self.tool.is(tool, kind)
     }
 
-    /// The same for a rule that denies or asks: one about editing is about deleting and moving, too. One that allows is not, so
-    /// that leave to edit is no leave to delete.
+    /// Whether a rule that denies or asks is about this tool. One about editing also covers deleting and moving. A
+    /// rule that allows does not, so permission to edit is no permission to delete.
     fn is_against(&self, tool: &str, kind: ToolKind) -> bool {
         let removes = matches!(kind, ToolKind::Delete | ToolKind::Move);
         self.is_about(tool, kind) || (removes && self.is_about(tool, ToolKind::Edit))
     }
 
-    /// Whether it speaks of all that the call touches, which is what allowing takes.
+    /// Whether it covers everything that the call touches, which allowing requires.
     fn fits_all(&self, card: &ToolCard) -> bool {
         let Some(pattern) = self.pattern.as_ref() else { return self.is_about(&card.tool, card.kind) };
         self.is_about(&card.tool, card.kind)
@@ -293,7 +296,7 @@ impl Rule {
             }
     }
 
-    /// Whether it speaks of anything that the call touches, which is what denying and asking take.
+    /// Whether it matches anything that the call touches, which is enough for denying and asking.
     fn fits_a_part(&self, card: &ToolCard) -> Match {
         if !self.is_against(&card.tool, card.kind) {
             return if self.keeps_in_place(card) { Match::Yes } else { Match::No };
@@ -310,7 +313,7 @@ impl Rule {
 }
 
 impl Rule {
-    /// Whether it is about reading a file that would be moved: it could be read under its new name.
+    /// Whether it forbids reading a file that would be moved, because the file could be read under its new name.
     fn keeps_in_place(&self, card: &ToolCard) -> bool {
         let source = card.locations.first().filter(|_| card.kind == ToolKind::Move);
         self.is_about("read_file", ToolKind::Read)
@@ -328,13 +331,13 @@ impl Tool {
 }
 
 impl Pattern {
-    /// Whether it fits the path or a folder around it.
+    /// Whether it matches the path or a folder above it.
     fn covers(&self, path: &Path) -> bool {
         path.ancestors().any(|part| self.path.is_match(part))
     }
 }
 
-/// What patterns are compared with.
+/// What a pattern is compared with.
 enum CallTarget<'a> {
     Command(&'a str),
     Host(String),
@@ -353,8 +356,8 @@ fn call_target(card: &ToolCard) -> CallTarget<'_> {
     }
 }
 
-/// The whole command or URL, as the tool understood it. The input is not asked: it is the model's, and may name the
-/// same thing in several ways.
+/// The whole command or URL, as the tool understood it. The input is not used: it comes from the model, and may name
+/// the same thing in several ways.
 fn shown(card: &ToolCard) -> Option<&str> {
     match card.preview.first()? {
         ToolContent::Text { text } => Some(text),

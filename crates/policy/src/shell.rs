@@ -1,9 +1,9 @@
-//! Shell text taken apart into the simple commands in it, without running any of it: those in groups, pipes, loops,
-//! functions, substitutions and here-documents, too. Quotes are taken off as the shell would, and what only the shell can
-//! know (variables, globs, the output of commands) is marked as such.
+//! Splits shell text into its simple commands without running any of it, including those in groups, pipes, loops,
+//! functions, substitutions and here-documents. Quotes are removed as the shell would remove them, and words whose
+//! value only the shell knows (variables, globs, the output of commands) are marked.
 //!
-//! Whoever wants to forbid something looks at every command that comes out, so where shells differ, or the grammar is hard
-//! to tell, this finds a command too many rather than one too few.
+//! Rules that forbid something look at every command found here. Where shells differ, or the grammar is ambiguous,
+//! this reader therefore finds a command too many rather than one too few.
 
 #[cfg(test)]
 mod fuzz;
@@ -18,39 +18,39 @@ use std::mem::take;
 pub use plain::{PlainWord, plain};
 pub use programs::{Programs, base, evaluates_arguments, programs, starts};
 
-/// Deeper nesting than this nobody writes by hand.
+/// The deepest nesting that is read. Nobody writes deeper nesting by hand.
 const DEEPEST: usize = 40;
 
 /// Words after which a command begins.
 const KEYWORDS: [&str; 10] = ["if", "then", "elif", "else", "while", "until", "do", "!", "time", "coproc"];
 
-/// What was found in a text.
+/// The commands that were found in a text.
 #[derive(Debug, Default)]
 pub struct Script {
     pub commands: Vec<Simple>,
-    /// The text ends in the middle of something, or is nested too deeply, so there may be more to it.
+    /// The text ends inside a construct, or is nested too deeply, so there may be more commands.
     pub is_torn: bool,
 }
 
-/// A program with its arguments, as far as they can be told. Redirections are left out.
+/// A program with its arguments, as far as they are known. Redirections are left out.
 #[derive(Debug, Default)]
 pub struct Simple {
     pub words: Vec<Word>,
     /// Its input comes from a pipe, a file or the script itself.
     pub is_fed: bool,
-    /// It stands in `((...))`, and is probably no command at all.
+    /// It is inside `((...))`, and probably no command at all.
     pub is_arithmetic: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Word {
-    /// Without quotes. Of what expands this is how it was written, or nothing.
+    /// The text without quotes. Where the word expands, this is how it was written, or empty.
     pub text: String,
-    /// The shell makes something else of it, or several words.
+    /// The shell expands it to another text, or to several words.
     pub expands: bool,
-    /// Sets a variable, if it stands before the program.
+    /// It sets a variable, if it comes before the program.
     pub is_assignment: bool,
-    /// Some of it is quoted, so that it is no keyword.
+    /// Part of it is quoted, so it is no keyword.
     pub is_quoted: bool,
 }
 
@@ -70,7 +70,7 @@ fn read_at(text: &str, depth: usize) -> Script {
     reader.script
 }
 
-/// The commands in a text that is read as if it stood between double quotes.
+/// The commands in a text that is read like one between double quotes.
 fn read_quoted(text: &str, depth: usize) -> Script {
     let mut reader = Reader { chars: text.chars().collect(), depth, ..Reader::default() };
     reader.quoted(None, &mut Word::default());
@@ -164,7 +164,7 @@ impl Reader {
                     self.at += 1;
                     break;
                 }
-                // What looks like arithmetic may be a group after all, and this a comment.
+                // What looks like arithmetic may be a group after all, and `#` a comment.
                 '#' if self.arithmetic > 0 => {
                     self.script.is_torn = true;
                     self.at += 1;
@@ -240,7 +240,7 @@ impl Reader {
         list.command.words.push(word);
     }
 
-    /// The command is complete; the next one may be fed by it.
+    /// Completes a command; the next one may read its output.
     fn finish(&mut self, list: &mut List, feeds_next: bool) {
         let mut command = take(&mut list.command);
         command.is_arithmetic = self.arithmetic > 0;

@@ -1,20 +1,20 @@
-//! Whether one process descends from another, or from a command of the daemon's that has left its tree. The daemon asks
-//! this of whoever connects, because a command that it runs must not answer its own permission question.
+//! Whether a process descends from another one, or from a command of the daemon that has left its tree. The daemon
+//! checks every process that connects, because a command must not answer its own permission question.
 
 use std::io;
 
 use crate::proc_stat;
 use crate::tag::ProcessTag;
 
-/// A process is not its own descendant. A process that is gone, here or on the way up, is an error, and the caller should
-/// refuse then: what cannot be known is not allowed.
+/// Whether `pid` descends from `ancestor`. A process is not its own descendant. If a process on the way up is gone,
+/// this is an error, and the caller should refuse: what cannot be known is not allowed.
 pub fn descends_from(pid: u32, ancestor: u32) -> io::Result<bool> {
     Ok(ancestors(pid)?.contains(&ancestor))
 }
 
-/// Whether a process or one of its ancestors was started by tools of this owner. What the process itself was started with
-/// must be readable. Ancestors that hide it are passed by: the servers of log-ins and of user sessions do, and one that has
-/// something to hide could have started its child without the tag just as well.
+/// Whether tools of this owner started a process or one of its ancestors. The environment of the process itself must
+/// be readable. Ancestors that hide theirs are skipped: login servers and `systemd --user` do, and an ancestor with
+/// bad intentions could have started its child without the tag anyway.
 pub fn carries_tag(pid: u32, owner: &str) -> io::Result<bool> {
     let is_ours = |tag: Option<ProcessTag>| tag.is_some_and(|tag| tag.owner == owner);
     if is_ours(ProcessTag::of(pid)?) {
@@ -23,11 +23,12 @@ pub fn carries_tag(pid: u32, owner: &str) -> io::Result<bool> {
     Ok(ancestors(pid)?.into_iter().any(|ancestor| ProcessTag::of(ancestor).is_ok_and(is_ours)))
 }
 
-/// From the parent up to the first process, and the zero above it.
+/// The process ids from the parent up to the first process, and the zero above it.
 fn ancestors(pid: u32) -> io::Result<Vec<u32>> {
     let mut found = Vec::new();
     let mut at = pid;
-    // A chain of parents cannot be longer than there are processes; the bound is for a /proc that changes meanwhile.
+    // A chain of parents cannot be longer than the number of processes. The limit is for a /proc that changes during
+    // the walk.
     for _ in 0..4096 {
         at = proc_stat::of(at)?.parent;
         found.push(at);
@@ -65,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_is_seen_on_a_process_and_on_what_it_started_without_it() {
+    fn the_tag_is_found_on_a_process_and_on_its_untagged_children() {
         let mut marked = Command::new("sh");
         marked.args(["-c", "env -u ACPD_TOOL sleep 60 & echo $!; wait"]);
         marked.env("ACPD_TOOL", ProcessTag { start: "1".to_owned(), owner: "me".to_owned() }.value());

@@ -1,8 +1,8 @@
 //! Commands that go on after the call that started them. They belong to their session: cancelling a turn ends those
-//! that it started, closing the session ends all.
+//! that it started, and closing the session ends all.
 //!
-//! Each has a task of its own, which alone holds the process; everybody else holds a `BackgroundCommand` to look at and to ask for
-//! the end. When the runtime goes, the tasks go, and with them the processes.
+//! Each command has a task of its own, which alone holds the process. Everybody else holds a `BackgroundCommand` to
+//! read its output and to ask for its end. When the runtime ends, the tasks end, and with them the processes.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,13 +14,14 @@ use tokio::sync::watch;
 
 use crate::{CommandResult, LIVE_LIMIT, Output, RunningCommand, SharedOutput, watch as watch_command};
 
-/// Running at once in one session.
+/// How many background commands of one session may run at once.
 const MAX_RUNNING: usize = 8;
 
-/// Ended, and kept so that their last output can be read.
+/// How many ended commands of one session are kept, so that their last output can be read.
 const MAX_ENDED: usize = 8;
 
-/// Cancelled turns that are remembered, for calls which were about to start something when their turn was cancelled.
+/// How many cancelled turns are remembered, for calls that were about to start a command when their turn was
+/// cancelled.
 const MAX_CANCELLED: usize = 64;
 
 /// Why a background command cannot be kept or found, worded for the model.
@@ -34,7 +35,7 @@ pub enum BackgroundError {
     Unknown { handle: String, known: String },
 }
 
-/// A command that has been started and is to be kept.
+/// A started command that goes on in the background.
 pub struct BackgroundStart {
     pub started: RunningCommand,
     pub command: String,
@@ -56,56 +57,56 @@ struct State {
 
 #[derive(Default)]
 struct Session {
-    /// Counts all that were ever started, so that no handle is given twice.
+    /// Counts all commands that were ever started, so that no handle is used twice.
     started: u64,
     kept: Vec<Arc<BackgroundCommand>>,
 }
 
-/// One background command, as others see it.
+/// One background command, as tools see it.
 pub struct BackgroundCommand {
     pub handle: String,
     pub command: String,
     turn: TurnId,
-    /// What nobody has read yet.
+    /// Output that was not read yet.
     unread: SharedOutput,
     stop: watch::Sender<bool>,
     end: watch::Sender<Option<CommandResult>>,
 }
 
 impl BackgroundCommand {
-    /// None while it runs.
+    /// How the command ended; None while it runs.
     pub fn end(&self) -> Option<CommandResult> {
         self.end.borrow().clone()
     }
 
-    /// Asks for the end; `ended` tells when it is done.
+    /// Asks the command to end; `ended` resolves when it has.
     pub fn stop(&self) {
         self.stop.send_replace(true);
     }
 
     pub async fn ended(&self) {
-        // The sender is ours, so it cannot be gone.
+        // We hold the sender, so the wait can only end with a value.
         let _ = self.end.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// What was written since the last time, which is then read.
+    /// Takes the output since the last read.
     pub fn take_output(&self) -> Output {
         self.unread.lock().take()
     }
 
-    /// The same without reading it, for people who watch.
+    /// Shows the same output to people without marking it as read.
     pub fn live_output(&self) -> String {
         self.unread.lock().live(LIVE_LIMIT)
     }
 
-    /// "`bg1` (npm run dev)".
+    /// A name for people and models: "`bg1` (npm run dev)".
     pub fn label(&self) -> String {
         format!("`{}` ({})", self.handle, cut(self.command.lines().next().unwrap_or_default(), 60))
     }
 }
 
 impl BackgroundCommands {
-    /// Takes a command over and gives its handle. One that cannot be kept is dropped, which ends it.
+    /// Takes over a command and returns its handle. A command that cannot be kept is dropped, which ends it.
     pub fn keep(&self, start: BackgroundStart, output_limit: usize) -> Result<String, BackgroundError> {
         let BackgroundStart { started, command, timeout, site } = start;
         let mut state = self.lock();
@@ -141,7 +142,7 @@ impl BackgroundCommands {
         Ok(handle)
     }
 
-    /// Finds a command of this session by what a model calls it.
+    /// Finds a command of this session by its handle.
     pub fn find(&self, session: &SessionId, handle: &str) -> Result<Arc<BackgroundCommand>, BackgroundError> {
         let state = self.lock();
         let kept = state.sessions.get(session).map(|session| session.kept.as_slice()).unwrap_or_default();
@@ -154,7 +155,7 @@ impl BackgroundCommands {
         })
     }
 
-    /// What still runs in a session.
+    /// The commands of a session that still run.
     pub fn running(&self, session: &SessionId) -> Vec<String> {
         let state = self.lock();
         let kept = state.sessions.get(session).into_iter().flat_map(|session| &session.kept);
@@ -177,7 +178,7 @@ impl BackgroundCommands {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // The lists are whole after every operation, so a panic elsewhere does not spoil them.
+        // Every operation leaves the lists consistent, so a poisoned lock is harmless.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

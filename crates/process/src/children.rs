@@ -47,7 +47,8 @@ impl Children {
         self.status
     }
 
-    /// Waits until a child ends, one of `sources` can be read, or the time is over. Returns whether a source can be read.
+    /// Waits until a child ends, one of `sources` can be read, or the time is over. Returns whether a source can be
+    /// read.
     pub(crate) fn wait(&mut self, sources: &[&UnixStream], patience: Option<Duration>) -> io::Result<bool> {
         let mut polled: Vec<PollFd<'_>> = sources.iter().map(|source| PollFd::new(*source, PollFlags::IN)).collect();
         polled.push(PollFd::new(&self.ended, PollFlags::IN));
@@ -68,8 +69,8 @@ impl Children {
         Ok(())
     }
 
-    /// Ends every descendant: with each of these signals in turn, each with its time to work, and then by killing, which may
-    /// take as long as `killing`.
+    /// Ends every descendant: with each of these signals in turn, each with its time to work, and then by killing,
+    /// which may take as long as `killing`.
     pub(crate) fn end_all(&mut self, signals: &[(Signal, Duration)], killing: Duration) -> io::Result<()> {
         for (signal, patience) in signals {
             if self.are_gone() {

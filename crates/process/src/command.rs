@@ -1,6 +1,6 @@
-//! The daemon's side of a command: starts the helper, hears the report, and asks for the end.
+//! The daemon's side of a command: starts the helper, receives its report, and asks it to end the command.
 //!
-//! Dropping a `Process` closes the control socket, and with that everything that the command started ends.
+//! Dropping a `Process` closes the control socket, which ends everything that the command started.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
@@ -26,27 +26,27 @@ pub struct Command {
     pub runner: PathBuf,
     pub program: String,
     pub arguments: Vec<String>,
-    /// The whole environment but for the tag; nothing is inherited from the daemon.
+    /// The whole environment except the tag. The command inherits nothing from the daemon.
     pub environment: BTreeMap<String, String>,
     pub folder: PathBuf,
     /// None runs it with all the rights of the daemon.
     pub sandbox: Option<Sandbox>,
     /// Files and folders that it cannot read although it is not in the sandbox. Needs Landlock, unless it is empty.
     pub shield: Vec<PathBuf>,
-    /// How many processes it may have at once; None for as many as it likes.
+    /// How many processes it may have at once; None for no limit.
     pub process_limit: Option<usize>,
-    /// What it reads from its standard input; None is the same as nothing.
+    /// Its standard input; None means empty.
     pub input: Option<String>,
 }
 
-/// A command on its way. The two parts are separate so that both can be waited for at once.
+/// A running command. Its two parts are separate, so that both can be awaited at once.
 pub struct RunningCommand {
     pub process: Process,
-    /// What the command and all that it starts write, to standard output and standard error, in order.
+    /// Standard output and standard error of the command and everything it starts, in order.
     pub output: pipe::Receiver,
 }
 
-/// A command that is talked with, and not only listened to.
+/// A running command with separate pipes for input, output and errors.
 pub struct PipedCommand {
     pub process: Process,
     pub stdin: pipe::Sender,
@@ -55,14 +55,14 @@ pub struct PipedCommand {
 }
 
 impl Command {
-    /// Must be called within a tokio runtime.
+    /// Starts the command. Must be called within a tokio runtime.
     pub async fn start(self) -> io::Result<RunningCommand> {
         let (output, input) = io::pipe()?;
         let process = self.launch(input.try_clone()?.into(), input.into(), None).await?;
         Ok(RunningCommand { process, output: pipe::Receiver::from_owned_fd(output.into())? })
     }
 
-    /// The same for a command whose input, output and errors are three pipes; `input` counts for nothing. Must be called
+    /// Starts the command with three pipes for input, output and errors. The field `input` is ignored. Must be called
     /// within a tokio runtime.
     pub async fn start_piped(self) -> io::Result<PipedCommand> {
         let (stdin, stdin_writer) = io::pipe()?;
@@ -77,9 +77,9 @@ impl Command {
         })
     }
 
-    /// The helper passes its own output on to the command. A descriptor for the command's input travels with the order,
-    /// since the helper's own input is the control socket; and so do the folders that the sandbox may write, so that they
-    /// are the very ones that were checked.
+    /// Starts the helper and sends it the request. The command inherits the helper's output. The descriptor of the
+    /// command's input comes with the request, because the helper's own input is the control socket. So do the folders
+    /// that the sandbox may write, which are therefore the very folders that were checked.
     async fn launch(self, stdout: OwnedFd, stderr: OwnedFd, stdin: Option<OwnedFd>) -> io::Result<Process> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         let helper = tokio::process::Command::new(&self.runner)
@@ -123,7 +123,7 @@ impl Command {
     }
 }
 
-/// Sends bytes and descriptors with them. The socket is fresh, so that there is room.
+/// Sends bytes together with descriptors. The socket is new, so there is room for both.
 fn send_with(socket: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -134,36 +134,36 @@ fn send_with(socket: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) 
     Ok(())
 }
 
-/// One helper, and through it everything that its command started.
+/// A helper, and through it everything that its command started.
 pub struct Process {
     helper: Child,
     control: UnixStream,
-    /// What came of the report so far, kept here so that `ended` can be dropped and called again.
+    /// The part of the report received so far, so that `ended` can be dropped and called again.
     heard: Vec<u8>,
-    /// What everything that the command starts has in its environment.
+    /// The tag in the environment of everything that the command starts.
     tag: ProcessTag,
 }
 
 impl Process {
-    /// Asks the helper to end everything. Returns at once; `ended` tells when it is done, within 2 seconds.
+    /// Asks the helper to end everything. Returns at once; `ended` resolves when it is done, within 2 seconds.
     pub fn end(&self) {
-        // A command may have stopped its helper, which then could not hear.
+        // A command may have stopped its helper, which then would not react.
         self.signal_helper(Signal::CONT);
         let _ = rustix::net::shutdown(&self.control, Shutdown::Write);
     }
 
-    /// For a helper that does not do what `end` asked.
+    /// Kills a helper that did not react to `end`.
     pub fn kill(&self) {
         self.signal_helper(Signal::KILL);
     }
 
     /// Resolves when the command and everything that it started is gone. May be dropped and called again.
     pub async fn ended(&mut self) -> CommandExit {
-        // An error means the same as the end: the helper is gone.
+        // An error means the same as end of file: the helper is gone.
         while matches!(self.control.read_buf(&mut self.heard).await, Ok(length) if length > 0) {}
         let ending = serde_json::from_slice(&self.heard).unwrap_or(CommandExit::Lost);
         if let (CommandExit::Lost, Some(leader)) = (&ending, self.helper.id()) {
-            // The helper is dead but not reaped, so its session's number is still its own.
+            // The helper is dead but not reaped, so its session id still belongs to it.
             let start = self.tag.start.clone();
             let _ = tokio::task::spawn_blocking(move || descendants::kill_leftovers(leader, &start)).await;
         }
@@ -172,7 +172,7 @@ impl Process {
     }
 
     fn signal_helper(&self, signal: Signal) {
-        // tokio gives the id only while the helper is not reaped, so it cannot be somebody else's.
+        // tokio returns the id only while the helper is not reaped, so it cannot belong to another process.
         let pid = self.helper.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         if let Some(pid) = pid {
             let _ = rustix::process::kill_process(pid, signal);

@@ -76,7 +76,7 @@ impl PathError {
     }
 }
 
-/// An error of the system without its number.
+/// The text of a system error without its number.
 fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
@@ -84,7 +84,7 @@ fn plain(error: &io::Error) -> String {
     chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
 }
 
-/// Opens one entry of a folder, and nothing but that.
+/// Opens one entry of a folder, without following symlinks or leaving the folder.
 pub fn open_in(folder: impl AsFd, name: impl rustix::path::Arg, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     let stay = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     rustix::fs::openat2(folder, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode, stay)
@@ -97,7 +97,7 @@ pub struct Roots {
 }
 
 struct Root {
-    /// As the session names it; paths are shown in these terms, since they are the editor's.
+    /// The path as the session gives it. Paths are shown relative to it, because the editor uses it.
     given: PathBuf,
     /// Without symlinks.
     real: PathBuf,
@@ -105,11 +105,10 @@ struct Root {
 }
 
 impl Roots {
-    /// The working folder must exist; another root that is gone is left out.
-    ///
-    /// A command in the sandbox may put a symlink in the place of a folder inside a root. If that folder were a root too
-    /// and opened by its path, the symlink would decide what the next call may touch. So each root is walked to, and from
-    /// where the way enters another root, by whatever name, no symlink is followed.
+    /// Opens the roots. The working folder must exist; another root that is gone is left out. A command in the sandbox
+    /// may put a symlink in the place of a folder inside a root. If that folder were also a root and opened by its
+    /// path, the symlink would decide what the next call may touch. Each root is therefore opened one component at a
+    /// time, and once that walk enters another root, under any name, no symlink is followed.
     pub fn open(site: &CallSite, limits: &AccessLimits) -> Result<Self, PathError> {
         let ids: Vec<Option<FileId>> = site.roots().map(pinned_roots::identify).collect();
         let mut roots = Vec::new();
@@ -149,7 +148,7 @@ impl Roots {
         &self.roots[0]
     }
 
-    /// The root that a path lies in, by its text, and what remains of the path. The innermost wins.
+    /// The innermost root that contains a path, judged by its text, and the rest of the path.
     fn locate(&self, path: &Path) -> Option<(Arc<Root>, VecDeque<OsString>)> {
         let under = |path: &Path| {
             let bases = self.roots.iter().flat_map(|root| [(root, &root.given), (root, &root.real)]);
@@ -168,20 +167,20 @@ impl Roots {
 impl Root {
     fn open(given: &Path, others: &[FileId]) -> io::Result<Self> {
         let folder = pinned_roots::walk_to(given, others)?;
-        // Asked of the descriptor, so that it is the path of the very folder that was opened.
+        // Read from the descriptor, so it is the path of the very folder that was opened.
         let real = std::fs::read_link(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&folder)))?;
         Ok(Self { given: given.to_owned(), real, folder: Arc::new(folder) })
     }
 }
 
-/// The way to one path.
+/// The walk to one path.
 struct Walk<'a> {
     roots: &'a Roots,
     asked: &'a str,
     links: usize,
 }
 
-/// Where a walk stands: folders below a root, each with its name and descriptor.
+/// The position of a walk: folders below a root, each with its name and descriptor.
 struct Position {
     root: Arc<Root>,
     below: Vec<(OsString, Arc<OwnedFd>)>,
@@ -199,7 +198,7 @@ impl Walk<'_> {
         while let Some(step) = rest.pop_front() {
             if step == ".." {
                 if at.below.pop().is_none() {
-                    // Above this root there may be another; the parent's name is text, and is walked from there.
+                    // Another root may be above this one. The path of the parent is text, and is walked from there.
                     let mut above = at.root.real.parent().unwrap_or(Path::new("/")).to_owned();
                     above.extend(&rest);
                     (at, rest) = self.enter(&above)?;
@@ -259,7 +258,7 @@ impl Walk<'_> {
         Ok((at, rest))
     }
 
-    /// What does not exist may be created, unless the way to it goes back up again.
+    /// A path that does not exist may be created, unless the rest of it contains `..`.
     fn missing(&self, at: Position, step: OsString, rest: VecDeque<OsString>) -> Result<ConfinedPath, PathError> {
         if rest.iter().any(|step| step == "..") {
             return Err(PathError::Missing { path: self.asked.to_owned(), hint: String::new() });
@@ -303,8 +302,8 @@ fn steps(path: &Path) -> VecDeque<OsString> {
     path.components().filter_map(step).collect()
 }
 
-/// The path with `..` taken by its text, for one that goes to a root by a detour. What comes out is walked like any
-/// other, so that a wrong guess can only be refused or lead to another place inside.
+/// Removes `..` from a path by its text, for a path that reaches a root by a detour. The result is walked like any
+/// other path, so a wrong guess can only be refused or lead to another place inside.
 fn without_dots(path: &Path) -> PathBuf {
     let mut clean = PathBuf::from("/");
     for step in steps(path) {

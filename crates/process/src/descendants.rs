@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal};
 use crate::proc_stat;
 use crate::tag::ProcessTag;
 
-/// Sends to every descendant.
+/// Sends a signal to every descendant.
 pub(super) fn signal(signal: Signal) {
     for pid in descendants() {
         send(pid, signal);
@@ -20,11 +20,9 @@ pub(super) fn count() -> usize {
     descendants().len()
 }
 
-/// Stops every descendant and kills it, group by group.
-///
-/// The kernel gives a signal to a whole group at once, and to a child that is being forked just then as well. So a group
-/// that has been stopped is still, however many it had and however fast they replaced each other, and only those that moved
-/// to another group meanwhile are left to find.
+/// Stops every descendant and kills it, group by group. The kernel delivers a signal to a whole group at once,
+/// including a child that is just being forked. A stopped group therefore cannot grow, however fast its processes
+/// replaced each other, and only processes that moved to another group in the meantime are left to find.
 pub(super) fn kill_all() {
     let own = rustix::process::getpgrp().as_raw_nonzero().get().unsigned_abs();
     let mut stopped = HashSet::new();
@@ -33,10 +31,10 @@ pub(super) fn kill_all() {
     for _ in 0..50 {
         let mut found_more = false;
         for pid in descendants() {
-            // One that has ended meanwhile needs nothing.
+            // A process that has ended in the meantime needs nothing.
             let Ok(stat) = proc_stat::of(pid) else { continue };
             if stat.group == own {
-                // It has moved in with us.
+                // It has joined the helper's own group.
                 if stragglers.insert(pid) {
                     send(pid, Signal::STOP);
                     found_more = true;
@@ -55,15 +53,14 @@ pub(super) fn kill_all() {
 }
 
 /// Kills what is left of a command whose helper is dead: every process of the helper's session, and every process with
-/// this start in its tag. The caller must hold the helper's process id, reaped by nobody, so that it cannot have been
-/// given to somebody else.
+/// this start in its tag. The helper must not be reaped yet, so that its process id cannot have been reused.
 pub(super) fn kill_leftovers(helper: u32, start: &str) {
     let is_left = |pid: &u32| {
         let Ok(stat) = proc_stat::of(*pid) else { return false };
         let has_mark = || ProcessTag::of(*pid).is_ok_and(|tag| tag.is_some_and(|tag| tag.start == start));
         *pid != helper && !stat.is_dead && (stat.session == helper || has_mark())
     };
-    // Those that fork meanwhile are found in the next round.
+    // Processes that fork in the meantime are found in the next round.
     for _ in 0..50 {
         let left: Vec<_> = proc_stat::all_pids().into_iter().flatten().filter(is_left).collect();
         if left.is_empty() {
@@ -98,7 +95,7 @@ fn descendants() -> Vec<u32> {
 
 fn children(pid: u32) -> Vec<u32> {
     let mut found = Vec::new();
-    // A process that ended meanwhile has no children: they have come to us and show up in the next walk.
+    // A process that ended in the meantime has no children: they have become ours and show up in the next walk.
     for task in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
         let text = fs::read_to_string(task.path().join("children")).unwrap_or_default();
         found.extend(text.split_ascii_whitespace().filter_map(|child| child.parse::<u32>().ok()));
@@ -116,15 +113,15 @@ fn parents() -> HashMap<u32, Vec<u32>> {
     families
 }
 
-/// A process that ended meanwhile, or that belongs to somebody else, is no error here: the next walk tells.
+/// A process that has ended or belongs to another user is no error here: the next walk finds out.
 fn send(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         let _ = rustix::process::kill_process(pid, signal);
     }
 }
 
-/// Groups hold descendants of the helper alone: to be in one, a process must be in its session, and every session below the
-/// helper was made there.
+/// These groups contain only descendants of the helper: a process must be in the group's session, and every session
+/// below the helper was created there.
 fn send_group(group: u32, signal: Signal) {
     if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
         let _ = rustix::process::kill_process_group(group, signal);

@@ -8,10 +8,10 @@ use domain::{CallSite, Environment};
 
 use crate::tag::{self, ProcessTag};
 
-/// Whole families of names, by how they begin.
+/// Prefixes of variables that are hidden.
 const HIDDEN_PREFIXES: [&str; 7] = ["ACPD_", "KITTY_", "WEZTERM_", "ITERM_", "KONSOLE_", "ALACRITTY_", "ZELLIJ_"];
 
-/// Panes of a terminal that is not the command's, and what systemd told the daemon alone.
+/// Variables that describe a terminal that is not the command's, and those that systemd set for the daemon alone.
 const HIDDEN: [&str; 30] = [
     "TMUX",
     "TMUX_PANE",
@@ -45,8 +45,8 @@ const HIDDEN: [&str; 30] = [
     "OLDPWD",
 ];
 
-/// What differs from one terminal, login or start of an editor to the next, and changes nothing in what a server does.
-/// `SSH_AUTH_SOCK` is not among them: it says whose keys a server may use.
+/// Variables that differ from one terminal, login or start of an editor to the next, and do not change what a server
+/// does. `SSH_AUTH_SOCK` is not among them: it decides whose keys a server may use.
 const VOLATILE: [&str; 25] = [
     "_",
     "COLORFGBG",
@@ -75,7 +75,7 @@ const VOLATILE: [&str; 25] = [
     "XDG_VTNR",
 ];
 
-/// The same by how names begin: terminals inside editors.
+/// Prefixes of such variables: terminals inside editors.
 const VOLATILE_PREFIXES: [&str; 4] = ["JEDITERM_", "NVIM_", "VSCODE_", "ZED_"];
 
 /// Keys of model providers. Tokens that people give to command line tools, such as GITHUB_TOKEN, are not among them:
@@ -119,7 +119,7 @@ const PROVIDER_KEYS: [&str; 36] = [
     "ZHIPU_API_KEY",
 ];
 
-/// Nobody sits at the command's terminal: no pager, no editor, no password prompt, no colours.
+/// No person sits at the command's terminal: no pager, no editor, no password prompt, no colours.
 const SET: [(&str, &str); 7] = [
     ("TERM", "dumb"),
     ("NO_COLOR", "1"),
@@ -130,15 +130,15 @@ const SET: [(&str, &str); 7] = [
     ("GIT_TERMINAL_PROMPT", "0"),
 ];
 
-/// For a session whose environment has none.
+/// The PATH of a session whose environment has none.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Which variables of a session commands get, and which daemon they belong to.
 #[derive(Clone, Debug, Default)]
 pub struct EnvironmentPolicy {
-    /// Names the daemon in the tag of its commands, by which it knows them again.
+    /// Names the daemon in the tag of its commands, by which it recognises them.
     pub owner: String,
-    /// Names kept out of the environment of tools, besides those that always are.
+    /// Variables that are hidden from tools, besides those that always are.
     pub hidden: Vec<String>,
     /// Provider keys that tools may see after all.
     pub kept: Vec<String>,
@@ -153,15 +153,15 @@ impl EnvironmentPolicy {
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
         variables.entry("PATH".to_owned()).or_insert_with(|| PATH.to_owned());
-        // A shell keeps this name of its folder if it is a right one, and resolves symlinks otherwise.
+        // A shell uses this name of its folder if it is valid, and resolves symlinks otherwise.
         variables.insert("PWD".to_owned(), folder.to_string_lossy().into_owned());
         variables.extend(SET.map(|(name, value)| (name.to_owned(), value.to_owned())));
         variables.insert(tag::VARIABLE.to_owned(), ProcessTag::of_owner(&self.owner).value());
         variables
     }
 
-    /// What is set in an editor's own terminal, over what the editor has there. ACP cannot unset a variable, so keys are set
-    /// to nothing.
+    /// The variables that are set in an editor's own terminal. ACP cannot unset a variable, so keys are set to
+    /// nothing.
     pub fn for_terminal(&self, site: &CallSite) -> Vec<(String, String)> {
         let keys = site.environment.iter().map(|(name, _)| name).filter(|name| self.is_key(name));
         let keys = keys.map(|name| (name.to_owned(), String::new()));

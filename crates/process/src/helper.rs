@@ -40,10 +40,11 @@ const LEFTOVERS: [(Signal, Duration); 1] = [(Signal::TERM, Duration::from_millis
 /// How long the killing may take. Only a process of another user, or one stuck in the kernel, lives longer.
 const KILLING: Duration = Duration::from_millis(800);
 
-/// The same for a command with too many processes, which nobody waits for as for a cancelled command.
+/// The same for a command with too many processes. It may take longer, because no person waits for it.
 const KILLING_MANY: Duration = Duration::from_secs(10);
 
-/// Runs the helper. `args` are the arguments after `__run`: none for a command of the daemon, or those of `terminal_parent`.
+/// Runs the helper. `args` are the arguments after `__run`: none for a command of the daemon, or those of
+/// `terminal_parent`.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut args = args.into_iter();
     let done = match args.next() {
@@ -87,7 +88,7 @@ fn serve() -> io::Result<()> {
 enum StopCause {
     /// The command itself has ended.
     Finished,
-    /// The daemon asked for it, or is gone, or somebody signalled the helper.
+    /// The daemon asked for it or is gone, or a signal reached the helper.
     Cancelled,
     /// The command has too many processes.
     TooMany,
@@ -96,7 +97,7 @@ enum StopCause {
 struct Helper {
     control: UnixStream,
     children: Children,
-    /// Readable when somebody signals the helper itself, which means the same as the end of the control socket.
+    /// Readable when the helper receives a signal, which means the same as the end of the control socket.
     signals: UnixStream,
     /// Whether the report has been sent.
     reported: bool,
@@ -201,8 +202,8 @@ impl Helper {
     }
 }
 
-/// Keeps a command that is killed from leaving a dump of its memory in the project. A command that wants dumps can enable
-/// them again.
+/// Keeps a command that is killed from leaving a dump of its memory in the project. A command that wants dumps can
+/// enable them again.
 fn disable_core_dumps() {
     let Rlimit { maximum, .. } = rustix::process::getrlimit(Resource::Core);
     let _ = rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum });

@@ -7,14 +7,14 @@ use landlock::{Access, AccessFs, CompatLevel, Compatible, LandlockStatus, Rulese
 /// Whether commands can run in `sandbox` mode here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LandlockSupport {
-    /// As this version of its interface, which is at least what the sandbox needs.
+    /// Available, with this version of its interface.
     Enough(u32),
     TooOld(u32),
     SwitchedOff,
     Missing,
 }
 
-/// Asks the kernel. The question binds the thread that asks, so a thread of its own does, and ends.
+/// Asks the kernel. Asking restricts the thread that asks, so a new thread does it and ends.
 pub fn landlock_support() -> LandlockSupport {
     let asked = thread::spawn(|| {
         let ruleset = Ruleset::default().set_compatibility(CompatLevel::BestEffort);

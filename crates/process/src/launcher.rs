@@ -8,7 +8,7 @@ use domain::Environment;
 use crate::Command;
 use crate::environment::EnvironmentPolicy;
 
-/// What all commands have in common, whoever they are for: tools, hooks or MCP servers.
+/// What the commands of tools, hooks and MCP servers have in common.
 #[derive(Clone, Debug)]
 pub struct Launcher {
     /// The acpd binary, which is run as `acpd __run`.

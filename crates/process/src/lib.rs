@@ -1,15 +1,19 @@
-//! How commands are started and, whatever happens, ended: the daemon's side (`Command`, `Process`) and the helper
-//! `acpd __run` (`main`), which share the order and the report of this file. Knows nothing of tools or sessions.
+//! Starts, confines and ends the processes of an agent, and gives its tools confined access to files.
+//!
+//! A command has two sides, which share the request and the report of this file: the daemon's (`Command`, `Process`), and
+//! the helper `acpd __run` (`main`). Knows sessions by their ids and folders only, and no tools.
 //!
 //! ```text
-//! daemon --control socket--> acpd __run --> command --> whatever it starts
-//!        <----- report -----             \-----------> orphans of those, since the helper is their subreaper
+//! daemon --control socket--> acpd __run --> command --> its children
+//!        <----- report -----             \-----------> orphans, since the helper is their subreaper
 //!        <----------------- output pipe --------------
 //! ```
 //!
-//! The control socket is the helper's standard input. The daemon writes one line, the order; when it shuts its side
-//! down, or dies, the helper ends all its descendants. The order does not travel in the arguments, so that a command
-//! such as `pkill -f name` does not find the helper by the command's own text.
+//! The control socket is the helper's standard input. The daemon writes one line, the request. When the daemon shuts its
+//! side down or dies, the helper ends all its descendants. The request is not passed as arguments, so that a command such
+//! as `pkill -f name` does not find the helper by the command's own text.
+//!
+//! `confine` opens files inside a session's folders, and `protected_files` keeps acpd's own files from every tool.
 
 mod ancestry;
 pub mod background;
@@ -52,17 +56,18 @@ pub use watch::{CommandResult, Interruption, LIVE_LIMIT, SharedOutput, pause, wa
 /// The hidden subcommand under which the binary calls `main`.
 pub const SUBCOMMAND: &str = "__run";
 
-/// Descriptors that travel with an order: its input, and the folders of a session. The kernel takes 253 at once.
+/// The most descriptors that come with a request: its input, and the folders of a session. The kernel accepts 253.
 const MAX_DESCRIPTORS: usize = 250;
 
-/// What the helper is to start. Fields that are unknown are ignored, because the binary on disk may be newer than the
-/// daemon that runs.
+/// What the helper is to start. Unknown fields are ignored, because the binary on disk may be newer than the running
+/// daemon.
 #[derive(Debug, Serialize, Deserialize)]
 struct HelperRequest {
     program: String,
     arguments: Vec<String>,
     environment: BTreeMap<String, String>,
-    /// Where it runs. The helper goes there, and not whoever starts the helper: that would wait for a dead network folder.
+    /// Where it runs. The helper changes to this folder itself, because the daemon would block on a dead network
+    /// folder.
     #[serde(default)]
     folder: Option<PathBuf>,
     #[serde(default)]
@@ -72,10 +77,10 @@ struct HelperRequest {
     shield: Vec<PathBuf>,
     #[serde(default)]
     input: Option<String>,
-    /// A descriptor for the command's standard input comes with the first byte of the order.
+    /// Whether a descriptor for the command's standard input comes with the first byte of the request.
     #[serde(default)]
     stdin_follows: bool,
-    /// How many descriptors of folders that the sandbox may write come after that one.
+    /// How many descriptors of writable folders for the sandbox follow that one.
     #[serde(default)]
     folders_follow: usize,
     /// How many processes it may have at once.
@@ -93,6 +98,7 @@ pub enum CommandExit {
     Failed(String),
     /// It had more processes at once than this, and was killed with all of them.
     TooMany(usize),
-    /// The helper was killed, so nobody knows. What was left in its session, or had the command's tag, has been killed.
+    /// The helper was killed, so the status is unknown. What was left in its session, or had the command's tag, was
+    /// killed.
     Lost,
 }

@@ -27,7 +27,7 @@ impl Output {
         self.tail.extend(rest);
     }
 
-    /// Takes what was kept. Of a character whose end is still on its way the beginning stays behind.
+    /// Takes the collected output. An incomplete character at the end stays for the next call.
     pub fn take(&mut self) -> Self {
         let mut taken = std::mem::replace(self, Self::new(self.head_limit + self.tail_limit));
         let kept = taken.head.len() + taken.tail.len();
@@ -49,7 +49,7 @@ impl Output {
         self.total - (self.head.len() + self.tail.len()) as u64
     }
 
-    /// All that was kept, with a note where something is missing.
+    /// The collected output, with a note where something is missing.
     pub fn text(&self) -> String {
         let (front, back) = self.tail.as_slices();
         if !self.is_cut() {
@@ -62,7 +62,7 @@ impl Output {
         format!("{}\n\n[{cut} bytes of output cut here]\n\n{}", readable(head), readable(tail))
     }
 
-    /// The last part, for people who watch.
+    /// The end of the output, for people who watch.
     pub fn live(&self, limit: usize) -> String {
         let kept = [self.tail.as_slices().0, self.tail.as_slices().1].concat();
         let all = if self.is_cut() { kept } else { [self.head.as_slice(), &kept].concat() };
@@ -75,7 +75,7 @@ impl Output {
     }
 }
 
-/// Without a character at the end of which more bytes may be on their way.
+/// The bytes without an incomplete character at the end.
 fn whole_characters(bytes: &[u8]) -> &[u8] {
     for back in 1..=bytes.len().min(3) {
         let at = bytes.len() - back;
@@ -91,7 +91,7 @@ fn whole_characters(bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// Starts at a line if one begins soon, so that neither a character nor an escape sequence is torn; at least at a
+/// Starts at a line if one begins soon, so that neither a character nor an escape sequence is split; otherwise at a
 /// character.
 fn from_line_start(bytes: &[u8]) -> &[u8] {
     let near = &bytes[..bytes.len().min(1024)];
@@ -101,8 +101,8 @@ fn from_line_start(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Text as a terminal would leave it: no escape sequences, a line overwritten by carriage returns as it was last, and
-/// invalid UTF-8 replaced.
+/// Text as a terminal would show it: without escape sequences, with the last state of lines that carriage returns
+/// overwrite, and with invalid UTF-8 replaced.
 fn readable(bytes: &[u8]) -> String {
     let text = without_escapes(&String::from_utf8_lossy(bytes));
     let mut clean = String::with_capacity(text.len());
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_is_gone_and_no_character_is_torn() {
+    fn taken_output_is_removed_and_no_character_is_split() {
         let mut output = Output::new(1 << 20);
         output.push(b"gr\xc3");
         assert_eq!(output.take().text(), "gr");

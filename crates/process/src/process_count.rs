@@ -10,7 +10,7 @@ use crate::descendants;
 
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Counting takes at most this part of the time, however many there are.
+/// Counting takes at most one part in this many of the time.
 const SHARE: u32 = 20;
 
 pub(super) struct ProcessCount {
@@ -24,12 +24,12 @@ impl ProcessCount {
         Self { most, next: Instant::now() + PAUSE }
     }
 
-    /// How long to wait before the next look; None for ever.
+    /// How long to wait before the next count; None means for ever.
     pub(super) fn pause(&self) -> Option<Duration> {
         self.most.map(|_| self.next.saturating_duration_since(Instant::now()))
     }
 
-    /// The limit, if there are more. Looks only when it is time.
+    /// Returns the limit if it is exceeded. Counts only when it is time.
     pub(super) fn exceeded(&mut self) -> Option<usize> {
         let most = self.most?;
         let began = Instant::now();

@@ -1,8 +1,9 @@
-//! acpd's own places: its state, keys, token, socket and configuration. No tool of an agent reads or changes them, whatever
-//! the session's folders, mode and approval are.
+//! acpd's own files: its state, keys, token, socket and configuration. No tool of an agent reads or changes them,
+//! whatever the session's folders, mode and approval are.
 //!
-//! A place is known by its path without symlinks, and by device and inode, so that an alias of it is the same place. Looked
-//! at anew for every call, since a place may come into being later. Blocks; must not run on the thread of an actor.
+//! A protected file is recognised by its path without symlinks and by device and inode, so an alias of it is protected
+//! too. They are looked up for every call, because one may be created later. That blocks, so it must not run on the
+//! thread of an actor.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -16,10 +17,10 @@ use rustix::fs::Stat;
 /// As many symlinks as the kernel itself would follow.
 const MAX_LINKS: usize = 40;
 
-/// Entries below the places that are compared with a file that has several names. There are a few dozen.
+/// The most protected files that are compared with a file that has several names. Usually there are a few dozen.
 const MAX_ENTRIES: usize = 10_000;
 
-/// What a file is, whatever it is called.
+/// The identity of a file, independent of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
     device: u64,
@@ -36,11 +37,11 @@ impl FileId {
     }
 }
 
-/// The places as they are now.
+/// acpd's own files and folders as they are now.
 #[derive(Debug, Default)]
 pub struct ProtectedFiles {
     places: Vec<Place>,
-    /// Everything below the places; filled when it is first needed.
+    /// Everything below them; filled when it is first needed.
     inside: OnceLock<HashSet<FileId>>,
 }
 
@@ -50,8 +51,8 @@ struct Place {
     real: PathBuf,
     /// None if it does not exist.
     id: Option<FileId>,
-    /// The folders on the way to it, by its given name and by its real one. Whoever may rename or create entries in one of
-    /// them could put something else in its place.
+    /// The folders above it, by its given name and by its real one. A command that can rename or create entries in one
+    /// of them could replace it.
     way: Vec<FileId>,
 }
 
@@ -64,27 +65,27 @@ impl ProtectedFiles {
         self.places.is_empty()
     }
 
-    /// Whether a path without symlinks is one of the places or lies in one.
+    /// Whether a path without symlinks is protected or inside a protected folder.
     pub fn contains_path(&self, real: &Path) -> bool {
         self.places.iter().any(|place| real.starts_with(&place.real))
     }
 
-    /// Whether it is one of the places itself.
+    /// Whether it is one of the protected files or folders itself.
     pub fn is_protected(&self, id: FileId) -> bool {
         self.places.iter().any(|place| place.id == Some(id))
     }
 
-    /// Whether a number is that of a place on some device, for those who know only the number yet.
+    /// Whether this inode number may belong to a protected file. A quick check before the device is known.
     pub fn may_be_protected(&self, inode: u64) -> bool {
         self.places.iter().any(|place| place.id.is_some_and(|id| id.inode == inode))
     }
 
-    /// Whether a folder is on the way to one of the places.
+    /// Whether a folder is above a protected file.
     pub fn is_above_protected(&self, id: FileId) -> bool {
         self.places.iter().any(|place| place.way.contains(&id))
     }
 
-    /// Whether it is one of the places, or another name of a file in one.
+    /// Whether a file is protected, or another name of a file in a protected folder.
     pub fn contains_file(&self, stat: &Stat) -> bool {
         let id = FileId::of(stat);
         self.is_protected(id) || (stat.st_nlink > 1 && !self.is_empty() && self.inside().contains(&id))
@@ -112,7 +113,7 @@ impl ProtectedFiles {
 }
 
 impl Place {
-    /// Walks there one name at a time, so that it sees every folder on the way, also those around symlinks.
+    /// Walks there one component at a time, so that it sees every folder on the way, including those around symlinks.
     fn look(path: &Path) -> Self {
         let mut at = PathBuf::from("/");
         let mut rest = steps(path);
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_known_by_every_name_and_so_are_the_folders_around_it() {
+    fn a_protected_file_and_the_folders_above_it_are_recognised_by_every_name() {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
         for made in ["home/state", "data/acpd/keys"] {
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_does_not_exist_yet_is_known_by_its_path() {
+    fn a_protected_file_that_does_not_exist_yet_is_recognised_by_its_path() {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
         let protected = ProtectedFiles::look(&[base.join("config/acpd")]);

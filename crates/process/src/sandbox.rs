@@ -1,7 +1,7 @@
 //! The sandbox of a command: Landlock for files and signals, seccomp for sockets, and a temporary folder of its own.
 //!
-//! Entered by a thread of the helper, never by the daemon. Landlock does not see changes of a file's mode, owner, times
-//! and extended attributes: those are left to the ordinary permissions.
+//! A thread of the helper enters it, never the daemon. Landlock does not cover changes of a file's mode, owner, times
+//! and extended attributes; the ordinary permissions do.
 
 mod allowed_paths;
 mod seccomp;
@@ -21,10 +21,11 @@ use crate::protected_files::ProtectedFiles;
 use allowed_paths::AllowedPaths;
 pub(crate) use temporary_folder::TemporaryFolder;
 
-/// What a command may touch. Travels in the order to the helper.
+/// What a command may touch. Part of the request to the helper.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sandbox {
-    /// Folders that may be written, besides the temporary one; the first is the working folder. They travel as descriptors.
+    /// Folders that may be written, besides the temporary one; the first is the working folder. They are passed as
+    /// descriptors.
     #[serde(skip)]
     pub writable: Vec<Arc<OwnedFd>>,
     /// Files and folders that may be read and run, besides the writable ones; None means everything. Those that do not
@@ -50,17 +51,17 @@ pub(super) enum SandboxError {
     Temporary(#[source] io::Error),
 }
 
-/// Without this no write is kept in: an older kernel lets files outside be truncated.
+/// The version that the sandbox needs. An older kernel allows truncating files outside.
 pub(super) const NEEDED: ABI = ABI::V3;
 
-/// What is used where the kernel has it.
+/// The version that is used where the kernel has it.
 const WANTED: ABI = ABI::V9;
 
-/// Devices that programs take for granted. There is no terminal among them but the command's own, which it has not.
+/// Devices that programs take for granted.
 const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
 impl Sandbox {
-    /// Binds the calling thread, and what it starts from now on, for good.
+    /// Restricts the calling thread, and what it starts from now on, permanently.
     pub(super) fn enter(&self, temporary: &Path) -> Result<(), SandboxError> {
         self.restrict_files(temporary)?;
         Ok(seccomp::apply()?)
@@ -68,7 +69,8 @@ impl Sandbox {
 
     fn restrict_files(&self, temporary: &Path) -> Result<(), SandboxError> {
         let protected = ProtectedFiles::look(&self.protected_paths);
-        // Without a list of what may be read, only the contents of files are kept from the command, so that it finds its way.
+        // Without a list of readable paths, only the contents of protected files are hidden. Their folders can be
+        // listed, because programs need to find their way.
         let read = if self.readable.is_some() { AccessFs::from_read(WANTED) } else { AccessFs::ReadFile.into() };
         let everything = [PathBuf::from("/")];
         let readable = match &self.readable {
@@ -87,7 +89,7 @@ impl Sandbox {
         if self.readable.is_some() || !reading.is_empty() {
             ruleset = ruleset.handle_access(read)?;
         }
-        // A device file of one's own would lead around everything else, and so would a socket of another program.
+        // A new device file would bypass everything else, and so would a socket of another program.
         let outward = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::ResolveUnix;
         let inside = reading | (AccessFs::from_write(WANTED) & !outward);
         let device = reading & AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;

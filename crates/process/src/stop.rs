@@ -6,8 +6,8 @@ use tokio::sync::watch;
 
 use crate::confine::PathError;
 
-/// Raised when the call was cancelled or its future dropped. Long work checks it now and then, and work with an effect checks
-/// it right before the effect.
+/// Raised when the call was cancelled or its future dropped. Long work checks it now and then, and work with an effect
+/// checks it right before the effect.
 #[derive(Clone)]
 pub struct StopFlag(Arc<watch::Sender<bool>>);
 

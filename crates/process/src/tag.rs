@@ -1,16 +1,16 @@
 //! The tag in the environment of everything that tools start: `ACPD_TOOL=START@OWNER`.
 //!
-//! START names one command, so that what is left of it can be found after its helper was killed. OWNER names the daemon, so
-//! that it knows its own commands again when they try to connect, wherever in the tree of processes they have got to, also
-//! after a restart. A command can take the tag off what it starts; the tag is in the way of accidents and of simple
-//! tricks, and no wall. The wall is the sandbox.
+//! START names one command, so that its processes can be found after its helper was killed. OWNER names the daemon, so
+//! that the daemon recognises its own commands when they connect, wherever in the tree of processes they are, even
+//! after a restart. A command can remove the tag from what it starts. The tag stops accidents and simple tricks; the
+//! wall is the sandbox.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs, io};
 
 pub const VARIABLE: &str = "ACPD_TOOL";
 
-/// The start of a command that has no helper: not yet, or never, as in an editor's own terminal.
+/// The start of a command without a helper: it has none yet, or runs in an editor's own terminal.
 const NO_HELPER: &str = "none";
 
 #[derive(Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl ProcessTag {
         Self { start: NO_HELPER.to_owned(), owner: owner.to_owned() }
     }
 
-    /// The same owner's, for one command. Process ids come round again, so the time is in it, too.
+    /// A tag with the same owner for one command. Process ids are reused, so the tag also contains the time.
     pub(crate) fn started(value: Option<&String>, helper: u32) -> Self {
         let owner = value.map(|value| Self::read(value).owner).unwrap_or_default();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -40,7 +40,7 @@ impl ProcessTag {
         Self { start: start.to_owned(), owner: owner.to_owned() }
     }
 
-    /// What a process was started with. An error if that cannot be read.
+    /// The tag that a process was started with. An error if its environment cannot be read.
     pub(crate) fn of(pid: u32) -> io::Result<Option<Self>> {
         let environment = fs::read(format!("/proc/{pid}/environ"))?;
         let mut variables = environment.split(|byte| *byte == 0).map(String::from_utf8_lossy);
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_shows_the_mark_that_it_was_started_with() {
+    fn a_process_shows_the_tag_that_it_was_started_with() {
         let tag = ProcessTag { start: "7-1".to_owned(), owner: "/run/odd@place/acpd.sock".to_owned() };
         let mut shell = Command::new("sh");
         shell.args(["-c", "echo; read wait"]).env(VARIABLE, tag.value());

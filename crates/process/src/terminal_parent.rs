@@ -23,8 +23,8 @@ pub const ARGUMENT: &str = "terminal";
 /// The word after `__run` for the child, before it becomes the command.
 const CHILD: &str = "terminal-child";
 
-/// For what the command left running: which signal it gets, how long it may take to act on it, and how long the killing may
-/// take after that.
+/// For what the command left running: which signal it gets, how long it may take to act on it, and how long the
+/// killing may take after that.
 const LEFTOVERS: [(Signal, Duration); 1] = [(Signal::TERM, Duration::from_millis(500))];
 const KILLING: Duration = Duration::from_millis(800);
 

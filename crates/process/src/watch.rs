@@ -1,4 +1,4 @@
-//! One command from its start to its end: gathers what it writes, and ends it when its time is over or nobody wants it.
+//! Follows one command to its end: collects its output, and ends it when it is cancelled or its time is over.
 
 use std::future::Future;
 use std::pin::pin;
@@ -12,42 +12,42 @@ use tokio::time::{Instant, sleep_until};
 use crate::output::Output;
 use crate::{CommandExit, RunningCommand};
 
-/// How often people are shown what is new: often at first, when they watch, and then less, because each look is an event
-/// of the log. A command that writes for ten minutes has some 180 of them.
+/// How often new output is shown: often at first, and then less, because each update is an event of the log. A command
+/// that writes for ten minutes has some 180 of them.
 const FIRST_INTERVAL: Duration = Duration::from_millis(200);
 const LAST_INTERVAL: Duration = Duration::from_secs(5);
 const SHARE: u32 = 20;
 
-/// The helper ends everything within 2 seconds, see `run`; beyond this it is stuck and gets killed itself.
+/// The helper ends everything within 2 seconds. If it takes longer than this, it is stuck and is killed itself.
 const HELPER_PATIENCE: Duration = Duration::from_millis(1900);
 
-/// After everybody is gone the pipe ends at once, unless a process of another user holds it.
+/// After all processes have ended the pipe ends at once, unless a process of another user holds it.
 const DRAIN_PATIENCE: Duration = Duration::from_millis(200);
 
-/// A command that has written this much is read more slowly, so that a flood does not take the thread for itself.
+/// A command that has written this much is read more slowly, so that it does not monopolise the thread.
 const FLOOD: u64 = 16 << 20;
 
 /// "Never", as far as commands are concerned. The clock has no room for the longest `Duration`.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// What people see while the command runs. Each look is kept in the log, so it is short: a screen or two.
+/// How many bytes people see while the command runs. Each update is kept in the log, so it is a screen or two.
 pub const LIVE_LIMIT: usize = 4 * 1024;
 
-/// How a command ended, and whether it was made to.
+/// How a command ended, and whether it was interrupted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandResult {
     pub exit: CommandExit,
     pub interruption: Option<Interruption>,
 }
 
-/// Why a command was ended before it was done.
+/// Why a command was ended before it was finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interruption {
     Cancelled,
     TimedOut(Duration),
 }
 
-/// What a command wrote, shared between the one who watches it and those who look.
+/// The output of a command, shared between the task that collects it and its readers.
 pub struct SharedOutput(Mutex<Output>);
 
 impl SharedOutput {
@@ -56,7 +56,7 @@ impl SharedOutput {
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Output> {
-        // Output is whole after every operation, so a panic elsewhere does not spoil it.
+        // Every operation leaves the output consistent, so a poisoned lock is harmless.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -130,7 +130,7 @@ async fn drain(pipe: &mut pipe::Receiver, buffer: &mut [u8], output: &SharedOutp
     let _ = tokio::time::timeout(DRAIN_PATIENCE, rest).await;
 }
 
-/// Until the next look, after a command has run for so long.
+/// The pause before the next update, after a command has run for this long.
 pub fn pause(running: Duration) -> Duration {
     (running / SHARE).clamp(FIRST_INTERVAL, LAST_INTERVAL)
 }
@@ -150,12 +150,12 @@ impl CommandResult {
         }
     }
 
-    /// Ended by itself, with status 0.
+    /// Whether it ended by itself with status 0.
     pub fn is_success(&self) -> bool {
         self.interruption.is_none() && self.exit == CommandExit::Exited(0)
     }
 
-    /// In words, such as "exit status 1".
+    /// A description such as "exit status 1".
     pub fn describe(&self) -> String {
         match (self.interruption, &self.exit) {
             (Some(Interruption::Cancelled), _) => "stopped, with everything it started".to_owned(),

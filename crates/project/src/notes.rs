@@ -1,6 +1,6 @@
-//! What a model is told before the conversation: facts of the place, and the files in which a project and its user have
-//! written down what agents should know. Reads files; asks nobody. Files of the project that a rule denies or asks about
-//! are left out, and the user is told.
+//! What a model gets before the conversation: facts about the working folder, and the files in which a project and its
+//! user have written notes for agents. Files of the project that a rule denies or asks about are left out, with a
+//! notice to the user.
 
 use std::fs;
 use std::io::Read;
@@ -18,30 +18,30 @@ use rustix::fs::{Mode as RawMode, OFlags};
 
 use crate::{FolderRules, project_config, prompt_files, slash_commands};
 
-/// How long a project's folder may take to be looked at; on a network that is gone it never answers.
+/// How long reading a project's folder may take. On a network that is gone it never answers.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Of one file, at most; what is longer is cut with a note.
+/// The most bytes of one file; a longer file is cut with a note.
 const LONGEST: u64 = 64 << 10;
 
-/// Of what git says in a line.
+/// The most bytes of one of git's one-line files.
 const SHORTEST: u64 = 4 << 10;
 
 const WHO: &str = "You are a coding agent that works in a person's editor through acpd. Be brief and exact. Use the tools to \
     look before you answer and before you change anything. Paths may be relative to the working folder. When the user \
     does not allow something, do not try to get it done another way; say what is in the way.";
 
-/// Names under which people keep notes for agents. In each folder the first that is there counts.
+/// File names under which people keep notes for agents. In each folder the first existing one counts.
 pub const NAMES: [&str; 5] = ["AGENTS.md", "CLAUDE.md", "GEMINI.md", "GGCODE.md", ".github/copilot-instructions.md"];
 
 #[derive(Clone)]
 pub struct Notes {
     /// Names of files to look for in the working folder and above it, up to the repository's root. In each folder the
-    /// first that is there counts.
+    /// first existing one counts.
     pub names: Vec<String>,
     /// The user's own, for every project; beside it is the folder `commands`.
     pub own: Option<PathBuf>,
-    /// acpd's own files and folders, which no project makes us read.
+    /// acpd's own files and folders, which no project can make us read.
     pub protected_paths: Vec<PathBuf>,
     /// The rules that say what may be read; without them only those of the project count.
     pub rules: Option<Arc<FolderRules>>,
@@ -104,7 +104,8 @@ impl Notes {
     fn write(&self, place: &Workplace) -> Brief {
         let project = project_config::read(&place.cwd);
         let mut brief = Brief { text: format!("{WHO}\n\n{}", facts(place)), notices: project.complaints };
-        // The user's own file may be a link, as those of people are who keep such files together; a project's may not.
+        // The user's own file may be a symlink, because people keep such files together elsewhere; a project's may
+        // not.
         if let Some((file, note)) =
             self.own.as_ref().and_then(|file| Some((file, read(file, LONGEST, OFlags::empty())?)))
         {
@@ -112,7 +113,7 @@ impl Notes {
         }
         let filter =
             NoteFilter { rules: self.rules_in(&place.cwd), protected: ProtectedFiles::look(&self.protected_paths) };
-        // What is nearer comes later and counts more.
+        // Notes of nearer folders come later and count more.
         for folder in folders(&place.cwd) {
             let mut told = Vec::new();
             for name in &self.names {
@@ -120,7 +121,7 @@ impl Notes {
                     told.extend(add_note(&mut brief, folder, name, &filter));
                 }
             }
-            // What the project names itself comes on top.
+            // Files that the project's configuration names are added.
             for name in &project.notes {
                 if !told.contains(name) {
                     told.extend(add_note(&mut brief, folder, name, &filter));
@@ -131,13 +132,13 @@ impl Notes {
     }
 }
 
-/// What keeps the model from a file of the project's.
+/// Decides which files of the project the model does not get.
 struct NoteFilter {
     rules: Rules,
     protected: ProtectedFiles,
 }
 
-/// Adds a file of the project's. Gives its name back if it is there and nothing keeps the model from it.
+/// Adds a file of the project. Returns its name if it exists and the model may have it.
 fn add_note(brief: &mut Brief, folder: &Path, name: &str, filter: &NoteFilter) -> Option<String> {
     let path = folder.join(name);
     if is_off_limits(&path, &filter.protected) {
@@ -156,7 +157,7 @@ fn tell(brief: &mut Brief, file: &Path, note: &str) {
     brief.text.push_str(&format!("\n<notes file=\"{}\">\n{}\n</notes>\n", file.display(), note.trim_end()));
 }
 
-/// From the repository's root down to a folder; outside of one, the folder alone.
+/// The folders from the repository's root down to this one; outside a repository, only this one.
 pub(crate) fn folders(cwd: &Path) -> Vec<&Path> {
     let mut folders: Vec<&Path> = match root(cwd) {
         Some(root) => cwd.ancestors().take_while(|folder| folder.starts_with(root)).collect(),
@@ -166,7 +167,7 @@ pub(crate) fn folders(cwd: &Path) -> Vec<&Path> {
     folders
 }
 
-/// A file of a project's, which must not be a link.
+/// Reads a file of a project, which must not be a symlink.
 pub(crate) fn read_inside(path: &Path, longest: u64) -> Option<String> {
     read(path, longest, OFlags::NOFOLLOW)
 }
@@ -204,7 +205,7 @@ fn branch(root: &Path) -> Option<String> {
     }
     let head = read(&git.join("HEAD"), SHORTEST, OFlags::NOFOLLOW)?;
     let head = head.trim();
-    // Nothing else than what git writes there is passed on.
+    // Only what git itself writes there is passed on.
     match head.strip_prefix("ref: refs/heads/") {
         Some(branch) if !branch.contains(char::is_whitespace) => Some(branch.to_owned()),
         None if head.len() >= 40 && head.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
@@ -214,14 +215,14 @@ fn branch(root: &Path) -> Option<String> {
     }
 }
 
-/// None if there is no such file, or nothing in it. A project must not make us read what it does not contain, so its links
-/// are not followed; a pipe or a device is not waited for.
+/// Reads a file; None if it does not exist or is blank. A project must not make us read what it does not contain, so
+/// its symlinks are not followed. A pipe or a device does not block us.
 fn read(path: &Path, longest: u64, flags: OFlags) -> Option<String> {
     let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     read_text(rustix::fs::open(path, flags, RawMode::empty()).ok()?, longest)
 }
 
-/// The same for a name that may have folders in it, none of which may be a link either.
+/// The same for a relative path, none of whose folders may be a symlink.
 fn read_below(folder: &Path, name: &str, longest: u64) -> Option<String> {
     let folder_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = rustix::fs::open(folder, folder_flags, RawMode::empty()).ok()?;
@@ -240,13 +241,13 @@ fn read_text(file: OwnedFd, longest: u64) -> Option<String> {
     (!text.trim().is_empty()).then_some(text)
 }
 
-/// All of a file's text; None if it is no file, no text, or longer.
+/// The whole text of a file; None if it is not a regular file, not text, or longer.
 pub(crate) fn read_whole(file: fs::File, longest: u64) -> Option<String> {
     let bytes = read_some(file, longest)?;
     String::from_utf8(bytes).ok().filter(|text| text.len() as u64 <= longest)
 }
 
-/// One byte more than `longest` at most, so that what is longer shows.
+/// Reads at most one byte more than `longest`, so that a longer file can be recognised.
 fn read_some(file: fs::File, longest: u64) -> Option<Vec<u8>> {
     if !file.metadata().is_ok_and(|found| found.is_file()) {
         return None;
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn in_each_folder_the_first_name_counts_and_what_the_project_names_comes_on_top() {
+    fn in_each_folder_the_first_name_counts_and_notes_of_the_project_are_added() {
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("inner");
         for made in [".git", ".github", ".acpd", "inner"] {
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_rule_denies_or_asks_about_is_left_out_and_the_person_is_told() {
+    fn notes_that_a_rule_denies_or_asks_about_are_left_out_with_a_notice() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join(".acpd")).unwrap();
         for (name, text) in [
@@ -370,11 +371,8 @@ mod tests {
         for cwd in [folder.path(), &link] {
             let Brief { text, notices } = notes.write(&at(cwd));
             assert!(!text.contains("hush") && !text.contains("asked") && text.contains("fine"), "{text}");
-            assert!(
-                notices[0]
-                    .ends_with("AGENTS.md was left out of what the model is told: a rule asks before it is read.")
-            );
-            assert!(notices[1].ends_with(".env was left out of what the model is told: a rule denies reading it."));
+            assert!(notices[0].ends_with("AGENTS.md was not sent to the model: a rule asks before it is read."));
+            assert!(notices[1].ends_with(".env was not sent to the model: a rule denies reading it."));
         }
     }
 
@@ -394,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_acpds_own_is_no_note_of_a_project() {
+    fn acpds_own_files_are_never_notes_of_a_project() {
         let folder = tempfile::tempdir().unwrap();
         let (state, project) = (folder.path().join("state"), folder.path().join("project"));
         fs::create_dir_all(&state).unwrap();

@@ -1,8 +1,8 @@
-//! `.acpd/config.toml` in a project: what a repository may say for those who work in it.
+//! `.acpd/config.toml` in a project: the settings that a repository may bring along.
 //!
-//! A repository comes from anybody, so that it may only make things stricter (rules that ask or deny) and name more files
-//! with notes. Everything else is refused with a word to the user. As long as something is wrong with the file, the rules
-//! in it that can be read count, and every call asks first: nobody knows what else it wanted to forbid.
+//! A repository may come from anybody, so this file can only make rules stricter (ask or deny) and name more files
+//! with notes. Everything else is refused, with a notice to the user. While something is wrong with the file, its
+//! readable rules count and every call asks first, because the file may have meant to forbid more.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -19,10 +19,10 @@ use crate::notes;
 /// Below every folder from the repository's root down to the working folder.
 const FILE: &str = ".acpd/config.toml";
 
-/// More than anybody writes by hand.
+/// The most bytes of a file. Nobody writes more by hand.
 const LONGEST: u64 = 64 << 10;
 
-/// More than this nobody reads at once.
+/// The most complaints that are shown at once.
 const MAX_COMPLAINTS: usize = 20;
 
 /// Rules of all files of a project together. Each is compiled, and compared with every call.
@@ -63,7 +63,7 @@ pub fn check(file: &Path) -> Result<(), ConfigErrors> {
     if project.complaints.is_empty() { Ok(()) } else { Err(ConfigErrors::Refused(project.complaints)) }
 }
 
-/// Reads the files anew. Links are not followed: what they lead to is not the project's.
+/// Reads the files. Symlinks are not followed: their targets may be outside the project.
 pub(crate) fn read(cwd: &Path) -> ProjectConfig {
     let mut project = ProjectConfig::default();
     for folder in notes::folders(cwd) {
@@ -88,8 +88,8 @@ impl ProjectConfig {
         Err(format!("the project has more than {MAX_RULES} rules; this one does not count"))
     }
 
-    /// Takes over what a file says. Each thing that is wrong is a complaint, and the rest counts: a typo in one rule must not
-    /// open what another one forbids.
+    /// Reads one file. Each mistake is a complaint, and the rest counts: a typo in one rule must not disable another
+    /// one.
     fn take(&mut self, file: &Path, text: &str) {
         let mut reader = ConfigFile { project: self, file, text };
         match DeTable::parse(text) {
@@ -99,7 +99,7 @@ impl ProjectConfig {
     }
 }
 
-/// One file, and what becomes of it.
+/// One file that is being read into a configuration.
 struct ConfigFile<'a> {
     project: &'a mut ProjectConfig,
     file: &'a Path,
@@ -174,16 +174,14 @@ impl ConfigFile<'_> {
     }
 }
 
-/// The name of a file, and no path: it must lie in the project.
+/// Checks that a note is a file name and not a path: it must be inside the project.
 fn check_name(name: &str) -> Result<(), String> {
     let plain = !name.is_empty() && name != ".." && name != "." && !name.contains(['/', '\0']);
     if plain { Ok(()) } else { Err(format!("`{name}` must be the name of a file, without a folder")) }
 }
 
-/// The rules of the projects that sessions work in, by their folders. Read when a call is planned, because that may block.
-///
-/// A rule that was read once stays until the daemon is told to read its configuration again, so that an agent cannot get
-/// rid of it by changing the file.
+/// The rules of projects by folder. They are read when a call is planned, because reading may block. A rule stays
+/// until the configuration is read again, so an agent cannot remove it by changing the file.
 #[derive(Debug, Default)]
 pub(crate) struct LearnedRules(Mutex<HashMap<PathBuf, FolderStrictness>>);
 
@@ -200,7 +198,8 @@ impl LearnedRules {
         let mut known = self.lock();
         let known = known.entry(cwd.to_owned()).or_default();
         known.broken = !complaints.is_empty();
-        // Rules stay when the file changes. An agent that changes it again and again must not fill the memory with them.
+        // Rules stay when the file changes. An agent that changes it again and again must not fill the memory with
+        // them.
         if known.rules.ask.len() + known.rules.deny.len() < MAX_KEPT {
             known.rules.extend_with_new(rules);
         } else {
@@ -215,7 +214,7 @@ impl LearnedRules {
         }
     }
 
-    /// What an unreadable file makes of a verdict.
+    /// Makes a verdict stricter while something is wrong with a project's file.
     pub(crate) fn temper(&self, cwd: &Path, kind: ToolKind, verdict: Option<Verdict>) -> Option<Verdict> {
         let broken = self.lock().get(cwd).is_some_and(|known| known.broken);
         match verdict {
@@ -225,13 +224,13 @@ impl LearnedRules {
         }
     }
 
-    /// Forgets all rules, so that they are read anew.
+    /// Forgets all rules, so that they are read again.
     pub(crate) fn forget(&self) {
         self.lock().clear();
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, FolderStrictness>> {
-        // Every change of the map is whole, so a panic elsewhere does not spoil it.
+        // Every operation leaves the map consistent, so a poisoned lock is harmless.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -263,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_else_it_says_is_refused_with_file_and_line() {
+    fn other_settings_of_a_project_are_refused_with_file_and_line() {
         let mut reader = String::new();
         for text in [
             "[permissions]\nallow = [\"bash\"]\n",

@@ -1,5 +1,5 @@
-//! Files in prompts that a rule keeps from the model: what an editor has put into a prompt becomes a link, and what a link
-//! leads to is fetched from no server. The person is told.
+//! Files in prompts that a rule keeps from the model. A file that the editor embedded becomes a link, no MCP server is
+//! asked for it, and the person gets a notice.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ pub fn has_files(prompt: &[Content]) -> bool {
     prompt.iter().any(|content| file(&content.payload).is_some())
 }
 
-/// Asks the disk for the files' real names, which may block.
+/// Reads the real paths of the files, which may block.
 pub fn filter_prompt(prompt: Vec<Content>, rules: &Rules) -> FilteredPrompt {
     let mut withheld = FilteredPrompt { prompt: Vec::new(), links: Vec::new(), notices: Vec::new() };
     for content in prompt {
@@ -40,19 +40,19 @@ pub fn filter_prompt(prompt: Vec<Content>, rules: &Rules) -> FilteredPrompt {
     withheld
 }
 
-/// What a rule says of reading a file, by its name and by the one without symlinks.
+/// The verdict about reading a file, by its name and by its path without symlinks.
 pub(crate) fn reading_verdict(rules: &Rules, path: &Path) -> Option<Verdict> {
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     rules.reading_verdict(&[path, &real])
 }
 
-/// Why a file is not in a request, as a sentence for the person.
+/// A notice for the person about a file that is left out of a request.
 pub(crate) fn notice(path: &Path, verdict: Verdict) -> String {
     let rule = match verdict {
         Verdict::Deny => "denies reading it",
         Verdict::Ask | Verdict::Run => "asks before it is read",
     };
-    format!("{} was left out of what the model is told: a rule {rule}.", path.display())
+    format!("{} was not sent to the model: a rule {rule}.", path.display())
 }
 
 fn file(payload: &Payload) -> Option<PathBuf> {
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_rule_denies_or_asks_about_becomes_a_link_and_is_fetched_by_nobody() {
+    fn a_file_that_a_rule_denies_or_asks_about_becomes_a_link_and_is_not_fetched() {
         let rules: Rules = serde_json::from_value(json!({ "deny": ["read(.env)"], "ask": ["read(*.key)"] })).unwrap();
         let resource = |uri: &str| Payload::TextResource { uri: uri.to_owned(), mime: None, text: "secret".to_owned() };
         let link = Payload::Link {
@@ -114,8 +114,8 @@ mod tests {
         assert_eq!(
             withheld.notices,
             [
-                "/nowhere/.env was left out of what the model is told: a rule denies reading it.",
-                "/nowhere/a.key was left out of what the model is told: a rule asks before it is read."
+                "/nowhere/.env was not sent to the model: a rule denies reading it.",
+                "/nowhere/a.key was not sent to the model: a rule asks before it is read."
             ]
         );
     }

@@ -1,6 +1,6 @@
-//! The folders of sessions without symlinks, so that a rule about a folder counts however a client got there.
+//! The folders of sessions without symlinks, so that a rule about a folder counts however a client reached it.
 //!
-//! The disk is asked when a call is planned, which may block; whoever decides about the call must not.
+//! The disk is read when a call is planned, which may block. Deciding about the call uses what was read.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,19 +13,18 @@ use domain::{CallSite, ToolCard};
 pub(crate) struct RealPaths(Mutex<HashMap<PathBuf, PathBuf>>);
 
 impl RealPaths {
-    /// Looks at the folders of a session.
+    /// Reads the real paths of a session's folders.
     pub(crate) fn learn(&self, site: &CallSite) {
         site.roots().for_each(|root| self.learn_folder(root));
     }
 
-    /// Looks at one folder.
+    /// Reads the real path of one folder.
     pub(crate) fn learn_folder(&self, folder: &Path) {
         let real = real(folder);
         self.lock().insert(folder.to_owned(), real);
     }
 
-    /// The folder without symlinks, as it was when it was last looked at, or as it was given if it never was: whoever
-    /// asks must not wait for the disk.
+    /// The folder without symlinks, as it was last read; the folder itself if it never was. Does not access the disk.
     pub(crate) fn of(&self, folder: &Path) -> PathBuf {
         self.lock().get(folder).cloned().unwrap_or_else(|| folder.to_owned())
     }
@@ -35,7 +34,7 @@ impl RealPaths {
         let known = self.lock();
         let rename = |path: &Path| {
             let inside = known.iter().filter_map(|(given, real)| Some((real, path.strip_prefix(given).ok()?)));
-            // The innermost folder knows best.
+            // The innermost folder decides.
             inside.min_by_key(|(_, rest)| rest.as_os_str().len()).map(|(real, rest)| below(real, rest))
         };
         let mut renamed = card.clone();
@@ -48,7 +47,7 @@ impl RealPaths {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, PathBuf>> {
-        // The map is whole after every operation, so a panic elsewhere does not spoil it.
+        // Every operation leaves the map consistent, so a poisoned lock is harmless.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -57,7 +56,7 @@ fn below(folder: &Path, rest: &Path) -> PathBuf {
     if rest.as_os_str().is_empty() { folder.to_owned() } else { folder.join(rest) }
 }
 
-/// A folder that is gone is called by the name it was given.
+/// A folder that is gone keeps its given name.
 fn real(folder: &Path) -> PathBuf {
     fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
 }

@@ -1,8 +1,8 @@
-//! Slash commands that a project and its user have written down: one Markdown file each, whose name is the command's.
+//! Slash commands that a project and its user have written: one Markdown file each, named like the command.
 //!
-//! Reads `.acpd/commands` of the working folder and of those above it, up to the repository's root, and the folder of the
-//! user. What a file says goes to the model as if the person had typed it, and nowhere else. Files of a project that a rule
-//! denies or asks about are not read; those of the user are their own choice.
+//! They are in `.acpd/commands` of the working folder and of the folders above it, up to the repository's root, and in
+//! the user's own folder. The text of a file goes to the model as if the person had typed it. Files of a project that
+//! a rule denies or asks about are not read; the user's own files are exempt from rules.
 
 mod template;
 
@@ -20,14 +20,14 @@ use template::Template;
 
 const FOLDER: &str = ".acpd/commands";
 
-/// Of one file; what is longer is no command.
+/// The most bytes of a file; a longer file is no command.
 const LONGEST: u64 = 64 << 10;
 
 /// Files of one folder, and entries that are looked at for them.
 const MOST: usize = 100;
 const MAX_ENTRIES: usize = 10_000;
 
-/// All commands by name. What is nearer counts, and what is the project's before what is the user's.
+/// All commands by name. A nearer file hides one further up, and a project's file hides the user's.
 pub(crate) fn list(cwd: &Path, own: Option<&Path>, rules: &Rules) -> Vec<Command> {
     let mut commands: Vec<Command> = Vec::new();
     for folder in folders(cwd, own) {
@@ -42,7 +42,7 @@ pub(crate) fn list(cwd: &Path, own: Option<&Path>, rules: &Rules) -> Vec<Command
     commands
 }
 
-/// What a command stands for, if there is one of that name.
+/// The text that replaces a command; None if there is no command of that name.
 pub(crate) fn expand(cwd: &Path, own: Option<&Path>, rules: &Rules, call: &CommandCall) -> Option<Expansion> {
     let name = Some(call.name.as_str()).filter(|name| is_name(name))?;
     let (folder, template) = folders(cwd, own).find_map(|folder| folder.template(name).map(|found| (folder, found)))?;
@@ -63,8 +63,8 @@ fn folders(cwd: &Path, own: Option<&Path>) -> impl Iterator<Item = Folder> {
 
 struct Folder {
     folder: OwnedFd,
-    /// Where a project keeps it. The user may keep such files elsewhere and link to them; a project could link to what is not
-    /// its own.
+    /// The path of a project's folder, in which symlinks are not followed: they could lead outside the project. The
+    /// user's own files may be symlinks.
     of_project: Option<PathBuf>,
 }
 
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_a_rule_keeps_from_the_model_is_no_command_and_the_person_is_told() {
+    fn a_file_that_a_rule_withholds_is_no_command_and_gives_a_notice() {
         let home = tempfile::tempdir().unwrap();
         let own = home.path().join("own");
         write(&home.path().join(FOLDER), "secret.md", "hush");

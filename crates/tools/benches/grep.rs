@@ -1,7 +1,6 @@
 //! The `grep` tool beside ripgrep on the same work, in the same run. Run it with `cargo bench -p acpd-tools`.
 //!
-//! Where there is no `rg` on the PATH, the floor is a program of ripgrep's own crates that walks and searches in one go,
-//! with nothing around it.
+//! Without `rg` on the PATH, the floor is a program made of ripgrep's own crates that walks and searches in one go.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench says what it measured, or dies")]
 

@@ -1,5 +1,5 @@
-//! `agent`: a task for a sub-agent, which works on its own and reports. Declared and worded here; the session carries it
-//! out, with the same tools and the same questions.
+//! `agent`: gives a task to a sub-agent, which works on its own and reports. This file declares the tool and describes
+//! its calls; the session carries them out, with the same tools and the same questions.
 
 use std::sync::Arc;
 

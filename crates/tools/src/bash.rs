@@ -1,6 +1,6 @@
-//! `bash`: runs a shell command under the helper, with a deadline, live output, and nobody left behind.
+//! `bash`: runs a shell command under the helper, with a deadline and live output, and leaves no process behind.
 //!
-//! Knows how to plan, watch and word a command; how processes are started and ended is `run`'s.
+//! Plans and describes a command; `process` starts and ends it.
 
 mod terminal;
 
@@ -119,8 +119,8 @@ impl Tool for Bash {
         }
         let mut shielded = false;
         let mut access = Access::Ask { always };
-        // The sandbox keeps commands from acpd's own files. Elsewhere a plain search is shielded from them, and for the rest
-        // only the person can decide.
+        // The sandbox keeps commands from acpd's own files. Elsewhere a plain search is shielded from them, and for
+        // the rest only the person can decide.
         if call.site.mode != Mode::Sandbox
             && let Some(reach) = Reach::of(&input.command, &call)
         {
@@ -179,14 +179,14 @@ impl Reach {
     }
 }
 
-/// Whether the command can run with acpd's own files out of its reach. It must be a plain search: other commands may want to
-/// read what they create beside those files, or become another user, and the shield forbids both.
+/// Whether the command can run with acpd's own files out of its reach. It must be a plain search: other commands may
+/// want to read what they create beside those files, or become another user, and the shield forbids both.
 fn can_be_shielded(command: &str) -> bool {
     matches!(grants::always_grant(command), Some(Grant::Command(_)))
         && matches!(process::landlock_support(), LandlockSupport::Enough(_))
 }
 
-/// The first line that says something; "…" when there is more.
+/// The first line that is not blank, with "…" if there are more.
 fn title(command: &str) -> String {
     let mut lines = command.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or(command);
@@ -238,7 +238,8 @@ impl Job for BashJob {
 }
 
 impl BashJob {
-    /// The editor in whose terminal the command runs. Only our own helper can restrict a command or keep it after the call.
+    /// The editor in whose terminal the command runs. Only our own helper can restrict a command or keep it after the
+    /// call.
     fn terminal_editor(&self) -> Option<Arc<dyn Editor>> {
         let ours = self.background.is_some() || self.shielded || self.site.mode == Mode::Sandbox;
         self.site.editor.clone().filter(|editor| !ours && editor.capabilities().terminal)
@@ -264,7 +265,7 @@ impl BashJob {
         self.timeout.unwrap_or(self.settings.bash.timeout)
     }
 
-    /// What a command in the sandbox may touch. The mode is that of the plan, since this is what people were shown.
+    /// What a command in the sandbox may touch. The mode is that of the plan, which the person was shown.
     async fn sandbox(&self) -> Result<Option<Sandbox>, String> {
         if self.site.mode != Mode::Sandbox {
             return Ok(None);
@@ -290,7 +291,7 @@ impl BashJob {
     }
 }
 
-/// Stays with the command until it ends.
+/// Waits for the command.
 async fn attend(
     started: RunningCommand,
     timeout: Option<Duration>,
@@ -342,7 +343,7 @@ fn conclude(output: &Output, end: &CommandResult, mode: Mode) -> Outcome {
     Outcome::failed(with_note(&written, &note)).with_raw(raw)
 }
 
-/// What was written, and on a line of its own what there is to say about it.
+/// The output, followed by a note on a line of its own.
 pub(crate) fn with_note(written: &str, note: &str) -> String {
     let gap = if written.is_empty() || written.ends_with('\n') { "" } else { "\n" };
     format!("{written}{gap}[{note}]")

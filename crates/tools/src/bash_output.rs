@@ -1,4 +1,4 @@
-//! `bash_output`: what a background command has written since it was last looked at, and whether it still runs.
+//! `bash_output`: the output of a background command since the last look, and whether the command still runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -116,9 +116,9 @@ impl Job for OutputJob {
     }
 }
 
-/// Reads what is new and says how the command stands.
+/// Reads new output and describes the state of the command.
 pub(crate) fn report(kept: &BackgroundCommand) -> Outcome {
-    // The end is looked at first: if it is there, so is everything that was written before it.
+    // The end is read first: if the command has ended, all its output is there.
     let end = kept.end();
     let output = kept.take_output();
     let note = match &end {

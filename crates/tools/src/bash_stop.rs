@@ -60,7 +60,7 @@ impl Tool for BashStop {
             locations: Vec::new(),
             input: call.input,
             preview: Vec::new(),
-            // To end what the user allowed to run needs no leave.
+            // Ending a command that the user allowed needs no approval.
             access: Access::Free,
         };
         Ok(Box::new(StopJob { card, kept }))

@@ -1,5 +1,5 @@
-//! What `write_file` and `edit_file` share: a change to one file that was checked against what the model has seen,
-//! shown as a diff, and is put in place only if the file is still the one that was shown.
+//! What `write_file` and `edit_file` share: a change to one file. It is checked against what the model has read, shown
+//! as a diff, and made only if the file is still the one that was shown.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::document::{self, Document, WriteFailure};
 use crate::job::{BlockingJob, OnCancel};
 use crate::tool::{Call, Refused};
 
-/// Whole texts beyond this are not kept with the conversation. Then only the lines that change are shown.
+/// The largest text that is kept whole with the conversation. Of a larger one only the changed lines are shown.
 pub(crate) const LARGEST_DIFF: usize = 1 << 20;
 
-/// What is shown of the lines that change in such a file. More than that nobody reads.
+/// The most bytes of changed lines that are shown of such a file.
 const LARGEST_EXCERPT: usize = 64 << 10;
 
-/// How long comparing two texts may take; what comes of it after that is right but longer than it need be.
+/// How long comparing two texts may take; after that the diff is correct but longer than necessary.
 const COMPARING: Duration = Duration::from_millis(200);
 
 /// A file that may be changed, and what it holds now.
@@ -60,8 +60,8 @@ impl EditedFile {
     }
 }
 
-/// Takes what a card shows of a file for seen by the model, which had read it before the daemon restarted. A file that has
-/// changed since does not match, as ever.
+/// Marks the files in a card as read by the model, which had read them before the daemon restarted. A file that has
+/// changed since does not match, as usual.
 pub(crate) fn recall(card: &ToolCard, site: &CallSite, limits: &AccessLimits) {
     for shown in &card.preview {
         if let ToolContent::Diff { path, old: Some(old), .. } = shown
@@ -74,7 +74,7 @@ pub(crate) fn recall(card: &ToolCard, site: &CallSite, limits: &AccessLimits) {
     }
 }
 
-/// Hooks and configuration in there are commands in disguise, and editing files is not leave to run commands.
+/// Git's hooks and configuration run commands, and permission to edit files is no permission to run commands.
 pub(crate) fn refuse_git(confined: &ConfinedPath) -> Result<(), Refused> {
     if confined.real.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git")) {
         return Err(Refused(format!("{} is git's own; file tools do not change it, use git commands", confined.shown)));
@@ -90,7 +90,7 @@ pub(crate) struct Change {
     pub(crate) verb: &'static str,
     /// The line to show, counted from 1.
     pub(crate) line: Option<u32>,
-    /// What the model hears before the count of lines, such as "Replaced 2 occurrences in".
+    /// What the model gets before the count of lines, such as "Replaced 2 occurrences in".
     pub(crate) done: String,
 }
 
@@ -160,7 +160,7 @@ impl Commit {
 fn diff(path: &Path, old: Option<&[u8]>, new: &str) -> Vec<ToolContent> {
     let old_size = old.map_or(0, <[u8]>::len);
     let Ok(old) = old.map(|bytes| String::from_utf8(bytes.to_owned())).transpose() else {
-        // Half of a diff that is a guess would be taken for what can be put back.
+        // Undo would use a partial diff as if it were complete.
         return vec![ToolContent::text(format!("{}: what is not UTF-8 text becomes\n{new}", path.display()))];
     };
     if old_size + new.len() > LARGEST_DIFF {

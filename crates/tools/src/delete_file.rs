@@ -1,4 +1,4 @@
-//! `delete_file`: one file, asked about first, and put back by undo if it is text.
+//! `delete_file`: deletes one file after a question. Undo restores it if it is text.
 
 use std::sync::Arc;
 

@@ -1,9 +1,10 @@
-//! One file as the session has it: the unsaved text of the editor that sent the prompt where it offers that, and the disk
-//! otherwise.
+//! One file as the session sees it: the unsaved text of the editor that sent the prompt, where the editor offers it,
+//! and the disk otherwise.
 //!
-//! A path has been walked inside the roots before the editor hears of it. An editor that is gone, silent, or does not
-//! have the file means the disk for reading. For writing only one that had hung up before it was asked does: one that was
-//! asked may write at any time, so that its silence is a failure. Waits for the editor, so it must run on a blocking thread.
+//! The path is confined to the roots before the editor is asked. For reading, an editor that is gone, silent, or does
+//! not have the file means the disk. For writing, only an editor that had disconnected before it was asked means the
+//! disk: one that was asked may still write, so its silence is a failure. Waits for the editor, so it must run on a
+//! blocking thread.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -46,12 +47,12 @@ impl From<PathError> for WriteFailure {
     }
 }
 
-/// What an existing file holds.
+/// Reads an existing file.
 pub(crate) fn read(confined: &ConfinedPath, site: &CallSite) -> Result<Document, PathError> {
     read_for(confined, site, None)
 }
 
-/// The same for somebody who wants these lines of it. What the editor has changed elsewhere may be left out then.
+/// Reads a file for these lines of it. Unsaved changes in other lines may be missing.
 pub(crate) fn read_for(confined: &ConfinedPath, site: &CallSite, lines: Option<Lines>) -> Result<Document, PathError> {
     let disk = confined.read()?;
     Ok(match unsaved(confined, site, &disk, lines) {
@@ -65,7 +66,7 @@ pub(crate) fn is_written_by_editor(site: &CallSite) -> bool {
     writer(site).is_some()
 }
 
-/// Puts a new content in place if the file still holds what is expected; None means that it must not exist.
+/// Replaces the content if the file still has the expected one; None means that it must not exist.
 pub(crate) fn replace(
     confined: &ConfinedPath,
     site: &CallSite,
@@ -103,10 +104,10 @@ pub(crate) fn replace(
     }
 }
 
-/// The editor's text, if it is another than the disk's.
+/// The editor's text, if it differs from the disk's.
 fn unsaved(confined: &ConfinedPath, site: &CallSite, disk: &[u8], lines: Option<Lines>) -> Option<String> {
     let editor = offering(site, |offers| offers.read_files)?;
-    // What an editor makes of other bytes is a guess.
+    // How an editor decodes other bytes is unknown.
     let disk = std::str::from_utf8(disk).ok().filter(|text| !binary::is_binary(text.as_bytes()))?;
     let ask = |lines| {
         wait(editor.read_text(confined.path.clone(), lines))
@@ -115,8 +116,8 @@ fn unsaved(confined: &ConfinedPath, site: &CallSite, disk: &[u8], lines: Option<
     };
     if let Some(lines) = lines {
         let part = ask(Some(lines))?;
-        // An editor that does not heed the lines gives the whole text. One that has another text is asked for all of it:
-        // nobody can tell otherwise where its lines are in the file.
+        // An editor that ignores the range returns the whole text. If its text differs from the disk, all of it is
+        // requested, because the position of its lines in the file is unknown.
         if part.lines().eq(cut(disk, lines)) || is_same(&part, disk) {
             return None;
         }

@@ -1,4 +1,4 @@
-//! `glob`: files by name.
+//! `glob`: finds files by name.
 
 use std::path::Path;
 
@@ -113,7 +113,7 @@ impl Pattern {
     pub(crate) fn new(text: &str, folder: &ConfinedPath) -> Result<Self, Refused> {
         let mut relative = text.trim_start_matches("./");
         if text.starts_with('/') {
-            // Models like to write the whole path.
+            // Models often write the whole path.
             let inside = [&folder.path, &folder.real].into_iter().find_map(|base| text.strip_prefix(base.to_str()?));
             relative = inside.and_then(|rest| rest.strip_prefix('/')).ok_or_else(|| {
                 Refused(format!("the pattern {text} is absolute and not below {}", folder.path.display()))

@@ -1,4 +1,4 @@
-//! `grep`: text in files, with ripgrep's engine.
+//! `grep`: finds text in files, with ripgrep's engine.
 
 mod hits;
 
@@ -34,7 +34,7 @@ const MAX_CONTEXT: u64 = 20;
 const LONGEST_PATTERN: usize = 32 << 10;
 const LARGEST_PATTERN: usize = 10 << 20;
 
-/// Files that are searched before anybody looks whether enough was found: few at first, so that a frequent word costs
+/// How many files are searched before checking whether enough was found: few at first, so that a frequent word costs
 /// little, and more each time.
 const FIRST_BATCH: usize = 64;
 const LAST_BATCH: usize = 4096;

@@ -1,6 +1,7 @@
-//! From a model's JSON to a tool's typed input, leniently, with errors that name the field.
+//! Reads a tool's typed input from a model's JSON leniently, with errors that name the field.
 //!
-//! Models send numbers as strings, whole objects as strings, and null for "not given"; none of that is worth a refusal.
+//! Models send numbers as strings, whole objects as strings, and null for "not given"; none of that is worth a
+//! refusal.
 
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error};
@@ -70,7 +71,7 @@ pub(crate) fn flag<'de, D: Deserializer<'de>>(source: D) -> Result<bool, D::Erro
     read.ok_or_else(|| D::Error::custom(format!("expected true or false, got {value}")))
 }
 
-/// Text that must say something.
+/// Text that must not be blank.
 pub(crate) fn filled<'de, D: Deserializer<'de>>(source: D) -> Result<String, D::Error> {
     let text = String::deserialize(source)?;
     if text.trim().is_empty() {

@@ -1,4 +1,4 @@
-//! A planned call whose work blocks: it runs on tokio's blocking threads, and is told when nobody waits for it any more.
+//! A planned call whose work blocks. It runs on tokio's blocking threads, and sees a flag when it is cancelled.
 
 use std::sync::Arc;
 
@@ -18,9 +18,9 @@ impl Drop for RaiseOnDrop {
 /// What a cancellation does to work that is under way.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnCancel {
-    /// Nobody waits for it: it changes nothing.
+    /// Do not wait for it: it changes nothing.
     Leave,
-    /// It changes files: it stops if it has not had its effect yet, and its true outcome is waited for.
+    /// Wait for its outcome: it changes files. It stops if it has had no effect yet.
     Finish,
 }
 

@@ -37,8 +37,8 @@ pub use registry::Registry;
 pub use settings::{BashSettings, FileWrites, SandboxSettings, Settings};
 pub use web_fetch::{PrivateTarget, WebSettings};
 
-/// Runs `acpd __run`, the helper process: the one that converts HTML, or the one that starts commands. `arguments` are those
-/// after `__run`.
+/// Runs `acpd __run`, the helper process: the one that converts HTML, or the one that starts commands. `arguments` are
+/// those after `__run`.
 pub fn run_helper(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut arguments = arguments.into_iter().peekable();
     if arguments.peek().is_some_and(|first| first == web_fetch::markdown::ARGUMENT) {

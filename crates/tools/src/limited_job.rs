@@ -1,7 +1,7 @@
-//! The last bound on what one call says, whatever the tool: text beyond the limit is cut in the middle, and says so.
+//! The last limit on the output of a call, whatever the tool: longer text is cut in the middle, with a note.
 //!
-//! Tools keep to the limit by themselves, each in the way that suits it. This holds where they miscount: bytes that become
-//! longer when they are made readable, or a single match that spans a whole file.
+//! Tools keep to the limit themselves, each in the way that suits it. This catches what they miscount: bytes that
+//! become longer when they are made readable, or a single match that spans a whole file.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use serde_json::Value;
 /// For the notes that tools add to what they have counted.
 const SLACK: usize = 1024;
 
-/// What people see of a change to a large file may be longer than what a model hears.
+/// People may see more of a change to a large file than the model gets.
 const SHOWN: usize = 65 * 1024;
 
-/// A job whose outcome is held to a limit.
+/// A job whose output is limited.
 pub(crate) struct LimitedJob {
     job: Box<dyn Job>,
     limit: usize,
@@ -52,7 +52,8 @@ fn hold(mut outcome: Outcome, limit: usize) -> Outcome {
     outcome
 }
 
-/// Cuts the middle of a text that is longer than `limit`. The beginning keeps a quarter, as it does of a command's output.
+/// Cuts the middle of a text that is longer than `limit`. The beginning keeps a quarter, as it does of a command's
+/// output.
 fn shorten(text: &mut String, limit: usize) -> bool {
     if text.len() <= limit {
         return false;
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_beyond_the_limit_is_cut_in_the_middle_and_marked() {
+    fn text_beyond_the_limit_is_cut_in_the_middle_with_a_note() {
         let long = format!("first{}last", "é".repeat(10_000));
         let outcome = Outcome::completed(long).with_raw(json!({"truncated": false}));
         let held = hold(outcome, 2000);

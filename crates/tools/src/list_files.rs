@@ -1,4 +1,5 @@
-//! `list_files`: one folder, as it is but for what rules hide. It respects no ignore files; `glob` does.
+//! `list_files`: lists one folder, without the files that rules hide. Unlike `glob` it ignores `.gitignore` and
+//! similar files.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -122,7 +123,7 @@ fn list(
             hidden += 1;
             continue;
         }
-        // What is gone again by now is not listed.
+        // An entry that is gone by now is not listed.
         let Ok(stat) = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
         let kind = FileType::from_raw_mode(stat.st_mode);
         let note = match kind {

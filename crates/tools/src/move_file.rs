@@ -1,4 +1,4 @@
-//! `move_file`: one file to a place that is free, asked about first, and moved back by undo if it is text.
+//! `move_file`: moves one file to a free place after a question. Undo moves it back if it is text.
 
 use std::path::PathBuf;
 use std::sync::Arc;

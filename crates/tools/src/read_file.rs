@@ -1,4 +1,4 @@
-//! `read_file`: text as numbered lines, images as images, other binary files in a sentence.
+//! `read_file`: shows text as numbered lines, images as images, and describes other binary files in a sentence.
 
 pub(crate) mod binary;
 mod image;
@@ -160,7 +160,7 @@ fn read(input: &Input, site: &CallSite, limits: &AccessLimits, output_limit: usi
         .with_raw(json!({"bytes": length, "lines": page.total, "truncated": page.cut, "unsaved": unsaved})))
 }
 
-/// Whether the model can see it is not known here, so the words are true either way.
+/// Whether the model accepts images is not known here, so the text is true either way.
 fn show(shown: &str, image: &Image, bytes: &[u8]) -> Outcome {
     let Image { mime, pixels } = image;
     let length = size(bytes.len() as u64);

@@ -1,6 +1,6 @@
-//! The toolbox: which tools there are, which of them a mode offers, and how a request finds its tool.
+//! The registry: which tools there are, which of them a mode offers, and which tool gets a request.
 //!
-//! Owns no files and no processes; those are the tools' own business.
+//! It holds no files and no processes of its own, except the background commands of sessions.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ fn built_in() -> Vec<Arc<dyn Tool>> {
     ]
 }
 
-/// All tools of all sessions. What belongs to a session comes with its `CallSite`, but for the commands that it left running.
+/// All tools of all sessions. What belongs to a session comes with its `CallSite`, except its background commands.
 pub struct Registry {
     settings: Swap<Settings>,
     tools: Vec<Arc<dyn Tool>>,
@@ -71,8 +71,8 @@ impl Registry {
         }
     }
 
-    /// Uses new settings from now on. Calls that are planned already go on as they were, and MCP servers keep what they were
-    /// started with. Rules of projects are read again.
+    /// Uses new settings from now on. Calls that are planned already go on as they were, and MCP servers keep what
+    /// they were started with. Rules of projects are read again.
     pub fn reload(&self, settings: Settings) {
         self.mcp.reload(Arc::new(settings.for_mcp()));
         self.rules.reload(settings.permissions.clone());
@@ -217,7 +217,7 @@ impl Toolbox for Registry {
         }
         let (planned, limits) = (self.plan(request, Arc::clone(&site)), self.limits());
         Box::pin(async move {
-            // A panic in there means that the model has to read the file again, and planning says so.
+            // After a panic in there the model has to read the file again, and planning says so.
             let _ = tokio::task::spawn_blocking(move || change::recall(&recorded, &site, &limits)).await;
             planned.await
         })
@@ -278,7 +278,7 @@ impl Toolbox for Registry {
     }
 }
 
-/// Modes choose tools by what they do to the world, so that a new tool falls on the right side by its kind.
+/// Modes choose tools by their kind, so a new tool is offered in the right modes.
 fn allows(mode: Mode, kind: ToolKind, writes: FileWrites) -> bool {
     match kind {
         ToolKind::Read | ToolKind::Search | ToolKind::Think | ToolKind::SwitchMode => true,
@@ -293,7 +293,7 @@ fn allows(mode: Mode, kind: ToolKind, writes: FileWrites) -> bool {
     }
 }
 
-/// A refused call is shown too, and its input may be nonsense: the title takes what it can get.
+/// A refused call is shown too, and its input may be nonsense, so the title uses what it finds.
 fn refused_title(tool: &dyn Tool, input: &Value) -> String {
     let object =
         ["path", "file_path", "command", "cmd", "pattern", "url"].iter().find_map(|key| input.get(key)?.as_str());

@@ -1,5 +1,5 @@
-//! What `delete_file` and `move_file` share: one file that is taken from its place, shown before that, and kept in the log
-//! where that is possible, so that it can be put back.
+//! What `delete_file` and `move_file` share: one file that is removed from its place. It is shown first, and kept in
+//! the log where possible, so that undo can restore it.
 
 use domain::text::size;
 use domain::{Access, CallSite, ToolContent};
@@ -12,15 +12,15 @@ use crate::document::{self, Document};
 use crate::read_file::binary;
 use crate::tool::{Call, Refused};
 
-/// A file that may be taken from its place, and what it holds now.
+/// A file that may be removed, and its content.
 pub(crate) struct RemovedFile {
     pub(crate) confined: ConfinedPath,
     pub(crate) bytes: Vec<u8>,
 }
 
 impl RemovedFile {
-    /// Finds the file. It need not have been read, since people see what it holds; but one that the model has read must not
-    /// have changed since.
+    /// Finds the file. The model need not have read it, because people see its content; but if it has, the file must
+    /// not have changed since.
     pub(crate) fn find(path: &str, call: &Call) -> Result<Self, Refused> {
         let confined = call.roots()?.find(path)?;
         refuse_git(&confined)?;
@@ -37,7 +37,7 @@ impl RemovedFile {
         std::str::from_utf8(&self.bytes).ok().filter(|_| fits)
     }
 
-    /// What cannot be put back is asked about every time.
+    /// A removal that undo cannot restore asks every time.
     pub(crate) fn access(&self, call: &Call) -> Access {
         match self.text() {
             Some(_) => call.write_access(Access::Ask { always: None }),
@@ -45,7 +45,7 @@ impl RemovedFile {
         }
     }
 
-    /// That the file goes, as people see it.
+    /// Shows people that the file is removed.
     pub(crate) fn gone(&self) -> ToolContent {
         let path = self.confined.path.clone();
         match self.text() {
@@ -58,7 +58,8 @@ impl RemovedFile {
         }
     }
 
-    /// The facts by which undo knows what was done: `deleted` is the file that is gone, `path` the one that the call is about.
+    /// The facts by which undo knows what was done: `deleted` is the file that is gone, `path` the one that the call
+    /// is about.
     pub(crate) fn facts(&self, path: &std::path::Path) -> Value {
         json!({
             "path": path.to_string_lossy(),
@@ -69,7 +70,7 @@ impl RemovedFile {
     }
 }
 
-/// What a file holds. Unsaved text of an editor's would be lost, or come back later.
+/// The content of a file. Fails if the editor has unsaved text, which would be lost or come back later.
 pub(crate) fn contents(confined: &ConfinedPath, site: &CallSite) -> Result<Vec<u8>, Refused> {
     let Document { bytes, unsaved } = document::read(confined, site)?;
     if unsaved {

@@ -1,4 +1,4 @@
-//! Puts files back to an earlier content, inside the roots, and only where they still hold what is expected.
+//! Restores files to an earlier content, inside the roots, and only if they still hold what is expected.
 
 use domain::CallSite;
 use domain::checkpoint::{Restore, Restored};

@@ -1,4 +1,4 @@
-//! What the operator decides about tools.
+//! The settings of the tools, which the operator decides.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! `switch_mode`: the model proposes another mode, and the session changes to it if the person agrees. The question is asked
-//! every time: no rule, "always" answer or approval answers it.
+//! `switch_mode`: the model proposes another mode, and the session changes to it if the person agrees. It asks every
+//! time: no rule, "always" answer or approval setting answers it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a tool is inside this crate, and the few words that all of them share.
+//! The trait that every tool implements, the call that it gets, and helpers that several tools share.
 
 use std::sync::Arc;
 
@@ -22,15 +22,15 @@ pub(crate) trait Tool: Send + Sync + 'static {
 
     fn spec(&self, settings: &Settings) -> ToolSpec;
 
-    /// Says what the call would do. May block: the registry runs it off the actors' threads.
+    /// Describes what the call would do. May block: the registry runs it on a blocking thread.
     fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused>;
 }
 
-/// One request on its way to becoming a job.
+/// One request and its surroundings, from which a tool plans a job.
 pub(crate) struct Call {
     pub(crate) input: Value,
     pub(crate) site: Arc<CallSite>,
-    /// Those of the session's folder.
+    /// The rules of the session's folder.
     pub(crate) rules: Rules,
     pub(crate) settings: Arc<Settings>,
     pub(crate) background: Arc<BackgroundCommands>,
@@ -50,7 +50,7 @@ impl Call {
         }
     }
 
-    /// What the tool must leave out.
+    /// The files that the tool must leave out.
     pub(crate) fn hidden_files(&self, tool: &dyn Tool, shows: Exposure) -> HiddenFiles {
         self.rules.hidden_files(tool.name(), tool.kind(), shows)
     }
@@ -72,7 +72,7 @@ impl From<BackgroundError> for Refused {
     }
 }
 
-/// As many whole lines as fit into `limit` bytes, each with its end, and their number.
+/// As many whole lines as fit into `limit` bytes, each with its newline, and their number.
 pub(crate) fn fill(lines: impl IntoIterator<Item = String>, limit: usize) -> (String, usize) {
     let (mut text, mut shown) = (String::new(), 0);
     for line in lines {
@@ -86,7 +86,7 @@ pub(crate) fn fill(lines: impl IntoIterator<Item = String>, limit: usize) -> (St
     (text, shown)
 }
 
-/// What is said of files that rules hide; None if there are none.
+/// A note about files that rules hide; None if there are none.
 pub(crate) fn left_out(hidden: usize, one: &str, more: &str) -> Option<String> {
     let noun = if hidden == 1 { one } else { more };
     (hidden > 0).then(|| format!("[{hidden} {noun} left out: a rule of the user's configuration forbids showing them]"))

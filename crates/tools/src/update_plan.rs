@@ -1,4 +1,4 @@
-//! `update_plan`: declared here so that models are offered it. The turn carries it out, since a plan belongs to the
+//! `update_plan`: declared here so that models see it. The turn carries it out, because a plan belongs to the
 //! conversation and not to the disk.
 
 use domain::ToolKind;

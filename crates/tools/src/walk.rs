@@ -1,7 +1,7 @@
-//! Files below a folder, as `glob` and `grep` see them: ignore files respected, `.git` left out, symlinks not followed.
+//! Walks the files below a folder for `glob` and `grep`: respects ignore files, skips `.git`, and follows no symlinks.
 //!
-//! The walk itself goes by paths and yields nothing but names. Whoever uses one opens it again through its `ConfinedPath`, by
-//! descriptor, so that a folder which becomes a symlink meanwhile leads nowhere.
+//! The walk itself uses paths and yields only names. The tools open each file again through its `ConfinedPath`, by
+//! descriptor, so a folder that becomes a symlink in between leads nowhere.
 
 mod ignore_files;
 
@@ -21,7 +21,7 @@ use ignore_files::IgnoreFiles;
 /// How long a search may take in all.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Says when a search should give up.
+/// Decides when a search should give up.
 pub(crate) struct SearchDeadline<'a> {
     stop: &'a StopFlag,
     deadline: Instant,
@@ -37,7 +37,7 @@ impl<'a> SearchDeadline<'a> {
     }
 }
 
-/// A file that fails to be read further when the search should give up, however large it is.
+/// A file whose reads fail once the search should give up.
 pub(crate) struct DeadlineReader<'a> {
     pub(crate) file: File,
     pub(crate) clock: &'a SearchDeadline<'a>,
@@ -76,7 +76,7 @@ pub(crate) fn files(confined: &ConfinedPath, include_ignored: bool, clock: &Sear
             if clock.is_over() {
                 return WalkState::Quit;
             }
-            // A folder that cannot be read, or is gone, is as good as empty.
+            // A folder that cannot be read, or is gone, counts as empty.
             if let Ok(entry) = entry
                 && entry.file_type().is_some_and(|kind| kind.is_file())
                 && let Ok(path) = entry.path().strip_prefix(folder)
@@ -91,7 +91,8 @@ pub(crate) fn files(confined: &ConfinedPath, include_ignored: bool, clock: &Sear
     found
 }
 
-/// Whether it is one of acpd's own places, which are not descended into. Only few entries are looked at more than once.
+/// Whether it is one of acpd's own folders, which the walk skips. The inode number rules out most entries without a
+/// system call.
 fn is_protected(entry: &DirEntry, protected: &ProtectedFiles) -> bool {
     let may_be = entry.ino().is_some_and(|inode| protected.may_be_protected(inode));
     may_be && rustix::fs::lstat(entry.path()).is_ok_and(|stat| protected.is_protected(FileId::of(&stat)))

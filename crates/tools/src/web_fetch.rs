@@ -1,7 +1,7 @@
-//! `web_fetch`: one page from the public internet, as text.
+//! `web_fetch`: fetches one page from the public internet, as text.
 //!
-//! Asks no permission, so what it can reach is kept narrow: http and https, GET, public addresses, nothing that
-//! identifies the user.
+//! It asks no permission, so its reach is narrow: http and https, GET, public addresses, and nothing that identifies
+//! the user.
 
 mod address;
 mod get;
@@ -31,13 +31,13 @@ use text::Readable;
 /// What the operator decides about fetching.
 #[derive(Clone, Debug)]
 pub struct WebSettings {
-    /// What may be fetched from although it is not public.
+    /// Hosts and networks that may be fetched from although they are not public.
     pub allow_private: Vec<PrivateTarget>,
     /// PEM files with certificates that are trusted besides the system's.
     pub certificates: Vec<PathBuf>,
     /// Bytes that are read of a page.
     pub read_limit: usize,
-    /// Bytes of text that the model hears of it.
+    /// The most bytes of text that the model gets.
     pub output_limit: usize,
     /// How long a fetch may take in all.
     pub timeout: Duration,
@@ -55,10 +55,10 @@ impl Default for WebSettings {
     }
 }
 
-/// What the model hears of an error page.
+/// The most bytes of an error page that the model gets.
 const ERROR_LIMIT: usize = 4 * 1024;
 
-/// HTML beyond this is not converted: what the model is shown of it would have been cut anyway.
+/// HTML beyond this is not converted: the model's text would have been cut anyway.
 const LARGEST_HTML: usize = 2 << 20;
 
 pub(crate) struct WebFetch;

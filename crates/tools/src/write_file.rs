@@ -1,4 +1,4 @@
-//! `write_file`: a whole file, new or in place of one that the model has read.
+//! `write_file`: writes a whole file, a new one or one that the model has read.
 
 use domain::ToolKind;
 use domain::tool::{Job, ToolSpec};

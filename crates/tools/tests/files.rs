@@ -297,7 +297,7 @@ async fn a_mode_refuses_the_tools_that_it_leaves_out() {
 }
 
 #[tokio::test]
-async fn what_rules_keep_from_reading_no_tool_finds_lists_or_searches() {
+async fn no_tool_finds_lists_or_searches_files_that_rules_hide() {
     let files = [
         (".env", "KEY=secret\n"),
         ("a/.env", "KEY=secret\n"),
@@ -386,7 +386,7 @@ fn home() -> Project {
 }
 
 #[tokio::test]
-async fn acpds_own_places_are_read_by_no_tool_under_any_name() {
+async fn no_tool_reads_acpds_own_files_under_any_name() {
     let project = home();
     symlink(project.path(".local/state"), project.path("work/state")).unwrap();
     symlink(project.path(".local/state/acpd/http.token"), project.path("work/token")).unwrap();
@@ -419,7 +419,7 @@ async fn acpds_own_places_are_read_by_no_tool_under_any_name() {
 }
 
 #[tokio::test]
-async fn acpds_own_places_are_written_by_no_tool_whether_they_exist_or_not() {
+async fn no_tool_writes_acpds_own_files_whether_they_exist_or_not() {
     let project = home();
     symlink(project.path(".config"), project.path("work/config")).unwrap();
     let hook = json!("[[hooks.before_tool]]\ncommand = \"touch owned\"\n");

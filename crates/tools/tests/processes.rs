@@ -1,5 +1,5 @@
 //! Real commands under the real helper. This executable is its own runner: started with `__run` it is the helper, so
-//! that no other binary has to be built first. Hence its own `main`.
+//! no other binary has to be built first. That is why it has its own `main`.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "all of this is test code, outside #[test] functions")]
 
@@ -74,8 +74,8 @@ trials! {
     cancelling_beats_processes_that_replace_themselves,
     dropping_the_future_ends_everything,
     killing_the_daemon_ends_everything,
-    a_killed_helper_takes_its_session_along,
-    a_killed_helper_takes_along_what_left_its_session,
+    the_session_dies_with_a_killed_helper,
+    processes_that_left_the_session_die_with_a_killed_helper,
     a_stopped_helper_still_ends_everything,
     background_children_end_with_the_command,
     a_daemonised_grandchild_ends_with_the_command,
@@ -88,8 +88,8 @@ trials! {
     background::closing_a_session_ends_all_of_its_commands_and_no_others,
     background::background_commands_are_limited_in_number_output_and_time,
     background::the_question_says_that_it_goes_on_in_the_background,
-    hooks::a_hook_hears_what_happens_as_json,
-    hooks::a_hook_refuses_by_status_or_by_word,
+    hooks::a_hook_gets_the_event_as_json,
+    hooks::a_hook_refuses_by_exit_status_or_by_a_decision,
     hooks::a_guard_that_fails_has_not_agreed,
     hooks::a_broken_hook_configuration_is_an_error,
     sandbox::nothing_is_written_outside,
@@ -98,28 +98,28 @@ trials! {
     sandbox::a_root_under_another_name_is_the_same_root,
     sandbox::a_command_of_one_session_does_not_move_the_root_of_another,
     sandbox::a_search_in_the_home_folder_runs_without_reading_acpds_own_files,
-    sandbox::acpds_own_places_are_out_of_reach_in_a_session_at_home,
+    sandbox::acpds_own_files_are_out_of_reach_in_a_session_at_home,
     sandbox::other_processes_keep_their_limits_and_priorities,
     sandbox::work_inside_goes_on,
     crowds::five_hundred_processes_that_replace_themselves_end_with_their_cancellation,
     crowds::a_command_that_doubles_itself_is_killed_at_its_limit,
     crowds::commands_leave_no_memory_dumps,
     sandbox::the_temporary_folder_is_private_and_goes_with_the_command,
-    sandbox::nobody_is_reached_by_a_socket,
+    sandbox::no_process_is_reached_by_a_socket,
     sandbox::raw_system_calls_make_no_socket_either,
     sandbox::cancelling_ends_everything_in_the_sandbox_too,
-    sandbox::reads_are_kept_to_what_is_configured,
+    sandbox::reads_are_limited_to_the_configured_paths,
     sandbox::a_kernel_without_landlock_runs_nothing,
     sandbox::the_question_says_that_it_is_the_sandbox,
     web::pages_become_text,
-    web::a_page_over_tls_is_fetched_from_a_server_that_is_vouched_for_and_from_no_other,
+    web::a_page_over_tls_is_fetched_only_from_a_server_with_a_trusted_certificate,
     web::an_error_status_is_a_failure_with_the_page,
     web::private_addresses_are_refused_at_every_step,
     web::redirects_in_a_circle_end,
     web::large_pages_are_cut_and_endless_ones_end,
     web::a_slow_page_times_out,
     web::cancelling_drops_the_request,
-    web::a_page_that_would_overflow_the_stack_is_shown_as_it_is,
+    web::a_page_that_would_overflow_the_stack_is_shown_as_html,
 }
 
 fn run_test(test: impl Future<Output = ()>) {
@@ -357,7 +357,7 @@ fn be_a_daemon(folder: &Path) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-async fn a_killed_helper_takes_its_session_along() {
+async fn the_session_dies_with_a_killed_helper() {
     let bench = Bench::new();
     let started =
         bench.start("echo $$ >> pids; sh -c 'echo $$ >> pids; sleep 600; true' & until [ $(wc -l < pids) = 2 ]; do :; done; kill -9 $PPID; sleep 600", 2).await;
@@ -366,7 +366,7 @@ async fn a_killed_helper_takes_its_session_along() {
     until(|| started.pids.iter().all(|pid| !is_alive(*pid)).then_some(())).await;
 }
 
-async fn a_killed_helper_takes_along_what_left_its_session() {
+async fn processes_that_left_the_session_die_with_a_killed_helper() {
     let bench = Bench::new();
     let escaped = "setsid sh -c 'echo $$ >> pids; sleep 600; true' & until [ -s pids ]; do :; done; kill -9 $PPID";
     let started = bench.start(escaped, 1).await;

@@ -1,4 +1,5 @@
-//! Deleting, moving, and writing that is cancelled or goes through an editor, on real files through the registry.
+//! Deleting and moving files, and writing that is cancelled or goes through an editor, on real files through the
+//! registry.
 
 #![allow(clippy::unwrap_used, reason = "all of this is test code, outside #[test] functions too")]
 
@@ -87,7 +88,7 @@ async fn a_file_is_moved_to_a_free_place_inside_the_roots() {
 }
 
 #[tokio::test]
-async fn what_undo_cannot_bring_back_is_asked_about_every_time() {
+async fn a_removal_that_undo_cannot_restore_asks_every_time() {
     let project = Project::new(&[]);
     fs::write(project.path("image"), b"\x89PNG\0\0").unwrap();
     fs::write(project.path("large"), "x".repeat(2 << 20)).unwrap();

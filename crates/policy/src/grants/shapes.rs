@@ -1,12 +1,13 @@
 //! Commands that are known well enough to be allowed by their first words.
 //!
-//! The test for a line here: no argument that it lets through makes the command run a program that the argument names,
-//! write to a file that it names, or change what it does in another way that its first words do not tell. What `cargo` and
-//! `go` build and test is the project's own code, which is what the person allows. If in doubt, leave it out: then the
-//! exact command can still be allowed.
+//! The test for an entry: no argument that it accepts makes the command run a program that the argument names, write
+//! to a file that it names, or change what the command does in another way that its first words do not show. What
+//! `cargo` and `go` build and test is the project's own code, which is what the person allows. If in doubt, leave it
+//! out: the exact command can still be allowed.
 //!
-//! Builtins of the shell that evaluate their arguments (`test -v`, `printf -v`, `read`, `declare`, `let`, `eval` and others)
-//! never stand here: a subscript such as `a[$(program)]` runs a program wherever they expect the name of a variable.
+//! Builtins of the shell that evaluate their arguments (`test -v`, `printf -v`, `read`, `declare`, `let`, `eval` and
+//! others) must not be here: a subscript such as `a[$(program)]` runs a program wherever they expect the name of a
+//! variable.
 
 pub(super) struct Shape {
     /// The first words.
@@ -15,23 +16,23 @@ pub(super) struct Shape {
     pub(super) operands: Operands,
     /// What may follow `--`.
     pub(super) rest: Rest,
-    /// A text that stands in no argument.
+    /// A text that no argument may contain.
     pub(super) never: Option<&'static str>,
 }
 
 pub(super) enum Options {
-    /// None of them does harm.
+    /// Any option is harmless.
     Any,
-    /// These do no harm. Others may, and so the command is not of this shape with them.
+    /// Only these options are known to be harmless. With others the command does not have this shape.
     Only(&'static str),
 }
 
 /// Arguments that are not options, and the values of options.
 pub(super) enum Operands {
     Any,
-    /// There are none, since one would change what the command does.
+    /// No operand, because one would change what the command does.
     None,
-    /// What lies outside of the working folder is not meant.
+    /// Only operands inside the working folder.
     Inside,
 }
 
@@ -163,7 +164,8 @@ const FIND: &str = "-L -H -P -a -amin -and -atime -cmin -ctime -depth -empty -ex
 const FD: &str = "-H -I -a -d -e -g -i -p -s -t -E -L -0 --hidden --no-ignore --absolute-path --max-depth \
     --extension --glob --ignore-case --full-path --case-sensitive --type --exclude --follow";
 
-/// No `--pre` and no `--hostname-bin`. An option that ripgrep learns later may be as bad, so this is a list of good ones.
+/// No `--pre` and no `--hostname-bin`. A later version of ripgrep may add a similar option, so this lists the harmless
+/// ones.
 const RG: &str = "-A -B -C -F -H -I -L -N -P -S -T -U -c -e -g -h -i -l -m -n -o -q -s -t -u -v -w -x --after-context \
     --before-context --context --count --count-matches --files --files-with-matches \
     --files-without-match --fixed-strings --glob --heading --hidden --iglob --ignore-case --json \

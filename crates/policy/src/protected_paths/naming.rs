@@ -1,5 +1,4 @@
-//! Whether the text of a shell command names one of acpd's own places. A seat belt: a command that is bent on it can build
-//! a path that no reader of its text sees. The wall is the sandbox. Pure; looks at no files.
+//! Finds out whether the text of a shell command names one of acpd's own files. Pure: looks at no files.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -11,13 +10,14 @@ use crate::glob::{Star, glob};
 /// What ends a word, besides whitespace. A path may follow any of these.
 const BETWEEN: [char; 13] = [';', '|', '&', '<', '>', '(', ')', '=', ',', ':', '`', '{', '}'];
 
-/// Different patterns of files in one command.
+/// The most different file patterns in one command.
 const MAX_PATTERNS: usize = 500;
 
-/// Folders above the places that one command may name. There are a dozen, and patterns that may become them.
+/// The most folders above protected paths that one command may name. There are about a dozen, and patterns that may
+/// match them.
 const MAX_BASES: usize = 100;
 
-/// `cwd` is where the command starts, and `environment` what its variables mean.
+/// `cwd` is where the command starts, and `environment` gives its variables.
 pub fn names_protected_path(command: &str, places: &[PathBuf], cwd: &Path, environment: &Environment) -> bool {
     if places.iter().any(|place| cwd.starts_with(place)) {
         return true;
@@ -28,12 +28,12 @@ pub fn names_protected_path(command: &str, places: &[PathBuf], cwd: &Path, envir
     }
     let words: BTreeSet<&str> =
         text.split(|letter: char| letter.is_whitespace() || BETWEEN.contains(&letter)).collect();
-    // Nobody writes so many who does not want to reach something by them.
+    // An ordinary command does not have so many patterns.
     if words.iter().filter(|word| word.contains(['*', '?', '['])).count() > MAX_PATTERNS {
         return true;
     }
     let words = || words.iter().copied();
-    // A command may go to a folder above the place first, and name it from there.
+    // A command may change to a folder above the path first, and name it from there.
     let mut bases = BTreeSet::from([cwd.to_owned()]);
     for word in words().filter(|word| !word.is_empty()) {
         let path = clean(&cwd.join(word));
@@ -50,7 +50,7 @@ pub fn names_protected_path(command: &str, places: &[PathBuf], cwd: &Path, envir
     words().filter(|word| !word.is_empty()).any(|word| places.iter().any(|place| named(word, place)))
 }
 
-/// The text with `~` and the variables that lead to folders of the user's put in.
+/// Replaces `~` and the variables that name the user's folders.
 pub(super) fn expand(text: &str, environment: &Environment) -> String {
     let mut text = text.to_owned();
     for name in ["HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "ACPD_SOCKET"] {
@@ -63,13 +63,13 @@ pub(super) fn expand(text: &str, environment: &Environment) -> String {
     text
 }
 
-/// Whether a path leads to a place or into it, where its parts may be patterns of the shell's.
+/// Whether a path leads to a protected path or into it. Its components may be shell patterns.
 fn covers(path: &Path, place: &Path) -> bool {
     let mut parts = path.components();
     place.components().all(|wanted| parts.next().is_some_and(|part| fits_part(part, wanted)))
 }
 
-/// Whether a part of a path is this one, or a pattern of the shell's that may become it.
+/// Whether a component of a path is this one, or a shell pattern that matches it.
 pub(super) fn fits_part(part: Component<'_>, wanted: Component<'_>) -> bool {
     if part == wanted {
         return true;
@@ -80,7 +80,7 @@ pub(super) fn fits_part(part: Component<'_>, wanted: Component<'_>) -> bool {
         && glob(&part, Star::WithinPart).map_or(true, |glob| glob.is_match(wanted.as_os_str()))
 }
 
-/// Whether a path has the last two names of a place, as in `$SOMEWHERE/.config/acpd`.
+/// Whether a path contains the last two components of a protected path, as in `$SOMEWHERE/.config/acpd`.
 fn has_end_of(path: &Path, place: &Path) -> bool {
     let name = |component: Component<'_>| match component {
         Component::Normal(name) => Some(name.to_owned()),
@@ -92,7 +92,7 @@ fn has_end_of(path: &Path, place: &Path) -> bool {
     parts.windows(2).any(|two| two == end)
 }
 
-/// Without `.` and `..`, by the text alone.
+/// Removes `.` and `..`, by the text alone.
 pub(super) fn clean(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for component in path.components() {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_seen_however_it_is_written() {
+    fn a_protected_path_is_found_in_every_spelling() {
         let places = ["/home/me/.local/state/acpd", "/home/me/.config/acpd", "/run/user/7/acpd"].map(PathBuf::from);
         let environment: Environment = [("HOME", "/home/me"), ("XDG_RUNTIME_DIR", "/run/user/7")]
             .map(|(n, v)| (n.to_owned(), v.to_owned()))

@@ -1,5 +1,5 @@
-//! Whether a shell command reads a whole tree of files in which one of acpd's own places lies, as `grep -r` in the home
-//! folder does, without naming the place. A seat belt like `naming`. Pure; looks at no files.
+//! Finds out whether a shell command reads a whole tree that contains acpd's own files without naming them, such as
+//! `grep -r` in the home folder, and whether it calls acpd. Pure: looks at no files.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use domain::Environment;
 use super::naming::{clean, expand, fits_part};
 use crate::shell::{self, Word, base};
 
-/// Programs that go through folders without being told to, or take them with all that is in them.
+/// Programs that descend into folders without an option for it, or that take whole folders.
 const ALWAYS: [&str; 20] = [
     "rg",
     "ag",
@@ -37,17 +37,17 @@ const ALWAYS: [&str; 20] = [
 const WHEN_TOLD: [&str; 13] =
     ["grep", "egrep", "fgrep", "zgrep", "diff", "cp", "scp", "zip", "rm", "chmod", "chown", "chgrp", "setfacl"];
 
-/// Programs that look for a pattern, and in the current folder if they are given no other.
+/// Programs that search for a pattern, in the current folder unless another one is given.
 const SEARCHERS: [&str; 12] =
     ["rg", "ag", "ack", "ugrep", "ug", "rgrep", "grep", "egrep", "fgrep", "zgrep", "fd", "fdfind"];
 
-/// `cwd` is where the command starts, and `environment` what its variables mean.
+/// `cwd` is where the command starts, and `environment` gives its variables.
 pub fn reads_protected_tree(command: &str, places: &[PathBuf], cwd: &Path, environment: &Environment) -> bool {
     let is_above = |path: &Path| places.iter().any(|place| leads_to(path, place));
     let home = environment.get("HOME").unwrap_or("/");
     let mut at = cwd.to_owned();
     let (mut reads, mut is_near) = (false, false);
-    // The same words may come many times, behind one program after another.
+    // The same words may appear many times, after one program and another.
     let mut seen = BTreeSet::new();
     for call in shell::programs(&expand(command, environment)).calls {
         let Some((program, arguments)) = call.split_first() else { continue };
@@ -69,8 +69,7 @@ pub fn reads_protected_tree(command: &str, places: &[PathBuf], cwd: &Path, envir
     reads && is_near
 }
 
-/// Whether one of the programs is acpd itself, which may answer what is asked of the person; or may be, as far as the text
-/// tells.
+/// Whether one of the programs is, or may be, acpd itself, which could answer the person's questions.
 pub fn calls_acpd(command: &str) -> bool {
     let programs = shell::programs(command);
     let is_acpd = |word: &Word| base(&word.text) == "acpd";
@@ -93,7 +92,7 @@ fn reads_trees(name: &str, arguments: &[Word]) -> bool {
         || (name == "git" && arguments.iter().any(|word| word.text.starts_with("--no-ind")))
 }
 
-/// Whether it takes the folder that it runs in, because it is given no other.
+/// Whether the program searches its working folder, because its arguments name no other.
 fn reads_here(name: &str, arguments: &[Word]) -> bool {
     if name == "find" {
         return arguments.first().is_none_or(|word| word.text.starts_with('-'));
@@ -101,7 +100,7 @@ fn reads_here(name: &str, arguments: &[Word]) -> bool {
     if name != "git" && !SEARCHERS.contains(&name) {
         return false;
     }
-    // These letters stand before a value; of long options that is not known, and the word after one is not counted.
+    // These letters take a value. For long options that is not known, so the word after one is not counted.
     let letters = if name.ends_with("grep") { "efmABCDd" } else { "efmABCDdgtTjrEM" };
     let takes = |text: &str| text.starts_with("--") && !text.contains('=') || text.ends_with(|c| letters.contains(c));
     let (mut operands, mut has_pattern, mut is_value) = (0, false, false);
@@ -118,7 +117,7 @@ fn reads_here(name: &str, arguments: &[Word]) -> bool {
     operands <= usize::from(!has_pattern) + usize::from(name == "git")
 }
 
-/// What of a word may be a path: all of it, or the value of an option.
+/// The part of a word that may be a path: all of it, or the value of an option.
 fn path_in(word: &str) -> &str {
     if !word.starts_with('-') {
         return word;
@@ -130,7 +129,7 @@ fn path_in(word: &str) -> &str {
     }
 }
 
-/// Whether a path is a place or a folder around it, where its parts may be patterns of the shell's.
+/// Whether a path is a protected path or a folder above it. Its components may be shell patterns.
 fn leads_to(path: &Path, place: &Path) -> bool {
     let mut parts = place.components();
     path.components().all(|part| parts.next().is_some_and(|wanted| fits_part(part, wanted)))
@@ -141,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_through_the_folders_around_a_place_is_seen_and_the_rest_is_left() {
+    fn commands_that_read_a_tree_around_a_protected_path_are_found() {
         let places = ["/home/me/.local/state/acpd", "/home/me/.config/acpd"].map(PathBuf::from);
         let environment: Environment = [("HOME".to_owned(), "/home/me".to_owned())].into_iter().collect();
         let reads = |command: &str, cwd: &str| reads_protected_tree(command, &places, Path::new(cwd), &environment);
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn acpd_is_seen_where_it_is_called() {
+    fn calls_of_acpd_are_found() {
         for command in ["acpd ctl allow x", "sudo /usr/bin/acpd ctl stop", "ls; sh -c 'acpd ctl x'", "$X; echo acpd"] {
             assert!(calls_acpd(command), "{command}");
         }

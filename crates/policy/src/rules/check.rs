@@ -1,12 +1,12 @@
-//! Finds rules that can never match, such as one about a tool that does not exist. A rule that denies and never matches
-//! would look like protection and be none, so it is an error.
+//! Finds rules that can never match, such as one about a tool that does not exist. A rule that denies and never
+//! matches would look like protection, so it is an error.
 
 use domain::ToolKind;
 
 use super::{BadRule, Tool};
 use crate::built_in;
 
-/// Words for what tools do, beside the names of tools.
+/// The kinds of tools that a rule can name instead of a tool.
 const KINDS: [&str; 7] = ["read", "search", "edit", "delete", "move", "execute", "fetch"];
 
 /// How the names of tools of MCP servers begin.
@@ -29,7 +29,7 @@ impl Tool {
     }
 }
 
-/// Whether the name, which may be a glob, could be that of a tool of an MCP server. Those are not known yet.
+/// Whether the name, which may be a glob, could match a tool of an MCP server. Those tools are not known yet.
 fn may_be_a_servers(name: &str) -> bool {
     let literal = name.split(['*', '?', '[', '{', '\\']).next().unwrap_or_default();
     literal.starts_with(MCP) || (literal.len() < name.len() && MCP.starts_with(literal))
@@ -47,7 +47,7 @@ fn advice(name: &str, tools: &[&str]) -> String {
     }
 }
 
-/// Why a pattern fits nothing that these tools touch. One that fits some of them is fine.
+/// Why a pattern matches nothing that these tools touch. It is fine if it can match for some of them.
 fn wrong_with(pattern: &str, tools: &[(&str, ToolKind)]) -> Option<&'static str> {
     if matches!(pattern, "*" | "**") {
         return None;
@@ -68,7 +68,7 @@ fn wrong_with(pattern: &str, tools: &[(&str, ToolKind)]) -> Option<&'static str>
         (_, ToolKind::Execute | ToolKind::Think | ToolKind::SwitchMode | ToolKind::Other) => Some(NOTHING),
     });
     let first = reasons.next().unwrap_or(Some(NOTHING))?;
-    // The reason of a tool that takes patterns says more.
+    // The reason of a tool that accepts patterns is more helpful.
     let mut told = Some(first);
     for reason in reasons {
         told = Some(match reason? {

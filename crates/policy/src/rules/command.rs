@@ -1,8 +1,10 @@
-//! Rules about shell commands. An allowing rule covers only text that is plainly one command. A denying rule looks at
-//! every program that the text would run, through quotes, substitutions, `sudo`, `sh -c` and their like; where the text
-//! does not show which program that is, the rule may be meant, and the person decides.
+//! Rules about shell commands.
 //!
-//! A script, a makefile or an interpreter hides what it runs, so such rules are a seat belt. The wall is the sandbox.
+//! A rule that allows covers only text that is plainly one command. A rule that denies looks at every program that the
+//! text would run, through quotes, substitutions, `sudo`, `sh -c` and similar wrappers. Where the text does not show
+//! the program, the rule may apply, and the person decides.
+//!
+//! A script, a makefile or an interpreter hides what it runs, so these rules are a seat belt. The wall is the sandbox.
 
 #[cfg(test)]
 mod tests;
@@ -32,8 +34,8 @@ impl Pattern {
         Ok(Self::Words(text.split_whitespace().map(str::to_owned).collect()))
     }
 
-    /// Whether the rule speaks of the whole command, which must be plain and run nothing that the rule does not name. A builtin
-    /// of the shell may run what it finds in the name of a file, so it must not get such names.
+    /// Whether the rule covers the whole command, which must be plain and run nothing that the rule does not name. A
+    /// builtin of the shell may run what it finds in the name of a file, so it must not get patterns of file names.
     pub(super) fn fits_all(&self, command: &str) -> bool {
         let Some(given) = plain(command) else { return false };
         let names_files = |word: &PlainWord| word.names_files;
@@ -49,24 +51,24 @@ impl Pattern {
             }
         };
         let programs = shell::programs(command);
-        // An assignment or a keyword such as `time` before the program is not what the rule speaks of.
+        // An assignment or a keyword such as `time` before the program is not covered by the rule.
         let is_first =
             programs.calls.first().is_some_and(|call| call.len() == given.len() && call[0].text == program.text);
         fits && is_first && self.names_all(&programs)
     }
 
-    /// Whether every program that the first one runs is one that the rule names, too, by the same path.
+    /// Whether the rule also names every program that the first one runs, by the same path.
     fn names_all(&self, programs: &Programs) -> bool {
         let is_named = |name: &str| match self {
             Self::Glob(glob) => glob.glob().glob().split(' ').any(|word| word == name && !word.contains(GLOB)),
             Self::Words(words) => words.iter().any(|word| word == name),
         };
         let run = programs.calls.iter().skip(1).filter_map(|call| call.first()).map(|program| program.text.as_str());
-        // What a wrapper takes before the program, such as the seconds of `timeout`, may be the program as far as the reader knows.
+        // The reader may take an argument of a wrapper, such as the seconds of `timeout`, for the program.
         !programs.hides_some && run.filter(|name| !is_time(name)).all(is_named)
     }
 
-    /// Whether the rule speaks of any part of it.
+    /// Whether the rule matches any program of the command.
     pub(super) fn fits_a_part(&self, command: &str) -> Match {
         if matches!(self, Self::Glob(glob) if glob.is_match(spaced(command))) {
             return Match::Yes;
@@ -95,7 +97,7 @@ impl Pattern {
                 if *name != program.text && *name != base(&program.text) {
                     return Match::No;
                 }
-                // Options may stand before a subcommand: `git -C folder push` is `git push`.
+                // Options may come before a subcommand: `git -C folder push` is `git push`.
                 let later = starts(arguments, 0).into_iter().map(|start| &arguments[start..]);
                 std::iter::once(arguments)
                     .chain(later)
@@ -126,7 +128,8 @@ impl CommandFit {
     }
 }
 
-/// Whether the arguments begin with the wanted words. One that expands may become any of them, and several.
+/// Whether the arguments begin with the wanted words. An argument that the shell expands may become any of them, or
+/// several.
 fn fits_words(wanted: &[String], given: &[Word]) -> Match {
     for (index, wanted) in wanted.iter().enumerate() {
         match given.get(index) {

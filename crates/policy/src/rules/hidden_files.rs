@@ -1,4 +1,4 @@
-//! What tools that show many files leave out: files whose contents the model may not have, or not without asking.
+//! The files that searches and listings leave out, because the model may not read them, or not without a question.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use globset::{GlobSet, GlobSetBuilder};
 
 use super::{Rule, Rules};
 
-/// Which names or contents a tool shows.
+/// What a tool shows of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exposure {
     Names,
@@ -22,8 +22,8 @@ pub struct HiddenFiles {
 }
 
 impl Rules {
-    /// A file is hidden from a tool if a rule denies it to the tool itself or to reading. A search cannot ask about single
-    /// files, so it does not show the contents of those that must be asked about either.
+    /// A file is hidden from a tool if a rule denies it to the tool itself or to reading. A search cannot ask about
+    /// single files, so it does not show the contents of those that must be asked about either.
     pub fn hidden_files(&self, tool: &str, kind: ToolKind, shows: Exposure) -> HiddenFiles {
         let asked: &[Rule] = match shows {
             Exposure::Names => &[],
@@ -34,7 +34,7 @@ impl Rules {
         let mut patterns = GlobSetBuilder::new();
         for rule in self.deny.iter().chain(asked).filter(about) {
             match &rule.pattern {
-                // Whether this very call may run is asked before it does.
+                // Whether this very call may run is decided before it runs.
                 None if rule.is_about(tool, kind) && !self.deny.iter().any(|denied| std::ptr::eq(denied, rule)) => {}
                 None => hidden_files.everything = true,
                 Some(pattern) => {
@@ -42,7 +42,7 @@ impl Rules {
                 }
             }
         }
-        // Each of them has been built before, so that only their number could be in the way; then nothing is shown.
+        // Each glob was compiled before, so this can only fail because of their number. Then nothing is shown.
         match patterns.build() {
             Ok(patterns) => hidden_files.patterns = patterns,
             Err(_) => hidden_files.everything = true,
@@ -56,7 +56,7 @@ impl HiddenFiles {
         !self.everything && self.patterns.is_empty()
     }
 
-    /// A path is given with all its names: by the session's and without symlinks.
+    /// Whether a file is hidden. It is given by all its names: the session's, and the one without symlinks.
     pub fn hides<'a>(&self, names: impl IntoIterator<Item = &'a Path>) -> bool {
         let covers = |path: &Path| path.ancestors().any(|part| self.patterns.is_match(part));
         self.everything || names.into_iter().any(covers)
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_be_read_is_hidden_from_every_tool_and_what_is_asked_about_from_searches() {
+    fn unreadable_files_are_hidden_from_every_tool_and_asked_ones_from_searches() {
         let rules = json!({
             "deny": ["read_file(**/.env)", "read(secrets)", "grep(*.min.js)", "edit(*.lock)"],
             "ask": ["read(*.key)"],

@@ -1,4 +1,4 @@
-//! Rules against cards of calls.
+//! Rules, and their verdicts about calls.
 
 use domain::Access;
 use domain::tool::Location;
@@ -78,7 +78,7 @@ fn paths_fit_at_any_depth_and_folders_cover_what_is_in_them() {
 }
 
 #[test]
-fn what_may_not_be_read_is_not_moved_to_where_it_may() {
+fn a_file_that_may_not_be_read_is_not_moved() {
     let rules = rules(&["move"], &["read_file(*.pem)"], &["read(.env)"]);
     let moving = |from: &str, to: &str| {
         let mut card = card("move_file", ToolKind::Move, from, "");

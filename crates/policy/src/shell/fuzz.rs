@@ -1,5 +1,5 @@
-//! Holds what is read of commands against what bash does with them. Random commands are run by a real bash whose PATH has
-//! nothing in it but stubs, which write down how they were called, and some wrappers that can only run these stubs.
+//! Compares what the reader finds in commands with what bash does. A real bash runs random commands. Its PATH holds
+//! only stubs, which record how they were called, and some wrappers that can only run these stubs.
 //!
 //! The commands are the same in every run; `PROPTEST_CASES` asks for more of them.
 
@@ -17,7 +17,7 @@ use super::plain;
 use crate::grants;
 use crate::rules::CommandFit;
 
-/// Programs that bash finds. The last two stand for what nobody has allowed, and for what a rule denies.
+/// Programs that bash finds. The last two stand for a program that is not allowed, and for one that a rule denies.
 const STUBS: [&str; 8] = ["ls", "cat", "git", "grep", "cargo", "sort", "evil", "wipe"];
 
 /// Real programs that run others. They find the stubs and nothing else.
@@ -63,8 +63,8 @@ impl Stage {
     fn run(&self, command: &str) -> Vec<Vec<String>> {
         let (log, cwd) = (self.folder.path().join("log"), self.folder.path().join("cwd"));
         fs::write(&log, "").unwrap();
-        // Whoever still writes holds the pipe, so this waits for what runs in the background, too. Nothing here should wait
-        // for anything; should it do so all the same, it is ended.
+        // A process that still runs holds the pipe, so this also waits for background processes. None of them should
+        // block; one that does is ended.
         Command::new("timeout")
             .arg("20")
             .arg(&self.bash)
@@ -82,7 +82,7 @@ impl Stage {
         calls.map(|call| call.split('\u{1f}').map(str::to_owned).collect()).collect()
     }
 
-    /// Whether what is believed of the command is what bash does.
+    /// Checks that what the reader believes about a command is what bash does.
     fn check(&self, command: &str) -> Result<(), String> {
         let ran = self.run(command);
         let words: Option<Vec<String>> = plain(command.trim_matches([' ', '\t', '\n']))
@@ -97,7 +97,7 @@ impl Stage {
                 return Err(format!("an \"always\" answer covers {command:?}, which runs {ran:?}"));
             }
         }
-        // The same of rules that allow.
+        // The same holds for rules that allow.
         for allowed in ["ls", "test", "env ls", "printf *", "git *"] {
             let name = allowed.split(' ').next_back().filter(|name| *name != "*").unwrap_or("git");
             if CommandFit::of(allowed).allows(command) && ran.iter().any(|call| call[0] != name) {
@@ -307,7 +307,7 @@ fn what_is_read_of_a_command_is_what_bash_does() {
     }
 }
 
-/// What once was believed to be something else.
+/// Commands that the reader once got wrong.
 #[test]
 fn commands_that_were_misread_are_read_as_bash_reads_them() {
     let stage = Stage::new();
@@ -329,7 +329,7 @@ fn commands_that_were_misread_are_read_as_bash_reads_them() {
     for command in misread {
         stage.check(command).unwrap();
     }
-    // The stage sees what it should.
+    // The stage records what it should.
     assert_eq!(stage.run("ls 'a b'; test -v $'a[\\x24\\x28evil\\x29]'"), [vec!["ls", "a b"], vec!["evil"]]);
 }
 

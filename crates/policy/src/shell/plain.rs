@@ -1,21 +1,21 @@
 //! Reads a command that is exactly what it looks like: one simple command whose words bash takes as they are written.
 //!
-//! This is for code that wants to allow something. It accepts a small part of the language that every shell reads alike,
-//! and refuses all the rest: variables, substitutions, arithmetic, braces, `$'...'`, `$"..."`, history, comments,
-//! redirections and lists of commands. What it refuses may be harmless, and is then asked about.
+//! This is for code that allows something. It accepts a small part of the language that every shell reads alike, and
+//! refuses the rest: variables, substitutions, arithmetic, braces, `$'...'`, `$"..."`, history, comments, redirections
+//! and lists of commands. A refused command may be harmless; acpd then asks about it.
 
 /// One word of a plain command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlainWord {
     /// Without its quotes.
     pub text: String,
-    /// The shell replaces it by names of files, or by a home folder.
+    /// The shell replaces it with names of files, or with a home folder.
     pub names_files: bool,
 }
 
 /// The words of a plain command; None if the text is anything else. Words with globs and tildes are marked.
 pub fn plain(command: &str) -> Option<Vec<PlainWord>> {
-    // Not even between quotes: then a mistake about quotes cannot let a second command through.
+    // These are refused even between quotes, so that a mistake about quotes cannot let a second command through.
     if command.chars().any(|c| ";&|<>`(){}".contains(c) || (c.is_control() && c != '\t')) {
         return None;
     }
@@ -36,7 +36,7 @@ pub fn plain(command: &str) -> Option<Vec<PlainWord>> {
 
 struct Reader<'a> {
     rest: std::iter::Peekable<std::str::Chars<'a>>,
-    /// The character before this one in the same word, if it stands there without quotes.
+    /// The previous character of the same word, if it is unquoted.
     before: Option<char>,
 }
 
@@ -66,7 +66,7 @@ impl Reader<'_> {
     fn names_files(&self, c: char) -> Option<bool> {
         match c {
             '*' | '?' | '[' => Some(true),
-            // Between letters it is only itself, as in `HEAD~1`; elsewhere it may be a home folder.
+            // After a letter it is an ordinary character, as in `HEAD~1`; elsewhere it may be a home folder.
             '~' => Some(!self.before.is_some_and(|c| c.is_ascii_alphanumeric() || c == '^')),
             '_' | '-' | '.' | '/' | ',' | ':' | '+' | '@' | '%' | '=' | '^' | ']' => Some(false),
             _ if c.is_ascii_alphanumeric() || (!c.is_ascii() && !c.is_whitespace()) => Some(false),
@@ -89,7 +89,7 @@ impl Reader<'_> {
         loop {
             match self.rest.next()? {
                 '"' => return Some(()),
-                // Both mean something here, the second in a shell that keeps a history.
+                // Both are special here, the second in a shell with history expansion.
                 '$' | '!' => return None,
                 '\\' => match self.rest.next()? {
                     escaped @ ('$' | '"' | '\\') => word.text.push(escaped),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_shell_could_change_is_not_plain() {
+    fn a_text_that_the_shell_could_change_is_not_plain() {
         let commands = [
             "echo $x",
             "echo \"$x\"",

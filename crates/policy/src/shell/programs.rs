@@ -1,6 +1,6 @@
-//! Which programs a command would run, as far as its text tells: those that stand there, and those that others run for
-//! them (`sudo`, `timeout`, `xargs`, `sh -c`, `find -exec` and their like). Where a program is told to run something in a
-//! way that is not read here, the text does not show it, and `hides_some` says so.
+//! Which programs a command would run, as far as its text shows: those that are written there, and those that others
+//! run for them (`sudo`, `timeout`, `xargs`, `sh -c`, `find -exec` and similar). `hides_some` is set where a program
+//! is to run something in a way that this reader does not understand.
 
 mod git;
 mod hiding;
@@ -13,19 +13,19 @@ use tables::{
     WRAPPING_SUBCOMMANDS,
 };
 
-/// How often one program may run another before nobody follows any more.
+/// How many levels of programs that run others are followed.
 const DEEPEST: usize = 12;
 
-/// More programs than this in one command nobody looks at.
+/// The most programs of one command that are looked at.
 const MOST: usize = 2000;
 
-/// Bytes that are looked at for one command, where the same words are looked at again and again.
+/// The most bytes that are looked at for one command, where the same words may be read many times.
 const LARGEST: usize = 4 << 20;
 
 #[derive(Debug, Default)]
 pub struct Programs {
-    /// Each with its arguments; the program comes first. Where it is not certain which word is the program, each that may
-    /// be is here.
+    /// Each program with its arguments, the program first. Where it is uncertain which word is the program, there is
+    /// one entry for each candidate.
     pub calls: Vec<Vec<Word>>,
     /// Something is run that the text does not show.
     pub hides_some: bool,
@@ -60,7 +60,7 @@ impl Programs {
         }
     }
 
-    /// Whether nobody looks any further. Then something may be hidden.
+    /// Whether a limit is reached. Then something may be hidden.
     fn is_full(&mut self, depth: usize) -> bool {
         let is_full = depth > DEEPEST || self.calls.len() >= MOST || self.weight >= LARGEST;
         self.hides_some |= is_full;
@@ -119,7 +119,7 @@ impl Programs {
         }
     }
 
-    /// What stands in or after options that name a command.
+    /// The commands in the values of options.
     fn add_options(&mut self, name: &str, arguments: &[Word], depth: usize) {
         for (program, letters, long) in COMMAND_OPTIONS {
             if *program == name {
@@ -155,7 +155,7 @@ impl Programs {
             }
             let mut words = arguments[start..].to_vec();
             if FEEDERS.contains(&name) {
-                // A place holder is filled in with something, too.
+                // A placeholder is replaced with an unknown text, too.
                 words.iter_mut().for_each(|word| word.expands |= word.text.contains("{}"));
                 words.push(Word::unknown());
             }
@@ -180,7 +180,8 @@ impl Programs {
         let is_option = |word: &Word| word.text.starts_with(['-', '+']) && word.text.len() > 1;
         let flag = arguments.iter().position(|word| is_cluster_with(&word.text, 'c') || word.text == "--command");
         if let Some(flag) = flag {
-            // A shell takes the first word after its options, some of which have a value; `su` takes the one after the flag.
+            // A shell takes the first word after its options, some of which have a value; `su` takes the one after the
+            // flag.
             let mut may_be_value = false;
             for word in &arguments[flag + 1..] {
                 self.add_text(std::slice::from_ref(word), depth);
@@ -194,7 +195,7 @@ impl Programs {
         if let Some(text) = arguments.iter().find_map(|word| word.text.strip_prefix("--command=")) {
             return self.add_script(read(text), depth + 1);
         }
-        // Without a script it takes commands from its input, and a script may be its input by another name.
+        // Without a script it reads commands from its input, and a script's path may be another name of its input.
         let script = arguments.iter().find(|word| !is_option(word));
         let is_told = arguments.iter().any(|word| is_cluster_with(&word.text, 's'));
         self.hides_some |= is_told || script.is_none_or(|script| script.expands || hiding::is_input(&script.text));
@@ -215,7 +216,7 @@ impl Programs {
         }
     }
 
-    /// Words that become shell text once they stand side by side.
+    /// Words that become shell text when they are joined.
     fn add_text(&mut self, words: &[Word], depth: usize) {
         self.hides_some |= words.iter().any(|word| word.expands);
         if self.is_full(depth) {
@@ -227,8 +228,8 @@ impl Programs {
     }
 }
 
-/// Where in its arguments the program that a wrapper runs may stand, when so many arguments come before it. The word after
-/// an option may be its value, or what the option stands before.
+/// The positions in a wrapper's arguments at which its program may be, if this many arguments come before it. The word
+/// after an option may be the option's value or an operand.
 pub fn starts(arguments: &[Word], before: usize) -> Vec<usize> {
     let mut found = Vec::new();
     let mut certain = 0;

@@ -1,4 +1,4 @@
-//! What is found in shell text.
+//! What the reader finds in shell text.
 
 use super::*;
 
@@ -63,7 +63,7 @@ fn quotes_go_and_what_the_shell_would_expand_is_marked() {
 }
 
 #[test]
-fn what_ends_too_early_is_torn_and_nesting_has_an_end() {
+fn incomplete_text_is_marked_and_nesting_is_limited() {
     for text in ["a 'b", "a \"b", "a $(b", "a `b", "(a", "a ${b", "a $'b"] {
         assert!(read(text).is_torn, "{text}");
     }
@@ -85,7 +85,7 @@ fn programs_behind_other_programs_are_found() {
 }
 
 #[test]
-fn what_wraps_itself_again_and_again_is_not_copied_without_end() {
+fn nested_wrappers_do_not_multiply_the_work() {
     for piece in ["sudo -a ", "eval -a ", "eval -a '#' ", "find -exec ", "watch -a ", "env -S env "] {
         let found = programs(&piece.repeat(100_000 / piece.len()));
         let kept: usize = found.calls.iter().flatten().map(|word| size_of::<Word>() + word.text.len()).sum();

@@ -1,9 +1,9 @@
-//! Reads one word of shell text: its quotes, escapes and expansions, and the commands that stand in those.
+//! Reads one word of shell text: its quotes, escapes and expansions, and the commands inside those.
 
 use super::{Reader, Word, has_substitution, read_at, read_quoted};
 
 impl Reader {
-    /// One word, up to whatever ends it.
+    /// Reads one word.
     pub(super) fn word(&mut self) -> Word {
         let mut word = Word::default();
         while let Some(c) = self.peek() {
@@ -57,7 +57,7 @@ impl Reader {
         }
     }
 
-    /// Text in which only `$`, backticks and some backslashes mean something.
+    /// Reads text in which only `$`, backticks and some backslashes are special.
     pub(super) fn quoted(&mut self, end: Option<char>, word: &mut Word) {
         while let Some(c) = self.peek() {
             match c {
@@ -127,8 +127,8 @@ impl Reader {
         }
     }
 
-    /// After `$'`, up to the end of the quotes. Bash ends such a text at a NUL, and says of other escapes different things in
-    /// different locales; then only bash knows what it becomes.
+    /// Reads a text after `$'`, up to the closing quote. Bash ends such a text at a NUL, and other escapes depend on
+    /// the locale; then only bash knows the result.
     fn escaped_quotes(&mut self, word: &mut Word) {
         while let Some(c) = self.next() {
             match c {

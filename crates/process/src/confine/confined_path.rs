@@ -27,9 +27,9 @@ pub struct ConfinedPath {
     pub path: PathBuf,
     /// Absolute, without symlinks: the one name by which a file is known.
     pub real: PathBuf,
-    /// For people and models: relative to the working folder where that is possible.
+    /// The path for people and models: relative to the working folder where possible.
     pub shown: String,
-    /// The deepest folder on the way that exists: the target itself if that is a folder.
+    /// The deepest existing folder of the path: the target itself if that is a folder.
     pub(super) folder: Arc<OwnedFd>,
     pub(super) target: Target,
     pub(super) protected: Arc<ProtectedFiles>,
@@ -37,7 +37,7 @@ pub struct ConfinedPath {
 
 pub(super) enum Target {
     Folder,
-    /// Something else that was there when the path was walked.
+    /// An entry that is not a folder.
     Entry(OsString),
     /// Names that do not exist yet, each inside the one before.
     Missing(Vec<OsString>),
@@ -67,7 +67,7 @@ impl ConfinedPath {
         }
     }
 
-    /// A regular file, opened for reading without ever waiting for it.
+    /// Opens a regular file for reading, without blocking.
     pub fn open_file(&self) -> Result<(File, Stat), PathError> {
         match &self.target {
             Target::Folder => Err(PathError::NotAFile { path: self.shown.clone(), what: "a folder" }),
@@ -81,18 +81,18 @@ impl ConfinedPath {
         self.open_regular(&self.folder, path, &path.display().to_string())
     }
 
-    /// Whether a path relative to this folder is there, and what it is.
+    /// The metadata of a path relative to this folder; None if it does not exist.
     pub fn look_below(&self, path: &Path) -> Option<Stat> {
         let entry = open_in(&self.folder, path, OFlags::PATH, Mode::empty()).ok()?;
         rustix::fs::fstat(entry).ok()
     }
 
-    /// Whether rules hide it.
+    /// Whether rules hide this file.
     pub fn is_hidden(&self, hidden_files: &HiddenFiles) -> bool {
         hidden_files.hides([self.path.as_path(), &self.real])
     }
 
-    /// Whether rules hide what has this path relative to this folder.
+    /// Whether rules hide the file at this path relative to this folder.
     pub fn hides_below(&self, path: &Path, hidden_files: &HiddenFiles) -> bool {
         !hidden_files.is_empty() && hidden_files.hides([self.path.join(path).as_path(), &self.real.join(path)])
     }
@@ -106,7 +106,7 @@ impl ConfinedPath {
     fn read_open(&self, file: File, stat: &Stat) -> Result<Vec<u8>, PathError> {
         let length = u64::try_from(stat.st_size).unwrap_or(0);
         let mut bytes = Vec::with_capacity(usize::try_from(length.min(LARGEST_FILE)).unwrap_or(0) + 1);
-        // The file may grow while it is read, so the limit is on what is read, not on what was announced.
+        // The file may grow while it is read, so the limit is on the bytes read and not on the reported size.
         let read = file.take(LARGEST_FILE + 1).read_to_end(&mut bytes);
         read.map_err(|error| PathError::io("reading", &self.shown, error))?;
         if bytes.len() as u64 > LARGEST_FILE {
@@ -116,8 +116,8 @@ impl ConfinedPath {
         Ok(bytes)
     }
 
-    /// Puts a new content in place, at once or not at all. `expected` is what the file must hold until then; None
-    /// means that it must not exist. Folders on the way are created. Nothing is put in place once `stop` is raised.
+    /// Replaces the content atomically. `expected` is the content that the file must have until then; None means that
+    /// it must not exist. Missing folders are created. Nothing happens once `stop` is raised.
     pub fn replace(&self, bytes: &[u8], expected: Option<Fingerprint>, stop: &StopFlag) -> Result<(), PathError> {
         let failed = |doing| move |error: Errno| PathError::io(doing, &self.shown, error);
         let (folder, name) = self.folder_for_writing()?;
@@ -151,7 +151,7 @@ impl ConfinedPath {
         Ok(())
     }
 
-    /// Removes a file that still holds what is expected.
+    /// Removes the file if it still has the expected content.
     pub fn remove(&self, expected: Fingerprint, stop: &StopFlag) -> Result<(), PathError> {
         let (folder, name) = self.folder_for_writing()?;
         self.check_unchanged(&folder, &name, Some(expected))?;
@@ -162,7 +162,7 @@ impl ConfinedPath {
         Ok(())
     }
 
-    /// Moves a file that still holds what is expected to a place that must be free.
+    /// Moves the file, if it still has the expected content, to a path that must not exist.
     pub fn move_to(&self, to: &ConfinedPath, expected: Fingerprint, stop: &StopFlag) -> Result<(), PathError> {
         let (folder, name) = self.folder_for_writing()?;
         self.check_unchanged(&folder, &name, Some(expected))?;
@@ -175,7 +175,7 @@ impl ConfinedPath {
         }
     }
 
-    /// The folders on the way to a file that is to be created.
+    /// Creates the missing folders of the path.
     pub fn make_folders(&self) -> Result<(), PathError> {
         self.folder_for_writing().map(|_| ())
     }
@@ -214,7 +214,7 @@ impl ConfinedPath {
         if now == expected { Ok(()) } else { Err(PathError::Changed { path: self.shown.clone() }) }
     }
 
-    /// A file that is one of acpd's own is not opened, under whatever name it comes.
+    /// Refuses acpd's own files, under whatever name.
     fn open_regular(&self, folder: &OwnedFd, path: &Path, shown: &str) -> Result<(File, Stat), PathError> {
         let (file, stat) = open_regular(folder, path, shown)?;
         if self.protected.contains_file(&stat) {
@@ -251,12 +251,12 @@ impl ConfinedPath {
 
 fn open_regular(folder: &OwnedFd, path: &Path, shown: &str) -> Result<(File, Stat), PathError> {
     let failed = |error| PathError::io("opening", shown, error);
-    // A device may act on being opened, so its kind is looked at first, by a descriptor that opens nothing.
+    // Opening a device may have an effect, so its kind is checked first, through an O_PATH descriptor.
     let entry = open_in(folder, path, OFlags::PATH, Mode::empty()).map_err(failed)?;
     require_regular(&entry, shown)?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = open_in(folder, path, flags, Mode::empty()).map_err(failed)?;
-    // It may be another one by now.
+    // It may be another file by now.
     let stat = require_regular(&file, shown)?;
     refuse_proc(&file, shown)?;
     Ok((File::from(file), stat))
@@ -276,7 +276,7 @@ fn require_regular(file: &OwnedFd, shown: &str) -> Result<Stat, PathError> {
     Err(PathError::NotAFile { path: shown.to_owned(), what })
 }
 
-/// With a root such as `/`, /proc would lie inside, and with it the daemon's own environment and memory.
+/// With a root such as `/`, /proc would be inside, with the daemon's own environment and memory.
 fn refuse_proc(file: &OwnedFd, shown: &str) -> Result<(), PathError> {
     let system = rustix::fs::fstatfs(file).map_err(|error| PathError::io("looking at", shown, error))?;
     if system.f_type == rustix::fs::PROC_SUPER_MAGIC {
@@ -285,8 +285,8 @@ fn refuse_proc(file: &OwnedFd, shown: &str) -> Result<(), PathError> {
     Ok(())
 }
 
-/// Makes a rename or a removal in this folder survive the loss of power. The change has happened and is visible; a file
-/// system that cannot sync folders has its own ways.
+/// Makes a rename or a removal in this folder survive a power loss. An error is ignored: the change is already
+/// visible, and some file systems cannot sync folders.
 fn sync(folder: &OwnedFd) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let _ = rustix::fs::openat(folder, ".", flags, Mode::empty()).and_then(rustix::fs::fsync);
@@ -295,7 +295,7 @@ fn sync(folder: &OwnedFd) {
 /// Moves a file to a name that must be free.
 fn rename_new(from: (&OwnedFd, &OsStr), to: (&OwnedFd, &OsStr)) -> Result<(), Errno> {
     match rustix::fs::renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE) {
-        // Some file systems do not know the flag; a look just before has to do.
+        // Some file systems do not support the flag; a check just before has to do.
         Err(Errno::INVAL) => match rustix::fs::statat(to.0, to.1, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(_) => Err(Errno::EXIST),
             Err(_) => rustix::fs::renameat(from.0, from.1, to.0, to.1),
@@ -316,12 +316,12 @@ impl<'a> TemporaryFile<'a> {
     fn create(folder: &'a OwnedFd, old: Option<&Stat>) -> Result<Self, Errno> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         let name = format!(".acpd-{}-{}.tmp", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
-        // A new file gets what the umask leaves; the copy of a private one must not be readable for a moment either.
+        // A new file gets the umask's mode. The copy of a private file must not be readable even for a moment.
         let mode = Mode::from_raw_mode(if old.is_some() { 0o600 } else { 0o666 });
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
         let temporary = Self { folder, file: File::from(open_in(folder, &name, flags, mode)?), name, in_place: false };
         if let Some(old) = old {
-            // Only the superuser may give files away; for anybody else the owner is the same already, or cannot be kept.
+            // Only root can change the owner. For other users the owner is the same already, or cannot be preserved.
             let (user, group) = (rustix::fs::Uid::from_raw(old.st_uid), rustix::fs::Gid::from_raw(old.st_gid));
             let _ = rustix::fs::fchown(&temporary.file, Some(user), Some(group));
             rustix::fs::fchmod(&temporary.file, Mode::from_raw_mode(old.st_mode))?;

@@ -78,7 +78,7 @@ fn read(roots: &Roots, path: &str) -> String {
 }
 
 #[test]
-fn what_stays_inside_is_read_and_what_leaves_is_refused() {
+fn paths_inside_are_read_and_paths_that_leave_are_refused() {
     let place = Place::new();
     place.link("in/to-a", "a");
     place.link("in/to-sub", "sub");

@@ -15,15 +15,15 @@ use rustix::io::Errno;
 use super::{MAX_LINKS, PathError, open_in, steps};
 use crate::protected_files::FileId;
 
-/// Handed to tools with every call.
+/// What limits a tool's access to files besides the session's roots.
 #[derive(Clone, Debug, Default)]
 pub struct AccessLimits {
     pub protected_paths: Vec<PathBuf>,
     pub pinned_roots: Arc<PinnedRoots>,
 }
 
-/// What the roots of each session are without symlinks, as of its first call. A root that leads elsewhere later is refused:
-/// a command of another session may have put a symlink on the way to it.
+/// The real path of each root of each session, as of its first call. A root that leads elsewhere later is refused: a
+/// command of another session may have put a symlink into its path.
 #[derive(Debug, Default)]
 pub struct PinnedRoots(Mutex<HashMap<SessionId, HashMap<PathBuf, PathBuf>>>);
 
@@ -44,18 +44,18 @@ impl PinnedRoots {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, HashMap<PathBuf, PathBuf>>> {
-        // Every change of the map is whole, so a panic elsewhere does not spoil it.
+        // Every operation leaves the map consistent, so a poisoned lock is harmless.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a folder is, if it is there.
+/// The identity of a folder; None if it does not exist.
 pub(super) fn identify(folder: &Path) -> Option<FileId> {
     rustix::fs::stat(folder).ok().as_ref().map(FileId::of)
 }
 
-/// Opens a folder by its absolute path, one name at a time. Symlinks are followed until the way enters one of `others`; from
-/// there on they are refused, and so is going back up.
+/// Opens a folder by its absolute path, one component at a time. Symlinks are followed until the walk enters one of
+/// `others`; from there on symlinks and `..` are refused.
 pub(super) fn walk_to(path: &Path, others: &[FileId]) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut at = rustix::fs::open("/", flags, Mode::empty())?;

@@ -1,8 +1,8 @@
-//! What Landlock allows, without acpd's own places.
+//! The files that Landlock allows, without acpd's own.
 //!
-//! Landlock knows no exceptions: what is allowed for a folder is allowed for all that is in it. So a folder that lies on the
-//! way to a place that is off limits is not allowed as a whole, but each of its other entries is. New entries right in such a
-//! folder are therefore out of the command's reach.
+//! Landlock has no exceptions: what is allowed for a folder is allowed for everything in it. A folder above a
+//! protected file is therefore not allowed as a whole, but each of its other entries is. A command cannot use new
+//! entries directly in such a folder.
 
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::confine::open_in;
 use crate::protected_files::{FileId, ProtectedFiles};
 
 pub(super) struct AllowedPaths<'a> {
-    /// Taken and put back with every rule.
+    /// Taken and put back with every added rule.
     created: Option<RulesetCreated>,
     protected: &'a ProtectedFiles,
 }
@@ -25,7 +25,7 @@ impl<'a> AllowedPaths<'a> {
         Self { created: Some(created), protected }
     }
 
-    /// What cannot be opened is left out: to the command that means the same as not allowed.
+    /// A path that cannot be opened is left out, which means that the command may not use it.
     pub(super) fn allow_path(&mut self, path: &Path, access: BitFlags<AccessFs>) -> Result<(), RulesetError> {
         match PathFd::new(path) {
             Ok(opened) => self.allow(std::os::fd::AsFd::as_fd(&opened), access),
@@ -60,7 +60,7 @@ impl<'a> AllowedPaths<'a> {
         Ok(())
     }
 
-    /// A root may lie inside of a place, too.
+    /// A root may be inside a protected folder, too.
     fn is_off_limits(&self, opened: BorrowedFd<'_>, id: FileId) -> bool {
         if self.protected.is_empty() {
             return false;

@@ -1,9 +1,9 @@
-//! The system calls that a sandboxed command does without. Everything else is allowed: files are Landlock's business.
+//! The system calls that a sandboxed command may not use. Everything else is allowed, and Landlock restricts files.
 //!
-//! Sockets are refused where they are made, so that no family and no protocol has to be known. A pair of connected
-//! sockets is let through, since programs talk to their children by it, unless it is one of datagrams: such a socket can
-//! still be sent anywhere. Calls on other processes are refused where their arguments show it. A program of another
-//! architecture is killed by the filter's first instructions.
+//! Sockets are refused where they are created, so the filter needs to know no family and no protocol. A pair of
+//! connected sockets is allowed, because programs use one to talk to their children, unless it is a pair of datagram
+//! sockets: those can still send anywhere. Calls on other processes are refused where their arguments show it. The
+//! first instructions of the filter kill a program of another architecture.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,15 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 
-/// Refused whatever their arguments. `connect` is of no use without `socket`, and refused to be sure.
+/// Refused whatever their arguments are. `connect` is useless without `socket`; refusing it is a precaution.
 const REFUSED: [i64; 10] = [
     libc::SYS_socket,
     libc::SYS_connect,
-    // Makes and connects sockets without a system call for each.
+    // io_uring creates and connects sockets without a system call for each.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
-    // Leads into the kernel, past Landlock, for a command that runs as root.
+    // These lead into the kernel, past Landlock, for a command that runs as root.
     libc::SYS_bpf,
     libc::SYS_init_module,
     libc::SYS_finit_module,
@@ -31,7 +31,7 @@ const REFUSED: [i64; 10] = [
 /// The second table of system calls on x86-64 has the same numbers with this bit, and reports the same architecture.
 const X32: Option<i64> = if cfg!(target_arch = "x86_64") { Some(0x4000_0000) } else { None };
 
-/// Means all processes of a user to ioprio_set(2).
+/// The value that means all processes of a user to ioprio_set(2).
 const IOPRIO_WHO_USER: i32 = 3;
 
 /// SOCK_CLOEXEC and SOCK_NONBLOCK travel in the upper bits of a socket's type.
@@ -55,15 +55,16 @@ fn program() -> Result<BpfProgram, BackendError> {
     filter.try_into()
 }
 
-/// Calls that change how a process runs, or its limits, take the process as an argument, and the kernel lets them through for
-/// every process of the same user. Zero is the caller itself. Signals and debugging are Landlock's business, which knows who
-/// is in the sandbox; but a signal to everybody is refused here, too, since older kernels do not confine signals.
+/// Calls that change the limits, priority or scheduling of a process take the process as an argument, and the kernel
+/// allows them for every process of the same user. Zero is the caller itself. Landlock restricts signals and
+/// debugging, because it knows which processes are in the sandbox. A signal to all processes is refused here as well,
+/// because older kernels do not confine signals.
 fn calls_on_others() -> Result<Vec<(i64, Vec<SeccompRule>)>, BackendError> {
     let others = |argument| condition(argument, SeccompCmpOp::Ne, 0);
     let all_of_a_user = |users: i32| condition(0, SeccompCmpOp::Eq, users.unsigned_abs().into());
     let everybody = u64::from(u32::MAX);
     Ok(vec![
-        // Reading the limits of others is let through: then there are no new ones.
+        // Reading the limits of other processes is allowed: the third argument, the new limits, is then null.
         (
             libc::SYS_prlimit64,
             vec![SeccompRule::new(vec![

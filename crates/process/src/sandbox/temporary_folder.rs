@@ -1,4 +1,4 @@
-//! A folder for one command's temporary files. Dropping it removes the folder with all that is in it.
+//! A folder for the temporary files of one command. Dropping it removes the folder and its contents.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -20,7 +20,7 @@ impl TemporaryFolder {
         let mut result = Err(io::ErrorKind::AlreadyExists.into());
         for attempt in 0..MAX_LEFTOVERS {
             let path = base.join(format!("acpd-{me}-{attempt}"));
-            // Fails on anything that is there already, so that nobody can have prepared it.
+            // Fails if anything is there already, so nothing can have been prepared in it.
             match DirBuilder::new().mode(0o700).create(&path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => result = Err(error),
                 Err(error) => return Err(error),
@@ -38,8 +38,8 @@ impl TemporaryFolder {
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         if fs::remove_dir_all(&self.0).is_err() {
-            // Some programs take the right to write away from their own folders. Everybody who could change something
-            // meanwhile has ended.
+            // Some programs make their own folders read-only. All processes that could change something in the
+            // meantime have ended.
             open_up(&self.0);
             let _ = fs::remove_dir_all(&self.0);
         }

@@ -1,4 +1,4 @@
-//! One command's file: what it says of itself, and the text with its gaps. Pure.
+//! One slash command's file: its description, and its text with placeholders. Pure.
 
 /// Longer first lines are cut where they are shown.
 const DESCRIPTION: usize = 100;
@@ -12,7 +12,7 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// None if nothing would be told to the model.
+    /// None if there is no text for the model.
     pub(super) fn read(file: &str) -> Option<Self> {
         let file = file.strip_prefix('\u{feff}').unwrap_or(file).replace("\r\n", "\n");
         let (front, text) = split(&file);
@@ -32,8 +32,8 @@ impl Template {
         })
     }
 
-    /// The text with `$ARGUMENTS`, `$1`, `$2`, ... replaced, in one pass: what was typed is not looked at again. Arguments
-    /// that the text has no place for are put behind it.
+    /// The text with `$ARGUMENTS`, `$1`, `$2`, ... replaced, in one pass: typed text is not expanded again. If the
+    /// text has no placeholder, the arguments are appended.
     pub(super) fn fill(&self, arguments: &str) -> String {
         let words = words(arguments);
         let mut filled = String::with_capacity(self.text.len() + arguments.len());
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_says_of_itself_what_it_is_or_its_first_line_does() {
+    fn the_description_is_in_the_front_matter_or_the_first_line() {
         let front =
             "---\r\nDescription: \"Look: closely\"\r\nargument-hint: '[file]'\r\nmodel: x\r\n---\r\n\r\n# Review\nIt.";
         let read = Template::read(front).unwrap();

@@ -1,5 +1,5 @@
-//! One command in a terminal of the editor that sent the prompt: started there, watched until its end, read back, and
-//! released in every case.
+//! Runs one command in a terminal of the editor that sent the prompt: starts it there, waits for its end, reads its
+//! output, and releases the terminal in every case.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{LIVE_LIMIT, Output, with_note};
 
-/// How often the output is read for those who cannot see the terminal itself, at first.
+/// How often the output is read at first, for clients that do not show the terminal.
 const LIVE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// For ending a command and reading its last words. A cancelled call has 2 seconds in all.
+/// How long ending a command, and reading its last output, may take. A cancelled call has 2 seconds in all.
 const LAST_WORDS: Duration = Duration::from_millis(800);
 
 /// How long an editor may take to open a terminal. One that it opens later is released at once.
@@ -27,7 +27,7 @@ const GONE: &str = "the editor in whose terminal the command ran is gone; whethe
 
 const SILENT: &str = "the editor did not open a terminal in time; the command was not run as far as is known";
 
-/// A terminal that is released when nobody holds it any more, which also ends what still runs in it.
+/// A terminal of the editor. Dropping it releases the terminal, which also ends what still runs in it.
 struct Terminal {
     editor: Arc<dyn Editor>,
     id: TerminalId,
@@ -39,7 +39,7 @@ impl Drop for Terminal {
     }
 }
 
-/// How the watch over a command ended.
+/// Why we stopped watching a command.
 enum TerminalEnd {
     Exited(TerminalExit),
     Cancelled,
@@ -47,7 +47,7 @@ enum TerminalEnd {
     Lost(EditorError),
 }
 
-/// None if the editor refused to open a terminal, and so nothing was run.
+/// Runs a command. None if the editor refused to open a terminal, so nothing was run.
 pub(super) async fn run(
     editor: Arc<dyn Editor>,
     order: TerminalOrder,
@@ -84,7 +84,7 @@ pub(super) async fn run(
     Some(terminal.conclude(&written.text(), cut || written.is_cut(), &end, limit))
 }
 
-/// A task of its own: if nobody waits for the terminal any more when it is there, it is released at once.
+/// Opens a terminal in a task of its own, so that a terminal that is opened too late is released at once.
 async fn open(editor: Arc<dyn Editor>, order: TerminalOrder) -> Result<Terminal, EditorError> {
     let opening = tokio::spawn(async move {
         let id = editor.open_terminal(order).await?;
@@ -106,7 +106,7 @@ impl Terminal {
         }
     }
 
-    /// Exposure what is new, now and then.
+    /// Shows new output from time to time.
     async fn show(&self, bytes: usize, host: &dyn ToolHost) -> Infallible {
         let began = Instant::now();
         let mut before = String::new();

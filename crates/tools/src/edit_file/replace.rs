@@ -1,4 +1,4 @@
-//! Exact replacement in a text, and the hints for when it does not work out. Knows no files.
+//! Exact replacements in a text, and hints for the model when they fail. Knows no files.
 
 use std::time::{Duration, Instant};
 
@@ -36,8 +36,8 @@ pub(super) struct Replaced {
     pub(super) first_line: usize,
 }
 
-/// Makes the edits in order. An error says which one failed, and why. No text on the way grows beyond `largest`, whether the
-/// edits are made in the end or not.
+/// Makes the edits in order. An error says which one failed, and why. No text on the way grows beyond `largest`,
+/// whether the edits are made in the end or not.
 pub(super) fn apply(text: &str, edits: &[Edit], largest: usize) -> Result<Replaced, String> {
     if edits.len() > MAX_EDITS {
         return Err(format!("there are {} edits; at most {MAX_EDITS} are made in one call", edits.len()));

@@ -1,4 +1,4 @@
-//! Matches as they are found, up to a limit, and how they are told.
+//! Collects matches up to a limit, and formats them.
 
 use std::fmt::Write as _;
 use std::io::{self, Read};
@@ -39,7 +39,7 @@ impl Hits {
         self.hidden += files;
     }
 
-    /// What a file has, up to what there is still room for. Adds nothing yet, so that several files can be searched at
+    /// The matches of a file, as far as there is room. Adds nothing yet, so that several files can be searched at
     /// once.
     pub(super) fn search(&self, searcher: &mut Searcher, matcher: &RegexMatcher, file: impl Read) -> Found {
         let most = self.limit.saturating_sub(self.matches);

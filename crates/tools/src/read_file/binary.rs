@@ -1,4 +1,4 @@
-//! What a file that is not text seems to be, by its first bytes.
+//! Recognises what a file that is not text seems to be, by its first bytes.
 
 /// A NUL byte near the start, as git decides it.
 pub(crate) fn is_binary(bytes: &[u8]) -> bool {

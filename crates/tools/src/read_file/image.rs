@@ -1,5 +1,5 @@
-//! Images by their bytes: what kind, how large, and whether they are whole. A provider refuses a conversation with one bad
-//! image in it, for good, so what looks damaged is not passed on.
+//! Checks images by their bytes: their kind, their size, and whether they are complete. A provider refuses a
+//! conversation with one bad image for good, so an image that looks damaged is not passed on.
 
 /// The images that models take.
 #[derive(Debug, PartialEq, Eq)]
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_cut_off_is_damaged_and_nothing_panics() {
+    fn a_truncated_image_is_damaged_and_nothing_panics() {
         for (mime, _, bytes) in images() {
             for length in 12..bytes.len() {
                 let image = look(&bytes[..length]);

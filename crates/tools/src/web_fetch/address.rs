@@ -1,7 +1,8 @@
 //! Which addresses may be fetched from: those of the public internet, and what the operator allows besides.
 //!
-//! The check is the resolver itself. What it returns is what gets connected to, so that a name which answers differently
-//! the second time gains nothing. Addresses that stand in a URL are never resolved, and are checked before each request.
+//! The resolver itself checks. The client connects to the addresses that it returns, so a name that resolves
+//! differently the second time gains nothing. Addresses in a URL are never resolved, and are checked before each
+//! request.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -85,7 +86,7 @@ impl Resolve for Checked {
             let host = name.as_str();
             let mut allowed: Vec<SocketAddr> = Vec::new();
             let mut forbidden = None;
-            // The port is put in by whoever connects.
+            // The connector fills in the port.
             for address in tokio::net::lookup_host((host, 0)).await? {
                 match check(host, address.ip(), &web) {
                     Ok(()) => allowed.push(address),
@@ -100,7 +101,7 @@ impl Resolve for Checked {
     }
 }
 
-/// What an address is, if it is none of the public internet (IANA's special-purpose registries).
+/// What kind of address it is, if it does not belong to the public internet (IANA's special-purpose registries).
 fn not_public(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => not_public_v4(address),

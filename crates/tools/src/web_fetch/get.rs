@@ -1,4 +1,4 @@
-//! One page over HTTP: redirects followed by hand, each checked as if it had been asked for, and bytes up to a limit.
+//! Fetches one page over HTTP, up to a limit. Redirects are followed by hand, and each is checked like the first URL.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ const MAX_REDIRECTS: usize = 5;
 const ACCEPTED: &str =
     "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.9, application/json;q=0.9, */*;q=0.5";
 
-/// Why nothing came, for the model to act on.
+/// Why nothing was fetched, for the model to act on.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GetError {
     #[error("`{0}` is not a URL: {1}")]
@@ -61,7 +61,7 @@ pub(super) fn parse(text: &str, web: &WebSettings) -> Result<Url, GetError> {
     Ok(url)
 }
 
-/// All that can be said of a URL without resolving its host.
+/// All checks of a URL that need no resolved host.
 fn check(url: &Url, web: &WebSettings) -> Result<(), GetError> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(GetError::Scheme(url.scheme().to_owned()));
@@ -112,7 +112,7 @@ pub(super) async fn get(
     Err(GetError::TooManyRedirects(url.to_string()))
 }
 
-/// Made anew for each fetch: it is bound to nobody's runtime, and keeps no connection and no certificates in memory.
+/// A new client for each fetch: it is bound to no runtime, and keeps no connection and no certificates in memory.
 async fn client(web: Arc<WebSettings>) -> Result<Client, GetError> {
     let network = network::current().await;
     let build = move || {
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_fetched_is_refused_with_a_reason() {
+    fn a_url_that_is_not_fetched_is_refused_with_a_reason() {
         let cases = [
             ("ftp://a.example/", "web_fetch takes http and https URLs only, not `ftp`"),
             ("file:///etc/passwd", "web_fetch takes http and https URLs only, not `file`"),

@@ -1,9 +1,9 @@
-//! HTML to Markdown, in a process of its own.
+//! Converts HTML to Markdown, in a process of its own.
 //!
-//! A page is anybody's text. One of a few hundred kilobytes can be nested so deeply that parsing it takes minutes, or
-//! that walking it overflows the stack, which would end the daemon with all its sessions. So the acpd binary is started
-//! as `acpd __run html`: it reads HTML from its standard input and writes Markdown to its standard output, and whatever
-//! becomes of it is its own affair.
+//! A page is untrusted text. A few hundred kilobytes can be nested so deeply that parsing takes minutes, or that
+//! walking overflows the stack, which would end the daemon with all its sessions. The acpd binary is therefore started
+//! as `acpd __run html`: it reads HTML from its standard input and writes Markdown to its standard output, and its
+//! failure costs nothing else.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -75,7 +75,7 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// A limit that cannot be set is not missed: the daemon ends the process after a while anyway.
+/// A limit that cannot be set is no problem: the daemon ends the process after a while anyway.
 fn limit(resource: Resource, most: u64) {
     let maximum = getrlimit(resource).maximum;
     let most = maximum.map_or(most, |maximum| maximum.min(most));
@@ -88,7 +88,7 @@ fn to_markdown(html: &str) -> io::Result<String> {
     Ok(without_gaps(&markdown))
 }
 
-/// Layout leaves many blank lines behind; one says as much.
+/// Layout leaves many blank lines behind; one is enough.
 fn without_gaps(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut blank = 0;

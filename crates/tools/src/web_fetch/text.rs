@@ -1,4 +1,4 @@
-//! A page's bytes as text: what they are, by the server's word and by their own, and in which character set.
+//! Decodes a page's bytes to text: recognises its type and its character set from the headers and the bytes.
 
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 
@@ -15,7 +15,7 @@ pub(super) enum Readable {
     Binary(&'static str),
 }
 
-/// How far a page's own word on its character set is looked for (the HTML standard's number).
+/// How many bytes are searched for a page's declared character set (the HTML standard's number).
 const META_REACH: usize = 1024;
 
 pub(super) fn read(bytes: &[u8], kind: Option<&str>) -> Readable {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn html_text_and_binaries_are_told_apart() {
+    fn html_text_and_binaries_are_distinguished() {
         assert_eq!(read(b"<p>", Some("text/html; charset=utf-8")), html("<p>"));
         assert_eq!(read(b"  <!DOCTYPE html><p>", None), html("  <!DOCTYPE html><p>"));
         assert_eq!(read(b"{}", Some("application/json")), text("{}"));

@@ -1,4 +1,4 @@
-//! Commands that go on after their call, and who ends them.
+//! Commands that go on after their call, and what ends them.
 
 use domain::TurnId;
 use domain::tool::Toolbox;

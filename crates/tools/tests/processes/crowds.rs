@@ -1,10 +1,10 @@
-//! Commands that are many: nobody is left when they end, and one that only multiplies is ended.
+//! Commands with many processes: none is left when they end, and a command that only multiplies is ended.
 
 use process::carries_tag;
 
 use super::*;
 
-/// A bench whose commands can be told from those of all other tests.
+/// A bench whose commands can be distinguished from those of all other tests.
 fn marked(limit: usize) -> (Bench, String) {
     let bench = Bench::new();
     let owner = bench.folder.path().display().to_string();

@@ -1,4 +1,4 @@
-//! Hooks as real commands: what they are told, and how they refuse.
+//! Hooks as real commands: what they get, and how they refuse.
 
 use ::hooks::{HookOutcome, Hooks};
 use domain::tool::HookPoint;
@@ -43,7 +43,7 @@ fn refused(reason: &str) -> HookOutcome {
     HookOutcome { refusal: Some(reason.to_owned()), failures: Vec::new() }
 }
 
-pub(super) async fn a_hook_hears_what_happens_as_json() {
+pub(super) async fn a_hook_gets_the_event_as_json() {
     let bench = Bench::new();
     let launcher = Launcher::new(std::env::current_exe().unwrap());
     let hook = |name: &str| json!([{"command": format!("cat > {name}")}]);
@@ -72,7 +72,7 @@ pub(super) async fn a_hook_hears_what_happens_as_json() {
     assert_eq!((&told("end")["event"], &told("end")["reason"]), (&json!("turn_end"), &json!("end_turn")));
 }
 
-pub(super) async fn a_hook_refuses_by_status_or_by_word() {
+pub(super) async fn a_hook_refuses_by_exit_status_or_by_a_decision() {
     let bench = Bench::new();
     let cases = [
         (json!({"command": "true"}), HookOutcome::default()),

@@ -1,4 +1,4 @@
-//! Commands in the sandbox: attempts to get out, as tables, and ordinary work that goes on.
+//! Commands in the sandbox: tables of attempts to escape, and ordinary work that goes on.
 
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::symlink;
@@ -116,7 +116,8 @@ pub(super) async fn a_folder_swapped_for_a_link_does_not_widen_the_next_call() {
     }
 }
 
-/// A root under two names: one by a symlink beside it. What the sandbox does to the inner one must not widen the next call.
+/// A root under two names: one by a symlink beside it. What the sandbox does to the inner one must not widen the next
+/// call.
 pub(super) async fn a_root_under_another_name_is_the_same_root() {
     let outside = Outside::new();
     let mut bench = bench_in(Mode::Sandbox);
@@ -191,7 +192,7 @@ pub(super) async fn a_search_in_the_home_folder_runs_without_reading_acpds_own_f
     assert_eq!((found.verdict, found.text.as_str()), (OutcomeKind::Completed, "./work/notes\n"));
 }
 
-pub(super) async fn acpds_own_places_are_out_of_reach_in_a_session_at_home() {
+pub(super) async fn acpds_own_files_are_out_of_reach_in_a_session_at_home() {
     let attempts = [
         "cat .local/state/acpd/keys/one",
         "cd .local/state/acpd/keys && cat one",
@@ -364,7 +365,7 @@ impl Servers {
     }
 }
 
-pub(super) async fn nobody_is_reached_by_a_socket() {
+pub(super) async fn no_process_is_reached_by_a_socket() {
     let attempts = [
         "exec 3<>/dev/tcp/127.0.0.1/$TCP",
         "echo x > /dev/udp/127.0.0.1/$UDP",
@@ -411,7 +412,7 @@ pub(super) async fn cancelling_ends_everything_in_the_sandbox_too() {
     assert_eq!(bench.start(command, 2).await.cancel().await.verdict, OutcomeKind::Cancelled);
 }
 
-pub(super) async fn reads_are_kept_to_what_is_configured() {
+pub(super) async fn reads_are_limited_to_the_configured_paths() {
     let outside = Outside::new();
     let mut settings = Settings::new(std::env::current_exe().unwrap());
     let places = ["/usr", "/bin", "/lib", "/lib64", "/etc", "/nonexistent"];

@@ -1,4 +1,4 @@
-//! Pages from a real server on the loopback, which the settings allow unless a test says otherwise.
+//! Pages from a real server on loopback, which the settings allow unless a test says otherwise.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -146,7 +146,7 @@ pub(super) async fn pages_become_text() {
     assert!(heard.contains("user-agent: acpd/") && !heard.contains("cookie") && !heard.contains("referer"), "{heard}");
 }
 
-pub(super) async fn a_page_over_tls_is_fetched_from_a_server_that_is_vouched_for_and_from_no_other() {
+pub(super) async fn a_page_over_tls_is_fetched_only_from_a_server_with_a_trusted_certificate() {
     let (server, pem) = Server::start_secure();
     let url = format!("https://127.0.0.1:{}/page", server.port);
     let folder = TempDir::new().unwrap();
@@ -250,7 +250,7 @@ pub(super) async fn cancelling_drops_the_request() {
     assert_eq!(running.await.unwrap().verdict, OutcomeKind::Cancelled);
 }
 
-pub(super) async fn a_page_that_would_overflow_the_stack_is_shown_as_it_is() {
+pub(super) async fn a_page_that_would_overflow_the_stack_is_shown_as_html() {
     let (server, bench) = (Server::start(), bench_with(|web| web.output_limit = 1000));
     let outcome = bench.fetch(&server.url("/deep")).await;
     assert_eq!(outcome.verdict, OutcomeKind::Completed);

@@ -1,4 +1,4 @@
-//! What rules about commands speak of.
+//! Which commands rules match.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn fit(rule: &str, command: &str) -> Match {
 }
 
 #[test]
-fn a_denied_program_is_seen_through_whatever_is_wrapped_around_it() {
+fn a_denied_program_is_found_behind_every_wrapper() {
     let bypasses = [
         "rm -rf x",
         "sudo rm -rf x",
@@ -147,7 +147,7 @@ fn a_denied_program_is_seen_through_whatever_is_wrapped_around_it() {
 }
 
 #[test]
-fn what_the_text_does_not_show_may_be_meant() {
+fn a_program_that_the_text_does_not_show_may_match() {
     let hidden = [
         "$X -rf x",
         "${X} -rf x",
@@ -256,7 +256,7 @@ fn what_the_text_does_not_show_may_be_meant() {
 }
 
 #[test]
-fn what_only_mentions_a_program_is_not_meant() {
+fn a_command_that_only_mentions_a_program_does_not_match() {
     let harmless = [
         "echo rm -rf x",
         "grep 'rm -rf' x",

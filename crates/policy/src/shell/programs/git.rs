@@ -1,4 +1,4 @@
-//! What `git` runs: commands in configuration that it is given, and those of subcommands that run others.
+//! What `git` runs: commands in the configuration that its arguments set, and those of subcommands that run others.
 
 use super::tables::{HARMLESS_GIT_KEYS, is_in};
 use super::{Programs, Word, options_with, read};
@@ -56,7 +56,7 @@ impl Programs {
                 }
             }
         }
-        // An address may name a program that is to be talked with.
+        // An address may name a program to talk to.
         self.hides_some |=
             rest.iter().any(|word| word.text.starts_with("ext::") || is_short_for(&word.text, "--template", 3));
         match subcommand.text.as_str() {
@@ -105,7 +105,8 @@ impl Programs {
         if arguments.first().is_some_and(is_subcommand) || actions.next().is_some_and(is_action) {
             return;
         }
-        // One operand asks for a value. Where an option has a value, that may be the first, so every word may be the key.
+        // One operand asks for a value. Where an option has a value, that may be the first, so every word may be the
+        // key.
         let operands: Vec<&Word> = arguments.iter().filter(|word| !word.text.starts_with('-')).collect();
         for pair in operands.windows(2) {
             if pair[0].text.contains('.') {

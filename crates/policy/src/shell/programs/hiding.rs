@@ -1,4 +1,4 @@
-//! Programs whose arguments or input tell them to run something, in a language that is not read here.
+//! Programs whose arguments or input make them run something, in a language that is not read here.
 
 use super::tables::{COMMAND_VARIABLES, HIDING_VARIABLES, is_in};
 use super::{Programs, Word, is_cluster_with, read, sed};
@@ -9,12 +9,13 @@ pub(super) fn is_input(path: &str) -> bool {
     path == "-" || path.starts_with("/dev/") || path.starts_with("/proc/")
 }
 
-/// Whether such a program is told to run something, as far as that can be seen.
+/// Whether the arguments make such a program run something, as far as they show it.
 pub(super) fn hides(name: &str, arguments: &[Word], is_fed: bool) -> bool {
     let any = |test: &dyn Fn(&str) -> bool| arguments.iter().any(|word| test(&word.text));
     let begins = |starts: &[&str]| any(&|text| starts.iter().any(|start| text.starts_with(start)));
     match name {
-        // What a name will mean later, and what a script says that was perhaps made on the way.
+        // What the name will mean later, or the contents of a script that the command may have written itself, is
+        // unknown.
         "." | "source" => true,
         "alias" => !arguments.is_empty(),
         "enable" => begins(&["-f"]),

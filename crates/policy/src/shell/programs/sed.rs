@@ -1,6 +1,6 @@
-//! Whether a script of `sed` may run a command: GNU's has a command `e`, and a flag of that name for `s`.
+//! Whether a `sed` script may run a command: GNU sed has a command `e`, and a flag of that name for `s`.
 
-/// What cannot be read may.
+/// An unreadable script may run a command.
 pub(super) fn may_run(script: &str) -> bool {
     let mut reader = Reader { rest: script.chars().peekable() };
     while reader.rest.peek().is_some() {

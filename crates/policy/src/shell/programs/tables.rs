@@ -1,6 +1,6 @@
-//! Which programs run others, and where in their arguments those stand.
+//! Which programs run others, and where in their arguments those are.
 
-/// Programs that run what their arguments say, and how many arguments come before that, options aside.
+/// Programs that run the program in their arguments, and how many operands come before it.
 pub(super) const WRAPPERS: &[(&str, usize)] = &[
     ("sudo", 0),
     ("doas", 0),
@@ -88,24 +88,25 @@ pub(super) const WRAPPING_SUBCOMMANDS: &[(&str, &[&str])] = &[
     ("machinectl", &["shell"]),
 ];
 
-/// Wrappers that start a shell when they are not told what to run. It reads its input.
+/// Wrappers that start a shell when they get no program. The shell reads its input.
 pub(super) const STARTS_SHELL: &[&str] =
     &["sudo", "doas", "run0", "pkexec", "runuser", "chroot", "unshare", "nsenter", "firejail", "fakeroot", "capsh"];
 
-/// Wrappers with options of several values, or with an operand that may be missing, so that the program may be any word.
+/// Wrappers with options of several values, or with an operand that may be missing, so that the program may be any
+/// word.
 pub(super) const UNCERTAIN: &[&str] = &["bwrap", "setarch", "firejail", "proot", "nsenter", "capsh"];
 
-/// Those that read an argument as shell text after `-c`, and without one and without a script their input.
+/// Shells. They read the argument after `-c` as shell text, or a script, or otherwise their input.
 pub(super) const SHELLS: &[&str] = &[
     "sh", "bash", "rbash", "dash", "ash", "zsh", "ksh", "mksh", "lksh", "yash", "posh", "osh", "fish", "csh", "tcsh",
     "nu", "elvish", "xonsh", "pwsh", "su", "script", "newgrp", "sg",
 ];
 
-/// Those that put all their arguments together and give them to a shell. The first of `ssh` is the host.
+/// Programs that join their arguments and give them to a shell. The first argument of `ssh` is the host.
 pub(super) const SPEAKERS: &[(&str, usize)] =
     &[("eval", 0), ("watch", 0), ("parallel", 0), ("ssh", 1), ("hyperfine", 0), ("tmux", 1)];
 
-/// Those that add arguments nobody sees here.
+/// Programs that add arguments which the text does not show.
 pub(super) const FEEDERS: &[&str] = &["xargs", "parallel"];
 
 /// Options whose value is a command, with a letter or by their full names.
