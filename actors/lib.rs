@@ -19,5 +19,5 @@ mod turn;
 pub use connection::{Peer, Transport};
 pub use directory::Overview;
 pub use ports::{Ports, Settings, Unattended, WhenBusy};
-pub use runtime::{Rehearse, Reload, Runtime, Shutdown};
+pub use runtime::{RehearsalError, Rehearse, Reload, ReloadError, Runtime, Shutdown};
 pub use tail::Backlog;

@@ -22,11 +22,25 @@ use crate::ports::{Ports, Settings};
 #[derive(Clone)]
 pub struct Runtime(Arc<RuntimeState>);
 
-/// Resolves with what has changed and what sessions go by from now on, or with the reason why nothing has changed.
-pub type Reload = dyn Fn() -> BoxFuture<'static, Result<(ReloadCard, Settings), String>> + Send + Sync;
+/// Reads the configuration again. Resolves with what has changed and the settings for new sessions and connections.
+pub type Reload = dyn Fn() -> BoxFuture<'static, Result<(ReloadCard, Settings), ReloadError>> + Send + Sync;
 
-/// Resolves with the reason why a restarted daemon could not start, if there is one.
-pub type Rehearse = dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync;
+/// Tries whether a restarted daemon could start.
+pub type Rehearse = dyn Fn() -> BoxFuture<'static, Result<(), RehearsalError>> + Send + Sync;
+
+/// Why the configuration stays as it was.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReloadError {
+    #[error("this daemon has no configuration to read")]
+    NoConfiguration,
+    #[error("{0}")]
+    Invalid(String),
+}
+
+/// Why the daemon that would come after this one could not start, in its own words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct RehearsalError(pub String);
 
 struct RuntimeState {
     ports: Swap<Ports>,
@@ -245,8 +259,8 @@ impl Runtime {
     }
 
     /// Reads the configuration again. What it says of sessions and connections counts for those that are opened from now on.
-    pub async fn reload(&self) -> Result<ReloadCard, String> {
-        let reload = self.0.reload.get().ok_or("this daemon has no configuration to read")?;
+    pub async fn reload(&self) -> Result<ReloadCard, ReloadError> {
+        let reload = self.0.reload.get().ok_or(ReloadError::NoConfiguration)?;
         let _turn = self.0.reloading.lock().await;
         let (card, settings) = reload().await?;
         let ports = self.ports();
@@ -260,7 +274,7 @@ impl Runtime {
     }
 
     /// Why a restarted daemon could not start, as far as that can be told without leaving.
-    pub(crate) async fn rehearse(&self) -> Result<(), String> {
+    pub(crate) async fn rehearse(&self) -> Result<(), RehearsalError> {
         match self.0.rehearse.get() {
             Some(rehearse) => rehearse().await,
             None => Ok(()),

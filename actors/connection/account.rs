@@ -2,7 +2,7 @@
 
 use actix::{ActorFutureExt, Context, WrapFuture};
 use domain::MessageId;
-use domain::account::Login;
+use domain::account::{AccountError, Login};
 use serde_json::{Value, json};
 use wire::v1::encode::{self, ENV_METHOD, GITHUB_METHOD};
 use wire::{Id, RpcError, method, rpc};
@@ -72,7 +72,7 @@ impl Connection {
         self.answer(&id, Err::<Value, _>(RpcError::authentication_required(data)), ctx);
         actix::spawn(async move {
             if let Err(error) = done.await {
-                tracing::warn!(error, "a login was not finished");
+                tracing::warn!(%error, "a login was not finished");
             }
         });
     }
@@ -81,7 +81,7 @@ impl Connection {
         &mut self,
         id: Id,
         elicitation: Option<MessageId>,
-        done: futures_util::future::BoxFuture<'static, Result<(), String>>,
+        done: futures_util::future::BoxFuture<'static, Result<(), AccountError>>,
         ctx: &mut Context<Self>,
     ) {
         let request = id.clone();
@@ -106,15 +106,16 @@ impl Connection {
     pub(super) fn log_out(&mut self, id: Id, ctx: &mut Context<Self>) {
         let forget = self.runtime.ports().accounts.forget();
         let work = async move {
-            forget
-                .await
-                .map(|()| json!({}))
-                .map_err(|why| RpcError::internal(why, "look at the key file in the state folder, then try again"))
+            forget.await.map(|()| json!({})).map_err(|why| {
+                RpcError::internal(why.to_string(), "look at the key file in the state folder, then try again")
+            })
         };
         self.answer_later(id, work, ctx);
     }
 }
 
-fn login_failed(why: &str) -> RpcError {
-    RpcError::authentication_required(json!({ "reason": why, "advice": "try again, or set a key in the environment" }))
+fn login_failed(why: &AccountError) -> RpcError {
+    RpcError::authentication_required(
+        json!({ "reason": why.to_string(), "advice": "try again, or set a key in the environment" }),
+    )
 }

@@ -9,7 +9,7 @@ use crate::runtime::Runtime;
 
 pub(super) async fn check_folder(runtime: &Runtime, field: &str, path: &Path) -> Result<PathBuf, RpcError> {
     let resolved = runtime.ports().folders.resolve(path.to_owned()).await;
-    resolved.map_err(|why| RpcError::invalid_params(field, &why))
+    resolved.map_err(|why| RpcError::invalid_params(field, &why.to_string()))
 }
 
 pub(super) async fn check_folders(runtime: &Runtime, folders: &[PathBuf]) -> Result<(), RpcError> {

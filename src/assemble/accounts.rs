@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::Environment;
-use domain::account::{Accounts, KeyVariable, Login};
+use domain::account::{AccountError, Accounts, KeyVariable, Login};
 use futures_util::future::BoxFuture;
 use models::{DeviceFlow, Rehearsal};
 
@@ -42,24 +42,23 @@ impl Accounts for KeyAccounts {
         Box::pin(async move { providers.is_authenticated(&environment).await })
     }
 
-    fn begin_login(&self) -> BoxFuture<'static, Result<Login, String>> {
+    fn begin_login(&self) -> BoxFuture<'static, Result<Login, AccountError>> {
         let Some(flow) = self.flow() else {
-            let why = "no GitHub application is configured; set `login.github.client_id` in the configuration";
-            return Box::pin(async move { Err(why.to_owned()) });
+            return Box::pin(async { Err(AccountError::NotConfigured) });
         };
         let stored = self.stored.clone();
         Box::pin(async move {
-            let grant = flow.start().await.map_err(|error| error.to_string())?;
+            let grant = flow.start().await.map_err(|error| AccountError::Provider(error.to_string()))?;
             let (address, code) = (grant.verification_uri.clone(), grant.user_code.clone());
             let done = async move {
-                let token = flow.complete(&grant).await.map_err(|error| error.to_string())?;
+                let token = flow.complete(&grant).await.map_err(|error| AccountError::Provider(error.to_string()))?;
                 keep(stored, move |stored| stored.store(GITHUB, &token).map(|_| ())).await
             };
             Ok(Login { address, code, done: Box::pin(done) })
         })
     }
 
-    fn forget(&self) -> BoxFuture<'static, Result<(), String>> {
+    fn forget(&self) -> BoxFuture<'static, Result<(), AccountError>> {
         let stored = self.stored.clone();
         Box::pin(keep(stored, |stored| stored.names().iter().try_for_each(|name| stored.forget(name).map(|_| ()))))
     }
@@ -85,7 +84,8 @@ pub fn providers(places: &Places, config: &Config) -> anyhow::Result<Providers> 
 async fn keep(
     stored: Arc<models::Accounts>,
     change: impl FnOnce(&models::Accounts) -> Result<(), models::AccountError> + Send + 'static,
-) -> Result<(), String> {
+) -> Result<(), AccountError> {
     let written = tokio::task::spawn_blocking(move || change(&stored)).await;
-    written.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+    let written = written.map_err(|error| AccountError::Store(error.to_string()))?;
+    written.map_err(|error| AccountError::Store(error.to_string()))
 }

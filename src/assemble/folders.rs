@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use domain::Folders;
+use domain::{FolderError, Folders};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
@@ -17,28 +17,29 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) struct LocalFolders;
 
 impl Folders for LocalFolders {
-    fn resolve(&self, path: PathBuf) -> BoxFuture<'static, Result<PathBuf, String>> {
-        let late = format!("{} did not answer within {} s", path.display(), PATIENCE.as_secs());
+    fn resolve(&self, path: PathBuf) -> BoxFuture<'static, Result<PathBuf, FolderError>> {
+        let late = FolderError::NoAnswer { path: path.clone(), patience: PATIENCE };
+        let failed = FolderError::Unreadable { path: path.clone(), reason: "looking at it failed".to_owned() };
         let looked = tokio::task::spawn_blocking(move || look(&path));
         let looked = tokio::time::timeout(PATIENCE, looked);
         looked
             .map(|found| match found {
                 Ok(Ok(found)) => found,
-                Ok(Err(_)) => Err("looking at the folder failed".to_owned()),
+                Ok(Err(_)) => Err(failed),
                 Err(_) => Err(late),
             })
             .boxed()
     }
 }
 
-fn look(path: &Path) -> Result<PathBuf, String> {
+fn look(path: &Path) -> Result<PathBuf, FolderError> {
     let why = |error: io::Error| match error.kind() {
-        io::ErrorKind::NotFound => format!("{} does not exist", path.display()),
-        _ => format!("{}: {error}", path.display()),
+        io::ErrorKind::NotFound => FolderError::Missing(path.to_owned()),
+        _ => FolderError::Unreadable { path: path.to_owned(), reason: error.to_string() },
     };
     let real = fs::canonicalize(path).map_err(why)?;
     if !real.is_dir() {
-        return Err(format!("{} is not a folder", path.display()));
+        return Err(FolderError::NotAFolder(path.to_owned()));
     }
     Ok(real)
 }
@@ -54,7 +55,7 @@ mod tests {
         std::os::unix::fs::symlink(&real, real.join("link")).unwrap();
         fs::write(real.join("file"), "").unwrap();
         assert_eq!(LocalFolders.resolve(real.join("link")).await, Ok(real.clone()));
-        assert!(LocalFolders.resolve(real.join("file")).await.unwrap_err().ends_with("is not a folder"));
-        assert!(LocalFolders.resolve(real.join("gone")).await.unwrap_err().ends_with("does not exist"));
+        assert_eq!(LocalFolders.resolve(real.join("file")).await, Err(FolderError::NotAFolder(real.join("file"))));
+        assert_eq!(LocalFolders.resolve(real.join("gone")).await, Err(FolderError::Missing(real.join("gone"))));
     }
 }

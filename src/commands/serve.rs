@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use acpd_actors::Rehearse;
+use acpd_actors::{RehearsalError, Rehearse};
 use anyhow::Context;
 use listenfd::ListenFd;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -136,22 +136,22 @@ fn rehearsal(places: &Places, args: &Serve) -> Box<Rehearse> {
     })
 }
 
-async fn rehearse(mut command: tokio::process::Command) -> Result<(), String> {
+async fn rehearse(mut command: tokio::process::Command) -> Result<(), RehearsalError> {
     command.arg("--rehearse").stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true);
     match tokio::time::timeout(REHEARSAL_DEADLINE, command.output()).await {
         Ok(Ok(output)) if output.status.success() || output.status.code() == Some(WRONG_USAGE) => Ok(()),
         Ok(Ok(output)) => {
             let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
             let said = said.strip_prefix("acpd: ").unwrap_or(&said);
-            Err(if said.is_empty() {
+            Err(RehearsalError(if said.is_empty() {
                 format!("the installed program ended with {}", output.status)
             } else {
                 said.to_owned()
-            })
+            }))
         }
         // Without an installed program, the running one starts over.
         Ok(Err(_)) => Ok(()),
-        Err(_) => Err("the installed program does not answer".to_owned()),
+        Err(_) => Err(RehearsalError("the installed program does not answer".to_owned())),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use acpd_actors::{Reload, Settings};
+use acpd_actors::{Reload, ReloadError, Settings};
 use domain::card::ReloadCard;
 
 use crate::assemble::Parts;
@@ -30,7 +30,7 @@ pub(super) fn reloader(places: &Places, loaded: Loaded, parts: Parts) -> Box<Rel
                 }
                 Err(error) => tracing::error!("the configuration stays as it was: {error:#}"),
             }
-            done.map_err(|error| format!("{error:#}"))
+            done.map_err(|error| ReloadError::Invalid(format!("{error:#}")))
         })
     })
 }

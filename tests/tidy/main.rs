@@ -4,6 +4,7 @@
 //! example. A complaint says where and what to do. Files are read with std alone, and nothing here asks git.
 
 mod bans;
+mod blocking;
 mod links;
 
 use std::collections::{BTreeMap, BTreeSet};

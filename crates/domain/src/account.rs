@@ -12,10 +12,23 @@ pub trait Accounts: Send + Sync + 'static {
     fn is_authenticated(&self, environment: &Environment) -> BoxFuture<'static, bool>;
 
     /// Begins a login at an address that a person opens.
-    fn begin_login(&self) -> BoxFuture<'static, Result<Login, String>>;
+    fn begin_login(&self) -> BoxFuture<'static, Result<Login, AccountError>>;
 
     /// Forgets what a login stored.
-    fn forget(&self) -> BoxFuture<'static, Result<(), String>>;
+    fn forget(&self) -> BoxFuture<'static, Result<(), AccountError>>;
+}
+
+/// Why a login failed, or could not be undone.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AccountError {
+    #[error("no GitHub application is configured; set `login.github.client_id` in the configuration")]
+    NotConfigured,
+    /// The provider refused, or cannot be reached.
+    #[error("{0}")]
+    Provider(String),
+    /// The key could not be stored or removed.
+    #[error("{0}")]
+    Store(String),
 }
 
 /// A variable of the environment that may hold a key.
@@ -41,5 +54,5 @@ pub struct Login {
     /// What to type there.
     pub code: String,
     /// Resolves when the key is stored, or with the reason why there is none.
-    pub done: BoxFuture<'static, Result<(), String>>,
+    pub done: BoxFuture<'static, Result<(), AccountError>>,
 }

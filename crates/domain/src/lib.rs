@@ -43,7 +43,7 @@ pub use extras::{Extra, ExtraSet, ExtrasPolicy, Spared};
 pub use id::{CallId, ConnectionId, MessageId, ModelId, Place, QuestionId, SessionId, TurnId};
 pub use permission::{Access, Choice, Decision, Grant, Question, Verdict};
 pub use preset::{Approval, Mode, ThoughtLevel};
-pub use site::{BaseEnvironment, CallSite, Environment, Folders, SeenFiles};
+pub use site::{BaseEnvironment, CallSite, Environment, FolderError, Folders, SeenFiles};
 pub use state::SessionState;
 pub use swap::Swap;
 pub use tool::{Outcome, PlanEntry, ToolCard, ToolContent, ToolKind};

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
@@ -131,7 +132,21 @@ impl SeenFiles {
 /// The port to the folders of this machine, for checking what a client names.
 pub trait Folders: Send + Sync + 'static {
     /// The folder's real path, or why it cannot be worked in.
-    fn resolve(&self, path: PathBuf) -> BoxFuture<'static, Result<PathBuf, String>>;
+    fn resolve(&self, path: PathBuf) -> BoxFuture<'static, Result<PathBuf, FolderError>>;
+}
+
+/// Why a folder cannot be worked in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FolderError {
+    #[error("{} does not exist", .0.display())]
+    Missing(PathBuf),
+    #[error("{} is not a folder", .0.display())]
+    NotAFolder(PathBuf),
+    /// It is probably on a network that is gone.
+    #[error("{} did not answer within {} s", path.display(), patience.as_secs())]
+    NoAnswer { path: PathBuf, patience: Duration },
+    #[error("{}: {reason}", path.display())]
+    Unreadable { path: PathBuf, reason: String },
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use crate::account::{Accounts, KeyVariable, Login};
+use crate::account::{AccountError, Accounts, KeyVariable, Login};
 use crate::briefing::{Brief, Briefing, Command, CommandCall, Expansion, Workplace};
 use crate::model::{Catalogue, Model, ModelInfo};
 use crate::{Environment, ModelId};
@@ -99,11 +99,11 @@ impl<T: Accounts> Accounts for Swap<T> {
         self.get().is_authenticated(environment)
     }
 
-    fn begin_login(&self) -> BoxFuture<'static, Result<Login, String>> {
+    fn begin_login(&self) -> BoxFuture<'static, Result<Login, AccountError>> {
         self.get().begin_login()
     }
 
-    fn forget(&self) -> BoxFuture<'static, Result<(), String>> {
+    fn forget(&self) -> BoxFuture<'static, Result<(), AccountError>> {
         self.get().forget()
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use domain::Environment;
-use domain::account::{Accounts, KeyVariable, Login};
+use domain::account::{AccountError, Accounts, KeyVariable, Login};
 use futures_util::future::{BoxFuture, ready};
 use tokio::sync::oneshot;
 
-type Ending = oneshot::Sender<Result<(), String>>;
+type Ending = oneshot::Sender<Result<(), AccountError>>;
 
 #[derive(Clone, Default)]
 pub struct TestAccounts(Arc<Mutex<Option<Ending>>>);
@@ -15,7 +15,7 @@ pub struct TestAccounts(Arc<Mutex<Option<Ending>>>);
 impl TestAccounts {
     /// Ends the login that waits.
     pub fn finish_login(&self, result: Result<(), String>) {
-        self.0.lock().unwrap().take().expect("a login waits").send(result).unwrap();
+        self.0.lock().unwrap().take().expect("a login waits").send(result.map_err(AccountError::Provider)).unwrap();
     }
 
     /// Whether nobody waits any more for the login that was begun last.
@@ -33,10 +33,10 @@ impl Accounts for TestAccounts {
         Box::pin(ready(environment.get("SCRIPT_KEY").is_some()))
     }
 
-    fn begin_login(&self) -> BoxFuture<'static, Result<Login, String>> {
+    fn begin_login(&self) -> BoxFuture<'static, Result<Login, AccountError>> {
         let (end, ended) = oneshot::channel();
         *self.0.lock().unwrap() = Some(end);
-        let done = async { ended.await.unwrap_or_else(|_| Err("given up".to_owned())) };
+        let done = async { ended.await.unwrap_or_else(|_| Err(AccountError::Provider("given up".to_owned()))) };
         let login = Login {
             address: "https://login.example/device".to_owned(),
             code: "ABCD-1234".to_owned(),
@@ -45,7 +45,7 @@ impl Accounts for TestAccounts {
         Box::pin(ready(Ok(login)))
     }
 
-    fn forget(&self) -> BoxFuture<'static, Result<(), String>> {
+    fn forget(&self) -> BoxFuture<'static, Result<(), AccountError>> {
         Box::pin(ready(Ok(())))
     }
 }

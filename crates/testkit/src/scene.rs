@@ -10,7 +10,7 @@ use domain::conversation::{Message, Part};
 use domain::history::History;
 use domain::model::{Catalogue, Delta, Model, ModelError, ModelInfo, ModelRequest};
 use domain::tool::Toolbox;
-use domain::{Content, Environment, Folders, ModelId, Usage};
+use domain::{Content, Environment, FolderError, Folders, ModelId, Usage};
 use futures_util::future::{BoxFuture, ready};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use tokio::io::DuplexStream;
@@ -156,12 +156,12 @@ impl Scene {
 struct TestFolders;
 
 impl Folders for TestFolders {
-    fn resolve(&self, path: PathBuf) -> BoxFuture<'static, Result<PathBuf, String>> {
+    fn resolve(&self, path: PathBuf) -> BoxFuture<'static, Result<PathBuf, FolderError>> {
         let real = match path.to_str() {
             Some("/linked") => Ok(PathBuf::from("/work")),
             Some(text) if text == "/work" || text.starts_with("/work/") => Ok(path),
             Some(_) if path.starts_with(std::env::temp_dir()) && path.is_dir() => Ok(path),
-            _ => Err(format!("{} is not a folder", path.display())),
+            _ => Err(FolderError::NotAFolder(path)),
         };
         Box::pin(ready(real))
     }

@@ -1,0 +1,157 @@
+//! No blocking call is reachable from an actor, as far as text can show it. An arbiter runs many actors on one thread: one
+//! `stat` on a network that is gone would freeze them all.
+//!
+//! Actors name no call that blocks, and every port method that is not async is listed here with the reason why it does not
+//! block. Ports report typed errors, because a caller can only match on those.
+
+use super::{File, code, is_name};
+
+/// Words that no code of an actor contains: methods of `Path` that look at the disk, and calls that park the thread.
+const BLOCKING: [&str; 15] = [
+    "canonicalize",
+    "read_dir",
+    "read_link",
+    "read_to_string",
+    "metadata",
+    "symlink_metadata",
+    "is_dir",
+    "is_file",
+    "is_symlink",
+    "exists",
+    "try_exists",
+    "block_on",
+    "blocking_recv",
+    "blocking_send",
+    "blocking_lock",
+];
+
+/// The traits that actors call, by the file in crates/domain/src that declares them.
+const PORTS: [(&str, &str); 10] = [
+    ("account.rs", "Accounts"),
+    ("briefing.rs", "Briefing"),
+    ("editor.rs", "Editor"),
+    ("history.rs", "History"),
+    ("model.rs", "Catalogue"),
+    ("model.rs", "Model"),
+    ("site.rs", "Folders"),
+    ("tool.rs", "Job"),
+    ("tool.rs", "ToolHost"),
+    ("tool.rs", "Toolbox"),
+];
+
+/// The methods of ports that return at once, and why they can.
+const IMMEDIATE: [(&str, &str); 26] = [
+    ("Accounts::variables", "a list that the configuration fixed"),
+    ("Editor::capabilities", "a copy of what the client said when it initialized"),
+    ("Editor::connection", "an id"),
+    ("Editor::elicited_elsewhere", "queues a message"),
+    ("Editor::is_connected", "looks at an address"),
+    ("Editor::release_terminal", "queues a message"),
+    ("History::status", "a copy of what the committer published"),
+    ("History::submit", "queues a record for the committer's thread"),
+    ("Catalogue::correction", "looks at lists in memory, which a task of their own refreshes"),
+    ("Catalogue::default_model", "looks at lists in memory, which a task of their own refreshes"),
+    ("Catalogue::fallback", "looks at lists in memory, which a task of their own refreshes"),
+    ("Catalogue::find", "looks at lists in memory, which a task of their own refreshes"),
+    ("Catalogue::list", "looks at lists in memory, which a task of their own refreshes"),
+    ("Catalogue::offers", "looks at lists in memory, which a task of their own refreshes"),
+    ("Catalogue::remarks", "looks at lists in memory, which a task of their own refreshes"),
+    ("Model::info", "a reference to its own field"),
+    ("Job::card", "a reference to its own field"),
+    ("ToolHost::progress", "queues a message"),
+    ("Toolbox::background", "looks at a table in memory"),
+    ("Toolbox::cancel_turn", "signals tasks"),
+    ("Toolbox::close", "signals tasks and removes entries of tables in memory"),
+    ("Toolbox::commands", "looks at what servers have offered, in memory"),
+    ("Toolbox::notify", "starts a task"),
+    ("Toolbox::offer", "looks at tables in memory"),
+    ("Toolbox::rule", "uses what planning has read on a blocking thread"),
+    ("Toolbox::servers", "looks at a table in memory"),
+];
+
+/// Calls in actors that would block their thread.
+pub(super) fn blocking_calls(files: &[File]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for file in files.iter().filter(|file| file.is_rust() && file.path.starts_with("actors/")) {
+        for (number, line) in (1..).zip(code(&file.text).lines()) {
+            for word in line.split(|letter| !is_name(letter)).filter(|word| BLOCKING.contains(word)) {
+                complaints.push(format!(
+                    "{}:{number}: `{word}` may block the arbiter; put it behind an async port",
+                    file.path
+                ));
+            }
+        }
+    }
+    complaints
+}
+
+/// A method of a trait: its name, and all of its signature.
+fn methods(code: &str, name: &str) -> Vec<(String, String)> {
+    let Some(start) = code.find(&format!("pub trait {name}:")) else { return Vec::new() };
+    let body = &code[start..];
+    let body = &body[..body.find("\n}").unwrap_or(body.len())];
+    let mut methods = Vec::new();
+    for declared in body.split("\n    fn ").skip(1) {
+        let end = declared.find(['{', ';']).unwrap_or(declared.len());
+        let method: String = declared.chars().take_while(|letter| is_name(*letter)).collect();
+        methods.push((method, declared[..end].split_whitespace().collect::<Vec<_>>().join(" ")));
+    }
+    methods
+}
+
+/// Port methods that are not async and not listed, list entries that name none, and errors that are only text.
+pub(super) fn port_methods(files: &[File], immediate: &[(&str, &str)]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let mut listed: Vec<&str> = immediate.iter().map(|(method, _)| *method).collect();
+    for (name, port) in PORTS {
+        let path = format!("crates/domain/src/{name}");
+        let Some(file) = files.iter().find(|file| file.path == path) else { continue };
+        for (method, signature) in methods(&code(&file.text), port) {
+            let method = format!("{port}::{method}");
+            if signature.contains(", String>") && signature.contains("Result<") {
+                complaints.push(format!("{path}: `{method}` fails with a text; declare an error type"));
+            }
+            let is_async = signature.contains("BoxFuture") || signature.contains("BoxStream");
+            let at = listed.iter().position(|listed| *listed == method);
+            match (is_async, at.map(|at| listed.swap_remove(at))) {
+                (false, None) => complaints.push(format!(
+                    "{path}: `{method}` is not async; make it so, or say in tests/tidy/blocking.rs why it returns at once"
+                )),
+                (true, Some(_)) => complaints.push(format!("tests/tidy/blocking.rs: `{method}` is async")),
+                (true, None) | (false, Some(_)) => {}
+            }
+        }
+    }
+    complaints.extend(listed.into_iter().map(|method| format!("tests/tidy/blocking.rs: there is no `{method}`")));
+    complaints
+}
+
+#[test]
+fn no_actor_blocks_its_thread() {
+    super::hold(blocking_calls(&super::tree()));
+}
+
+#[test]
+fn ports_are_async_or_return_at_once_and_report_typed_errors() {
+    super::hold(port_methods(&super::tree(), &IMMEDIATE));
+}
+
+#[test]
+fn calls_that_block_and_ports_that_may_are_found() {
+    let file = |path: &str, text: &str| vec![File { path: path.to_owned(), text: text.to_owned() }];
+    let actor = |text: &str| blocking_calls(&file("actors/session.rs", text)).len();
+    assert_eq!(actor("fn f(p: &Path) -> bool { p.is_dir() }"), 1);
+    assert_eq!(actor("// p.is_dir() would block\nfn f() { let is_directory = 1; }"), 0);
+    assert_eq!(blocking_calls(&file("crates/process/src/lib.rs", "p.is_dir()")).len(), 0);
+
+    let port =
+        |methods: &str| file("crates/domain/src/site.rs", &format!("pub trait Folders: Send {{\n{methods}\n}}\n"));
+    let none: [(&str, &str); 0] = [];
+    let count = |methods: &str| port_methods(&port(methods), &none).len();
+    assert_eq!(count("    fn look(&self, path: &Path) -> bool;"), 1);
+    assert_eq!(count("    fn look(\n        &self,\n    ) -> BoxFuture<'static, bool>;"), 0);
+    assert_eq!(count("    fn look(&self) -> BoxFuture<'static, Result<(), String>>;"), 1);
+    let listed = [("Folders::look", "it is in memory")];
+    assert_eq!(port_methods(&port("    fn look(&self) -> bool;"), &listed).len(), 0);
+    assert_eq!(port_methods(&port("    fn find(&self) -> BoxFuture<'static, bool>;"), &listed).len(), 1);
+}
