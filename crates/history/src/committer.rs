@@ -1,8 +1,8 @@
-//! The one thread that writes: it opens the store, gathers what all sessions submit, and commits it in batches.
+//! The only thread that writes: opens the store, collects the records of all sessions and commits them in batches.
 //!
-//! Started by `Store::open`, it ends when the queue is closed and empty. A panic ends one commit, never the thread: the
-//! receipts that were lost in it say so by themselves. It alone changes `Shared`, and it decides when the database must
-//! be opened again.
+//! `Store::open` starts it, and it ends when the queue is closed and empty. A panic ends one commit, never the thread;
+//! receipts that are dropped on the way report their loss themselves. Only this thread changes `Shared`, and it decides
+//! when to open the database again.
 
 use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
@@ -13,18 +13,18 @@ use std::time::{Duration, Instant};
 use domain::history::{Entry, HistoryError, Record, Settled, StoreStatus};
 use domain::{Durability, SessionId};
 
-use crate::disk::{Disk, Fault, Identity, guarded};
-use crate::draft::{Draft, Listed};
+use crate::batch_builder::{BatchBuilder, IndexKeyCache};
+use crate::database::{Database, Fault, Identity, guarded};
+use crate::delete_job::DeleteJob;
+use crate::flush_watchdog::FlushWatchdog;
 use crate::job::{Job, Step};
-use crate::nudge::Nudge;
-use crate::opening::{self, Opened, Scrutiny};
+use crate::opening::{self, CheckLevel, Opened};
 use crate::queue::Queue;
-use crate::removing::Removing;
 use crate::reserve;
 use crate::shared::{Phase, Shared};
 use crate::stored::{self, Encoded};
 
-/// An opening that takes longer is worth a line in the log.
+/// Opening the store for longer than this is logged.
 const SLOW: Duration = Duration::from_secs(2);
 
 pub(crate) struct Committer {
@@ -32,16 +32,16 @@ pub(crate) struct Committer {
     cache_bytes: u64,
     queue: Arc<Queue>,
     shared: Arc<Shared>,
-    nudge: Option<Nudge>,
-    listed: Listed,
-    /// Copies and deletions that are under way. One step of the oldest follows each commit.
+    watchdog: Option<FlushWatchdog>,
+    index_keys_cache: IndexKeyCache,
+    /// Copies and deletions in progress. The thread runs one step of the oldest after each commit.
     jobs: VecDeque<Job>,
-    /// The database that was opened. Another one, or none, in its place means that somebody removed it.
+    /// The file that was opened. If another one, or none, is at its path, somebody removed it.
     identity: Option<Identity>,
     /// How to open the store next time.
-    scrutiny: Scrutiny,
+    check_level: CheckLevel,
     moved_aside: Option<PathBuf>,
-    /// Whether the reserve is there. Without it the disk counts as full.
+    /// Whether the reserve file exists. Without it the disk counts as full.
     has_reserve: bool,
 }
 
@@ -52,11 +52,11 @@ impl Committer {
             cache_bytes,
             queue,
             shared,
-            nudge: None,
-            listed: Listed::default(),
+            watchdog: None,
+            index_keys_cache: IndexKeyCache::default(),
             jobs: VecDeque::new(),
             identity: None,
-            scrutiny: Scrutiny::Glance,
+            check_level: CheckLevel::Quick,
             moved_aside: None,
             has_reserve: true,
         }
@@ -64,14 +64,15 @@ impl Committer {
 
     /// The body of the thread.
     pub(crate) fn run(mut self) {
-        self.nudge =
-            Nudge::start().inspect_err(|error| tracing::warn!(%error, "commits to the history are not watched")).ok();
+        self.watchdog = FlushWatchdog::start()
+            .inspect_err(|error| tracing::warn!(%error, "commits to the history are not watched"))
+            .ok();
         while panic::catch_unwind(AssertUnwindSafe(|| self.serve())).is_err() {
             tracing::error!("the committer of the history panicked; it goes on with the next records");
-            self.scrutiny = Scrutiny::Thorough;
-            self.let_go(Phase::Opening);
+            self.check_level = CheckLevel::Full;
+            self.close_database(Phase::Opening);
         }
-        self.let_go(Phase::Shut("it is closed".to_owned()));
+        self.close_database(Phase::Shut("it is closed".to_owned()));
         self.shared.set_status(StoreStatus::Failing { reason: "the store is closed".to_owned() });
     }
 
@@ -80,29 +81,29 @@ impl Committer {
         self.wake_for_jobs();
         while let Some(records) = self.queue.take() {
             self.commit(records);
-            self.do_step();
+            self.run_job_step();
             self.wake_for_jobs();
         }
-        if let Phase::Open(disk) = self.shared.phase()
-            && let Err(fault) = guarded("closing", || disk.settle(true))
+        if let Phase::Open(database) = self.shared.phase()
+            && let Err(fault) = guarded("closing", || database.settle(true))
         {
             tracing::error!(%fault, "the last sync of the history failed");
         }
     }
 
     fn commit(&mut self, records: Vec<Record>) {
-        let disk = match self.ready() {
-            Ok(disk) => disk,
+        let database = match self.ready() {
+            Ok(database) => database,
             Err(error) => return stamp(records, &Err(error)),
         };
-        let records = self.set_jobs_apart(records);
+        let records = self.take_jobs(records);
         let (records, drafts) = encode(records);
         if records.is_empty() {
             return;
         }
         let synced = records.iter().any(|record| record.durability() == Durability::Synced);
         self.shared.begin(records.iter());
-        match self.write(&disk, &records, drafts, synced) {
+        match self.write(&database, &records, drafts, synced) {
             Ok(()) => {
                 self.shared.end();
                 self.report(None);
@@ -110,20 +111,20 @@ impl Committer {
                 stamp(records, &Ok(settled));
             }
             Err(fault) => {
-                drop(disk);
+                drop(database);
                 self.fail(&fault, records);
             }
         }
     }
 
-    /// The database, if it is open or opens now and the disk has room.
-    fn ready(&mut self) -> Result<Arc<Disk>, HistoryError> {
+    /// Returns the database if it is open, or opens now, and the disk has room.
+    fn ready(&mut self) -> Result<Arc<Database>, HistoryError> {
         if let Phase::Shut(_) = self.shared.phase() {
             self.shared.enter(Phase::Opening);
             self.open();
         }
-        let disk = match self.shared.phase() {
-            Phase::Open(disk) => disk,
+        let database = match self.shared.phase() {
+            Phase::Open(database) => database,
             Phase::Shut(reason) => return Err(HistoryError::Open(reason)),
             Phase::Opening => return Err(HistoryError::Open("it is not open".to_owned())),
         };
@@ -134,42 +135,52 @@ impl Committer {
             })?;
             self.has_reserve = true;
         }
-        Ok(disk)
+        Ok(database)
     }
 
-    fn write(&mut self, disk: &Arc<Disk>, records: &[Record], drafts: Vec<Encoded>, synced: bool) -> Result<(), Fault> {
-        self.watched(disk, |listed| {
-            let mut draft = Draft::new(disk, listed);
+    fn write(
+        &mut self,
+        database: &Arc<Database>,
+        records: &[Record],
+        drafts: Vec<Encoded>,
+        synced: bool,
+    ) -> Result<(), Fault> {
+        self.watched(database, |index_keys_cache| {
+            let mut draft = BatchBuilder::new(database, index_keys_cache);
             for (record, encoded) in records.iter().zip(drafts) {
                 draft.add(&record.session, encoded)?;
             }
             draft.finish()?;
-            disk.settle(synced)
+            database.settle(synced)
         })
     }
 
-    /// Does something that writes, with somebody to wake it up if sled forgets it.
-    fn watched<T>(&mut self, disk: &Arc<Disk>, work: impl FnOnce(&mut Listed) -> Result<T, Fault>) -> Result<T, Fault> {
-        let Self { listed, nudge, .. } = self;
-        guarded("writing", || match nudge {
-            Some(nudge) => nudge.during(disk, || work(listed)),
-            None => work(listed),
+    /// Runs something that writes, under the eyes of the watchdog.
+    fn watched<T>(
+        &mut self,
+        database: &Arc<Database>,
+        work: impl FnOnce(&mut IndexKeyCache) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let Self { index_keys_cache, watchdog, .. } = self;
+        guarded("writing", || match watchdog {
+            Some(watchdog) => watchdog.during(database, || work(index_keys_cache)),
+            None => work(index_keys_cache),
         })
     }
 
-    fn set_jobs_apart(&mut self, records: Vec<Record>) -> Vec<Record> {
+    fn take_jobs(&mut self, records: Vec<Record>) -> Vec<Record> {
         let (jobs, others): (Vec<Record>, Vec<Record>) = records.into_iter().partition(Job::is_for);
         for record in jobs {
             if matches!(record.entry, Entry::Delete) {
-                self.give_up_copy(&record.session);
+                self.cancel_copies(&record.session);
             }
             self.jobs.extend(Job::new(record));
         }
         others
     }
 
-    /// What is deleted while it is copied must not come back.
-    fn give_up_copy(&mut self, session: &SessionId) {
+    /// A session that is deleted while it is being copied must not come back.
+    fn cancel_copies(&mut self, session: &SessionId) {
         for job in std::mem::take(&mut self.jobs) {
             if job.makes(session) {
                 stamp([job.into_record()], &Err(HistoryError::Lost));
@@ -179,89 +190,89 @@ impl Committer {
         }
     }
 
-    /// Jobs wait in no queue, so the committer has to wake itself for them.
+    /// Jobs are in no queue, so the committer wakes itself for them.
     fn wake_for_jobs(&self) {
         if !self.jobs.is_empty() {
-            self.queue.knock();
+            self.queue.wake_now();
         }
     }
 
-    /// One step of the oldest job. What waits for the committer meanwhile is looked at before the next one.
-    fn do_step(&mut self) {
+    /// Runs one step of the oldest job. Records that arrive meanwhile are committed before the next step.
+    fn run_job_step(&mut self) {
         let Some(mut job) = self.jobs.pop_front() else { return };
-        let disk = match self.ready() {
-            Ok(disk) => disk,
+        let database = match self.ready() {
+            Ok(database) => database,
             Err(error) => return stamp([job.into_record()], &Err(error)),
         };
-        let step = self.watched(&disk, |listed| {
-            let step = job.step(&disk, listed)?;
-            disk.settle(false)?;
+        let step = self.watched(&database, |index_keys_cache| {
+            let step = job.step(&database, index_keys_cache)?;
+            database.settle(false)?;
             Ok(step)
         });
         match step {
             Ok(Step::More) => self.jobs.push_front(job),
             Ok(Step::Done(outcome)) => match (job, outcome) {
                 (Job::Copy(copy), Err(error)) => {
-                    self.jobs.push_front(Job::Remove(Removing::failed_copy(copy.into_record(), error)));
+                    self.jobs.push_front(Job::Delete(DeleteJob::failed_copy(copy.into_record(), error)));
                 }
                 (job, outcome) => stamp([job.into_record()], &outcome),
             },
             Err(fault) => {
-                drop(disk);
+                drop(database);
                 self.fail(&fault, vec![job.into_record()]);
             }
         }
     }
 
-    /// sled's handle is of no use after a failure, so the database is opened again; what was not settled is not in it.
+    /// Opens the database again, because sled's handle is useless after a failure. What was not settled is not in it.
     fn fail(&mut self, fault: &Fault, records: Vec<Record>) {
         self.report(Some(fault.to_string()));
-        self.scrutiny = match fault {
-            Fault::Refused(_) | Fault::Unreadable(_) | Fault::Removed(_) => Scrutiny::Glance,
-            Fault::Broken(_) => Scrutiny::Thorough,
+        self.check_level = match fault {
+            Fault::Refused(_) | Fault::Unreadable(_) | Fault::Removed(_) => CheckLevel::Quick,
+            Fault::Broken(_) => CheckLevel::Full,
         };
-        self.let_go(Phase::Opening);
+        self.close_database(Phase::Opening);
         stamp(records, &Err(HistoryError::Write(fault.to_string())));
         reserve::spend(&self.folder);
         self.has_reserve = false;
         self.open();
     }
 
-    /// Drops the database. The phase changes before the note of what is unsettled goes, so that no reader takes what it
-    /// saw of a failed commit for settled.
-    fn let_go(&mut self, next: Phase) {
+    /// Drops the database. The phase changes before the list of unsettled numbers is cleared; otherwise a reader could take
+    /// what it saw of a failed commit for settled.
+    fn close_database(&mut self, next: Phase) {
         let last = self.shared.phase();
         self.shared.enter(next);
         self.shared.end();
-        self.listed.forget();
+        self.index_keys_cache.forget();
         // sled syncs when it is dropped, and panics when that fails.
-        let dropped = guarded("letting go of the store", || {
+        let dropped = guarded("closing the store", || {
             drop(last);
             Ok(())
         });
         if let Err(fault) = dropped {
-            tracing::error!(%fault, "the history was not put away in good order");
+            tracing::error!(%fault, "closing the history failed");
         }
     }
 
-    /// Leaves the phase `Opening` for one of the others.
+    /// Opens the store, and leaves the phase `Opening` for `Open` or `Shut`.
     fn open(&mut self) {
         let since = Instant::now();
         let is_removed = self.identity.is_some() && self.identity != Identity::of(&self.folder);
         let opened = match is_removed {
             // A new, empty store would take the next events of sessions whose beginning is gone.
             true => Err(Fault::Removed(self.folder.clone())),
-            false => guarded("opening", || opening::open(&self.folder, self.cache_bytes, self.scrutiny)),
+            false => guarded("opening", || opening::open(&self.folder, self.cache_bytes, self.check_level)),
         };
         if since.elapsed() > SLOW {
             tracing::warn!(took = ?since.elapsed(), "the history took unusually long to open");
         }
         match opened {
-            Ok(Opened { disk, moved_aside }) => {
-                self.scrutiny = Scrutiny::Glance;
+            Ok(Opened { database, moved_aside }) => {
+                self.check_level = CheckLevel::Quick;
                 self.moved_aside = moved_aside.or(self.moved_aside.take());
-                self.identity = Some(disk.identity);
-                self.shared.enter(Phase::Open(Arc::new(disk)));
+                self.identity = Some(database.identity);
+                self.shared.enter(Phase::Open(Arc::new(database)));
                 self.after_opening();
             }
             Err(fault) => {
@@ -271,7 +282,7 @@ impl Committer {
         }
     }
 
-    /// After a failure the status stays as it is until something was written again.
+    /// Reports success, unless a write failed before: then the status changes with the next successful write.
     fn after_opening(&mut self) {
         if !self.has_reserve {
             return;
@@ -285,7 +296,7 @@ impl Committer {
         }
     }
 
-    /// Tells the status, and the log when it is another one.
+    /// Sets the status, and logs it if it changed.
     fn report(&self, failure: Option<String>) {
         let status = match failure.clone() {
             Some(reason) => StoreStatus::Failing { reason },
@@ -302,7 +313,7 @@ impl Committer {
     }
 }
 
-/// The records in their stored form. One that has none is refused without harm to the others.
+/// Encodes the records. One that cannot be encoded is refused, and the others go on.
 fn encode(records: Vec<Record>) -> (Vec<Record>, Vec<Encoded>) {
     let mut storable = (Vec::with_capacity(records.len()), Vec::with_capacity(records.len()));
     for record in records {
@@ -314,7 +325,7 @@ fn encode(records: Vec<Record>) -> (Vec<Record>, Vec<Encoded>) {
     storable
 }
 
-/// Receipts run other people's code; what panics there must not cost the others their answer.
+/// Completes receipts. They run code of the sessions, and a panic there must not affect other receipts.
 fn stamp(records: impl IntoIterator<Item = Record>, outcome: &Result<Settled, HistoryError>) {
     for record in records {
         let outcome = outcome.clone();

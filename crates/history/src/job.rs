@@ -1,18 +1,18 @@
-//! Work on the store that is longer than one commit may be: copies and deletions.
+//! Work that takes longer than one commit may: copies and deletions.
 //!
-//! The committer does one step of the oldest job after each commit, so that nobody waits for a long one.
+//! The committer runs one step of the oldest job after each commit, so a long job delays no other session.
 
 use domain::SessionId;
 use domain::history::{Entry, HistoryError, Record, Settled};
 
-use crate::copying::Copying;
-use crate::disk::{Disk, Fault};
-use crate::draft::Listed;
-use crate::removing::Removing;
+use crate::batch_builder::IndexKeyCache;
+use crate::copy_job::CopyJob;
+use crate::database::{Database, Fault};
+use crate::delete_job::DeleteJob;
 
 pub(crate) enum Job {
-    Copy(Copying),
-    Remove(Removing),
+    Copy(CopyJob),
+    Delete(DeleteJob),
 }
 
 pub(crate) enum Step {
@@ -21,7 +21,7 @@ pub(crate) enum Step {
 }
 
 impl Job {
-    /// Whether a record asks for a job. A commit does what the others ask for.
+    /// Whether a record needs a job. All others are done by a commit.
     pub(crate) fn is_for(record: &Record) -> bool {
         match &record.entry {
             Entry::Copy { .. } | Entry::Delete => true,
@@ -33,17 +33,17 @@ impl Job {
         match &record.entry {
             Entry::Copy { from, last } => {
                 let (from, last) = (from.clone(), *last);
-                Some(Self::Copy(Copying::new(record, from, last)))
+                Some(Self::Copy(CopyJob::new(record, from, last)))
             }
-            Entry::Delete => Some(Self::Remove(Removing::new(record))),
+            Entry::Delete => Some(Self::Delete(DeleteJob::new(record))),
             Entry::Append { .. } | Entry::Prepare { .. } => None,
         }
     }
 
-    pub(crate) fn step(&mut self, disk: &Disk, listed: &mut Listed) -> Result<Step, Fault> {
+    pub(crate) fn step(&mut self, database: &Database, index_keys_cache: &mut IndexKeyCache) -> Result<Step, Fault> {
         match self {
-            Self::Copy(copy) => copy.step(disk),
-            Self::Remove(removing) => removing.step(disk, listed),
+            Self::Copy(copy) => copy.step(database),
+            Self::Delete(deletion) => deletion.step(database, index_keys_cache),
         }
     }
 
@@ -51,15 +51,15 @@ impl Job {
     pub(crate) fn makes(&self, session: &SessionId) -> bool {
         match self {
             Self::Copy(copy) => copy.makes() == session,
-            Self::Remove(_) => false,
+            Self::Delete(_) => false,
         }
     }
 
-    /// The record to report to.
+    /// The record whose receipt reports the outcome.
     pub(crate) fn into_record(self) -> Record {
         match self {
             Self::Copy(copy) => copy.into_record(),
-            Self::Remove(removing) => removing.into_record(),
+            Self::Delete(deletion) => deletion.into_record(),
         }
     }
 }

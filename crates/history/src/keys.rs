@@ -3,10 +3,10 @@
 //! | key | value |
 //! |---|---|
 //! | `v` | the format of the whole store |
-//! | `e` session `FF` number part | an event, or a part of it |
+//! | `e` session `FF` number part | an event or a part of it; or a run of text, under the number of its last piece |
 //! | `m` session `FF` part | a session's summary, or a part of it |
-//! | `t` place | nothing: all listed sessions, newest first |
-//! | `d` hash-of-cwd place | nothing: the same by working directory |
+//! | `t` position | nothing: all listed sessions, newest first |
+//! | `d` hash-of-cwd position | nothing: the same by working directory |
 //! | `n` session | nothing: a session that never had a prompt, or has no summary yet |
 //!
 //! A session's id is text, in which the byte `FF` never occurs, so no id is a prefix of another one's keys. Numbers are
@@ -36,14 +36,14 @@ pub(crate) fn event(session: &SessionId, number: u64, part: u32) -> Vec<u8> {
     key
 }
 
-/// The number and the part that an event's key ends with.
+/// The number and the part at the end of an event's key.
 pub(crate) fn number_and_part(key: &[u8]) -> Option<(u64, u32)> {
     let (rest, part) = key.split_last_chunk::<4>()?;
     let (_, number) = rest.split_last_chunk::<8>()?;
     Some((u64::from_be_bytes(*number), u32::from_be_bytes(*part)))
 }
 
-/// All that is in an event's key. Gives none for a key that is none, which a damaged store may have.
+/// The session, number and part of an event's key. None if the key is malformed.
 pub(crate) fn session_number_and_part(key: &[u8]) -> Option<(SessionId, u64, u32)> {
     let (id, last) = key.strip_prefix(EVENTS)?.split_last_chunk::<13>()?;
     let (number, part) = number_and_part(last)?;
@@ -62,7 +62,7 @@ pub(crate) fn meta(session: &SessionId, part: u32) -> Vec<u8> {
     key
 }
 
-/// All that is in a summary's key.
+/// The session and part of a summary's key. None if the key is malformed.
 pub(crate) fn session_and_part(key: &[u8]) -> Option<(SessionId, u32)> {
     let (id, part) = key.strip_prefix(METAS)?.split_last_chunk::<4>()?;
     Some((id_of(id.strip_suffix(&[END_OF_ID])?)?, u32::from_be_bytes(*part)))
@@ -72,7 +72,7 @@ fn id_of(bytes: &[u8]) -> Option<SessionId> {
     std::str::from_utf8(bytes).ok().map(SessionId::from)
 }
 
-/// Marks a session that nobody will look for.
+/// The key that marks a session as a leftover.
 pub(crate) fn leftover(session: &SessionId) -> Vec<u8> {
     [LEFTOVERS, session.as_str().as_bytes()].concat()
 }
@@ -95,7 +95,7 @@ pub(crate) fn all() -> Vec<u8> {
 }
 
 /// The index of the sessions of one working directory. Paths can be long, so the key has a hash (FNV-1a, which is the
-/// same in every build); whoever lists compares the path itself.
+/// same in every build); listing compares the path itself.
 pub(crate) fn of_cwd(cwd: &Path) -> Vec<u8> {
     let hash = cwd
         .as_os_str()
@@ -107,14 +107,14 @@ pub(crate) fn of_cwd(cwd: &Path) -> Vec<u8> {
     key
 }
 
-/// Where a session stands in an index.
+/// The position of a session in an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ListPosition {
     pub(crate) updated: Millis,
     pub(crate) session: SessionId,
 }
 
-impl Place {
+impl ListPosition {
     pub(crate) fn of(meta: &SessionMeta) -> Self {
         Self { updated: meta.updated, session: meta.id.clone() }
     }
@@ -140,7 +140,7 @@ impl Place {
         Self::from_bytes(key.strip_prefix(index)?)
     }
 
-    /// The place as the text that a client gets and gives back.
+    /// The position as the text of a cursor.
     pub(crate) fn cursor(&self) -> String {
         self.bytes().iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -185,24 +185,24 @@ mod tests {
 
         #[test]
         fn a_place_survives_its_key_and_its_cursor(updated: u64, id in "\\PC{1,40}", cwd in "\\PC{0,40}") {
-            let place = Place { updated: Millis(updated), session: SessionId::from(id) };
+            let place = ListPosition { updated: Millis(updated), session: SessionId::from(id) };
             for index in [all(), of_cwd(Path::new(&cwd))] {
                 let key = place.key(&index);
-                prop_assert_eq!(Place::from_key(&index, &key), Some(place.clone()));
+                prop_assert_eq!(ListPosition::from_key(&index, &key), Some(place.clone()));
             }
-            prop_assert_eq!(Place::from_cursor(&place.cursor()), Some(place));
+            prop_assert_eq!(ListPosition::from_cursor(&place.cursor()), Some(place));
         }
 
         #[test]
         fn newer_places_come_first(older: u64, newer: u64) {
             prop_assume!(older < newer);
-            let place = |updated| Place { updated: Millis(updated), session: SessionId::from("s") };
+            let place = |updated| ListPosition { updated: Millis(updated), session: SessionId::from("s") };
             prop_assert!(place(newer).key(&all()) < place(older).key(&all()));
         }
 
         #[test]
         fn any_text_is_a_cursor_or_refused(text in "\\PC{0,60}") {
-            if let Some(place) = Place::from_cursor(&text) {
+            if let Some(place) = ListPosition::from_cursor(&text) {
                 prop_assert_eq!(place.cursor(), text.to_ascii_lowercase());
             }
         }

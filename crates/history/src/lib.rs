@@ -1,24 +1,24 @@
 //! The history on disk: `Store` keeps the events and summaries of all sessions in sled.
 //!
-//! This is the only crate that knows sled, and the stored form is versioned here. It knows nothing of actors, of ACP or
-//! of what events mean beyond how safe they must be.
+//! This is the only crate that knows sled, and the stored form is versioned here. It does not know actors, ACP, or the
+//! meaning of events beyond how durable they must be.
 //!
-//! Records enter by `Queue`, the one `Committer` thread drafts them into batches and writes them, and readers look at
-//! the same open database from tokio's blocking threads. sled's own weaknesses are met in one place each: what it does
-//! not sync and how it fails in `disk`, its hang after a failed write in `nudge`, its need for room to open on a full
-//! disk in `reserve`, and stores that it cannot read in `opening` and `salvage`.
+//! Records enter through `Queue`, the one `Committer` thread turns them into batches and writes them, and readers use the
+//! same open database from tokio's blocking threads. Each weakness of sled is handled in one place: what it does not sync
+//! and how it fails in `database`, its hang after a failed write in `flush_watchdog`, its need for room to open on a full
+//! disk in `reserve`, and stores that it cannot read in `opening`, `salvage` and `sled_log`.
 
+mod batch_builder;
 mod committer;
-mod copying;
-mod disk;
-mod draft;
+mod copy_job;
+mod database;
+mod delete_job;
+mod flush_watchdog;
 mod job;
 mod keys;
-mod nudge;
 mod opening;
 mod queue;
 mod read;
-mod removing;
 mod reserve;
 mod salvage;
 mod shared;

@@ -1,67 +1,67 @@
-//! Opening the store, whatever state it is in.
+//! Opens the store, whatever state it is in.
 //!
-//! A store that cannot be read is moved aside, never deleted; a new one takes its place with what `salvage` could read.
-//! A store that the surroundings refuse stays where it is. Called by the committer on its thread.
+//! A store that cannot be read is moved aside, never deleted, and `salvage` copies what is readable to a new one. A store
+//! that the environment refuses stays where it is. Runs on the committer's thread.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::disk::{self, Disk, Fault, guarded};
-use crate::keys::{self, Place};
+use crate::database::{self, Database, Fault, guarded};
+use crate::keys::{self, ListPosition};
 use crate::salvage::salvage;
 use crate::stored;
 
-/// How hard to look before a store counts as sound.
+/// How much is read before a store counts as intact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scrutiny {
+pub(crate) enum CheckLevel {
     /// Its format, its first page of sessions, and both ends of the tree.
-    Glance,
-    /// Everything, after sled stumbled over the contents.
-    Thorough,
+    Quick,
+    /// Everything, after sled failed on the contents.
+    Full,
 }
 
 pub(crate) struct Opened {
-    pub(crate) disk: Disk,
-    /// Where an unreadable predecessor is now.
+    pub(crate) database: Database,
+    /// Where an unreadable previous store was moved to.
     pub(crate) moved_aside: Option<PathBuf>,
 }
 
-/// How many summaries a glance reads.
-const GLANCE: usize = 100;
+/// How many summaries a quick check reads.
+const QUICK_CHECK: usize = 100;
 
 /// A database that was just made is smaller than one of sled's segments.
 const SEGMENT: u64 = 512 * 1024;
 
-pub(crate) fn open(folder: &Path, cache_bytes: u64, scrutiny: Scrutiny) -> Result<Opened, Fault> {
-    let reason = match open_sound(folder, cache_bytes, scrutiny) {
-        Ok(disk) => return Ok(Opened { disk, moved_aside: None }),
+pub(crate) fn open(folder: &Path, cache_bytes: u64, check_level: CheckLevel) -> Result<Opened, Fault> {
+    let reason = match open_sound(folder, cache_bytes, check_level) {
+        Ok(database) => return Ok(Opened { database, moved_aside: None }),
         Err(fault @ (Fault::Refused(_) | Fault::Unreadable(_) | Fault::Removed(_))) => return Err(fault),
         Err(Fault::Broken(reason)) => reason,
     };
     let aside = move_aside(folder)?;
     tracing::error!(reason, moved_to = %aside.display(), "the history cannot be read; starting a new one");
-    let disk = open_sound(folder, cache_bytes, Scrutiny::Glance)?;
-    salvage(&aside, &disk);
-    Ok(Opened { disk, moved_aside: Some(aside) })
+    let database = open_sound(folder, cache_bytes, CheckLevel::Quick)?;
+    salvage(&aside, &database);
+    Ok(Opened { database, moved_aside: Some(aside) })
 }
 
-/// Opens and checks; the handle is gone again when the check fails.
-fn open_sound(folder: &Path, cache_bytes: u64, scrutiny: Scrutiny) -> Result<Disk, Fault> {
+/// Opens the database and checks it. The handle is closed again if the check fails.
+fn open_sound(folder: &Path, cache_bytes: u64, check_level: CheckLevel) -> Result<Database, Fault> {
     let before = fs::metadata(folder.join("db")).map_or(0, |found| found.len());
-    let disk = Disk::open(folder, cache_bytes)?;
-    match guarded("checking", || check(&disk, before, scrutiny)) {
-        Ok(()) => Ok(disk),
-        Err(fault) => guarded("letting go of a broken store", || {
-            drop(disk);
+    let database = Database::open(folder, cache_bytes)?;
+    match guarded("checking", || check(&database, before, check_level)) {
+        Ok(()) => Ok(database),
+        Err(fault) => guarded("closing a broken store", || {
+            drop(database);
             Ok(())
         })
         .and(Err(fault)),
     }
 }
 
-fn check(disk: &Disk, size_before: u64, scrutiny: Scrutiny) -> Result<(), Fault> {
-    match disk.db.get(keys::FORMAT)?.as_deref() {
+fn check(database: &Database, size_before: u64, check_level: CheckLevel) -> Result<(), Fault> {
+    match database.db.get(keys::FORMAT)?.as_deref() {
         Some([stored::FORMAT]) => {}
         Some(&[newer]) => {
             return Err(Fault::Refused(format!(
@@ -70,28 +70,28 @@ fn check(disk: &Disk, size_before: u64, scrutiny: Scrutiny) -> Result<(), Fault>
             )));
         }
         Some(_) => return Err(Fault::Broken("its format is not a number".to_owned())),
-        // sled takes some damage for an empty database. One that was larger did not start empty.
-        None if size_before > SEGMENT || !disk.db.is_empty() || disk.had_damaged_parameters => {
+        // sled takes some damage for an empty database. A file of more than a segment was not empty.
+        None if size_before > SEGMENT || !database.db.is_empty() || database.had_damaged_parameters => {
             return Err(Fault::Broken("its contents are gone".to_owned()));
         }
         None => {
             let mut batch = sled::Batch::default();
             batch.insert(keys::FORMAT, &[stored::FORMAT]);
-            disk.apply(batch)?;
-            disk.settle(true)?;
+            database.apply(batch)?;
+            database.settle(true)?;
         }
     }
-    match scrutiny {
-        Scrutiny::Glance => {
-            disk.db.first()?;
-            disk.db.last()?;
-            for key in disk.db.scan_prefix(keys::all()).keys().take(GLANCE) {
-                let Some(place) = Place::from_key(&keys::all(), &key?) else { continue };
-                disk.db.get(keys::meta(&place.session, 0))?;
+    match check_level {
+        CheckLevel::Quick => {
+            database.db.first()?;
+            database.db.last()?;
+            for key in database.db.scan_prefix(keys::all()).keys().take(QUICK_CHECK) {
+                let Some(place) = ListPosition::from_key(&keys::all(), &key?) else { continue };
+                database.db.get(keys::meta(&place.session, 0))?;
             }
         }
-        Scrutiny::Thorough => {
-            for entry in disk.db.iter() {
+        CheckLevel::Full => {
+            for entry in database.db.iter() {
                 entry?;
             }
         }
@@ -113,6 +113,6 @@ fn move_aside(folder: &Path) -> Result<PathBuf, Fault> {
         aside = PathBuf::from(next);
     }
     fs::rename(folder, &aside)?;
-    folder.parent().map_or(Ok(()), disk::sync_folder)?;
+    folder.parent().map_or(Ok(()), database::sync_folder)?;
     Ok(aside)
 }

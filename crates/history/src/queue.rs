@@ -1,8 +1,7 @@
-//! What waits to be committed, from all sessions, in the order in which it came.
+//! The records of all sessions that wait to be committed, in order.
 //!
-//! Shared by the `Store`, which pushes, and the committer thread, which takes. It wakes the committer only when there is
-//! something to do sooner than the committer already knows, so that a stream of text costs no wake-up a piece. It knows
-//! nothing of the disk.
+//! The `Store` pushes, the committer thread takes. The committer is woken only if there is something to do sooner than it
+//! already knows, so streamed text does not cost one wake-up per piece. This file does not know the database.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,8 +10,8 @@ use std::time::{Duration, Instant};
 use domain::Durability;
 use domain::history::{Entry, Record};
 
-/// How much one commit takes at most, and how much may wait for its time. What a batch replaces stays in memory until its
-/// end, so that larger ones cost several times their size.
+/// How much one commit takes at most, and how much may wait. sled keeps what a batch replaces in memory until its end, so
+/// larger batches cost several times their size.
 const FULL: usize = 256 << 10;
 
 /// What a record costs beyond its events.
@@ -39,7 +38,7 @@ impl Queue {
         Self { inner: Mutex::default(), wake: Condvar::new(), soon }
     }
 
-    /// Gives the record back if the queue is closed.
+    /// Returns the record if the queue is closed.
     #[must_use]
     pub(crate) fn push(&self, record: Record) -> Option<Record> {
         let now = Instant::now();
@@ -55,22 +54,22 @@ impl Queue {
             Durability::Soon if inner.weight < FULL => now + self.soon,
             Durability::Soon | Durability::Written | Durability::Synced => now,
         };
-        self.hurry(inner, due);
+        self.wake_by(inner, due);
         None
     }
 
-    /// Wakes the committer without a record, for another try at what failed.
-    pub(crate) fn knock(&self) {
-        self.hurry(self.lock(), Instant::now());
+    /// Wakes the committer without a record, to try again what failed.
+    pub(crate) fn wake_now(&self) {
+        self.wake_by(self.lock(), Instant::now());
     }
 
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
         inner.closed = true;
-        self.hurry(inner, Instant::now());
+        self.wake_by(inner, Instant::now());
     }
 
-    /// Waits until something is due and takes it, in order; none when the queue is closed and empty.
+    /// Waits until something is due and takes it, in order. Returns none when the queue is closed and empty.
     pub(crate) fn take(&self) -> Option<Vec<Record>> {
         let mut inner = self.lock();
         loop {
@@ -97,7 +96,7 @@ impl Queue {
         if taken.is_empty() && inner.closed { None } else { Some(taken) }
     }
 
-    fn hurry(&self, mut inner: MutexGuard<'_, Inner>, due: Instant) {
+    fn wake_by(&self, mut inner: MutexGuard<'_, Inner>, due: Instant) {
         if inner.due.is_none_or(|before| due < before) {
             inner.due = Some(due);
             drop(inner);

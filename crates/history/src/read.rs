@@ -1,7 +1,6 @@
-//! Reading the open database: events, one summary, a page of summaries.
+//! Reads the open database: events, one summary, a page of summaries.
 //!
-//! Called on tokio's blocking threads by the `Store`, and on its own thread by the committer. Blocks on the disk; never
-//! writes.
+//! The `Store` calls it on tokio's blocking threads, the committer on its own. It blocks on the disk and never writes.
 
 use std::ops::Bound;
 use std::path::PathBuf;
@@ -11,8 +10,8 @@ use domain::history::{Page, SessionMeta};
 use domain::{Event, SessionId};
 use sled::Db;
 
-use crate::disk::Fault;
-use crate::keys::{self, Place};
+use crate::database::Fault;
+use crate::keys::{self, ListPosition};
 use crate::stored;
 
 /// Events from number `from` on, until they weigh about `budget` bytes.
@@ -50,7 +49,7 @@ pub(crate) fn meta(db: &Db, session: &SessionId) -> Result<Option<SessionMeta>, 
     stored::decode_meta(&json).map(Some)
 }
 
-/// Sessions that are marked as such, and have not become something since.
+/// Sessions that are marked as leftovers and have had no prompt since.
 pub(crate) fn leftovers(db: &Db) -> Result<Vec<SessionId>, Fault> {
     let mut found = Vec::new();
     for key in db.scan_prefix(keys::LEFTOVERS).keys() {
@@ -68,7 +67,7 @@ pub(crate) fn leftovers(db: &Db) -> Result<Vec<SessionId>, Fault> {
 ///
 /// A session that is updated meanwhile moves to the front, before `after`, so later pages neither repeat nor skip any
 /// of the others.
-pub(crate) fn page(db: &Db, cwd: Option<PathBuf>, after: Option<Place>, limit: usize) -> Result<Page, Fault> {
+pub(crate) fn page(db: &Db, cwd: Option<PathBuf>, after: Option<ListPosition>, limit: usize) -> Result<Page, Fault> {
     let index = cwd.as_deref().map_or_else(keys::all, keys::of_cwd);
     let start = match after {
         Some(place) => Bound::Excluded(place.key(&index)),
@@ -76,13 +75,13 @@ pub(crate) fn page(db: &Db, cwd: Option<PathBuf>, after: Option<Place>, limit: u
     };
     let mut page = Page::default();
     for key in db.range((start, Bound::Unbounded)).keys() {
-        let Some(place) = Place::from_key(&index, &key?) else { break };
+        let Some(place) = ListPosition::from_key(&index, &key?) else { break };
         let meta = match meta(db, &place.session) {
             Ok(Some(meta)) => meta,
             Ok(None) => continue,
-            // One session that cannot be read must not hide all others.
+            // One unreadable session must not hide all others.
             Err(Fault::Unreadable(reason)) => {
-                tracing::warn!(session = %place.session, reason, "a session cannot be listed");
+                tracing::warn!(session = %place.session, reason, "a session cannot be index_keys_cache");
                 continue;
             }
             Err(fault) => return Err(fault),
@@ -93,7 +92,7 @@ pub(crate) fn page(db: &Db, cwd: Option<PathBuf>, after: Option<Place>, limit: u
             continue;
         }
         if page.sessions.len() == limit.max(1) {
-            page.next = page.sessions.last().map(|last| Place::of(last).cursor());
+            page.next = page.sessions.last().map(|last| ListPosition::of(last).cursor());
             break;
         }
         page.sessions.push(meta);

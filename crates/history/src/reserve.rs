@@ -1,15 +1,15 @@
-//! A file of zeros beside the database, given up when the disk is full.
+//! A file of zeros beside the database that is deleted when the disk is full.
 //!
-//! sled's handle is of no use after a failed write, and opening it again needs room: it clears the end of the last
-//! segment and writes a snapshot of its page table. The reserve is that room. As long as it cannot be put back the disk
-//! is still full, so the committer refuses batches without touching the database, and reads go on. Called by the
-//! committer only.
+//! sled's handle is useless after a failed write, and opening the database again needs room: sled clears the end of the
+//! last segment and writes a snapshot of its page table. The reserve is that room. As long as the reserve cannot be
+//! written again the disk is still full, and the committer refuses batches without touching the database; reads go on.
+//! Only the committer calls this.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Its name in the store's folder, which sled ignores.
+/// The file's name in the store's folder. sled ignores it.
 pub(crate) const NAME: &str = "reserve";
 
 /// Room for the segment that sled clears (512 KB), twice.
@@ -29,7 +29,7 @@ pub(crate) fn keep(folder: &Path) -> io::Result<()> {
     fill(&path, wanted).inspect_err(|_| spend(folder))
 }
 
-/// Frees the room. A reserve that cannot be removed was not there, or is of no help anyway.
+/// Deletes the reserve. If that fails, it did not exist or cannot help.
 pub(crate) fn spend(folder: &Path) {
     let _ = fs::remove_file(path(folder));
 }

@@ -12,8 +12,8 @@ use std::path::Path;
 use domain::SessionId;
 use domain::history::SessionMeta;
 
-use crate::disk::{Disk, Fault};
-use crate::draft::{Draft, Listed};
+use crate::batch_builder::{BatchBuilder, IndexKeyCache};
+use crate::database::{Database, Fault};
 use crate::keys;
 use crate::sled_log::SledLog;
 use crate::stored::{self, Encoded};
@@ -32,7 +32,7 @@ struct Salvaged {
     events: u64,
 }
 
-pub(crate) fn salvage(broken: &Path, into: &Disk) {
+pub(crate) fn salvage(broken: &Path, into: &Database) {
     match carry_over(broken, into) {
         Ok(Salvaged { sessions: 0, .. }) => {
             tracing::error!("nothing could be salvaged of the broken history; it is kept where it was moved to");
@@ -44,7 +44,7 @@ pub(crate) fn salvage(broken: &Path, into: &Disk) {
     }
 }
 
-fn carry_over(broken: &Path, into: &Disk) -> Result<Salvaged, Fault> {
+fn carry_over(broken: &Path, into: &Database) -> Result<Salvaged, Fault> {
     let log = SledLog::open(broken)?;
     let mut carrier = Carrier { into, metas: readable_metas(&log)?, salvaged: Salvaged::default(), current: None };
     log.scan(keys::EVENTS, |key, value| carrier.take(key, value))?;
@@ -104,7 +104,7 @@ impl Parts {
 
 /// Takes events in the order of their keys and writes them to the new store.
 struct Carrier<'a> {
-    into: &'a Disk,
+    into: &'a Database,
     /// The sessions that are yet to come.
     metas: HashMap<SessionId, SessionMeta>,
     salvaged: Salvaged,
@@ -185,13 +185,13 @@ impl Session {
     }
 
     /// Every load carries the summary as it is at that point, so a half-carried session is a valid one.
-    fn write(&mut self, into: &Disk) -> Result<(), Fault> {
+    fn write(&mut self, into: &Database) -> Result<(), Fault> {
         self.meta.last = self.last;
         let meta_parts = stored::meta_parts(&self.meta).map_err(|error| Fault::Broken(error.to_string()))?;
         let events = std::mem::take(&mut self.load);
         self.load_size = 0;
-        let mut listed = Listed::default();
-        let mut draft = Draft::new(into, &mut listed);
+        let mut index_keys_cache = IndexKeyCache::default();
+        let mut draft = BatchBuilder::new(into, &mut index_keys_cache);
         draft.add(&self.meta.id, Encoded::Append { events, meta: self.meta.clone(), meta_parts })?;
         draft.finish()
     }

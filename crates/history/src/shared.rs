@@ -1,7 +1,6 @@
-//! What the committer tells the readers: the open database, its state, and what is being written.
+//! State that the committer shares with readers: the open database, its status, and what is being written.
 //!
-//! Owned by the `Store` and the committer together; only the committer changes it. Locks are held for a look or an
-//! exchange, never during I/O.
+//! The `Store` and the committer own it together, and only the committer changes it. Locks are never held during I/O.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,13 +9,13 @@ use domain::SessionId;
 use domain::history::{Entry, HistoryError, Record, StoreStatus};
 use tokio::sync::watch;
 
-use crate::disk::Disk;
+use crate::database::Database;
 
 #[derive(Clone)]
 pub(crate) enum Phase {
-    /// For the first time or again; readers wait.
+    /// Being opened, for the first time or again. Readers wait.
     Opening,
-    Open(Arc<Disk>),
+    Open(Arc<Database>),
     /// Opening failed, for this reason, or the store was closed.
     Shut(String),
 }
@@ -47,20 +46,20 @@ impl Shared {
     }
 
     /// The database, once it is open.
-    pub(crate) async fn disk(&self) -> Result<Arc<Disk>, HistoryError> {
+    pub(crate) async fn database(&self) -> Result<Arc<Database>, HistoryError> {
         let mut phases = self.phase.subscribe();
         let phase = phases.wait_for(|phase| !matches!(phase, Phase::Opening)).await;
         match phase.as_deref() {
-            Ok(Phase::Open(disk)) => Ok(Arc::clone(disk)),
+            Ok(Phase::Open(database)) => Ok(Arc::clone(database)),
             Ok(Phase::Shut(reason)) => Err(HistoryError::Open(reason.clone())),
             Ok(Phase::Opening) | Err(_) => Err(HistoryError::Open("the store is gone".to_owned())),
         }
     }
 
-    /// Whether `disk` is still the database, and what was read from it still holds.
-    pub(crate) fn is_current(&self, disk: &Arc<Disk>) -> bool {
+    /// Whether `database` is still the database, and what was read from it still holds.
+    pub(crate) fn is_current(&self, database: &Arc<Database>) -> bool {
         match &*self.phase.borrow() {
-            Phase::Open(current) => Arc::ptr_eq(current, disk),
+            Phase::Open(current) => Arc::ptr_eq(current, database),
             Phase::Opening | Phase::Shut(_) => false,
         }
     }
@@ -69,12 +68,12 @@ impl Shared {
         lock(&self.status).clone()
     }
 
-    /// Gives back the status before.
+    /// Returns the previous status.
     pub(crate) fn set_status(&self, status: StoreStatus) -> StoreStatus {
         std::mem::replace(&mut *lock(&self.status), status)
     }
 
-    /// Notes what a commit is about to apply.
+    /// Marks the numbers that a commit is about to apply as unsettled.
     pub(crate) fn begin<'a>(&self, records: impl Iterator<Item = &'a Record>) {
         let mut unsettled = HashMap::new();
         for record in records {
@@ -87,7 +86,7 @@ impl Shared {
         self.unsettled.send_replace(Some(unsettled));
     }
 
-    /// The commit is safe; or it failed, and the database that shows it is no longer the current one.
+    /// Ends a commit: it is settled, or it failed and the database that shows it is no longer the current one.
     pub(crate) fn end(&self) {
         self.unsettled.send_replace(None);
     }
@@ -97,7 +96,7 @@ impl Shared {
         self.unsettled.borrow().as_ref().and_then(|unsettled| unsettled.get(session).copied())
     }
 
-    /// Waits for the end of the commit that is under way.
+    /// Waits for the end of the current commit.
     pub(crate) async fn quiet(&self) {
         // The sender is a field of this, so it is not gone.
         let _ = self.unsettled.subscribe().wait_for(Option::is_none).await;

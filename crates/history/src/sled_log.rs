@@ -37,7 +37,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crate::disk::Fault;
+use crate::database::Fault;
 use message::{Kind, Message};
 use page::{Leaf, Link};
 
@@ -201,7 +201,7 @@ fn newest_pages(file: &File) -> Result<HashMap<u64, Page>, Fault> {
     Ok(pages)
 }
 
-/// The contents of a message whose checksum was right. A disk that refuses now counts as damage.
+/// The contents of a message whose checksum was right. An error of the disk counts as damage.
 fn read(file: &File, location: Location) -> Option<Vec<u8>> {
     let mut bytes = vec![0; location.len as usize];
     file.read_exact_at(&mut bytes, location.offset).ok()?;

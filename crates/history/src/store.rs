@@ -1,7 +1,7 @@
-//! The handle to the history: it hands records to the committer thread and reads on tokio's blocking threads.
+//! The handle to the history: passes records to the committer thread and reads on tokio's blocking threads.
 //!
-//! Made once a process by whoever assembles the daemon. It owns the committer thread and ends it when it is closed or
-//! dropped. Nothing here blocks the caller but `close`.
+//! The daemon has one. It owns the committer thread and ends it when it is closed or dropped. Only `close` blocks the
+//! caller.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -14,17 +14,17 @@ use domain::history::{History, HistoryError, ListQuery, Page, Record, SessionMet
 use domain::{Event, SessionId};
 
 use crate::committer::Committer;
-use crate::disk::{Fault, guarded};
-use crate::keys::Place;
+use crate::database::{Fault, guarded};
+use crate::keys::ListPosition;
 use crate::queue::Queue;
 use crate::read;
 use crate::shared::{Phase, Shared};
 
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What sled may keep in memory, roughly: it looks only after every 64 touches of a page in one of 256 shares.
+    /// The size of sled's cache. It is approximate: sled checks it after every 64 accesses to one of 256 shards.
     pub cache_bytes: u64,
-    /// How long streamed text may wait for a batch to go with.
+    /// How long streamed text may wait to be committed together with other records.
     pub soon: Duration,
 }
 
@@ -41,7 +41,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Returns at once. The store is opened, or made, by its own thread; `status` says how that went.
+    /// Returns at once. The store's own thread opens or creates it; `status` reports the result.
     pub fn open(folder: PathBuf, settings: Settings) -> Self {
         let queue = Arc::new(Queue::new(settings.soon));
         let shared = Arc::new(Shared::new());
@@ -56,7 +56,7 @@ impl Store {
         Self { queue, shared, committer: Mutex::new(committer.ok()) }
     }
 
-    /// Commits what is queued, syncs it and ends the thread. Blocks until that is done; a second call finds nothing to do.
+    /// Commits what is queued, syncs it and ends the thread. Blocks until then. A second call does nothing.
     pub fn close(&self) {
         self.queue.close();
         let committer = self.committer.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -65,34 +65,34 @@ impl Store {
         }
     }
 
-    /// Reads on a blocking thread. If the database was opened anew meanwhile, what was read may be of a commit that
-    /// failed, and an error may be that commit's; so it is read again.
-    async fn ask<T: Send + 'static>(
+    /// Reads on a blocking thread. If the database was opened again meanwhile, the answer may come from a failed commit,
+    /// so the query is repeated.
+    async fn query<T: Send + 'static>(
         shared: Arc<Shared>,
         queue: Arc<Queue>,
-        question: impl Fn(&Shared, &sled::Db) -> Result<T, Fault> + Send + Sync + 'static,
+        query: impl Fn(&Shared, &sled::Db) -> Result<T, Fault> + Send + Sync + 'static,
     ) -> Result<T, HistoryError> {
-        let question = Arc::new(question);
+        let query = Arc::new(query);
         loop {
-            // A store that did not open gets another try, for the sake of whoever asks next.
-            let disk = shared.disk().await.inspect_err(|_| queue.knock())?;
-            let asked = tokio::task::spawn_blocking({
-                let (shared, disk, question) = (Arc::clone(&shared), Arc::clone(&disk), Arc::clone(&question));
+            // A store that did not open is opened again, for the next query.
+            let database = shared.database().await.inspect_err(|_| queue.wake_now())?;
+            let answered = tokio::task::spawn_blocking({
+                let (shared, database, query) = (Arc::clone(&shared), Arc::clone(&database), Arc::clone(&query));
                 move || {
                     guarded("reading", || {
-                        disk.in_place()?;
-                        question(&shared, &disk.db)
+                        database.in_place()?;
+                        query(&shared, &database.db)
                     })
                 }
             });
-            let answer = asked.await.map_err(|error| HistoryError::Read(error.to_string()))?;
+            let answer = answered.await.map_err(|error| HistoryError::Read(error.to_string()))?;
             if let Err(fault) = &answer {
                 shared.quiet().await;
                 if let Fault::Removed(_) = fault {
                     shared.set_status(StoreStatus::Failing { reason: fault.to_string() });
                 }
             }
-            if shared.is_current(&disk) {
+            if shared.is_current(&database) {
                 return answer.map_err(|fault| HistoryError::Read(fault.to_string()));
             }
         }
@@ -115,7 +115,7 @@ impl History for Store {
     }
 
     fn read(&self, session: SessionId, from: u64, budget: usize) -> Answer<Vec<Arc<Event>>> {
-        Box::pin(Self::ask(Arc::clone(&self.shared), Arc::clone(&self.queue), move |shared, db| {
+        Box::pin(Self::query(Arc::clone(&self.shared), Arc::clone(&self.queue), move |shared, db| {
             let mut events = read::events(db, &session, from, budget)?;
             if let Some(unsettled) = shared.unsettled(&session) {
                 events.retain(|event| event.number < unsettled);
@@ -125,21 +125,21 @@ impl History for Store {
     }
 
     fn find(&self, session: SessionId) -> Answer<Option<SessionMeta>> {
-        Box::pin(Self::ask(Arc::clone(&self.shared), Arc::clone(&self.queue), move |_, db| read::meta(db, &session)))
+        Box::pin(Self::query(Arc::clone(&self.shared), Arc::clone(&self.queue), move |_, db| read::meta(db, &session)))
     }
 
     fn list(&self, query: ListQuery) -> Answer<Page> {
         let ListQuery { cwd, cursor, limit } = query;
-        let Ok(after) = cursor.map(|cursor| Place::from_cursor(&cursor).ok_or(cursor)).transpose() else {
+        let Ok(after) = cursor.map(|cursor| ListPosition::from_cursor(&cursor).ok_or(cursor)).transpose() else {
             return Box::pin(std::future::ready(Err(HistoryError::UnknownCursor)));
         };
-        Box::pin(Self::ask(Arc::clone(&self.shared), Arc::clone(&self.queue), move |_, db| {
+        Box::pin(Self::query(Arc::clone(&self.shared), Arc::clone(&self.queue), move |_, db| {
             read::page(db, cwd.clone(), after.clone(), limit)
         }))
     }
 
     fn leftovers(&self) -> Answer<Vec<SessionId>> {
-        Box::pin(Self::ask(Arc::clone(&self.shared), Arc::clone(&self.queue), |_, db| read::leftovers(db)))
+        Box::pin(Self::query(Arc::clone(&self.shared), Arc::clone(&self.queue), |_, db| read::leftovers(db)))
     }
 
     fn status(&self) -> StoreStatus {

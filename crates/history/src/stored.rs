@@ -6,7 +6,7 @@
 use domain::Event;
 use domain::history::{Entry, HistoryError, Record, SessionMeta};
 
-use crate::disk::Fault;
+use crate::database::Fault;
 
 /// The version of the values. A reader refuses what is newer than this.
 const VERSION: u8 = 1;

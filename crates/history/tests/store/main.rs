@@ -4,18 +4,18 @@
 //! limited; such a child is a test that does nothing unless an environment variable asks for it.
 
 #[cfg(test)]
-mod breakage;
+mod appending;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod damage;
+#[cfg(test)]
 mod durability;
 #[cfg(test)]
-mod full;
-#[cfg(test)]
-mod keeping;
+mod full_disk;
 #[cfg(test)]
 mod listing;
 #[cfg(test)]
-mod preparing;
+mod long_jobs;
 #[cfg(test)]
 mod support;

@@ -68,7 +68,7 @@ async fn full_disk_child() {
 #[test]
 fn a_full_disk_refuses_loses_nothing_and_is_forgotten_when_there_is_room() {
     let home = tempdir().unwrap();
-    let ended = child("full::full_disk_child", &home.path().join("history")).output().unwrap();
+    let ended = child("full_disk::full_disk_child", &home.path().join("history")).output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{}\n{said}", String::from_utf8_lossy(&ended.stdout));
 }

@@ -1,40 +1,40 @@
-//! Deletes a session, a bounded part at a time.
+//! Deletes a session in bounded steps.
 //!
-//! The first step hides the session: its summary and its places in the indexes go at once, and it is marked as a leftover.
-//! The others delete its events. A deletion that is cut off by the end of the process has therefore happened for everyone
-//! who looks, and what is left of it is swept away later. Made and driven by the committer, between its commits.
+//! The first step hides the session: it deletes its summary and index entries and marks it as a leftover. The other steps
+//! delete its events. If the process ends in between, the session is already invisible, and the rest is deleted as a
+//! leftover after the next start. The committer runs the steps between its commits.
 
 use domain::history::{HistoryError, Record, Settled};
 
-use crate::disk::{Disk, Fault};
-use crate::draft::{Draft, Listed};
+use crate::batch_builder::{BatchBuilder, IndexKeyCache};
+use crate::database::{Database, Fault};
 use crate::job::Step;
 use crate::keys;
 
-/// Keys that one step deletes.
+/// How many keys one step deletes.
 const STEP: usize = 4096;
 
-pub(crate) struct Removing {
+pub(crate) struct DeleteJob {
     record: Record,
-    /// What to report in the end: success, or why a copy failed whose beginning is deleted here.
+    /// What the receipt reports: success, or why the copy failed whose beginning is deleted here.
     outcome: Result<Settled, HistoryError>,
     hidden: bool,
 }
 
-impl Removing {
+impl DeleteJob {
     pub(crate) fn new(record: Record) -> Self {
         Self { record, outcome: Ok(Settled::Written), hidden: false }
     }
 
-    /// Deletes what a failed copy has made so far.
+    /// Deletes what a failed copy has written.
     pub(crate) fn failed_copy(record: Record, error: HistoryError) -> Self {
         Self { record, outcome: Err(error), hidden: false }
     }
 
-    pub(crate) fn step(&mut self, disk: &Disk, listed: &mut Listed) -> Result<Step, Fault> {
+    pub(crate) fn step(&mut self, database: &Database, index_keys_cache: &mut IndexKeyCache) -> Result<Step, Fault> {
         let session = &self.record.session;
         if !self.hidden {
-            let mut draft = Draft::new(disk, listed);
+            let mut draft = BatchBuilder::new(database, index_keys_cache);
             draft.hide(session)?;
             draft.finish()?;
             self.hidden = true;
@@ -42,7 +42,7 @@ impl Removing {
         }
         let mut batch = sled::Batch::default();
         let mut count = 0;
-        for key in disk.db.scan_prefix(keys::events_of(session)).keys().take(STEP) {
+        for key in database.db.scan_prefix(keys::events_of(session)).keys().take(STEP) {
             batch.remove(key?);
             count += 1;
         }
@@ -50,7 +50,7 @@ impl Removing {
         if is_done {
             batch.remove(keys::leftover(session));
         }
-        disk.apply(batch)?;
+        database.apply(batch)?;
         Ok(if is_done { Step::Done(self.outcome.clone()) } else { Step::More })
     }
 

@@ -1,39 +1,39 @@
-//! Turns records into batches: events, the summary, and the session's places in the indexes.
+//! Builds the batch of one commit: events, summaries and index entries.
 //!
-//! Made by the committer for one commit. It decides what is written, not when it is safe.
+//! It decides what is written, not how durable it is.
 
 use std::collections::HashMap;
 
 use domain::SessionId;
 use domain::history::SessionMeta;
 
-use crate::disk::{Disk, Fault};
-use crate::keys::{self, Place};
+use crate::database::{Database, Fault};
+use crate::keys::{self, ListPosition};
 use crate::read;
 use crate::stored::Encoded;
 
-/// Above this many sessions, what is remembered of them is forgotten; it is only a shortcut.
+/// The cache is cleared when it has this many sessions.
 const REMEMBERED: usize = 4096;
 
-/// Which index keys each session has, so that a commit need not read its old summary first.
+/// The index keys of recently written sessions; without it a commit would read each old summary first.
 #[derive(Default)]
-pub(crate) struct Listed(HashMap<SessionId, Vec<Vec<u8>>>);
+pub(crate) struct IndexKeyCache(HashMap<SessionId, Vec<Vec<u8>>>);
 
-impl Listed {
-    /// Needed when a commit failed, since nobody knows then what the disk has.
+impl IndexKeyCache {
+    /// Clears the cache after a failed commit, when it is not known what the database has.
     pub(crate) fn forget(&mut self) {
         self.0.clear();
     }
 
-    fn take(&mut self, disk: &Disk, session: &SessionId) -> Result<Vec<Vec<u8>>, Fault> {
+    fn take(&mut self, database: &Database, session: &SessionId) -> Result<Vec<Vec<u8>>, Fault> {
         if let Some(keys) = self.0.remove(session) {
             return Ok(keys);
         }
-        match read::meta(&disk.db, session) {
+        match read::meta(&database.db, session) {
             Ok(Some(meta)) => Ok(index_keys(&meta)),
-            // It may have been prepared, and is a leftover until it has a summary.
+            // A prepared session is a leftover until it has a summary.
             Ok(None) => Ok(vec![keys::leftover(session)]),
-            // Its old places are not known and stay behind. Whoever lists passes over them.
+            // Its old index entries are unknown and stay; listing ignores them.
             Err(Fault::Unreadable(_)) => Ok(Vec::new()),
             Err(fault) => Err(fault),
         }
@@ -47,24 +47,24 @@ impl Listed {
     }
 }
 
-/// Only sessions that had a prompt are listed; the others are noted as what may be swept away.
+/// Only sessions that had a prompt are listed. The others are marked as leftovers, which may be deleted.
 fn index_keys(meta: &SessionMeta) -> Vec<Vec<u8>> {
     if meta.messages == 0 {
         return vec![keys::leftover(&meta.id)];
     }
-    let place = Place::of(meta);
+    let place = ListPosition::of(meta);
     vec![place.key(&keys::all()), place.key(&keys::of_cwd(meta.folder()))]
 }
 
-pub(crate) struct Draft<'a> {
-    disk: &'a Disk,
-    listed: &'a mut Listed,
+pub(crate) struct BatchBuilder<'a> {
+    database: &'a Database,
+    index_keys_cache: &'a mut IndexKeyCache,
     batch: sled::Batch,
 }
 
-impl<'a> Draft<'a> {
-    pub(crate) fn new(disk: &'a Disk, listed: &'a mut Listed) -> Self {
-        Self { disk, listed, batch: sled::Batch::default() }
+impl<'a> BatchBuilder<'a> {
+    pub(crate) fn new(database: &'a Database, index_keys_cache: &'a mut IndexKeyCache) -> Self {
+        Self { database, index_keys_cache, batch: sled::Batch::default() }
     }
 
     pub(crate) fn add(&mut self, session: &SessionId, encoded: Encoded) -> Result<(), Fault> {
@@ -79,9 +79,9 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Applies what is left of the draft.
+    /// Applies the batch.
     pub(crate) fn finish(self) -> Result<(), Fault> {
-        self.disk.apply(self.batch)
+        self.database.apply(self.batch)
     }
 
     fn append(
@@ -95,14 +95,14 @@ impl<'a> Draft<'a> {
         for (part, value) in (0..).zip(meta_parts) {
             self.batch.insert(keys::meta(session, part), value);
         }
-        let (before, after) = (self.listed.take(self.disk, session)?, index_keys(meta));
+        let (before, after) = (self.index_keys_cache.take(self.database, session)?, index_keys(meta));
         for key in before {
             self.batch.remove(key);
         }
         for key in &after {
             self.batch.insert(key.as_slice(), &[]);
         }
-        self.listed.put(session.clone(), after);
+        self.index_keys_cache.put(session.clone(), after);
         Ok(())
     }
 
@@ -114,13 +114,13 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Takes a session out of every index and deletes its summary: nobody finds it any more. Its events are still there,
-    /// so it is marked as a leftover, which the next start sweeps away if this one does not come to it.
+    /// Deletes a session's summary and index entries, so it can no longer be found. Its events are still there, so it is
+    /// marked as a leftover, which is deleted after the next start at the latest.
     pub(crate) fn hide(&mut self, session: &SessionId) -> Result<(), Fault> {
-        for key in self.listed.take(self.disk, session)? {
+        for key in self.index_keys_cache.take(self.database, session)? {
             self.batch.remove(key);
         }
-        for key in self.disk.db.scan_prefix(keys::meta_of(session)).keys() {
+        for key in self.database.db.scan_prefix(keys::meta_of(session)).keys() {
             self.batch.remove(key?);
         }
         self.batch.insert(keys::leftover(session), &[]);

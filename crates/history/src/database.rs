@@ -1,7 +1,7 @@
 //! One open sled database, and what its errors mean.
 //!
-//! Opened by `opening` and `salvage`, written to by the committer thread alone (many writers deadlock sled 0.34.7), read
-//! by any thread. Every call into sled that may panic goes through `guarded`. It knows nothing of keys and values.
+//! Only the committer thread writes to it (several writers deadlock sled 0.34.7); any thread may read. Every call into sled
+//! that may panic goes through `guarded`. This file does not know keys and values.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -18,19 +18,19 @@ use crate::sled_log;
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// Why the database could not do something; the text says which.
+/// Why an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Fault {
-    /// The surroundings refuse: no room, no permission, another process, a newer version. The contents are not in doubt.
+    /// The environment refuses: no room, no permission, another process, a newer version. The contents are intact.
     #[error("{0}")]
     Refused(String),
     /// The database cannot be read, or sled gave up on it.
     #[error("{0}")]
     Broken(String),
-    /// One value makes no sense to this version. The database is sound, and so may all other values be.
+    /// One value cannot be decoded. The database is intact, and other values may be, too.
     #[error("{0}")]
     Unreadable(String),
-    /// The database's file is no longer at its path, so that what is written to it goes nowhere.
+    /// The file is no longer at its path, so writes to it would be lost.
     #[error("its folder {} was removed or replaced while the daemon ran; restart the daemon to begin a new history", .0.display())]
     Removed(PathBuf),
 }
@@ -48,10 +48,10 @@ impl From<sled::Error> for Fault {
 }
 
 impl From<io::Error> for Fault {
-    /// A file that ends too early is damage; whatever else the system says is about the surroundings.
+    /// A file that ends too early is damaged. All other errors come from the environment.
     fn from(error: io::Error) -> Self {
         let reason = match (error.kind(), error.raw_os_error()) {
-            // sled hands on errors of its own threads as debugging text. Their kind reads better.
+            // sled passes on errors of its threads as debugging text; their kind is more readable.
             (kind, None) if kind != io::ErrorKind::Other => kind.to_string(),
             _ => error.to_string(),
         };
@@ -74,13 +74,13 @@ pub(crate) fn guarded<T>(doing: &str, work: impl FnOnce() -> Result<T, Fault>) -
     })
 }
 
-pub(crate) struct Disk {
+pub(crate) struct Database {
     pub(crate) db: sled::Db,
-    /// The database's file once more, since sled does not give its own out for a sync.
+    /// A second handle to the file, because sled does not expose its own for a sync.
     file: File,
     folder: PathBuf,
     pub(crate) identity: Identity,
-    /// sled's parameters were damaged and written anew, so that its file deserves a second look.
+    /// sled's parameters were damaged and were written again, so an empty database is suspicious.
     pub(crate) had_damaged_parameters: bool,
 }
 
@@ -95,7 +95,7 @@ impl Identity {
     }
 }
 
-impl Disk {
+impl Database {
     /// Opens the database in `folder`, or makes one.
     pub(crate) fn open(folder: &Path, cache_bytes: u64) -> Result<Self, Fault> {
         let path = folder.join("db");
@@ -118,15 +118,15 @@ impl Disk {
         let file = File::open(path)?;
         let found = file.metadata()?;
         let identity = Identity(found.dev(), found.ino());
-        let disk = Self { db, file, folder: folder.to_owned(), identity, had_damaged_parameters };
+        let database = Self { db, file, folder: folder.to_owned(), identity, had_damaged_parameters };
         if is_new {
             sync_folder(folder)?;
             folder.parent().map_or(Ok(()), sync_folder)?;
         }
-        Ok(disk)
+        Ok(database)
     }
 
-    /// Fails if the file is not at its path any more. An unlinked file takes every write, and loses it.
+    /// Fails if the file is no longer at its path. An unlinked file accepts every write and loses it.
     pub(crate) fn in_place(&self) -> Result<(), Fault> {
         match Identity::of(&self.folder) {
             Some(found) if found == self.identity => Ok(()),
@@ -134,7 +134,7 @@ impl Disk {
         }
     }
 
-    /// Applies a batch, visible at once and all or nothing after a crash.
+    /// Applies a batch. It is visible at once, and after a crash it is there as a whole or not at all.
     pub(crate) fn apply(&self, batch: sled::Batch) -> Result<(), Fault> {
         Ok(self.db.apply_batch(batch)?)
     }
@@ -148,7 +148,7 @@ impl Disk {
         self.in_place()
     }
 
-    /// A failed write is also known to whoever flushes next, and that wakes those who wait. See `nudge`.
+    /// Flushes once more, which wakes a flush that sled forgot after a failed write. See `flush_watchdog`.
     pub(crate) fn wake_waiters(&self) {
         if let Err(fault) = guarded("flushing", || self.settle(false)) {
             tracing::warn!(%fault, "the history's database has failed");
@@ -170,8 +170,8 @@ fn await_lock(path: &Path) -> Result<File, Fault> {
     }
 }
 
-/// sled takes a snapshot that it was writing when it was killed, or when the disk was full, for the newest complete one
-/// and then reports corruption. The snapshot before it is still there.
+/// Deletes snapshots that sled was writing when it was killed or the disk was full. sled would take one for the newest
+/// complete snapshot and report corruption. The previous snapshot is still there.
 fn drop_unfinished_snapshots(folder: &Path) -> Result<(), Fault> {
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name();
@@ -183,8 +183,8 @@ fn drop_unfinished_snapshots(folder: &Path) -> Result<(), Fault> {
     Ok(())
 }
 
-/// sled keeps its parameters, which are the same for every store of ours, in a small file with a checksum. It trusts them
-/// even if the checksum is wrong, and refuses the store; without the file it writes it again.
+/// Deletes sled's parameters if their checksum is wrong; sled then writes them again. They are the same in every store.
+/// sled itself would trust the damaged values and refuse the store.
 fn drop_damaged_parameters(folder: &Path) -> Result<bool, Fault> {
     let path = folder.join("conf");
     let Ok(bytes) = fs::read(&path) else { return Ok(false) };
