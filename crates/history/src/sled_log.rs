@@ -19,10 +19,10 @@
 //!
 //! # Damage
 //!
-//! Without damage, exactly one leaf covers each key. If the newest node of a page is lost, an older one takes its place,
-//! and it can cover keys that have moved to other pages since. So each leaf that covers a key has a statement about it,
-//! "has this value" or "does not exist", with the position in the log at which it was made, and the newest one counts. A
-//! key that was deleted stays deleted unless the messages that say so are all lost.
+//! Older versions of pages stay in the log for a while, and they take the place of newer ones that are lost. Pages are
+//! split and merged, so an older version can cover keys that have moved to another page since. Therefore every version of
+//! a leaf that covers a key makes a statement about it, "has this value" or "does not exist", at a position in the log, and
+//! the newest statement counts. A key that was deleted stays deleted unless the messages that say so are all lost.
 //!
 //! An unfinished batch, which sled would drop, is read as far as it goes: nobody was told that it is safe, and `salvage`
 //! checks what it takes. Every input may be hostile: lengths are checked, nothing panics, and memory is bounded.
@@ -41,11 +41,11 @@ use crate::database::Fault;
 use message::{Kind, Message};
 use page::{Leaf, Link};
 
-/// How many messages are remembered. sled writes at most ten links before the next node, so this is enough for a
-/// database of several gigabytes; it takes at most some 200 MB.
+/// How many messages are remembered, in at most some 200 MB. Superseded versions of pages are forgotten first. sled writes
+/// at most ten links before the next node, so this is enough for the newest versions in several gigabytes.
 const MESSAGES: usize = 4 << 20;
 
-/// How many leaves that cover the same keys are looked at together. Without damage it is one.
+/// How many versions of leaves that cover the same keys are compared. The oldest are left out.
 const OVERLAPPING: usize = 64;
 
 /// Whether sled would open this database and drop a part of it without an error.
@@ -72,13 +72,13 @@ struct Location {
     len: u32,
 }
 
-/// The newest node of a page and the links after it.
+/// One version of a page: a node, and the links between it and the next one.
 struct Page {
     node: Location,
     links: Vec<Location>,
 }
 
-/// A page that is a leaf, and the keys that it covers.
+/// A version of a leaf, and the keys that it covers.
 struct Covering {
     low: Vec<u8>,
     /// The first key beyond; none in the last page.
@@ -97,7 +97,7 @@ impl SledLog {
     pub(crate) fn open(folder: &Path) -> Result<Self, Fault> {
         let file = File::open(folder.join("db"))?;
         let mut leaves = Vec::new();
-        for page in newest_pages(&file)?.into_values() {
+        for page in versions_of_pages(&file)? {
             let Some(node) = read(&file, page.node) else { continue };
             let Some(leaf) = Leaf::parse(&node, page.node.position) else { continue };
             leaves.push(Covering { low: leaf.low, high: leaf.high, page });
@@ -164,41 +164,50 @@ fn visit_until(
     Ok(())
 }
 
-/// Goes through the log from its beginning to its end and keeps what counts of each page.
-fn newest_pages(file: &File) -> Result<HashMap<u64, Page>, Fault> {
-    let mut pages: HashMap<u64, Page> = HashMap::new();
-    let mut remembered = 0;
-    let mut keep = |message: Message| {
-        let location = message.location;
+/// Goes through the log from its beginning to its end and collects the versions of all pages.
+fn versions_of_pages(file: &File) -> Result<Vec<Page>, Fault> {
+    let mut pages = Versions::default();
+    for segment in message::segments(file)? {
+        message::read_segment(file, segment, &mut |message| pages.add(&message));
+    }
+    Ok(pages.superseded.into_iter().chain(pages.newest.into_values()).collect())
+}
+
+#[derive(Default)]
+struct Versions {
+    newest: HashMap<u64, Page>,
+    superseded: Vec<Page>,
+    /// How many messages the two have.
+    count: usize,
+}
+
+impl Versions {
+    fn add(&mut self, message: &Message) {
+        if self.count >= MESSAGES {
+            self.count -= self.superseded.drain(..).map(|page| 1 + page.links.len()).sum::<usize>();
+        }
+        let has_room = self.count < MESSAGES;
         match message.kind {
             Kind::Node => {
-                let before = pages.remove(&message.page);
-                remembered -= before.map_or(0, |page| 1 + page.links.len());
-                if remembered < MESSAGES {
-                    remembered += 1;
-                    pages.insert(message.page, Page { node: location, links: Vec::new() });
+                self.superseded.extend(self.newest.remove(&message.page));
+                if has_room {
+                    self.count += 1;
+                    self.newest.insert(message.page, Page { node: message.location, links: Vec::new() });
                 }
             }
             Kind::Link => {
                 // A link whose node is lost is of no use: its key lacks the part that all keys of the page have in common.
-                if let Some(page) = pages.get_mut(&message.page)
-                    && remembered < MESSAGES
+                if let Some(page) = self.newest.get_mut(&message.page)
+                    && has_room
                 {
-                    remembered += 1;
-                    page.links.push(location);
+                    self.count += 1;
+                    page.links.push(message.location);
                 }
             }
-            Kind::Free => {
-                let before = pages.remove(&message.page);
-                remembered -= before.map_or(0, |page| 1 + page.links.len());
-            }
+            Kind::Free => self.superseded.extend(self.newest.remove(&message.page)),
             Kind::Other => {}
         }
-    };
-    for segment in message::segments(file)? {
-        message::read_segment(file, segment, &mut keep);
     }
-    Ok(pages)
 }
 
 /// The contents of a message whose checksum was right. An error of the disk counts as damage.

@@ -84,17 +84,17 @@ fn number_in_message(bytes: &[u8]) -> Option<u64> {
     (SEGMENT_HEADER..bytes.len()).find_map(|at| parse(bytes, at, None, &mut waste)).map(|found| found.segment)
 }
 
-/// Whether one of the segments from the number `from` on has a message that was written whole and changed since.
+/// Whether one of the segments from the number `from` on has a message that was written and changed since.
 ///
-/// What a crash leaves is none: there the log ends, or a part of it was never written, and is zeros or what the segment
-/// had before. A damaged message still ends where the next one begins.
+/// What a crash leaves does not count: there the log ends, or a part of it was never written, and is zeros or what the
+/// segment had before. Damage leaves most of a message as it was, and the log goes on after it.
 pub(super) fn is_any_damaged(file: &File, from: u64) -> io::Result<bool> {
-    for segment in segments(file)? {
-        if segment.number >= from && (is_header_damaged(file, segment) || has_damaged_message(file, segment)) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let segments = segments(file)?;
+    let last = segments.last().map(|segment| segment.number);
+    Ok(segments.into_iter().filter(|segment| segment.number >= from).any(|segment| {
+        let is_last = Some(segment.number) == last;
+        is_header_damaged(file, segment) || has_damaged_message(file, segment, is_last)
+    }))
 }
 
 fn is_header_damaged(file: &File, segment: Segment) -> bool {
@@ -104,15 +104,33 @@ fn is_header_damaged(file: &File, segment: Segment) -> bool {
         && number_in_header(file, segment.offset).is_none()
 }
 
-fn has_damaged_message(file: &File, segment: Segment) -> bool {
+fn has_damaged_message(file: &File, segment: Segment, is_last: bool) -> bool {
     let bytes = load(file, segment.offset);
     let mut waste = 0;
     let mut at = SEGMENT_HEADER;
     while let Some(found) = parse(&bytes, at, Some(segment.number), &mut waste) {
         at = found.contents + found.len as usize;
     }
-    parse(&bytes, at, None, &mut waste).is_none()
-        && end_of_damaged(&bytes, at).is_some_and(|end| parse(&bytes, end, Some(segment.number), &mut waste).is_some())
+    if parse(&bytes, at, None, &mut waste).is_some() {
+        return false;
+    }
+    let mut is_message = |at| parse(&bytes, at, Some(segment.number), &mut waste).is_some();
+    if end_of_damaged(&bytes, at).is_some_and(&mut is_message) {
+        return true;
+    }
+    names_segment(&bytes, at, segment.number) && (!is_last || (at + 1..bytes.len()).any(is_message))
+}
+
+/// Whether the header at `at`, which may be damaged, names the segment.
+fn names_segment(bytes: &[u8], at: usize, segment: u64) -> bool {
+    let number = || {
+        let mut rest = Bytes(bytes.get(at..)?);
+        let _checksum = rest.take(4)?;
+        let is_kind = matches!(rest.byte()?, 1..=11);
+        let (_len, number) = (rest.number()?, rest.number()?);
+        is_kind.then_some(number)
+    };
+    number() == Some(segment)
 }
 
 /// Where the message at `at` ends according to its header, which may be damaged, too.
