@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use domain::history::{Entry, HistoryError, Record, Settled, StoreStatus};
 use domain::{Durability, SessionId};
 
-use crate::batch_builder::{BatchBuilder, IndexKeyCache};
+use crate::batch_builder::{BatchBuilder, SessionCache};
 use crate::database::{Database, Fault, Identity, guarded};
 use crate::delete_job::DeleteJob;
 use crate::flush_watchdog::FlushWatchdog;
@@ -33,7 +33,7 @@ pub(crate) struct Committer {
     queue: Arc<Queue>,
     shared: Arc<Shared>,
     watchdog: Option<FlushWatchdog>,
-    index_keys_cache: IndexKeyCache,
+    cache: SessionCache,
     /// Copies and deletions in progress. The thread runs one step of the oldest after each commit.
     jobs: VecDeque<Job>,
     /// The file that was opened. If another one, or none, is at its path, somebody removed it.
@@ -53,7 +53,7 @@ impl Committer {
             queue,
             shared,
             watchdog: None,
-            index_keys_cache: IndexKeyCache::default(),
+            cache: SessionCache::default(),
             jobs: VecDeque::new(),
             identity: None,
             check_level: CheckLevel::Quick,
@@ -145,8 +145,8 @@ impl Committer {
         drafts: Vec<Encoded>,
         synced: bool,
     ) -> Result<(), Fault> {
-        self.watched(database, |index_keys_cache| {
-            let mut draft = BatchBuilder::new(database, index_keys_cache);
+        self.watched(database, |cache| {
+            let mut draft = BatchBuilder::new(database, cache);
             for (record, encoded) in records.iter().zip(drafts) {
                 draft.add(&record.session, encoded)?;
             }
@@ -159,12 +159,12 @@ impl Committer {
     fn watched<T>(
         &mut self,
         database: &Arc<Database>,
-        work: impl FnOnce(&mut IndexKeyCache) -> Result<T, Fault>,
+        work: impl FnOnce(&mut SessionCache) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
-        let Self { index_keys_cache, watchdog, .. } = self;
+        let Self { cache, watchdog, .. } = self;
         guarded("writing", || match watchdog {
-            Some(watchdog) => watchdog.during(database, || work(index_keys_cache)),
-            None => work(index_keys_cache),
+            Some(watchdog) => watchdog.during(database, || work(cache)),
+            None => work(cache),
         })
     }
 
@@ -204,8 +204,8 @@ impl Committer {
             Ok(database) => database,
             Err(error) => return stamp([job.into_record()], &Err(error)),
         };
-        let step = self.watched(&database, |index_keys_cache| {
-            let step = job.step(&database, index_keys_cache)?;
+        let step = self.watched(&database, |cache| {
+            let step = job.step(&database, cache)?;
             database.settle(false)?;
             Ok(step)
         });
@@ -244,7 +244,7 @@ impl Committer {
         let last = self.shared.phase();
         self.shared.enter(next);
         self.shared.end();
-        self.index_keys_cache.forget();
+        self.cache.clear();
         // sled syncs when it is dropped, and panics when that fails.
         let dropped = guarded("closing the store", || {
             drop(last);

@@ -7,9 +7,11 @@
 use domain::SessionId;
 use domain::history::{HistoryError, Record, Settled};
 
+use crate::batch_builder::SessionCache;
 use crate::database::{Database, Fault};
 use crate::job::Step;
 use crate::keys;
+use crate::text_run::TextRun;
 
 /// How many bytes one step copies, about.
 const STEP: usize = 1 << 20;
@@ -30,7 +32,8 @@ impl CopyJob {
         Self { record, from, last, next, carried: 0 }
     }
 
-    pub(crate) fn step(&mut self, database: &Database) -> Result<Step, Fault> {
+    pub(crate) fn step(&mut self, database: &Database, cache: &mut SessionCache) -> Result<Step, Fault> {
+        cache.forget_events_of(&self.record.session);
         let to = &self.record.session;
         let mut batch = sled::Batch::default();
         batch.insert(keys::leftover(to), &[]);
@@ -48,12 +51,32 @@ impl CopyJob {
             self.carried = number;
             batch.insert(keys::event(to, number, part), value);
         }
+        if self.carried < self.last {
+            self.copy_beginning_of_run(database, &mut batch)?;
+        }
         if self.carried == self.last {
             database.apply(batch)?;
             return Ok(Step::Done(Ok(Settled::Written)));
         }
         // The original was deleted meanwhile.
         Ok(Step::Done(Err(HistoryError::Read("the session that was to be copied is gone".to_owned()))))
+    }
+
+    /// Copies the beginning of the run that contains the last number and goes on after it.
+    fn copy_beginning_of_run(&mut self, database: &Database, batch: &mut sled::Batch) -> Result<(), Fault> {
+        let rest = keys::event(&self.from, self.last, u32::MAX)..=keys::event(&self.from, u64::MAX, u32::MAX);
+        let Some((_, value)) = database.db.range(rest).next().transpose()? else { return Ok(()) };
+        let Some(events) = TextRun::decode(&value) else { return Ok(()) };
+        let mut runs = events.iter().take_while(|event| event.number <= self.last).filter_map(TextRun::of);
+        let Some(mut beginning) = runs.next() else { return Ok(()) };
+        for next in runs {
+            if beginning.join(next).is_err() {
+                return Ok(());
+            }
+        }
+        self.carried = beginning.last();
+        batch.insert(keys::event(&self.record.session, beginning.last(), 0), beginning.encode());
+        Ok(())
     }
 
     /// The session that comes of it.

@@ -6,7 +6,7 @@
 
 use domain::history::{HistoryError, Record, Settled};
 
-use crate::batch_builder::{BatchBuilder, IndexKeyCache};
+use crate::batch_builder::{BatchBuilder, SessionCache};
 use crate::database::{Database, Fault};
 use crate::job::Step;
 use crate::keys;
@@ -31,10 +31,10 @@ impl DeleteJob {
         Self { record, outcome: Err(error), hidden: false }
     }
 
-    pub(crate) fn step(&mut self, database: &Database, index_keys_cache: &mut IndexKeyCache) -> Result<Step, Fault> {
+    pub(crate) fn step(&mut self, database: &Database, cache: &mut SessionCache) -> Result<Step, Fault> {
         let session = &self.record.session;
         if !self.hidden {
-            let mut draft = BatchBuilder::new(database, index_keys_cache);
+            let mut draft = BatchBuilder::new(database, cache);
             draft.hide(session)?;
             draft.finish()?;
             self.hidden = true;

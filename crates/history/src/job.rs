@@ -5,7 +5,7 @@
 use domain::SessionId;
 use domain::history::{Entry, HistoryError, Record, Settled};
 
-use crate::batch_builder::IndexKeyCache;
+use crate::batch_builder::SessionCache;
 use crate::copy_job::CopyJob;
 use crate::database::{Database, Fault};
 use crate::delete_job::DeleteJob;
@@ -40,10 +40,10 @@ impl Job {
         }
     }
 
-    pub(crate) fn step(&mut self, database: &Database, index_keys_cache: &mut IndexKeyCache) -> Result<Step, Fault> {
+    pub(crate) fn step(&mut self, database: &Database, cache: &mut SessionCache) -> Result<Step, Fault> {
         match self {
-            Self::Copy(copy) => copy.step(database),
-            Self::Delete(deletion) => deletion.step(database, index_keys_cache),
+            Self::Copy(copy) => copy.step(database, cache),
+            Self::Delete(deletion) => deletion.step(database, cache),
         }
     }
 

@@ -25,5 +25,6 @@ mod shared;
 mod sled_log;
 mod store;
 mod stored;
+mod text_run;
 
 pub use store::{Settings, Store};

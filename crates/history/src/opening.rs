@@ -63,6 +63,8 @@ fn open_sound(folder: &Path, cache_bytes: u64, check_level: CheckLevel) -> Resul
 fn check(database: &Database, size_before: u64, check_level: CheckLevel) -> Result<(), Fault> {
     match database.db.get(keys::FORMAT)?.as_deref() {
         Some([stored::FORMAT]) => {}
+        // Older formats are read as they are; what is written from now on is of the new one.
+        Some(&[older]) if older < stored::FORMAT => write_format(database)?,
         Some(&[newer]) => {
             return Err(Fault::Refused(format!(
                 "a newer acpd wrote it (format {newer}, and this one knows {})",
@@ -74,12 +76,7 @@ fn check(database: &Database, size_before: u64, check_level: CheckLevel) -> Resu
         None if size_before > SEGMENT || !database.db.is_empty() || database.had_damaged_parameters => {
             return Err(Fault::Broken("its contents are gone".to_owned()));
         }
-        None => {
-            let mut batch = sled::Batch::default();
-            batch.insert(keys::FORMAT, &[stored::FORMAT]);
-            database.apply(batch)?;
-            database.settle(true)?;
-        }
+        None => write_format(database)?,
     }
     match check_level {
         CheckLevel::Quick => {
@@ -97,6 +94,13 @@ fn check(database: &Database, size_before: u64, check_level: CheckLevel) -> Resu
         }
     }
     Ok(())
+}
+
+fn write_format(database: &Database) -> Result<(), Fault> {
+    let mut batch = sled::Batch::default();
+    batch.insert(keys::FORMAT, &[stored::FORMAT]);
+    database.apply(batch)?;
+    database.settle(true)
 }
 
 fn move_aside(folder: &Path) -> Result<PathBuf, Fault> {

@@ -30,14 +30,17 @@ pub(crate) fn events(db: &Db, session: &SessionId, from: u64, budget: usize) -> 
         if part != 0 {
             continue;
         }
-        let json = stored::join(&value, |part| {
+        let events = stored::decode_events(&value, |part| {
             let Some((key, value)) = scan.next().transpose()? else { return Ok(None) };
             Ok((*key == *keys::event(session, number, part)).then_some(value))
         })?;
-        size += json.len();
-        found.push(Arc::new(stored::decode_event(&json)?));
-        if size >= budget {
-            break;
+        // Reading may start inside a run.
+        for event in events.into_iter().filter(|event| event.number >= from) {
+            size += event.kind.weight();
+            found.push(Arc::new(event));
+            if size >= budget {
+                return Ok(found);
+            }
         }
     }
     Ok(found)
@@ -81,7 +84,7 @@ pub(crate) fn page(db: &Db, cwd: Option<PathBuf>, after: Option<ListPosition>, l
             Ok(None) => continue,
             // One unreadable session must not hide all others.
             Err(Fault::Unreadable(reason)) => {
-                tracing::warn!(session = %place.session, reason, "a session cannot be index_keys_cache");
+                tracing::warn!(session = %place.session, reason, "a session cannot be cache");
                 continue;
             }
             Err(fault) => return Err(fault),

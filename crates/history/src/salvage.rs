@@ -8,11 +8,12 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
-use domain::SessionId;
 use domain::history::SessionMeta;
+use domain::{Event, SessionId};
 
-use crate::batch_builder::{BatchBuilder, IndexKeyCache};
+use crate::batch_builder::{BatchBuilder, SessionCache};
 use crate::database::{Database, Fault};
 use crate::keys;
 use crate::sled_log::SledLog;
@@ -73,7 +74,7 @@ fn readable_metas(log: &SledLog) -> Result<HashMap<SessionId, SessionMeta>, Faul
 
 /// A summary that names another session is one whose key was read wrongly.
 fn readable_meta((session, parts): (SessionId, Parts)) -> Option<(SessionId, SessionMeta)> {
-    let meta = stored::decode_meta(&parts.join()?).ok()?;
+    let meta = parts.meta()?;
     (meta.id == session).then_some((session, meta))
 }
 
@@ -97,8 +98,13 @@ impl Parts {
         }
     }
 
-    fn join(&self) -> Option<Vec<u8>> {
-        stored::join(self.parts.first()?, |part| Ok(self.parts.get(part as usize))).ok()
+    fn meta(&self) -> Option<SessionMeta> {
+        let json = stored::join(self.parts.first()?, |part| Ok(self.parts.get(part as usize))).ok()?;
+        stored::decode_meta(&json).ok()
+    }
+
+    fn events(&self) -> Option<Vec<Event>> {
+        stored::decode_events(self.parts.first()?, |part| Ok(self.parts.get(part as usize))).ok()
     }
 }
 
@@ -123,7 +129,7 @@ struct Session {
     /// The event whose parts are being read.
     event: Option<(u64, Parts)>,
     /// What is not written yet.
-    load: Vec<(u64, Vec<Vec<u8>>)>,
+    load: Vec<Arc<Event>>,
     load_size: usize,
 }
 
@@ -169,29 +175,30 @@ impl Session {
         Self { meta, whole, last: 0, is_cut: false, event: None, load: Vec::new(), load_size: 0 }
     }
 
-    /// Takes the event that was being read if it is the next one and makes sense.
+    /// Takes the stored value that was being read if it is complete and follows the one before.
     fn finish_event(&mut self) {
         let Some((number, parts)) = self.event.take() else { return };
-        let is_next = number == self.last + 1 && !self.is_cut;
-        let event = parts.join().and_then(|json| stored::decode_event(&json).ok());
-        match event.filter(|event| is_next && event.number == number).map(|event| stored::event_parts(&event)) {
-            Some(Ok((number, stored))) => {
-                self.load_size += parts.size;
-                self.load.push((number, stored));
-                self.last = number;
-            }
-            Some(Err(_)) | None => self.is_cut = true,
+        let events = parts.events().unwrap_or_default();
+        let follows = (self.last + 1..).zip(&events).all(|(next, event)| event.number == next);
+        let is_of_key = events.last().is_some_and(|event| event.number == number);
+        if self.is_cut || !follows || !is_of_key {
+            self.is_cut = true;
+            return;
         }
+        self.load_size += parts.size;
+        self.load.extend(events.into_iter().map(Arc::new));
+        self.last = number;
     }
 
     /// Every load carries the summary as it is at that point, so a half-carried session is a valid one.
     fn write(&mut self, into: &Database) -> Result<(), Fault> {
         self.meta.last = self.last;
         let meta_parts = stored::meta_parts(&self.meta).map_err(|error| Fault::Broken(error.to_string()))?;
-        let events = std::mem::take(&mut self.load);
+        let events = stored::encode_events(&std::mem::take(&mut self.load));
+        let events = events.map_err(|error| Fault::Broken(error.to_string()))?;
         self.load_size = 0;
-        let mut index_keys_cache = IndexKeyCache::default();
-        let mut draft = BatchBuilder::new(into, &mut index_keys_cache);
+        let mut cache = SessionCache::default();
+        let mut draft = BatchBuilder::new(into, &mut cache);
         draft.add(&self.meta.id, Encoded::Append { events, meta: self.meta.clone(), meta_parts })?;
         draft.finish()
     }

@@ -1,18 +1,25 @@
-//! The stored form of events and summaries: JSON behind a version, cut into parts.
+//! The stored form of events and summaries.
 //!
-//! The first part is `version, number of parts (u32), JSON`; the others are the rest of the JSON. A value that was
-//! replaced by a shorter one leaves parts behind; the number of parts says which to ignore. Pure functions; no sled here.
+//! Streamed text is stored in runs, see `text_run`. Everything else is JSON behind a version, cut into parts: the first
+//! part is `VERSION, number of parts (u32), JSON`; the others are the rest of the JSON. A value that was replaced by a
+//! shorter one leaves parts behind; the number of parts says which to ignore. Pure functions; no sled here.
+
+use std::sync::Arc;
 
 use domain::Event;
 use domain::history::{Entry, HistoryError, Record, SessionMeta};
 
 use crate::database::Fault;
+use crate::text_run::{self, TextRun};
 
-/// The version of the values. A reader refuses what is newer than this.
+/// The version of values in parts. Each kind of value has its own first byte.
 const VERSION: u8 = 1;
 
-/// The version of the store as a whole: its keys and what must be read with which.
-pub(crate) const FORMAT: u8 = 1;
+/// The newest first byte that this version reads.
+const NEWEST: u8 = text_run::VERSION;
+
+/// The version of the store as a whole: its keys and what must be read with which. Version 2 has runs of text.
+pub(crate) const FORMAT: u8 = 2;
 
 /// sled keeps up to 17 values in one leaf, whatever their size. A leaf of more than 128 KB goes to a file of its own,
 /// which neither `flush` nor a sync of the database makes durable; and leaves leave the cache by the number of times
@@ -24,36 +31,61 @@ const HEADER: usize = 5;
 /// A record in its stored form.
 pub(crate) enum Encoded {
     Append {
-        events: Vec<(u64, Vec<Vec<u8>>)>,
+        events: Vec<StoredEvents>,
         meta: SessionMeta,
         meta_parts: Vec<Vec<u8>>,
     },
     Prepare {
-        events: Vec<(u64, Vec<Vec<u8>>)>,
+        events: Vec<StoredEvents>,
     },
-    /// Done in steps of its own, see `copying`.
+    /// Done by a `CopyJob`.
     Copy,
+    /// Done by a `DeleteJob`.
     Delete,
+}
+
+/// Events that are stored under one number.
+pub(crate) enum StoredEvents {
+    Run(TextRun),
+    One { number: u64, parts: Vec<Vec<u8>> },
+}
+
+impl StoredEvents {
+    pub(crate) fn numbers(&self) -> std::ops::RangeInclusive<u64> {
+        match self {
+            Self::Run(run) => run.first()..=run.last(),
+            Self::One { number, .. } => *number..=*number,
+        }
+    }
 }
 
 pub(crate) fn encode(record: &Record) -> Result<Encoded, HistoryError> {
     match &record.entry {
         Entry::Append { events, meta } => {
-            let events = events.iter().map(|event| event_parts(event)).collect::<Result<_, _>>()?;
-            Ok(Encoded::Append { events, meta: meta.clone(), meta_parts: meta_parts(meta)? })
+            Ok(Encoded::Append { events: encode_events(events)?, meta: meta.clone(), meta_parts: meta_parts(meta)? })
         }
-        Entry::Prepare { events } => {
-            let events = events.iter().map(|event| event_parts(event)).collect::<Result<_, _>>()?;
-            Ok(Encoded::Prepare { events })
-        }
+        Entry::Prepare { events } => Ok(Encoded::Prepare { events: encode_events(events)? }),
         Entry::Copy { .. } => Ok(Encoded::Copy),
         Entry::Delete => Ok(Encoded::Delete),
     }
 }
 
-/// An event's number and its parts.
-pub(crate) fn event_parts(event: &Event) -> Result<(u64, Vec<Vec<u8>>), HistoryError> {
-    serde_json::to_vec(event).map(|json| (event.number, cut(&json))).map_err(unstorable)
+/// Events in their stored form: adjacent text in runs, everything else one by one.
+pub(crate) fn encode_events(events: &[Arc<Event>]) -> Result<Vec<StoredEvents>, HistoryError> {
+    let mut stored: Vec<StoredEvents> = Vec::new();
+    for event in events {
+        let Some(next) = TextRun::of(event) else {
+            let json = serde_json::to_vec(&**event).map_err(unstorable)?;
+            stored.push(StoredEvents::One { number: event.number, parts: cut(&json) });
+            continue;
+        };
+        let left = match stored.last_mut() {
+            Some(StoredEvents::Run(run)) => run.join(next).err(),
+            Some(StoredEvents::One { .. }) | None => Some(next),
+        };
+        stored.extend(left.map(StoredEvents::Run));
+    }
+    Ok(stored)
 }
 
 pub(crate) fn meta_parts(meta: &SessionMeta) -> Result<Vec<Vec<u8>>, HistoryError> {
@@ -87,10 +119,13 @@ pub(crate) fn join<Part: AsRef<[u8]>>(
         return Err(Fault::Unreadable("a stored value is too short".to_owned()));
     };
     let [version, count @ ..] = *header;
-    if version > VERSION {
+    if version > NEWEST {
         return Err(Fault::Unreadable(format!(
-            "a newer acpd wrote this (form {version}, and this one knows up to {VERSION})"
+            "a newer acpd wrote this (form {version}, and this one knows up to {NEWEST})"
         )));
+    }
+    if version != VERSION {
+        return Err(Fault::Unreadable("a stored value is not in parts".to_owned()));
     }
     let mut whole = json.to_vec();
     for part in 1..u32::from_be_bytes(count) {
@@ -102,12 +137,21 @@ pub(crate) fn join<Part: AsRef<[u8]>>(
     Ok(whole)
 }
 
-pub(crate) fn decode_event(json: &[u8]) -> Result<Event, Fault> {
-    serde_json::from_slice(json).map_err(|error| Fault::Unreadable(format!("a stored event makes no sense: {error}")))
+/// The events of a stored value: one, or those of a run. The arguments are as for `join`.
+pub(crate) fn decode_events<Part: AsRef<[u8]>>(
+    first: &[u8],
+    rest: impl FnMut(u32) -> Result<Option<Part>, Fault>,
+) -> Result<Vec<Event>, Fault> {
+    if first.first() == Some(&text_run::VERSION) {
+        return TextRun::decode(first).ok_or_else(|| Fault::Unreadable("a run of text cannot be decoded".to_owned()));
+    }
+    let event = serde_json::from_slice(&join(first, rest)?);
+    Ok(vec![event.map_err(|error| Fault::Unreadable(format!("a stored event cannot be decoded: {error}")))?])
 }
 
 pub(crate) fn decode_meta(json: &[u8]) -> Result<SessionMeta, Fault> {
-    serde_json::from_slice(json).map_err(|error| Fault::Unreadable(format!("a stored summary makes no sense: {error}")))
+    serde_json::from_slice(json)
+        .map_err(|error| Fault::Unreadable(format!("a stored summary cannot be decoded: {error}")))
 }
 
 #[cfg(test)]
@@ -140,10 +184,10 @@ mod tests {
     fn a_newer_form_is_refused_and_a_missing_part_is_noticed() {
         let mut parts = cut(&[b'x'; 2 * PART]);
         assert_eq!(joined(&parts[..1]).unwrap_err().to_string(), "part 1 of a stored value is missing");
-        parts[0][0] = VERSION + 1;
+        parts[0][0] = NEWEST + 1;
         assert_eq!(
             joined(&parts).unwrap_err().to_string(),
-            "a newer acpd wrote this (form 2, and this one knows up to 1)"
+            "a newer acpd wrote this (form 3, and this one knows up to 2)"
         );
         assert!(joined(&[vec![]]).is_err());
     }

@@ -8,7 +8,7 @@ use acpd_history::Store;
 use domain::history::{History, HistoryError, ListQuery, StoreStatus};
 use tempfile::tempdir;
 
-use crate::support::{append, delete, events, id, keep, meta, numbers, open, prompt, settled_status, text};
+use crate::support::{append, delete, events, id, keep, meta, numbers, open, open_sled, prompt, settled_status, text};
 
 /// A store of several sessions that was opened twice, so that sled has made a snapshot of it.
 fn make(folder: &Path) {
@@ -246,12 +246,12 @@ async fn a_store_of_a_newer_version_is_left_alone() {
     let folder = home.path().join("history");
     make(&folder);
     {
-        let db = sled::Config::new().path(&folder).flush_every_ms(None).open().unwrap();
-        db.insert(b"v", &[2]).unwrap();
+        let db = open_sled(&folder);
+        db.insert(b"v", &[3]).unwrap();
         db.flush().unwrap();
     }
     let store = open(&folder);
-    let refusal = "a newer acpd wrote it (format 2, and this one knows 1)".to_owned();
+    let refusal = "a newer acpd wrote it (format 3, and this one knows 2)".to_owned();
     assert_eq!(store.find(id("a")).await, Err(HistoryError::Open(refusal.clone())));
     assert_eq!(settled_status(&store), StoreStatus::Failing { reason: refusal });
     assert_eq!(files(home.path(), "history").len(), 1);

@@ -1,6 +1,6 @@
 //! The store on a real disk: what it keeps, in which order, and what it survives.
 //!
-//! One test binary, one file a theme. Some tests start this binary again as a child process that may be killed or
+//! One test binary, one file per topic. Some tests start this binary again as a child process that may be killed or
 //! limited; such a child is a test that does nothing unless an environment variable asks for it.
 
 #[cfg(test)]
@@ -19,3 +19,5 @@ mod listing;
 mod long_jobs;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod text_runs;

@@ -19,6 +19,18 @@ pub(crate) fn open(folder: &Path) -> Store {
     Store::open(folder.to_owned(), Settings::default())
 }
 
+/// The database of a store that is closed. sled's threads keep its lock for some milliseconds.
+pub(crate) fn open_sled(folder: &Path) -> sled::Db {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match sled::Config::new().path(folder).flush_every_ms(None).open() {
+            Ok(db) => return db,
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 pub(crate) fn id(text: &str) -> SessionId {
     SessionId::from(text)
 }
