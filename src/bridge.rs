@@ -1,21 +1,23 @@
-//! The bridge: an editor's stdin and stdout on one side, the daemon's socket on the other.
+//! The bridge between an editor's stdin and stdout and the daemon's socket, run by `acpd acp`, one per editor.
 //!
-//! Run by `acpd acp`, one for each editor. Two plain threads copy, one each way, so that neither side can hold up the
-//! other; what they share is the link to the daemon and a memory of what is open. The bridge passes messages on and reads
-//! no more of them than `wire::envelope` shows. In every failure stdout carries protocol messages only: what goes wrong is
-//! told to the editor as the answer to its requests.
+//! Two plain threads copy, one in each direction, so that a side that does not read cannot hold up the other. What
+//! happens to each frame is decided by the `machine`, which they share; the threads deliver frames to it and carry out
+//! its effects. The bridge reads no more of a message than its envelope. Whatever fails, stdout carries protocol messages
+//! only: the editor learns of a failure from the answer to its request.
 //!
-//! If the daemon goes away, the bridge stays: it brings a daemon back, says again who its editor is, resumes its sessions
-//! after the last event that the editor got, and what was pending is answered, by the daemon's log where that knows the
-//! answer. A daemon that has said goodbye was told to leave, and is brought back by the editor's next request only.
+//! If the daemon dies, the bridge stays. It starts a daemon, introduces its editor again and resumes the editor's
+//! sessions after the last event that the editor received; pending requests are answered by the session's log where that
+//! has the answer. A daemon that said goodbye was told to stop, so only the editor's next request brings one back.
 //!
-//! It ends when stdin does. Requests that were sent by then are given a moment to be answered, for people and programs
-//! that pipe a few lines in; the connection is not half-closed meanwhile, since the daemon detaches at end of file and
-//! would owe nothing any more. A turn that takes longer goes on in the daemon without us.
+//! The bridge ends when stdin does, and waits a moment for the answers to what was sent by then, for people and programs
+//! that pipe a few lines in. The connection is not half-closed meanwhile, because the daemon detaches at the end of its
+//! input. A turn that takes longer goes on in the daemon.
 
+mod connecting;
 mod daemon_link;
 mod editor_output;
-mod recovery;
+mod errors;
+mod machine;
 mod shared;
 mod state;
 
@@ -30,19 +32,19 @@ use bytes::{Bytes, BytesMut};
 use wire::absolute_paths::made_absolute;
 use wire::batch::Batch;
 use wire::frame::{Decoder, Framing, encode};
-use wire::rpc::{self, Id, RpcError, answered, owed_answer};
+use wire::rpc::{self, Id, RpcError};
 
+use self::connecting::LossRate;
 use self::daemon_link::{Inbox, Link};
 use self::editor_output::EditorOutput;
-use self::recovery::Pace;
-use self::shared::{Line, Route};
-use self::state::{Return, Verdict};
+use self::machine::{Effect, Input, Machine};
+use self::shared::{Outcome, Shared};
 use crate::paths::Places;
 
-/// How long after the end of stdin answers are still waited for.
+/// How long the bridge waits for answers after the end of stdin.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Bytes of one message from the editor, at most; the daemon's own limit may be lower.
+/// The longest message that the bridge takes from the editor; the daemon's own limit may be lower.
 const FRAME_LIMIT: usize = 64 << 20;
 
 const READ_SIZE: usize = 64 << 10;
@@ -50,33 +52,30 @@ const READ_SIZE: usize = 64 << 10;
 /// A buffer that a rare big message has grown beyond this is not kept.
 const KEPT_BUFFER: usize = 256 << 10;
 
-/// Copies until stdin ends. An error is the operator's: the editor has been told by then what concerns it.
+/// Copies until stdin ends. An error is for the operator; the editor has its answers by then.
 pub fn run(places: &Places) -> anyhow::Result<()> {
-    let name = name();
-    let bridge =
-        Arc::new(Bridge { line: Line::new(&name), editor: EditorOutput::new()?, places: places.clone(), name });
+    let name = uuid::Uuid::now_v7().to_string();
+    let shared = Shared::new(Machine::new(&name));
+    let bridge = Arc::new(Bridge { shared, editor: EditorOutput::new()?, places: places.clone(), name });
     let copier = bridge.clone();
     let copy = move || copier.copy_to_editor();
     thread::Builder::new().name("to editor".to_owned()).spawn(copy).context("cannot start a thread")?;
     let ended = bridge.copy_to_daemon();
-    bridge.line.wait_until_quiet(Instant::now() + LINGER);
+    bridge.carry_out(bridge.shared.step(Input::EditorClosed));
+    bridge.shared.wait_until_done(Instant::now() + LINGER);
     ended
 }
 
-/// Stays the same over all connections of this bridge, so that the daemon knows it again.
-fn name() -> String {
-    uuid::Uuid::now_v7().to_string()
-}
-
 struct Bridge {
-    line: Line,
+    shared: Shared,
     editor: EditorOutput,
     places: Places,
+    /// Stays the same over all connections of this bridge, so that the daemon recognises it.
     name: String,
 }
 
 impl Bridge {
-    fn copy_to_daemon(&self) -> anyhow::Result<()> {
+    fn copy_to_daemon(self: &Arc<Self>) -> anyhow::Result<()> {
         let mut stdin = io::stdin().lock();
         let mut decoder = Decoder::new(FRAME_LIMIT);
         let mut piece = vec![0; READ_SIZE];
@@ -89,12 +88,12 @@ impl Bridge {
             while let Some(frame) = if read > 0 { decoder.next() } else { decoder.finish() } {
                 self.editor.set_framing(decoder.framing());
                 match frame {
-                    Ok(frame) => self.pass_on_all(frame),
+                    Ok(frame) => self.take_frame(frame),
                     Err(error) => {
-                        let said = RpcError::invalid_request(error.to_string(), error.advice());
-                        self.editor.send(rpc::failure(&Id::null(), &said));
+                        let refusal = RpcError::invalid_request(error.to_string(), error.advice());
+                        self.editor.send(rpc::failure(&Id::null(), &refusal));
                         if error.is_fatal() {
-                            bail!("the editor's messages cannot be told apart any more: {error}");
+                            bail!("cannot find the next message of the editor: {error}");
                         }
                     }
                 }
@@ -106,114 +105,102 @@ impl Bridge {
         }
     }
 
-    /// One frame of the editor: a message, or several in a batch.
-    fn pass_on_all(&self, frame: Bytes) {
-        let Some(batch) = Batch::of(&frame) else { return self.pass_on_from_here(frame) };
+    /// Takes one frame of the editor: a message, or a batch of them.
+    fn take_frame(self: &Arc<Self>, frame: Bytes) {
+        let Some(batch) = Batch::of(&frame) else { return self.take_message(frame) };
         for message in batch {
-            // The daemon would take a list for a batch of its own and answer its entries, whose ids nobody noted here. It
-            // gets something else that is no message, and refuses that in its turn.
+            // The daemon would take a list for a batch and answer its entries, whose ids are not noted here. It gets
+            // something else that is no message, and refuses that.
             let is_list = message.trim_ascii_start().starts_with(b"[");
-            self.pass_on_from_here(if is_list { Bytes::from_static(b"0") } else { message });
+            self.take_message(if is_list { Bytes::from_static(b"0") } else { message });
         }
     }
 
-    /// The daemon does not know in which folder the editor started us, which is what relative paths are about.
-    fn pass_on_from_here(&self, message: Bytes) {
-        self.pass_on(&made_absolute(&message, absolute).unwrap_or(message));
+    /// Relative paths are relative to the folder in which the editor started us, which the daemon does not know.
+    fn take_message(self: &Arc<Self>, message: Bytes) {
+        let message = made_absolute(&message, absolute).unwrap_or(message);
+        self.carry_out_in_place(self.shared.editor_frame(message));
     }
 
-    /// One message of the editor: to the daemon, or answered here if there is none.
-    fn pass_on(&self, frame: &Bytes) {
-        match self.line.hear_editor(frame) {
-            Route::Send(link) => link.send(&encode(Framing::Lines, frame)),
-            Route::Instead(link, message) => link.send(&encode(Framing::Lines, &message)),
-            Route::Nowhere => {}
-            Route::Refuse(error) => {
-                if let Some(id) = owed_answer(frame) {
-                    self.editor.send(rpc::failure(&id, &error));
-                }
-            }
-            Route::TooLong { limit } => self.refuse_long(frame, limit),
-        }
-    }
-
-    /// A request is refused here. An answer becomes one that says why it is missing, since a tool waits for it.
-    fn refuse_long(&self, frame: &Bytes, limit: usize) {
-        let error = recovery::too_long(frame.len(), limit);
-        if let Some(id) = owed_answer(frame) {
-            self.editor.send(rpc::failure(&id, &error));
-        } else if let Some(id) = answered(frame) {
-            let instead = Bytes::from(rpc::failure(&id, &error));
-            if instead.len() <= limit {
-                self.pass_on(&instead);
-            }
-        }
-    }
-
-    /// Reads from the daemon, and brings it back whenever it has gone.
+    /// Reads from the daemon, and connects again whenever it is gone.
     fn copy_to_editor(self: &Arc<Self>) {
-        let mut pace = Pace::default();
+        let mut losses = LossRate::default();
         loop {
             if let Some(inbox) = self.connect() {
                 self.copy(inbox);
-                self.after_cut(&mut pace);
+                self.after_loss(&mut losses);
             }
         }
     }
 
     fn copy(self: &Arc<Self>, mut inbox: Inbox) {
         loop {
-            match inbox.receive(self.line.deadline()) {
+            match inbox.receive(self.shared.resume_deadline()) {
                 Ok(Some(frames)) if frames.is_empty() => return,
-                Ok(Some(frames)) => self.deliver(frames),
-                Ok(None) => self.refuse(self.line.give_up_resuming(), &recovery::too_late()),
+                Ok(Some(frames)) => {
+                    let outcomes = frames.into_iter().map(|frame| self.shared.step(Input::DaemonFrame(frame)));
+                    let outcomes: Vec<Outcome> = outcomes.collect();
+                    let link = outcomes.last().and_then(|outcome| outcome.link.clone());
+                    let effects = outcomes.into_iter().flat_map(|outcome| outcome.effects).collect();
+                    self.carry_out(Outcome { effects, link });
+                }
+                Ok(None) => self.carry_out(self.shared.step(Input::ResumeTimedOut)),
                 Err(_) => return,
             }
         }
     }
 
-    fn deliver(self: &Arc<Self>, mut frames: Vec<Bytes>) {
-        let mut returns = Vec::new();
-        frames.retain(|frame| match self.line.our_answer(frame) {
-            Some(back) => {
-                returns.push(back);
-                false
+    /// Carries out effects on the thread that reads from the daemon. It must not wait for the daemon to read, because
+    /// the daemon may not read before we do, so `SendAll` gets a thread of its own.
+    fn carry_out(self: &Arc<Self>, outcome: Outcome) {
+        self.run_effects(outcome, |bridge, link, frames| {
+            let bridge = bridge.clone();
+            let send = Arc::new(move || bridge.send_all(link.as_ref(), &frames));
+            let on_thread = send.clone();
+            if thread::Builder::new().name("to daemon".to_owned()).spawn(move || on_thread()).is_err() {
+                send();
             }
-            None => self.line.hear_daemon(frame) == Verdict::Pass,
         });
-        if !frames.is_empty() {
-            self.editor.deliver(&frames);
-        }
-        for (Return { lost, why, send }, link) in returns {
-            self.refuse(lost, &why);
-            if let Some(link) = link {
-                self.send_on(link, send);
-            }
-        }
-        self.line.note_delivery();
     }
 
-    /// Sends what has waited, beside the reading: the daemon may not read before we do.
-    fn send_on(self: &Arc<Self>, link: Link, frames: Vec<Bytes>) {
-        let bridge = self.clone();
-        let send = Arc::new(move || {
+    /// Carries out effects on a thread that may wait for the daemon to read.
+    fn carry_out_in_place(self: &Arc<Self>, outcome: Outcome) {
+        self.run_effects(outcome, |bridge, link, frames| bridge.send_all(link.as_ref(), &frames));
+    }
+
+    fn run_effects(self: &Arc<Self>, outcome: Outcome, send_all: impl Fn(&Arc<Self>, Option<Link>, Vec<Bytes>)) {
+        let Outcome { effects, link } = outcome;
+        let mut for_editor = Vec::new();
+        for effect in effects {
+            match effect {
+                Effect::ToEditor(frame) => {
+                    for_editor.push(frame);
+                    continue;
+                }
+                Effect::ToDaemon(_) | Effect::SendAll(_) | Effect::Connect | Effect::Exit => {
+                    self.editor.deliver(&std::mem::take(&mut for_editor));
+                }
+            }
+            match effect {
+                Effect::ToDaemon(frame) => link.iter().for_each(|link| link.send(&encode(Framing::Lines, &frame))),
+                Effect::SendAll(frames) => send_all(self, link.clone(), frames),
+                Effect::Exit => self.shared.finish(),
+                // `Shared` has woken the thread that connects.
+                Effect::Connect | Effect::ToEditor(_) => {}
+            }
+        }
+        self.editor.deliver(&for_editor);
+    }
+
+    fn send_all(self: &Arc<Self>, link: Option<&Link>, frames: &[Bytes]) {
+        if let Some(link) = link {
             frames.iter().for_each(|frame| link.send(&encode(Framing::Lines, frame)));
-            bridge.line.sent();
-        });
-        let beside = send.clone();
-        if thread::Builder::new().name("to daemon".to_owned()).spawn(move || beside()).is_err() {
-            send();
         }
-    }
-
-    fn refuse(&self, ids: Vec<Id>, error: &RpcError) {
-        for id in ids {
-            self.editor.send(rpc::failure(&id, error));
-        }
+        self.carry_out(self.shared.step(Input::AllSent));
     }
 }
 
-/// A path from the folder of this process. None if that has no name that JSON can hold.
+/// Resolves a path from the folder of this process. None if that has no name that JSON can hold.
 fn absolute(path: &str) -> Option<String> {
     let path = std::path::absolute(path).ok()?;
     // Only the file system knows where `..` leads from a symbolic link.

@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::Value;
 use wire::frame::{Decoder, Framing, encode};
 use wire::method;
 use wire::rpc::{self, Id, Incoming, RpcError};
 
-use super::{READ_SIZE, drop_big_buffer};
+use super::{READ_SIZE, drop_big_buffer, errors};
 use crate::daemon::lock::LockHolder;
 use crate::launch;
 use crate::paths::Places;
@@ -136,7 +136,7 @@ impl NoDaemon {
     /// For the editor.
     pub(super) fn into_rpc(self) -> RpcError {
         match self {
-            NoDaemon::Passing(reason) | NoDaemon::Failed(reason) => unreachable_daemon(&reason),
+            NoDaemon::Passing(reason) | NoDaemon::Failed(reason) => errors::no_daemon(&reason),
             NoDaemon::Refused(error) => error,
         }
     }
@@ -151,9 +151,4 @@ fn hello(places: &Places, bridge: &str) -> Bytes {
 fn frame_limit(hello: &str) -> Option<usize> {
     let said: Value = serde_json::from_str(hello).ok()?;
     said["frameLimit"].as_u64().and_then(|limit| usize::try_from(limit).ok())
-}
-
-fn unreachable_daemon(reason: &str) -> RpcError {
-    let hint = "run `acpd serve` in a terminal to see what is wrong, then start the agent again in your editor";
-    RpcError::internal("The acpd daemon cannot be reached", json!({ "reason": reason, "hint": hint }))
 }

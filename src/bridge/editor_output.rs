@@ -33,6 +33,9 @@ impl EditorOutput {
     }
 
     pub(super) fn deliver(&self, frames: &[Bytes]) {
+        if frames.is_empty() {
+            return;
+        }
         let framing = self.framing.get().copied().unwrap_or(Framing::Lines);
         // A write that panicked half-way is no worse than one that failed.
         let mut stdout = self.stdout.lock().unwrap_or_else(PoisonError::into_inner);

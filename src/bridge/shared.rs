@@ -1,251 +1,117 @@
-//! What the two threads of the bridge share: whether there is a daemon at the other end, and the memory of what is open.
+//! The machine, shared by the threads of the bridge, and the link to the daemon that belongs to its state.
 //!
-//! Locked only for a moment. A message of the editor is remembered and given its link in one step, so that a message that
-//! was sent into a dying connection is known to have been sent.
+//! The lock is held for one step at a time, never while a frame is written. A frame of the editor is noted and given its
+//! link in one step, so a frame that went into a dying connection is known to have been sent.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
-use wire::rpc::{Id, RpcError, owed_answer};
 
 use super::daemon_link::Link;
-use super::state::{Aftermath, BridgeState, Return, Verdict};
+use super::machine::{Effect, Input, Machine};
 
-pub(super) struct Line {
-    state: Mutex<State>,
+pub(super) struct Shared {
+    inner: Mutex<Inner>,
     changed: Condvar,
 }
 
-#[derive(Default)]
-struct State {
-    end: End,
-    memory: BridgeState,
-    /// Until when sessions that are being resumed may take.
-    deadline: Option<Instant>,
-    /// They took longer. Only what is said about them waits any more.
-    late: bool,
-    /// How many are still sending what a returned session has waited for. What the editor says after that waits for them.
-    sending: usize,
+struct Inner {
+    machine: Machine,
+    link: Option<Link>,
+    /// When sessions that are being resumed have taken too long.
+    resume_deadline: Option<Instant>,
+    /// The machine asked for a daemon.
+    is_wanted: bool,
+    /// The machine has nothing left to do.
+    is_done: bool,
 }
 
-#[derive(Default)]
-enum End {
-    /// A daemon is being reached; the editor's messages wait.
-    #[default]
-    Reaching,
-    /// It is there and brings our sessions back, which later messages may be about; so these wait still.
-    Resuming(Link),
-    Up(Link),
-    /// It has said goodbye and answers what is open. New requests are for the next one, and wait.
-    Leaving(Link),
-    /// It has left in good order. The next request brings one back, and nothing else does.
-    Away {
-        wanted: bool,
-    },
-    /// There is none, for this reason. The next request has it tried again.
-    Down {
-        error: RpcError,
-        wanted: bool,
-    },
+/// What a step led to, and the link that its frames for the daemon go to.
+pub(super) struct Outcome {
+    pub(super) effects: Vec<Effect>,
+    pub(super) link: Option<Link>,
 }
 
-impl State {
-    fn link(&self) -> Option<Link> {
-        match &self.end {
-            End::Up(link) | End::Resuming(link) | End::Leaving(link) => Some(link.clone()),
-            End::Reaching | End::Away { .. } | End::Down { .. } => None,
-        }
+impl Shared {
+    pub(super) fn new(machine: Machine) -> Self {
+        let inner = Inner { machine, link: None, resume_deadline: None, is_wanted: false, is_done: false };
+        Self { inner: Mutex::new(inner), changed: Condvar::new() }
     }
 
-    fn pass(&mut self, frame: &Bytes, link: Option<Link>) -> Route {
-        if let Some(limit) = link.as_ref().and_then(Link::frame_limit).filter(|limit| frame.len() > *limit) {
-            return Route::TooLong { limit };
-        }
-        match (self.memory.hear_editor(frame), link) {
-            (Verdict::Pass, Some(link)) => Route::Send(link),
-            (Verdict::Wake(resume), Some(link)) => Route::Instead(link, resume),
-            (Verdict::Pass | Verdict::Drop | Verdict::Hold | Verdict::Wake(_) | Verdict::Goodbye, _) => Route::Nowhere,
-        }
-    }
-}
-
-/// Where a message of the editor goes.
-pub(super) enum Route {
-    Send(Link),
-    /// Nowhere yet; this goes in its place.
-    Instead(Link, Vec<u8>),
-    /// The daemon would hang up on a message of this length.
-    TooLong {
-        limit: usize,
-    },
-    Refuse(RpcError),
-    Nowhere,
-}
-
-impl Line {
-    /// `name` is that of the bridge.
-    pub(super) fn new(name: &str) -> Self {
-        let state = State { memory: BridgeState::new(name), ..State::default() };
-        Self { state: Mutex::new(state), changed: Condvar::new() }
+    pub(super) fn step(&self, input: Input) -> Outcome {
+        self.step_in(&mut self.lock(), input)
     }
 
-    pub(super) fn hear_editor(&self, frame: &Bytes) -> Route {
-        let mut state = self.state();
-        loop {
-            match &mut state.end {
-                End::Reaching | End::Resuming(_) => {}
-                End::Up(link) => {
-                    let link = link.clone();
-                    return state.pass(frame, Some(link));
-                }
-                End::Leaving(_) | End::Away { .. } if owed_answer(frame).is_none() => {
-                    let link = state.link();
-                    return state.pass(frame, link);
-                }
-                End::Leaving(_) => {}
-                End::Away { wanted } => {
-                    *wanted = true;
-                    self.changed.notify_all();
-                }
-                End::Down { error, wanted } => {
-                    *wanted = true;
-                    let error = error.clone();
-                    self.changed.notify_all();
-                    return Route::Refuse(error);
-                }
-            }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    pub(super) fn hear_daemon(&self, frame: &Bytes) -> Verdict {
-        let mut state = self.state();
-        let verdict = state.memory.hear_daemon(frame);
-        if let (Verdict::Goodbye, Some(link)) = (&verdict, state.link()) {
-            state.end = End::Leaving(link);
-            state.deadline = None;
-            self.changed.notify_all();
-        }
-        verdict
-    }
-
-    /// What became of a session, if this is the answer to a request of our own; with the link to send on what it has waited
-    /// for. Whoever gets a link calls `sent` in the end.
-    pub(super) fn our_answer(&self, frame: &Bytes) -> Option<(Return, Option<Link>)> {
-        let mut state = self.state();
-        let back = state.memory.our_answer(frame)?;
-        let link = state.link().filter(|_| !back.send.is_empty());
-        if let Some(link) = &link {
-            state.sending += 1;
-            if let End::Up(_) = state.end {
-                state.end = End::Resuming(link.clone());
-            }
-        }
-        self.let_through(&mut state);
-        Some((back, link))
-    }
-
-    pub(super) fn sent(&self) {
-        let mut state = self.state();
-        state.sending -= 1;
-        self.let_through(&mut state);
-    }
-
-    /// Something was delivered, which may have been the last that the editor waited for.
-    pub(super) fn note_delivery(&self) {
+    fn step_in(&self, inner: &mut Inner, input: Input) -> Outcome {
+        let effects = inner.machine.step(input);
+        inner.is_wanted |= effects.contains(&Effect::Connect);
         self.changed.notify_all();
+        Outcome { effects, link: inner.link.clone() }
     }
 
-    /// The connection has ended. After a goodbye nothing is asked again, since nobody is there to ask until somebody
-    /// wants a daemon.
-    pub(super) fn cut(&self) -> Aftermath {
-        let mut state = self.state();
-        state.deadline = None;
-        state.late = false;
-        let mut aftermath = state.memory.cut();
-        if matches!(state.end, End::Leaving(_)) {
-            aftermath.unknown.extend(state.memory.give_up());
-            aftermath.in_good_order = true;
-            state.end = End::Away { wanted: false };
-            self.changed.notify_all();
-        } else {
-            state.end = End::Reaching;
+    /// Delivers a frame of the editor, as soon as the machine takes it.
+    pub(super) fn editor_frame(&self, frame: Bytes) -> Outcome {
+        let mut inner = self.lock();
+        while !inner.machine.is_ready_for(&frame) {
+            self.step_in(&mut inner, Input::FrameWaits);
+            inner = self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
-        aftermath
+        self.step_in(&mut inner, Input::EditorFrame(frame))
     }
 
-    /// What a new daemon is told before anything else; it has until `deadline` to bring the sessions back.
-    pub(super) fn introduction(&self, deadline: Instant) -> Vec<Vec<u8>> {
-        let mut state = self.state();
-        let messages = state.memory.introduction();
-        state.deadline = state.memory.is_resuming().then_some(deadline);
-        messages
+    /// A daemon is there. It has until `resume_deadline` to bring the sessions back.
+    pub(super) fn link_up(&self, link: Link, resume_deadline: Instant) -> Outcome {
+        let mut inner = self.lock();
+        let frame_limit = link.frame_limit();
+        inner.link = Some(link);
+        inner.resume_deadline = Some(resume_deadline);
+        self.step_in(&mut inner, Input::LinkUp { frame_limit })
     }
 
-    pub(super) fn up(&self, link: Link) {
-        let mut state = self.state();
-        state.end = End::Resuming(link);
-        self.let_through(&mut state);
+    /// The connection ended. `too_often` is asked whether that happens too often, unless the daemon said goodbye.
+    pub(super) fn link_lost(&self, too_often: impl FnOnce() -> Option<wire::rpc::RpcError>) -> Outcome {
+        let mut inner = self.lock();
+        inner.link = None;
+        let too_often = if inner.machine.is_leaving() { None } else { too_often() };
+        self.step_in(&mut inner, Input::LinkLost { too_often })
     }
 
-    /// The editor's messages go on once all sessions are back, or have taken too long.
-    fn let_through(&self, state: &mut State) {
-        let is_waiting = state.sending > 0 || (state.memory.is_resuming() && !state.late);
-        if let (End::Resuming(link), false) = (&state.end, is_waiting) {
-            state.end = End::Up(link.clone());
-            state.deadline = None;
-            self.changed.notify_all();
-        }
+    /// When the sessions that the editor's frames wait for have taken too long.
+    pub(super) fn resume_deadline(&self) -> Option<Instant> {
+        let inner = self.lock();
+        inner.resume_deadline.filter(|_| inner.machine.waits_for_sessions())
     }
 
-    /// There is no daemon to be had; what waits is the caller's to answer.
-    pub(super) fn down(&self, error: RpcError) -> Vec<Id> {
-        let mut state = self.state();
-        state.end = End::Down { error, wanted: false };
-        self.changed.notify_all();
-        state.memory.give_up()
-    }
-
-    /// Returns when a daemon is wanted again.
+    /// Returns when the machine wants a daemon.
     pub(super) fn wait_until_wanted(&self) {
-        let mut state = self.state();
-        while matches!(state.end, End::Down { wanted: false, .. } | End::Away { wanted: false }) {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.lock();
+        while !std::mem::take(&mut inner.is_wanted) {
+            inner = self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
-        state.end = End::Reaching;
+        self.step_in(&mut inner, Input::Connecting);
     }
 
-    pub(super) fn give_up(&self) -> Vec<Id> {
-        self.state().memory.give_up()
+    /// Everything is answered and delivered.
+    pub(super) fn finish(&self) {
+        self.lock().is_done = true;
+        self.changed.notify_all();
     }
 
-    pub(super) fn give_up_resuming(&self) -> Vec<Id> {
-        let mut state = self.state();
-        let late = state.memory.give_up_resuming();
-        state.late = true;
-        state.deadline = None;
-        self.let_through(&mut state);
-        late
-    }
-
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        self.state().deadline
-    }
-
-    pub(super) fn wait_until_quiet(&self, deadline: Instant) {
-        let mut state = self.state();
-        while !state.memory.is_quiet() {
+    /// Returns when everything is answered, or at the deadline.
+    pub(super) fn wait_until_done(&self, deadline: Instant) {
+        let mut inner = self.lock();
+        while !inner.is_done {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
             }
-            (state, _) = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
+            (inner, _) = self.changed.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // The state is whole after every step, so a panic elsewhere does not spoil it.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // The machine is consistent after every step, so a panic elsewhere does not spoil it.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,8 +1,9 @@
-//! What the bridge remembers, so that it can go on when the daemon has gone and come back: the requests of the editor that
-//! wait for an answer, how it initialized, which sessions it has open and how far it has seen them, and what the daemon has
-//! asked of it. Pure: it reads messages by a glance and says what to do with them.
+//! What the bridge must know to go on when the daemon dies and comes back: the editor's requests without an answer, its
+//! `initialize`, its open sessions with the last event that it received of each, and the daemon's questions to it.
+//!
+//! Pure, and part of the `Machine`. Reads no more of a message than its envelope.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::fmt::Display;
 
 use bytes::Bytes;
@@ -11,116 +12,142 @@ use wire::envelope::Envelope;
 use wire::method;
 use wire::rpc::{self, Id, Incoming, RpcError, owed_answer};
 
-use super::recovery::{not_back, not_recorded};
+use super::errors;
 
-/// Begins the ids of our own requests, which no editor sees.
-const OURS: &str = "acpd-bridge";
+/// Begins the ids of the bridge's own requests, which the editor never sees.
+const OWN_PREFIX: &str = "acpd-bridge";
 
-/// A prompt up to this size is kept until it is answered, so that it can be sent again.
+/// A prompt of up to this many bytes is kept until it is answered, so that it can be sent again.
 const KEPT_PROMPT: usize = 1 << 20;
+
+/// How much may wait in a bridge.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Requests without an answer. The daemon's own limit is lower.
+    pub(super) open: usize,
+    /// Bytes of frames about sessions that are not back yet.
+    pub(super) held: usize,
+    /// Questions of dead daemons that the editor has not answered.
+    pub(super) stale: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { open: 4096, held: 16 << 20, stale: 1024 }
+    }
+}
 
 #[derive(Default)]
 pub(super) struct BridgeState {
-    /// Part of the ids of our own requests, so that they are no editor's.
+    /// Part of the ids of the bridge's own requests.
     name: String,
-    /// The editor's `initialize`, once sent.
+    limits: Limits,
+    /// The editor's `initialize`, once it was sent.
     initialize: Option<Bytes>,
-    /// Requests of the editor without an answer, oldest first. An id that is used twice is owed two answers.
-    open: Vec<Open>,
-    sessions: BTreeMap<String, Known>,
-    /// Requests of the daemon that the editor has not answered.
-    asked: HashSet<Id>,
-    /// Requests of a daemon that is gone: the editor's answers to them are dropped.
-    stale: HashSet<Id>,
-    /// Sessions whose resumption is under way, by the number in our request's id.
+    /// The editor's requests without an answer, oldest first. An id that was used twice needs two answers.
+    open: Vec<OpenRequest>,
+    sessions: BTreeMap<String, OpenSession>,
+    /// The daemon's requests that the editor has not answered.
+    questions: HashSet<Id>,
+    /// Requests of a daemon that is gone, oldest first. The editor's answers to them are dropped.
+    stale: VecDeque<Id>,
+    /// Sessions that are being resumed, by the number in the id of our request.
     resuming: BTreeMap<u64, String>,
-    /// Sessions that could not be brought back for now. The editor's next message about one has it tried again.
-    asleep: BTreeSet<String>,
-    /// Messages of the editor about sessions that are not back yet, oldest first.
+    /// Sessions that could not be resumed for now. The editor's next frame about one makes the bridge try again.
+    failed: BTreeSet<String>,
+    /// The editor's frames about sessions that are not back yet, oldest first.
     held: Vec<(String, Bytes)>,
-    requests: u64,
+    /// How many requests of its own the bridge has sent.
+    own_requests: u64,
 }
 
-struct Open {
+struct OpenRequest {
     id: Id,
-    what: What,
+    kind: RequestKind,
     frame: Bytes,
-    /// Is not sent again: it has been once, and may be what the daemon hangs up on; or it is a load of which the editor has
-    /// seen a part, and would see that part twice.
-    again: bool,
+    /// It must not be sent again. It was sent twice already and may be what the daemon dies of; or it was cancelled; or
+    /// it is a load that the editor has received a part of, and would receive twice.
+    is_final: bool,
 }
 
-/// What a request is, as far as it matters when its answer is lost.
+/// What a request does, as far as that matters when its answer is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum What {
-    /// Has no effect, so that it can be sent again.
-    Harmless,
+enum RequestKind {
+    /// Has no effect, so it can be sent again.
+    ReadOnly,
     /// Opens a session that the answer names.
-    Opens,
-    /// Opens this session. Sent again, it replays from the start, which it was about to do.
-    Loads(String),
-    Prompts(String),
-    /// Ends this session for us.
-    Ends(String),
-    /// May have had its effect or not.
-    Effective,
+    Open,
+    /// Opens this session. Sent again, it replays the session from the start, which it was about to do.
+    Load(String),
+    Prompt(String),
+    /// Closes or deletes this session.
+    Close(String),
+    /// May have had an effect.
+    Effect,
 }
 
-impl What {
+impl RequestKind {
     fn loads(&self) -> Option<&str> {
         match self {
-            What::Loads(session) => Some(session),
-            What::Harmless | What::Opens | What::Prompts(_) | What::Ends(_) | What::Effective => None,
+            RequestKind::Load(session) => Some(session),
+            RequestKind::ReadOnly
+            | RequestKind::Open
+            | RequestKind::Prompt(_)
+            | RequestKind::Close(_)
+            | RequestKind::Effect => None,
         }
     }
 
     fn prompts(&self) -> Option<&str> {
         match self {
-            What::Prompts(session) => Some(session),
-            What::Harmless | What::Opens | What::Loads(_) | What::Ends(_) | What::Effective => None,
+            RequestKind::Prompt(session) => Some(session),
+            RequestKind::ReadOnly
+            | RequestKind::Open
+            | RequestKind::Load(_)
+            | RequestKind::Close(_)
+            | RequestKind::Effect => None,
         }
     }
 }
 
-/// A session that is open here.
-struct Known {
-    /// The parameters it was opened with.
-    opened: Value,
-    /// The last place that the editor has seen.
+/// A session that the editor has open.
+struct OpenSession {
+    /// The parameters of the request that opened it.
+    params: Value,
+    /// The place of the last event that the editor received: life and number.
     seen: Option<(u32, u64)>,
 }
 
-/// What is to be done with a message.
-#[derive(Debug, PartialEq, Eq)]
+/// What to do with a frame.
+#[derive(Debug, PartialEq)]
 pub(super) enum Verdict {
     Pass,
     Drop,
-    /// Kept here until its session is back.
+    /// It stays here until its session is back.
     Hold,
-    /// The same, and this is to be sent to the daemon in its place, to bring the session back.
-    Wake(Vec<u8>),
-    /// The daemon is about to leave in good order. This is for the bridge alone.
+    /// It stays here, and this request is sent in its place, to bring the session back.
+    Resume(Vec<u8>),
+    Refuse(RpcError),
+    /// The daemon is about to leave. The editor does not get this frame.
     Goodbye,
 }
 
-/// What is to be done when the daemon is gone.
+/// What to do when the daemon is gone.
 #[derive(Debug, Default)]
 pub(super) struct Aftermath {
-    /// Questions at the editor that nobody waits for any more.
+    /// Questions at the editor that no daemon waits for any longer.
     pub(super) withdrawn: Vec<Id>,
     /// Requests whose outcome nobody knows.
     pub(super) unknown: Vec<Id>,
-    /// The daemon had said that it would go.
-    pub(super) in_good_order: bool,
 }
 
-/// A session of which the new daemon has told what became of it.
+/// What the daemon's answer to a resume leads to.
 #[derive(Debug)]
 pub(super) struct Return {
-    /// Requests that nobody will answer, and why.
+    /// Requests that the daemon will not answer, and why.
     pub(super) lost: Vec<Id>,
     pub(super) why: RpcError,
-    /// What is to be sent to the daemon now, in this order.
+    /// Frames to send to the daemon now, in this order.
     pub(super) send: Vec<Bytes>,
 }
 
@@ -130,172 +157,178 @@ impl BridgeState {
         Self { name: name.to_owned(), ..Self::default() }
     }
 
-    fn our_id(&self, what: impl Display) -> Id {
-        Id::from_text(&format!("{OURS}/{}/{what}", self.name))
+    #[cfg(test)]
+    pub(super) fn with_limits(limits: Limits) -> Self {
+        Self { limits, ..Self::default() }
     }
 
-    /// A message of the editor.
-    pub(super) fn hear_editor(&mut self, frame: &Bytes) -> Verdict {
-        let seen = Envelope::read(frame);
-        if let Some(session) = seen.as_ref().and_then(|seen| seen.session.as_deref()) {
-            let (is_on_its_way, is_asleep) = (self.is_on_its_way(session), self.asleep.remove(session));
-            if is_on_its_way || is_asleep {
-                let session = session.to_owned();
-                self.held.push((session.clone(), frame.clone()));
-                return if is_asleep { Verdict::Wake(self.resume(&session)) } else { Verdict::Hold };
-            }
+    fn own_id(&self, what: impl Display) -> Id {
+        Id::from_text(&format!("{OWN_PREFIX}/{}/{what}", self.name))
+    }
+
+    /// Decides about a frame of the editor, and notes the request in it.
+    pub(super) fn editor_frame(&mut self, frame: &Bytes) -> Verdict {
+        let envelope = Envelope::read(frame);
+        if let Some(session) = envelope.as_ref().and_then(|envelope| envelope.session.as_deref())
+            && (self.is_being_resumed(session) || self.failed.contains(session))
+        {
+            return self.hold(session.to_owned(), frame);
         }
         let id = owed_answer(frame);
-        let Some(seen) = seen else {
-            return self.open(id, What::Effective, frame);
+        let Some(envelope) = envelope else {
+            return self.note_request(id, RequestKind::Effect, frame);
         };
         if let Some(answered) = rpc::answered(frame) {
-            let is_stale = self.stale.remove(&answered);
-            self.asked.remove(&answered);
-            return if is_stale { Verdict::Drop } else { Verdict::Pass };
+            let stale = self.stale.iter().position(|stale| *stale == answered);
+            self.questions.remove(&answered);
+            return if stale.and_then(|at| self.stale.remove(at)).is_some() { Verdict::Drop } else { Verdict::Pass };
         }
-        let session = seen.session.as_deref().unwrap_or_default().to_owned();
-        let what = match seen.method.as_deref().unwrap_or_default() {
-            method::INITIALIZE => {
-                self.initialize = Some(frame.clone());
-                What::Harmless
-            }
-            method::SESSION_LIST | method::SESSIONS_LIST | method::STATUS | method::SESSIONS | method::CONNECTIONS => {
-                What::Harmless
-            }
+        let session = envelope.session.as_deref().unwrap_or_default().to_owned();
+        let method = envelope.method.as_deref().unwrap_or_default();
+        match method {
+            method::INITIALIZE => self.initialize = Some(frame.clone()),
             method::SESSION_CANCEL => {
-                // What was cancelled must not run after all because the daemon went away.
-                let prompts = What::Prompts(session);
-                self.open.iter_mut().filter(|open| open.what == prompts).for_each(|open| open.again = true);
-                What::Effective
+                // A prompt that was cancelled must not run after all because the daemon died.
+                let prompt = RequestKind::Prompt(session.clone());
+                self.open.iter_mut().filter(|open| open.kind == prompt).for_each(|open| open.is_final = true);
             }
-            method::SESSION_NEW | method::SESSION_FORK => What::Opens,
-            method::SESSION_LOAD | method::SESSION_RESUME => What::Loads(session),
-            method::SESSION_PROMPT => What::Prompts(session),
-            method::SESSION_CLOSE | method::SESSION_DELETE => What::Ends(session),
-            _ => What::Effective,
-        };
-        self.open(id, what, frame)
+            _ => {}
+        }
+        self.note_request(id, kind_of(method, session), frame)
     }
 
-    fn open(&mut self, id: Option<Id>, what: What, frame: &Bytes) -> Verdict {
-        if let Some(id) = id {
-            let kept = match what {
-                What::Prompts(_) => frame.len() <= KEPT_PROMPT,
-                What::Harmless | What::Opens | What::Loads(_) => true,
-                What::Effective | What::Ends(_) => false,
-            };
-            let frame = if kept { frame.clone() } else { Bytes::new() };
-            self.open.push(Open { id, what, frame, again: false });
+    /// Keeps a frame until its session is back.
+    fn hold(&mut self, session: String, frame: &Bytes) -> Verdict {
+        let held: usize = self.held.iter().map(|(_, frame)| frame.len()).sum();
+        if held + frame.len() > self.limits.held {
+            return Verdict::Refuse(errors::too_late());
         }
+        let is_failed = self.failed.remove(&session);
+        self.held.push((session.clone(), frame.clone()));
+        if is_failed { Verdict::Resume(self.resume(&session)) } else { Verdict::Hold }
+    }
+
+    fn note_request(&mut self, id: Option<Id>, kind: RequestKind, frame: &Bytes) -> Verdict {
+        let Some(id) = id else { return Verdict::Pass };
+        if self.open.len() >= self.limits.open {
+            return Verdict::Refuse(errors::too_many());
+        }
+        let is_kept = match kind {
+            RequestKind::Prompt(_) => frame.len() <= KEPT_PROMPT,
+            RequestKind::ReadOnly | RequestKind::Open | RequestKind::Load(_) => true,
+            RequestKind::Effect | RequestKind::Close(_) => false,
+        };
+        let frame = if is_kept { frame.clone() } else { Bytes::new() };
+        self.open.push(OpenRequest { id, kind, frame, is_final: false });
         Verdict::Pass
     }
 
-    /// A message of the daemon. Answers that the editor does not wait for, and those to our own requests, stay here.
-    pub(super) fn hear_daemon(&mut self, frame: &Bytes) -> Verdict {
-        let Some(seen) = Envelope::read(frame) else { return Verdict::Pass };
-        if let (Some(place), Some(session)) = (seen.at, &seen.session)
-            && let Some(known) = self.sessions.get_mut(session.as_ref())
-        {
-            known.seen = Some(place);
+    /// Decides about a frame of the daemon. An answer that the editor does not wait for is dropped.
+    pub(super) fn daemon_frame(&mut self, frame: &Bytes) -> Verdict {
+        let Some(envelope) = Envelope::read(frame) else { return Verdict::Pass };
+        if let Some(place) = envelope.at {
+            let session = envelope.session.as_deref().unwrap_or_default();
+            if let Some(open) = self.sessions.get_mut(session) {
+                open.seen = Some(place);
+            }
+            let load = RequestKind::Load(session.to_owned());
+            self.open.iter_mut().filter(|open| open.kind == load).for_each(|open| open.is_final = true);
         }
-        if seen.at.is_some() {
-            let loads = What::Loads(seen.session.as_deref().unwrap_or_default().to_owned());
-            self.open.iter_mut().filter(|open| open.what == loads).for_each(|open| open.again = true);
-        }
-        let Some(id) = seen.id.and_then(|id| Id::from_raw(id).ok()) else {
-            let is_goodbye = seen.method.as_deref() == Some(method::GOODBYE);
+        let Some(id) = envelope.id.and_then(|id| Id::from_raw(id).ok()) else {
+            let is_goodbye = envelope.method.as_deref() == Some(method::GOODBYE);
             return if is_goodbye { Verdict::Goodbye } else { Verdict::Pass };
         };
-        if seen.method.is_some() {
-            self.asked.insert(id);
+        if envelope.method.is_some() {
+            self.questions.insert(id);
             return Verdict::Pass;
         }
         let Some(at) = self.open.iter().position(|open| open.id == id) else {
-            // A complaint about no request in particular may be about any that waits.
-            let concerns = id == Id::null() && !self.open.is_empty();
-            return if concerns { Verdict::Pass } else { Verdict::Drop };
+            // An error without an id may be about any request that waits.
+            let may_matter = id == Id::null() && !self.open.is_empty();
+            return if may_matter { Verdict::Pass } else { Verdict::Drop };
         };
-        let Open { what, frame: request, .. } = self.open.remove(at);
+        let OpenRequest { kind, frame: request, .. } = self.open.remove(at);
         if succeeded(frame) {
-            self.learn(what, &request, seen.session.as_deref(), seen.at);
+            self.note_success(kind, &request, envelope.session.as_deref(), envelope.at);
         }
         Verdict::Pass
     }
 
-    fn learn(&mut self, what: What, request: &Bytes, named: Option<&str>, at: Option<(u32, u64)>) {
-        let opened = |session: String| (session, Known { opened: params(request), seen: at });
-        match what {
-            What::Opens => self.sessions.extend(named.map(|session| opened(session.to_owned()))),
-            What::Loads(session) => self.sessions.extend([opened(session)]),
-            What::Ends(session) => {
+    fn note_success(&mut self, kind: RequestKind, request: &Bytes, named: Option<&str>, seen: Option<(u32, u64)>) {
+        let opened = |session: String| (session, OpenSession { params: params(request), seen });
+        match kind {
+            RequestKind::Open => self.sessions.extend(named.map(|session| opened(session.to_owned()))),
+            RequestKind::Load(session) => self.sessions.extend([opened(session)]),
+            RequestKind::Close(session) => {
                 self.sessions.remove(&session);
             }
-            What::Harmless | What::Prompts(_) | What::Effective => {}
+            RequestKind::ReadOnly | RequestKind::Prompt(_) | RequestKind::Effect => {}
         }
     }
 
-    /// The daemon is gone. What can be neither asked again nor found in the log is handed out to be refused.
-    pub(super) fn cut(&mut self) -> Aftermath {
-        let withdrawn: Vec<Id> = self.asked.drain().collect();
+    /// The daemon is gone. Returns the requests that can be neither sent again nor answered by the log.
+    pub(super) fn link_lost(&mut self) -> Aftermath {
+        let withdrawn: Vec<Id> = self.questions.drain().collect();
         self.stale.extend(withdrawn.iter().cloned());
+        let excess = self.stale.len().saturating_sub(self.limits.stale);
+        self.stale.drain(..excess);
         self.resuming.clear();
-        self.asleep.clear();
+        self.failed.clear();
         let sessions = &self.sessions;
-        let loaded: Vec<String> = self.open.iter().filter_map(|open| open.what.loads().map(str::to_owned)).collect();
-        let hopeless = |open: &mut Open| match &open.what {
-            What::Harmless | What::Loads(_) => open.again,
-            // A load that is sent again tells nothing of the prompts before it.
-            What::Prompts(session) => !sessions.contains_key(session) || loaded.contains(session),
-            What::Opens | What::Ends(_) | What::Effective => true,
+        let loaded: Vec<String> = self.open.iter().filter_map(|open| open.kind.loads().map(str::to_owned)).collect();
+        let is_hopeless = |open: &mut OpenRequest| match &open.kind {
+            RequestKind::ReadOnly | RequestKind::Load(_) => open.is_final,
+            // A load that is sent again says nothing about the prompts before it.
+            RequestKind::Prompt(session) => !sessions.contains_key(session) || loaded.contains(session),
+            RequestKind::Open | RequestKind::Close(_) | RequestKind::Effect => true,
         };
-        let unknown = self.open.extract_if(.., hopeless).map(|open| open.id).collect();
-        Aftermath { withdrawn, unknown, in_good_order: false }
+        let unknown = self.open.extract_if(.., is_hopeless).map(|open| open.id).collect();
+        Aftermath { withdrawn, unknown }
     }
 
-    /// What a new daemon is told first: who we are, where we were, and what is still to be answered.
+    /// The first messages for a new daemon: who the editor is, what it waits for and which sessions it has open.
     pub(super) fn introduction(&mut self) -> Vec<Vec<u8>> {
-        // One that is still open is among the requests that are sent again.
+        // An `initialize` without an answer is among the requests that are sent again.
         let is_open = |initialize: &&Bytes| self.open.iter().any(|open| open.frame == **initialize);
         let mut messages = Vec::new();
         if let Some(initialize) = self.initialize.as_ref().filter(|initialize| !is_open(initialize)) {
-            let id = self.our_id("initialize");
+            let id = self.own_id("initialize");
             messages.push(rpc::request(&id, method::INITIALIZE, &params(initialize)));
         }
-        // Prompts wait until their session is back: it may know them.
-        let is_repeated = |open: &&mut Open| matches!(open.what, What::Harmless | What::Loads(_));
+        // Prompts wait until their session is back, whose log may have them.
+        let is_repeated = |open: &&mut OpenRequest| matches!(open.kind, RequestKind::ReadOnly | RequestKind::Load(_));
         for open in self.open.iter_mut().filter(is_repeated) {
-            open.again = true;
+            open.is_final = true;
             messages.push(open.frame.to_vec());
         }
-        let known: Vec<String> = self.sessions.keys().cloned().collect();
-        for session in known {
-            // One that is being loaded comes back by that.
-            if !self.open.iter().any(|open| open.what.loads() == Some(&session)) {
+        let sessions: Vec<String> = self.sessions.keys().cloned().collect();
+        for session in sessions {
+            // A load brings its session back.
+            if !self.open.iter().any(|open| open.kind.loads() == Some(&session)) {
                 messages.push(self.resume(&session));
             }
         }
         messages
     }
 
-    /// The request that brings a session back.
+    /// The request that brings a session back after the last event that the editor received.
     fn resume(&mut self, session: &str) -> Vec<u8> {
-        self.requests += 1;
-        self.resuming.insert(self.requests, session.to_owned());
-        let id = self.our_id(self.requests);
-        let known = self.sessions.get(session);
-        let mut resume = known.map_or_else(|| json!({}), |known| known.opened.clone());
+        self.own_requests += 1;
+        self.resuming.insert(self.own_requests, session.to_owned());
+        let id = self.own_id(self.own_requests);
+        let open = self.sessions.get(session);
+        let mut resume = open.map_or_else(|| json!({}), |open| open.params.clone());
         resume["sessionId"] = json!(session);
-        resume["after"] = json!(known.and_then(|known| known.seen).unwrap_or((1, 0)));
+        resume["after"] = json!(open.and_then(|open| open.seen).unwrap_or((1, 0)));
         rpc::request(&id, method::RESUME, &resume)
     }
 
-    /// An answer to a request of our own: what became of that session. None if it is not ours.
-    pub(super) fn our_answer(&mut self, frame: &Bytes) -> Option<Return> {
-        let seen = Envelope::read(frame).filter(|seen| seen.is_reply)?;
-        let id: String = serde_json::from_str(seen.id?.get()).ok()?;
-        let number = id.strip_prefix(OURS)?.strip_prefix('/')?.strip_prefix(&self.name)?.strip_prefix('/')?;
-        let mut back = Return { lost: Vec::new(), why: not_recorded(), send: Vec::new() };
+    /// Takes the answer to a request of the bridge itself. None if the frame is something else.
+    pub(super) fn own_answer(&mut self, frame: &Bytes) -> Option<Return> {
+        let envelope = Envelope::read(frame).filter(|envelope| envelope.is_reply)?;
+        let id: String = serde_json::from_str(envelope.id?.get()).ok()?;
+        let number = id.strip_prefix(OWN_PREFIX)?.strip_prefix('/')?.strip_prefix(&self.name)?.strip_prefix('/')?;
+        let mut back = Return { lost: Vec::new(), why: errors::not_recorded(), send: Vec::new() };
         let Some(session) = number.parse().ok().and_then(|number: u64| self.resuming.remove(&number)) else {
             return Some(back);
         };
@@ -303,77 +336,104 @@ impl BridgeState {
         match result {
             Ok(answer) => {
                 let answer: Value = serde_json::from_str(answer.get()).unwrap_or_default();
-                self.go_on(&session, &answer, &mut back);
+                self.sort_prompts(&session, &answer, &mut back);
             }
             Err(error) if error.code == RpcError::INVALID_PARAMS => {
                 self.sessions.remove(&session);
                 back.lost = self.take_prompts(&session);
             }
             Err(error) => {
-                back.why = not_back(&error);
+                back.why = errors::not_back(&error);
                 back.lost = self.take_prompts(&session);
                 back.lost.extend(self.take_held(&session).iter().filter_map(|frame| owed_answer(frame)));
-                self.asleep.insert(session);
+                self.failed.insert(session);
                 return Some(back);
             }
         }
         for frame in self.take_held(&session) {
-            self.hear_editor(&frame);
-            back.send.push(frame);
+            match self.editor_frame(&frame) {
+                Verdict::Refuse(_) => back.lost.extend(owed_answer(&frame)),
+                Verdict::Pass | Verdict::Drop | Verdict::Hold | Verdict::Resume(_) | Verdict::Goodbye => {
+                    back.send.push(frame);
+                }
+            }
         }
         Some(back)
     }
 
-    /// The session is back. Its log decides about the prompts that were open: those that it has are answered by it; the
-    /// others have not begun, and, where the daemon says that this is final, are sent again, once.
-    fn go_on(&mut self, session: &str, answer: &Value, back: &mut Return) {
+    /// The session is back, and its log decides about the prompts that were open. It answers those that it has. The
+    /// others have not begun; where the daemon says that this is final, they are sent again, once.
+    fn sort_prompts(&mut self, session: &str, answer: &Value, back: &mut Return) {
         let pending: Vec<String> = serde_json::from_value(answer["pending"].clone()).unwrap_or_default();
-        let is_final = answer["final"] == true;
-        let is_lost = |open: &mut Open| {
-            let unknown = open.what.prompts() == Some(session) && !pending.iter().any(|id| id == open.id.raw());
-            let again = unknown && is_final && !open.again && !open.frame.is_empty();
-            if again {
-                open.again = true;
+        let may_repeat = answer["final"] == true;
+        let is_lost = |open: &mut OpenRequest| {
+            let is_unknown = open.kind.prompts() == Some(session) && !pending.iter().any(|id| id == open.id.raw());
+            let is_repeated = is_unknown && may_repeat && !open.is_final && !open.frame.is_empty();
+            if is_repeated {
+                open.is_final = true;
                 back.send.push(open.frame.clone());
             }
-            unknown && !again
+            is_unknown && !is_repeated
         };
         back.lost = self.open.extract_if(.., is_lost).map(|open| open.id).collect();
     }
 
     fn take_prompts(&mut self, session: &str) -> Vec<Id> {
-        self.open.extract_if(.., |open| open.what.prompts() == Some(session)).map(|open| open.id).collect()
+        self.open.extract_if(.., |open| open.kind.prompts() == Some(session)).map(|open| open.id).collect()
     }
 
     fn take_held(&mut self, session: &str) -> Vec<Bytes> {
         self.held.extract_if(.., |(about, _)| about == session).map(|(_, frame)| frame).collect()
     }
 
-    fn is_on_its_way(&self, session: &str) -> bool {
+    fn is_being_resumed(&self, session: &str) -> bool {
         self.resuming.values().any(|resumed| resumed == session)
     }
 
-    /// Whether some session has not come back yet.
+    /// Whether some session is not back yet.
     pub(super) fn is_resuming(&self) -> bool {
         !self.resuming.is_empty()
     }
 
-    /// All that the editor waits for; it is the caller's to answer.
+    /// Returns everything that the editor waits for. The caller answers it.
     pub(super) fn give_up(&mut self) -> Vec<Id> {
         let held = std::mem::take(&mut self.held);
         let open = self.open.drain(..).map(|open| open.id);
         open.chain(held.iter().filter_map(|(_, frame)| owed_answer(frame))).collect()
     }
 
-    /// What has waited long enough for sessions that are not back yet. What is said about them from now on is kept until they
-    /// are.
+    /// Returns the prompts of sessions that are not back yet. Later frames about them are held until they are.
     pub(super) fn give_up_resuming(&mut self) -> Vec<Id> {
         let late: Vec<String> = self.resuming.values().cloned().collect();
         late.iter().flat_map(|session| self.take_prompts(session)).collect()
     }
 
+    /// Whether the editor waits for nothing.
     pub(super) fn is_quiet(&self) -> bool {
         self.open.is_empty() && self.held.is_empty()
+    }
+
+    /// Whether everything that is kept is within its limit.
+    #[cfg(test)]
+    pub(super) fn is_within(&self, limits: Limits) -> bool {
+        let held: usize = self.held.iter().map(|(_, frame)| frame.len()).sum();
+        self.open.len() <= limits.open && held <= limits.held && self.stale.len() <= limits.stale
+    }
+}
+
+fn kind_of(method: &str, session: String) -> RequestKind {
+    match method {
+        method::INITIALIZE
+        | method::SESSION_LIST
+        | method::SESSIONS_LIST
+        | method::STATUS
+        | method::SESSIONS
+        | method::CONNECTIONS => RequestKind::ReadOnly,
+        method::SESSION_NEW | method::SESSION_FORK => RequestKind::Open,
+        method::SESSION_LOAD | method::SESSION_RESUME => RequestKind::Load(session),
+        method::SESSION_PROMPT => RequestKind::Prompt(session),
+        method::SESSION_CLOSE | method::SESSION_DELETE => RequestKind::Close(session),
+        _ => RequestKind::Effect,
     }
 }
 
@@ -389,7 +449,5 @@ fn params(request: &[u8]) -> Value {
     }
 }
 
-#[cfg(test)]
-mod interleavings;
 #[cfg(test)]
 mod tests;

@@ -25,227 +25,227 @@ fn raw(ids: &[Id]) -> Vec<&str> {
 
 /// A bridge whose editor has initialized and opened session `s`, of which it has seen event 7.
 fn with_session() -> BridgeState {
-    let mut memory = BridgeState::default();
-    memory.hear_editor(&request(1, "initialize", json!({ "protocolVersion": 1 })));
-    memory.hear_daemon(&answer(1, json!({})));
-    memory.hear_editor(&request(2, "session/new", json!({ "cwd": "/work" })));
-    memory.hear_daemon(&answer(2, json!({ "sessionId": "s", "_meta": { "acpd": { "at": [1, 1] } } })));
-    memory.hear_daemon(&update("s", [1, 7]));
-    memory
+    let mut state = BridgeState::default();
+    state.editor_frame(&request(1, "initialize", json!({ "protocolVersion": 1 })));
+    state.daemon_frame(&answer(1, json!({})));
+    state.editor_frame(&request(2, "session/new", json!({ "cwd": "/work" })));
+    state.daemon_frame(&answer(2, json!({ "sessionId": "s", "_meta": { "acpd": { "at": [1, 1] } } })));
+    state.daemon_frame(&update("s", [1, 7]));
+    state
 }
 
-fn introduction(memory: &mut BridgeState) -> Vec<Value> {
-    memory.introduction().iter().map(|message| serde_json::from_slice(message).unwrap()).collect()
+fn introduction(state: &mut BridgeState) -> Vec<Value> {
+    state.introduction().iter().map(|message| serde_json::from_slice(message).unwrap()).collect()
 }
 
 #[test]
 fn a_session_is_resumed_after_the_last_place_that_the_editor_saw() {
-    let mut memory = with_session();
-    memory.cut();
-    let [initialize, resume] = introduction(&mut memory).try_into().unwrap();
+    let mut state = with_session();
+    state.link_lost();
+    let [initialize, resume] = introduction(&mut state).try_into().unwrap();
     assert_eq!(initialize["method"], "initialize");
     assert_eq!(resume["params"], json!({ "cwd": "/work", "sessionId": "s", "after": [1, 7] }));
 }
 
 #[test]
 fn a_session_without_updates_is_resumed_after_the_place_of_its_answer() {
-    let mut memory = with_session();
-    memory.hear_editor(&request(3, "session/resume", json!({ "sessionId": "t" })));
-    memory.hear_daemon(&answer(3, json!({ "_meta": { "acpd": { "at": [2, 90] } } })));
-    memory.cut();
-    assert_eq!(introduction(&mut memory)[2]["params"]["after"], json!([2, 90]));
+    let mut state = with_session();
+    state.editor_frame(&request(3, "session/resume", json!({ "sessionId": "t" })));
+    state.daemon_frame(&answer(3, json!({ "_meta": { "acpd": { "at": [2, 90] } } })));
+    state.link_lost();
+    assert_eq!(introduction(&mut state)[2]["params"]["after"], json!([2, 90]));
 }
 
 #[test]
 fn a_load_that_has_begun_is_refused_and_one_that_has_not_is_sent_again_in_place_of_a_resume() {
-    let mut memory = with_session();
-    memory.hear_editor(&request(3, "session/load", json!({ "sessionId": "s" })));
-    assert!(memory.cut().unknown.is_empty());
-    let methods: Vec<Value> = introduction(&mut memory).iter().map(|message| message["method"].clone()).collect();
+    let mut state = with_session();
+    state.editor_frame(&request(3, "session/load", json!({ "sessionId": "s" })));
+    assert!(state.link_lost().unknown.is_empty());
+    let methods: Vec<Value> = introduction(&mut state).iter().map(|message| message["method"].clone()).collect();
     assert_eq!(methods, ["initialize", "session/load"]);
-    memory.hear_editor(&request(4, "session/load", json!({ "sessionId": "t" })));
-    memory.hear_daemon(&update("t", [1, 3]));
-    assert_eq!(raw(&memory.cut().unknown), ["3", "4"]);
+    state.editor_frame(&request(4, "session/load", json!({ "sessionId": "t" })));
+    state.daemon_frame(&update("t", [1, 3]));
+    assert_eq!(raw(&state.link_lost().unknown), ["3", "4"]);
 }
 
 #[test]
 fn a_prompt_waits_if_the_daemon_will_answer_it_and_is_given_up_if_not() {
-    let mut memory = with_session();
-    memory.hear_editor(&request(3, "session/prompt", json!({ "sessionId": "s" })));
-    memory.hear_editor(&request(4, "session/prompt", json!({ "sessionId": "s" })));
-    assert!(memory.cut().unknown.is_empty());
-    introduction(&mut memory);
-    let back = memory.our_answer(&answer("acpd-bridge//1", json!({ "pending": ["3"] }))).unwrap();
+    let mut state = with_session();
+    state.editor_frame(&request(3, "session/prompt", json!({ "sessionId": "s" })));
+    state.editor_frame(&request(4, "session/prompt", json!({ "sessionId": "s" })));
+    assert!(state.link_lost().unknown.is_empty());
+    introduction(&mut state);
+    let back = state.own_answer(&answer("acpd-bridge//1", json!({ "pending": ["3"] }))).unwrap();
     assert_eq!((raw(&back.lost), back.send), (vec!["4"], vec![]));
-    assert!(!memory.is_resuming());
-    assert_eq!(memory.hear_daemon(&answer(3, json!({ "stopReason": "end_turn" }))), Verdict::Pass);
-    assert_eq!(memory.hear_daemon(&answer(3, json!({ "stopReason": "end_turn" }))), Verdict::Drop);
-    assert!(memory.is_quiet());
+    assert!(!state.is_resuming());
+    assert_eq!(state.daemon_frame(&answer(3, json!({ "stopReason": "end_turn" }))), Verdict::Pass);
+    assert_eq!(state.daemon_frame(&answer(3, json!({ "stopReason": "end_turn" }))), Verdict::Drop);
+    assert!(state.is_quiet());
 }
 
 #[test]
 fn a_prompt_that_the_daemon_did_not_take_is_sent_again_once_where_that_is_final() {
-    let mut memory = with_session();
+    let mut state = with_session();
     let prompt = request(3, "session/prompt", json!({ "sessionId": "s" }));
-    memory.hear_editor(&prompt);
-    memory.hear_editor(&request(4, "session/prompt", json!({ "sessionId": "s" })));
-    memory.cut();
-    introduction(&mut memory);
-    let back = memory.our_answer(&answer("acpd-bridge//1", json!({ "pending": ["4"], "final": true }))).unwrap();
+    state.editor_frame(&prompt);
+    state.editor_frame(&request(4, "session/prompt", json!({ "sessionId": "s" })));
+    state.link_lost();
+    introduction(&mut state);
+    let back = state.own_answer(&answer("acpd-bridge//1", json!({ "pending": ["4"], "final": true }))).unwrap();
     assert_eq!((raw(&back.lost), back.send), (vec![], vec![prompt]));
-    memory.cut();
-    introduction(&mut memory);
-    let back = memory.our_answer(&answer("acpd-bridge//2", json!({ "pending": ["4"], "final": true }))).unwrap();
+    state.link_lost();
+    introduction(&mut state);
+    let back = state.own_answer(&answer("acpd-bridge//2", json!({ "pending": ["4"], "final": true }))).unwrap();
     assert_eq!((raw(&back.lost), back.send), (vec!["3"], vec![]));
 }
 
 #[test]
 fn a_prompt_that_is_too_long_to_be_kept_is_refused() {
-    let mut memory = with_session();
-    memory.hear_editor(&request(3, "session/prompt", json!({ "sessionId": "s", "x": "x".repeat(KEPT_PROMPT) })));
-    memory.cut();
-    introduction(&mut memory);
-    let back = memory.our_answer(&answer("acpd-bridge//1", json!({ "pending": [], "final": true }))).unwrap();
+    let mut state = with_session();
+    state.editor_frame(&request(3, "session/prompt", json!({ "sessionId": "s", "x": "x".repeat(KEPT_PROMPT) })));
+    state.link_lost();
+    introduction(&mut state);
+    let back = state.own_answer(&answer("acpd-bridge//1", json!({ "pending": [], "final": true }))).unwrap();
     assert_eq!((raw(&back.lost), back.send), (vec!["3"], vec![]));
 }
 
 #[test]
 fn what_is_said_about_a_session_that_is_late_waits_for_it_and_the_rest_goes_on() {
-    let mut memory = with_session();
-    memory.hear_editor(&request(3, "session/prompt", json!({ "sessionId": "s" })));
-    memory.cut();
-    introduction(&mut memory);
-    assert_eq!(raw(&memory.give_up_resuming()), ["3"]);
+    let mut state = with_session();
+    state.editor_frame(&request(3, "session/prompt", json!({ "sessionId": "s" })));
+    state.link_lost();
+    introduction(&mut state);
+    assert_eq!(raw(&state.give_up_resuming()), ["3"]);
     let prompt = request(5, "session/prompt", json!({ "sessionId": "s" }));
     let cancel = frame(json!({ "method": "session/cancel", "params": { "sessionId": "s" } }));
-    assert_eq!(memory.hear_editor(&prompt), Verdict::Hold);
-    assert_eq!(memory.hear_editor(&cancel), Verdict::Hold);
-    assert_eq!(memory.hear_editor(&request(6, "session/list", json!({}))), Verdict::Pass);
-    let back = memory.our_answer(&answer("acpd-bridge//1", json!({ "pending": ["3"], "final": true }))).unwrap();
+    assert_eq!(state.editor_frame(&prompt), Verdict::Hold);
+    assert_eq!(state.editor_frame(&cancel), Verdict::Hold);
+    assert_eq!(state.editor_frame(&request(6, "session/list", json!({}))), Verdict::Pass);
+    let back = state.own_answer(&answer("acpd-bridge//1", json!({ "pending": ["3"], "final": true }))).unwrap();
     assert_eq!((raw(&back.lost), back.send), (vec![], vec![prompt, cancel]));
     // It was cancelled, so that it must not run after all if this connection dies, too.
-    memory.cut();
-    introduction(&mut memory);
-    let back = memory.our_answer(&answer("acpd-bridge//2", json!({ "pending": [], "final": true }))).unwrap();
+    state.link_lost();
+    introduction(&mut state);
+    let back = state.own_answer(&answer("acpd-bridge//2", json!({ "pending": [], "final": true }))).unwrap();
     assert_eq!((raw(&back.lost), back.send), (vec!["5"], vec![]));
 }
 
 #[test]
 fn a_prompt_that_waited_and_was_sent_for_the_first_time_is_sent_again_once() {
-    let mut memory = with_session();
-    memory.cut();
-    introduction(&mut memory);
+    let mut state = with_session();
+    state.link_lost();
+    introduction(&mut state);
     let prompt = request(5, "session/prompt", json!({ "sessionId": "s" }));
-    assert_eq!(memory.hear_editor(&prompt), Verdict::Hold);
+    assert_eq!(state.editor_frame(&prompt), Verdict::Hold);
     for resume in ["acpd-bridge//1", "acpd-bridge//2"] {
-        let back = memory.our_answer(&answer(resume, json!({ "pending": [], "final": true }))).unwrap();
+        let back = state.own_answer(&answer(resume, json!({ "pending": [], "final": true }))).unwrap();
         assert_eq!((raw(&back.lost), back.send), (vec![], vec![prompt.clone()]));
-        memory.cut();
-        introduction(&mut memory);
+        state.link_lost();
+        introduction(&mut state);
     }
-    let back = memory.our_answer(&answer("acpd-bridge//3", json!({ "pending": [], "final": true }))).unwrap();
+    let back = state.own_answer(&answer("acpd-bridge//3", json!({ "pending": [], "final": true }))).unwrap();
     assert_eq!((raw(&back.lost), back.send), (vec!["5"], vec![]));
 }
 
 #[test]
 fn a_session_that_cannot_be_opened_for_now_is_tried_again_with_the_next_message_about_it() {
-    let mut memory = with_session();
-    memory.hear_editor(&request(3, "session/prompt", json!({ "sessionId": "s" })));
-    memory.cut();
-    introduction(&mut memory);
+    let mut state = with_session();
+    state.editor_frame(&request(3, "session/prompt", json!({ "sessionId": "s" })));
+    state.link_lost();
+    introduction(&mut state);
     let failed = frame(json!({ "id": "acpd-bridge//1", "error": { "code": -32603, "message": "no space" } }));
-    let back = memory.our_answer(&failed).unwrap();
+    let back = state.own_answer(&failed).unwrap();
     assert_eq!((raw(&back.lost), &back.why.data.unwrap()["reason"]), (vec!["3"], &json!("no space")));
     let prompt = request(4, "session/prompt", json!({ "sessionId": "s" }));
-    let Verdict::Wake(resume) = memory.hear_editor(&prompt) else { panic!("it is brought back first") };
+    let Verdict::Resume(resume) = state.editor_frame(&prompt) else { panic!("it is brought back first") };
     assert_eq!(serde_json::from_slice::<Value>(&resume).unwrap()["params"]["after"], json!([1, 7]));
-    assert!(!memory.is_quiet());
-    let back = memory.our_answer(&answer("acpd-bridge//2", json!({ "pending": [], "final": true }))).unwrap();
+    assert!(!state.is_quiet());
+    let back = state.own_answer(&answer("acpd-bridge//2", json!({ "pending": [], "final": true }))).unwrap();
     assert_eq!((raw(&back.lost), back.send), (vec![], vec![prompt]));
 }
 
 #[test]
 fn what_is_held_is_given_up_with_the_rest() {
-    let mut memory = with_session();
-    memory.cut();
-    introduction(&mut memory);
-    memory.hear_editor(&request(4, "session/prompt", json!({ "sessionId": "s" })));
-    assert_eq!(raw(&memory.give_up()), ["4"]);
-    assert!(memory.is_quiet());
+    let mut state = with_session();
+    state.link_lost();
+    introduction(&mut state);
+    state.editor_frame(&request(4, "session/prompt", json!({ "sessionId": "s" })));
+    assert_eq!(raw(&state.give_up()), ["4"]);
+    assert!(state.is_quiet());
 }
 
 #[test]
 fn what_has_no_effect_is_sent_again_and_what_has_is_refused() {
-    let mut memory = with_session();
-    memory.hear_editor(&request(3, "session/list", json!({})));
-    memory.hear_editor(&request(4, "session/set_mode", json!({ "sessionId": "s", "modeId": "safe" })));
-    memory.hear_editor(&request(5, "session/new", json!({ "cwd": "/work" })));
-    memory.hear_editor(&request(6, "session/load", json!({ "sessionId": "t" })));
-    assert_eq!(raw(&memory.cut().unknown), ["4", "5"]);
-    let methods: Vec<Value> = introduction(&mut memory).iter().map(|message| message["method"].clone()).collect();
+    let mut state = with_session();
+    state.editor_frame(&request(3, "session/list", json!({})));
+    state.editor_frame(&request(4, "session/set_mode", json!({ "sessionId": "s", "modeId": "safe" })));
+    state.editor_frame(&request(5, "session/new", json!({ "cwd": "/work" })));
+    state.editor_frame(&request(6, "session/load", json!({ "sessionId": "t" })));
+    assert_eq!(raw(&state.link_lost().unknown), ["4", "5"]);
+    let methods: Vec<Value> = introduction(&mut state).iter().map(|message| message["method"].clone()).collect();
     assert_eq!(methods, ["initialize", "session/list", "session/load", "_acpd/resume"]);
 }
 
 #[test]
 fn what_was_sent_again_in_vain_is_refused_at_the_next_cut() {
-    let mut memory = with_session();
-    memory.hear_editor(&request(3, "session/list", json!({})));
-    memory.hear_editor(&request(4, "session/load", json!({ "sessionId": "t" })));
-    assert!(memory.cut().unknown.is_empty());
-    assert_eq!(introduction(&mut memory).len(), 4);
-    assert_eq!(raw(&memory.cut().unknown), ["3", "4"]);
-    assert_eq!(introduction(&mut memory).len(), 2);
+    let mut state = with_session();
+    state.editor_frame(&request(3, "session/list", json!({})));
+    state.editor_frame(&request(4, "session/load", json!({ "sessionId": "t" })));
+    assert!(state.link_lost().unknown.is_empty());
+    assert_eq!(introduction(&mut state).len(), 4);
+    assert_eq!(raw(&state.link_lost().unknown), ["3", "4"]);
+    assert_eq!(introduction(&mut state).len(), 2);
 }
 
 #[test]
 fn a_complaint_about_no_request_in_particular_reaches_an_editor_that_waits() {
-    let mut memory = with_session();
+    let mut state = with_session();
     let complaint = frame(json!({ "id": null, "error": { "code": -32600, "message": "too long" } }));
-    assert_eq!(memory.hear_daemon(&complaint), Verdict::Drop);
-    memory.hear_editor(&request(3, "session/list", json!({})));
-    assert_eq!(memory.hear_daemon(&complaint), Verdict::Pass);
-    assert!(!memory.is_quiet(), "the request itself is still to be answered");
+    assert_eq!(state.daemon_frame(&complaint), Verdict::Drop);
+    state.editor_frame(&request(3, "session/list", json!({})));
+    assert_eq!(state.daemon_frame(&complaint), Verdict::Pass);
+    assert!(!state.is_quiet(), "the request itself is still to be answered");
 }
 
 #[test]
 fn a_question_of_a_dead_daemon_is_withdrawn_and_its_late_answer_dropped() {
-    let mut memory = with_session();
+    let mut state = with_session();
     let question = frame(json!({ "id": "q", "method": "session/request_permission", "params": { "sessionId": "s" } }));
-    assert_eq!(memory.hear_daemon(&question), Verdict::Pass);
-    assert_eq!(raw(&memory.cut().withdrawn), ["\"q\""]);
-    assert_eq!(memory.hear_editor(&answer("q", json!({ "outcome": {} }))), Verdict::Drop);
-    assert_eq!(memory.hear_editor(&answer("other", json!({ "outcome": {} }))), Verdict::Pass);
+    assert_eq!(state.daemon_frame(&question), Verdict::Pass);
+    assert_eq!(raw(&state.link_lost().withdrawn), ["\"q\""]);
+    assert_eq!(state.editor_frame(&answer("q", json!({ "outcome": {} }))), Verdict::Drop);
+    assert_eq!(state.editor_frame(&answer("other", json!({ "outcome": {} }))), Verdict::Pass);
 }
 
 #[test]
 fn a_session_that_does_not_come_back_is_forgotten_and_its_prompts_given_up() {
-    let mut memory = with_session();
-    memory.hear_editor(&request(3, "session/prompt", json!({ "sessionId": "s" })));
-    memory.cut();
-    introduction(&mut memory);
+    let mut state = with_session();
+    state.editor_frame(&request(3, "session/prompt", json!({ "sessionId": "s" })));
+    state.link_lost();
+    introduction(&mut state);
     let refused = frame(json!({ "id": "acpd-bridge//1", "error": { "code": -32602, "message": "gone" } }));
-    assert_eq!(raw(&memory.our_answer(&refused).unwrap().lost), ["3"]);
-    memory.cut();
-    assert_eq!(introduction(&mut memory).len(), 1);
+    assert_eq!(raw(&state.own_answer(&refused).unwrap().lost), ["3"]);
+    state.link_lost();
+    assert_eq!(introduction(&mut state).len(), 1);
 }
 
 #[test]
 fn a_closed_session_is_not_resumed() {
-    let mut memory = with_session();
-    memory.hear_editor(&request(3, "session/close", json!({ "sessionId": "s" })));
-    memory.hear_daemon(&answer(3, json!({})));
-    memory.cut();
-    assert_eq!(introduction(&mut memory).len(), 1);
+    let mut state = with_session();
+    state.editor_frame(&request(3, "session/close", json!({ "sessionId": "s" })));
+    state.daemon_frame(&answer(3, json!({})));
+    state.link_lost();
+    assert_eq!(introduction(&mut state).len(), 1);
 }
 
 #[test]
 fn an_initialize_that_was_never_answered_is_sent_again_as_it_was() {
-    let mut memory = BridgeState::default();
-    memory.hear_editor(&request(1, "initialize", json!({ "protocolVersion": 1 })));
-    memory.cut();
-    let [initialize] = introduction(&mut memory).try_into().unwrap();
+    let mut state = BridgeState::default();
+    state.editor_frame(&request(1, "initialize", json!({ "protocolVersion": 1 })));
+    state.link_lost();
+    let [initialize] = introduction(&mut state).try_into().unwrap();
     assert_eq!(initialize["id"], 1);
-    assert_eq!(memory.hear_daemon(&answer(1, json!({}))), Verdict::Pass);
+    assert_eq!(state.daemon_frame(&answer(1, json!({}))), Verdict::Pass);
 }
 
 #[test]

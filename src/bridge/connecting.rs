@@ -1,0 +1,97 @@
+//! Finds a daemon or starts one, at the start of the bridge and whenever the daemon is gone.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Bridge;
+use super::daemon_link::{Inbox, Link};
+use super::errors;
+use super::machine::Input;
+
+/// What was pending when the daemon died is answered within this time.
+const ANSWER_WITHIN: Duration = Duration::from_millis(1_800);
+
+/// How long the bridge tries to bring a daemon back before it reports to the editor that there is none.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The first pause between two tries. It doubles with each.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// More than `LOSSES` connections that ended without a goodbye within `LOSS_WINDOW` are too many to try again at once.
+const LOSSES: usize = 5;
+const LOSS_WINDOW: Duration = Duration::from_secs(5);
+
+/// How long the bridge leaves a daemon alone that ends every connection.
+const REST: Duration = Duration::from_secs(2);
+
+/// When the last connections ended.
+#[derive(Default)]
+pub(super) struct LossRate(VecDeque<Instant>);
+
+impl LossRate {
+    /// Notes another end. Returns whether there are too many.
+    fn is_too_fast(&mut self, now: Instant) -> bool {
+        self.0.push_back(now);
+        self.0.retain(|end| now.duration_since(*end) < LOSS_WINDOW);
+        self.0.len() > LOSSES
+    }
+}
+
+impl Bridge {
+    /// Connects and introduces the editor. Returns None if that was given up and somebody wants a daemon again since.
+    pub(super) fn connect(self: &Arc<Self>) -> Option<Inbox> {
+        let started = Instant::now();
+        let mut pause = PAUSE;
+        loop {
+            match Link::open(&self.places, &self.name) {
+                Ok((link, inbox)) => {
+                    let introduction = self.shared.link_up(link, started + ANSWER_WITHIN);
+                    self.carry_out_in_place(introduction);
+                    return Some(inbox);
+                }
+                Err(error) if !error.is_passing() || started.elapsed() > CONNECT_TIMEOUT => {
+                    self.carry_out(self.shared.step(Input::NoDaemon(error.into_rpc())));
+                    self.shared.wait_until_wanted();
+                    return None;
+                }
+                Err(_) if started.elapsed() > ANSWER_WITHIN => {
+                    self.carry_out(self.shared.step(Input::ConnectTimedOut));
+                }
+                Err(_) => {}
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(500));
+        }
+    }
+
+    /// The connection ended. Returns when a daemon is wanted.
+    pub(super) fn after_loss(self: &Arc<Self>, losses: &mut LossRate) {
+        let mut rests = false;
+        let outcome = self.shared.link_lost(|| {
+            rests = losses.is_too_fast(Instant::now());
+            rests.then(|| errors::hangs_up(&self.places.daemon_log()))
+        });
+        self.carry_out(outcome);
+        if rests {
+            thread::sleep(REST);
+        }
+        self.shared.wait_until_wanted();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_ends_in_a_short_time_are_too_many_and_the_same_number_over_a_day_is_not() {
+        let start = Instant::now();
+        let (mut fast, mut slow) = (LossRate::default(), LossRate::default());
+        let after = |milliseconds| start + Duration::from_millis(milliseconds);
+        let too_fast: Vec<bool> = (0..7).map(|end| fast.is_too_fast(after(end * 100))).collect();
+        assert_eq!(too_fast, [false, false, false, false, false, true, true]);
+        assert!(!(0..100).any(|end| slow.is_too_fast(after(end * 2_000))));
+    }
+}

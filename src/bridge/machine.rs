@@ -1,0 +1,304 @@
+//! The bridge's rules as a state machine without I/O: what happens to each frame, and what happens when the daemon dies.
+//!
+//! The threads of the bridge deliver an `Input` and carry out the `Effect`s that `step` returns, in their order. Nothing
+//! here reads a clock, a file or a socket, so a property test (`machine/interleavings.rs`) can try every order of events.
+//! The invariants that it checks:
+//!
+//! - Every request of the editor whose id can be read is answered exactly once.
+//! - A request that may have had an effect is not sent a second time.
+//! - Frames about one session reach the daemon in the order in which the editor wrote them.
+//! - What the machine keeps is bounded.
+//!
+//! `BridgeState` knows which requests and sessions are open. The machine knows whether a daemon is there.
+
+use bytes::Bytes;
+use serde_json::json;
+use wire::method;
+use wire::rpc::{self, Id, RpcError, answered, owed_answer};
+
+use super::errors;
+use super::state::{Aftermath, BridgeState, Return, Verdict};
+
+#[cfg(test)]
+mod interleavings;
+
+/// What happens to the bridge.
+#[derive(Debug)]
+pub(super) enum Input {
+    /// The editor wrote a frame, for which `is_ready_for` was true.
+    EditorFrame(Bytes),
+    /// The editor wrote a frame, for which `is_ready_for` is false. It is delivered again when that has changed.
+    FrameWaits,
+    /// The editor closed its side. The bridge exits when everything is answered.
+    EditorClosed,
+    DaemonFrame(Bytes),
+    /// The bridge begins to look for a daemon, as `Effect::Connect` asked.
+    Connecting,
+    /// A daemon accepted the bridge. It takes frames of up to `frame_limit` bytes.
+    LinkUp {
+        frame_limit: Option<usize>,
+    },
+    /// All frames of an `Effect::SendAll` are written, or their link is lost.
+    AllSent,
+    /// The connection to the daemon ended. `too_often` is the error for the editor if that happens again and again.
+    LinkLost {
+        too_often: Option<RpcError>,
+    },
+    /// Sessions that are being resumed have taken long enough.
+    ResumeTimedOut,
+    /// No daemon was reached for a while; the search goes on.
+    ConnectTimedOut,
+    /// The search is given up, for this reason.
+    NoDaemon(RpcError),
+}
+
+/// What the threads of the bridge have to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    ToDaemon(Bytes),
+    /// Send these in order and then report `Input::AllSent`. The editor's frames wait until then.
+    SendAll(Vec<Bytes>),
+    ToEditor(Bytes),
+    /// Find a daemon, or start one.
+    Connect,
+    /// Everything is answered and the editor is gone.
+    Exit,
+}
+
+/// Whether a daemon is there.
+#[derive(Debug, Default)]
+enum Phase {
+    /// The bridge looks for a daemon. The editor's frames wait.
+    #[default]
+    Connecting,
+    /// The daemon is bringing our sessions back. Later frames may be about them, so they wait.
+    Resuming,
+    Up,
+    /// The daemon said goodbye and answers what is open. New requests wait for the next daemon.
+    Leaving,
+    /// The daemon left after a goodbye. The next request brings one back, and nothing else does.
+    Away {
+        wanted: bool,
+    },
+    /// There is no daemon, for this reason. The next frame makes the bridge try again.
+    Down {
+        error: RpcError,
+        wanted: bool,
+    },
+}
+
+#[derive(Default)]
+pub(super) struct Machine {
+    phase: Phase,
+    state: BridgeState,
+    /// The longest frame that the daemon takes, if it told us.
+    frame_limit: Option<usize>,
+    /// How many `SendAll` are under way.
+    sending: usize,
+    /// The resumption timed out, so only frames about sessions that are not back wait any longer.
+    is_late: bool,
+    is_closed: bool,
+}
+
+impl Machine {
+    /// `name` is that of the bridge, which is part of the ids of its own requests.
+    pub(super) fn new(name: &str) -> Self {
+        Self { state: BridgeState::new(name), ..Self::default() }
+    }
+
+    #[cfg(test)]
+    fn with_state(state: BridgeState) -> Self {
+        Self { state, ..Self::default() }
+    }
+
+    /// Whether a frame of the editor may be delivered now. If not, the editor's thread waits, which is what bounds the
+    /// number of frames that the bridge holds.
+    pub(super) fn is_ready_for(&self, frame: &Bytes) -> bool {
+        match self.phase {
+            Phase::Connecting | Phase::Resuming => false,
+            Phase::Leaving | Phase::Away { .. } => owed_answer(frame).is_none(),
+            Phase::Up | Phase::Down { .. } => true,
+        }
+    }
+
+    /// Whether the editor's frames wait for sessions that are being resumed.
+    pub(super) fn waits_for_sessions(&self) -> bool {
+        matches!(self.phase, Phase::Resuming) && self.state.is_resuming() && !self.is_late
+    }
+
+    /// Whether the daemon said goodbye.
+    pub(super) fn is_leaving(&self) -> bool {
+        matches!(self.phase, Phase::Leaving)
+    }
+
+    pub(super) fn step(&mut self, input: Input) -> Vec<Effect> {
+        let mut effects = match input {
+            Input::EditorFrame(frame) => self.take_editor_frame(frame),
+            Input::FrameWaits => self.want_daemon(),
+            Input::EditorClosed => {
+                self.is_closed = true;
+                Vec::new()
+            }
+            Input::DaemonFrame(frame) => self.take_daemon_frame(frame),
+            Input::Connecting => {
+                self.phase = Phase::Connecting;
+                Vec::new()
+            }
+            Input::LinkUp { frame_limit } => self.link_up(frame_limit),
+            Input::AllSent => {
+                self.sending -= 1;
+                self.let_editor_through();
+                Vec::new()
+            }
+            Input::LinkLost { too_often } => self.link_lost(too_often),
+            Input::ResumeTimedOut => {
+                self.is_late = true;
+                self.let_editor_through();
+                refusals(self.state.give_up_resuming(), &errors::too_late())
+            }
+            Input::ConnectTimedOut => refusals(self.state.give_up(), &errors::too_late()),
+            Input::NoDaemon(error) => self.go_down(error),
+        };
+        if self.is_closed && self.state.is_quiet() {
+            effects.push(Effect::Exit);
+        }
+        effects
+    }
+
+    fn take_editor_frame(&mut self, frame: Bytes) -> Vec<Effect> {
+        match &mut self.phase {
+            Phase::Up => self.pass_on(frame),
+            Phase::Down { error, wanted } => {
+                let refused = owed_answer(&frame).map(|id| refusal(&id, error));
+                let connect = (!std::mem::replace(wanted, true)).then_some(Effect::Connect);
+                refused.into_iter().chain(connect).collect()
+            }
+            Phase::Leaving => self.pass_on(frame),
+            // It is remembered, as an answer to a question is, and goes nowhere.
+            Phase::Away { .. } | Phase::Connecting | Phase::Resuming => {
+                let is_sent = |effect: &Effect| matches!(effect, Effect::ToDaemon(_));
+                self.pass_on(frame).into_iter().filter(|effect| !is_sent(effect)).collect()
+            }
+        }
+    }
+
+    /// A frame goes to the daemon, unless the state has another use for it or the daemon would refuse its length.
+    fn pass_on(&mut self, frame: Bytes) -> Vec<Effect> {
+        if let Some(limit) = self.frame_limit.filter(|limit| frame.len() > *limit) {
+            return self.refuse_long(&frame, limit);
+        }
+        match self.state.editor_frame(&frame) {
+            Verdict::Pass => vec![Effect::ToDaemon(frame)],
+            Verdict::Resume(request) => vec![Effect::ToDaemon(request.into())],
+            Verdict::Refuse(error) => owed_answer(&frame).map(|id| refusal(&id, &error)).into_iter().collect(),
+            Verdict::Hold | Verdict::Drop | Verdict::Goodbye => Vec::new(),
+        }
+    }
+
+    /// A request is refused here. An answer is replaced by an error that says why it is missing, because a tool in the
+    /// daemon waits for it.
+    fn refuse_long(&mut self, frame: &Bytes, limit: usize) -> Vec<Effect> {
+        let error = errors::too_long(frame.len(), limit);
+        if let Some(id) = owed_answer(frame) {
+            return vec![refusal(&id, &error)];
+        }
+        let instead = answered(frame).map(|id| Bytes::from(rpc::failure(&id, &error)));
+        instead.filter(|instead| instead.len() <= limit).map_or_else(Vec::new, |instead| self.pass_on(instead))
+    }
+
+    fn want_daemon(&mut self) -> Vec<Effect> {
+        match &mut self.phase {
+            Phase::Away { wanted } if !*wanted => {
+                *wanted = true;
+                vec![Effect::Connect]
+            }
+            Phase::Away { .. }
+            | Phase::Connecting
+            | Phase::Resuming
+            | Phase::Up
+            | Phase::Leaving
+            | Phase::Down { .. } => Vec::new(),
+        }
+    }
+
+    fn take_daemon_frame(&mut self, frame: Bytes) -> Vec<Effect> {
+        if let Some(Return { lost, why, send }) = self.state.own_answer(&frame) {
+            let mut effects = refusals(lost, &why);
+            if !send.is_empty() {
+                effects.push(self.send_all(send));
+            }
+            self.let_editor_through();
+            return effects;
+        }
+        match self.state.daemon_frame(&frame) {
+            Verdict::Pass => vec![Effect::ToEditor(frame)],
+            Verdict::Goodbye => {
+                self.phase = Phase::Leaving;
+                Vec::new()
+            }
+            Verdict::Drop | Verdict::Hold | Verdict::Resume(_) | Verdict::Refuse(_) => Vec::new(),
+        }
+    }
+
+    /// What the editor writes from now on waits until these are sent, so that order is kept.
+    fn send_all(&mut self, frames: Vec<Bytes>) -> Effect {
+        self.sending += 1;
+        if let Phase::Up = self.phase {
+            self.phase = Phase::Resuming;
+        }
+        Effect::SendAll(frames)
+    }
+
+    /// A new daemon is told who the editor is, what it waits for and which sessions it has open.
+    fn link_up(&mut self, frame_limit: Option<usize>) -> Vec<Effect> {
+        self.frame_limit = frame_limit;
+        self.phase = Phase::Resuming;
+        let introduction: Vec<Bytes> = self.state.introduction().into_iter().map(Bytes::from).collect();
+        vec![self.send_all(introduction)]
+    }
+
+    /// The editor's frames go on once all sessions are back, or have taken too long, and what waited is sent.
+    fn let_editor_through(&mut self) {
+        let is_waiting = self.sending > 0 || (self.state.is_resuming() && !self.is_late);
+        if matches!(self.phase, Phase::Resuming) && !is_waiting {
+            self.phase = Phase::Up;
+        }
+    }
+
+    /// The daemon's questions are withdrawn, and requests whose outcome nobody can know are refused. After a goodbye
+    /// nothing is sent again: no daemon comes back before somebody wants one.
+    fn link_lost(&mut self, too_often: Option<RpcError>) -> Vec<Effect> {
+        self.is_late = false;
+        let Aftermath { withdrawn, mut unknown } = self.state.link_lost();
+        let is_leaving = self.is_leaving();
+        if is_leaving {
+            unknown.extend(self.state.give_up());
+        }
+        let withdraw = |id| rpc::notification(method::CANCEL_REQUEST, &json!({ "requestId": id }));
+        let mut effects: Vec<Effect> = withdrawn.into_iter().map(|id| Effect::ToEditor(withdraw(id).into())).collect();
+        effects.extend(refusals(unknown, &errors::gone()));
+        match too_often {
+            _ if is_leaving => self.phase = Phase::Away { wanted: false },
+            Some(error) => effects.extend(self.go_down(error)),
+            None => {
+                self.phase = Phase::Connecting;
+                effects.push(Effect::Connect);
+            }
+        }
+        effects
+    }
+
+    fn go_down(&mut self, error: RpcError) -> Vec<Effect> {
+        let refused = refusals(self.state.give_up(), &error);
+        self.phase = Phase::Down { error, wanted: false };
+        refused
+    }
+}
+
+fn refusals(ids: Vec<Id>, error: &RpcError) -> Vec<Effect> {
+    ids.iter().map(|id| refusal(id, error)).collect()
+}
+
+fn refusal(id: &Id, error: &RpcError) -> Effect {
+    Effect::ToEditor(rpc::failure(id, error).into())
+}

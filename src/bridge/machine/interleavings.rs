@@ -1,0 +1,516 @@
+//! Plays the machine against a model of the editor, the daemon and the connection between them, in any order of events:
+//! the daemon dies at any instant, answers and frames are lost, either side writes rubbish.
+//!
+//! Which answers are due is decided by the testkit's rules, which are independent of the bridge's.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use proptest::test_runner::Config;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use testkit::expected_reply_ids;
+
+use super::super::state::Limits;
+use super::*;
+
+/// Small enough to be reached.
+const LIMITS: Limits = Limits { open: 6, held: 400, stale: 2 };
+
+#[derive(Clone, Debug)]
+enum Step {
+    Editor(Message),
+    /// The daemon answers one of the requests that it has.
+    Answer(Index),
+    /// The daemon reports an event of a session.
+    Update(&'static str),
+    /// The daemon asks the editor something.
+    Ask,
+    /// The editor answers a question, which may be one of a daemon that is gone.
+    Reply(Index),
+    /// The daemon writes something that is no message, or an answer to nothing.
+    Rubbish(&'static str),
+    Goodbye,
+    /// The connection is dead and the bridge has not noticed: whatever is sent is lost.
+    Break,
+    /// The daemon dies, having recorded some of the prompts that it was sent.
+    Die {
+        recorded: Vec<bool>,
+        is_final: bool,
+        too_often: bool,
+    },
+    /// One of the `SendAll` under way is done.
+    Sent,
+    Connect(Attempt),
+    ResumeTimeout,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Attempt {
+    Up { frame_limit: Option<usize> },
+    Late,
+    Fail,
+}
+
+/// What an editor writes.
+#[derive(Clone, Debug)]
+enum Message {
+    /// A message with an id of its own, in one of the ways to write it.
+    Request {
+        spelling: usize,
+        method: &'static str,
+        session: &'static str,
+    },
+    Notification {
+        method: &'static str,
+        session: &'static str,
+    },
+    Bytes(Vec<u8>),
+}
+
+const METHODS: [&str; 20] = [
+    r#""initialize""#,
+    r#""session/new""#,
+    r#""session/new""#,
+    r#""session/load""#,
+    r#""session/resume""#,
+    r#""session/prompt""#,
+    r#""session/prompt""#,
+    r#""session/prompt""#,
+    r#""session/cancel""#,
+    r#""session/close""#,
+    r#""session/delete""#,
+    r#""session/list""#,
+    r#""session/set_mode""#,
+    r#""$/cancel_request""#,
+    r#""no/such/method""#,
+    r#""\ud800""#,
+    r#""\u0073ession/prompt""#,
+    "5",
+    "null",
+    "{}",
+];
+
+const SESSIONS: [&str; 5] = [r#""s1""#, r#""s1""#, r#""s2""#, r#""nobody""#, "7"];
+
+const RUBBISH: [&str; 7] = [
+    "{",
+    "[]",
+    "5",
+    "{}",
+    r#"{"method":5}"#,
+    r#"{"id":"unknown","result":1}"#,
+    r#"{"id":"acpd-bridge//999","result":{"pending":7}}"#,
+];
+
+fn message() -> impl Strategy<Value = Message> {
+    let odd = select(vec![
+        "{}",
+        "[]",
+        "null",
+        "{\"id\":{},\"method\":\"logout\"}",
+        "{\"id\":[1],\"result\":{}}",
+        "{\"error\":null}",
+        "{\"method\":\"logout\"",
+        "\u{feff}{\"method\":\"logout\"}",
+        "{\"result\":{\"sessionId\":\"s1\"}}",
+    ]);
+    prop_oneof![
+        8 => (0..6_usize, select(&METHODS[..]), select(&SESSIONS[..]))
+            .prop_map(|(spelling, method, session)| Message::Request { spelling, method, session }),
+        2 => (select(&METHODS[..]), select(&SESSIONS[..]))
+            .prop_map(|(method, session)| Message::Notification { method, session }),
+        1 => odd.prop_map(|text| Message::Bytes(text.into())),
+        1 => vec(any::<u8>(), 1..30).prop_map(Message::Bytes),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let limits = select(vec![None, None, None, Some(90)]);
+    prop_oneof![
+        12 => message().prop_map(Step::Editor),
+        7 => any::<Index>().prop_map(Step::Answer),
+        2 => select(vec!["s1", "s2"]).prop_map(Step::Update),
+        1 => Just(Step::Ask),
+        1 => any::<Index>().prop_map(Step::Reply),
+        1 => select(&RUBBISH[..]).prop_map(Step::Rubbish),
+        1 => Just(Step::Goodbye),
+        1 => Just(Step::Break),
+        2 => (vec(any::<bool>(), 1..4), any::<bool>(), any::<bool>())
+            .prop_map(|(recorded, is_final, often)| Step::Die { recorded, is_final, too_often: often && is_final }),
+        6 => Just(Step::Sent),
+        5 => limits.prop_map(|frame_limit| Step::Connect(Attempt::Up { frame_limit })),
+        1 => Just(Step::Connect(Attempt::Late)),
+        1 => Just(Step::Connect(Attempt::Fail)),
+        1 => Just(Step::ResumeTimeout),
+    ]
+}
+
+/// A request that the daemon has, and its answer.
+struct Request {
+    id: String,
+    answer: Bytes,
+}
+
+/// A prompt that the daemon has, or that one before it has recorded.
+struct Prompt {
+    session: String,
+    id: String,
+    number: u64,
+    is_recorded: bool,
+}
+
+struct World {
+    machine: Machine,
+    /// What the editor wrote and the machine did not take yet.
+    stdin: VecDeque<Bytes>,
+    /// The number of the current connection, if there is one.
+    link: Option<u64>,
+    links: u64,
+    is_broken: bool,
+    is_wanted: bool,
+    has_exited: bool,
+    /// `SendAll` under way, each with its connection.
+    sending: VecDeque<(Option<u64>, Vec<Bytes>)>,
+    requests: Vec<Request>,
+    prompts: Vec<Prompt>,
+    /// Whether a resume promises that prompts which the daemon does not know were not taken.
+    is_final: bool,
+    questions: Vec<String>,
+    opened: usize,
+    place: u64,
+    /// How many messages the editor has written.
+    written: u64,
+    /// How many answers are due under each id.
+    due: BTreeMap<String, i64>,
+    /// How often each of the editor's messages reached a daemon.
+    sent: BTreeMap<u64, usize>,
+    /// The last message about each session on this connection.
+    last: BTreeMap<String, u64>,
+    /// Prompts that some daemon has recorded.
+    taken: BTreeSet<u64>,
+    /// The last cancellation of each session that the machine took.
+    cancelled: BTreeMap<String, u64>,
+}
+
+/// The id of a message, as it was written.
+#[derive(Deserialize)]
+struct Delivered<'a> {
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            machine: Machine::with_state(BridgeState::with_limits(LIMITS)),
+            stdin: VecDeque::new(),
+            link: None,
+            links: 0,
+            is_broken: false,
+            is_wanted: true,
+            has_exited: false,
+            sending: VecDeque::new(),
+            requests: Vec::new(),
+            prompts: Vec::new(),
+            is_final: true,
+            questions: Vec::new(),
+            opened: 0,
+            place: 0,
+            written: 0,
+            due: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            last: BTreeMap::new(),
+            taken: BTreeSet::new(),
+            cancelled: BTreeMap::new(),
+        }
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Editor(message) => {
+                let frame = self.write(message);
+                for id in expected_reply_ids(&frame) {
+                    *self.due.entry(id).or_default() += 1;
+                }
+                self.stdin.push_back(frame);
+            }
+            Step::Answer(which) if !self.requests.is_empty() => self.answer(which.index(self.requests.len())),
+            Step::Answer(_) => {}
+            Step::Update(session) => {
+                self.place += 1;
+                let meta = json!({ "acpd": { "at": [1, self.place] } });
+                let update = json!({ "method": "session/update", "params": { "sessionId": session, "_meta": meta } });
+                self.from_daemon(update.to_string());
+            }
+            Step::Ask => {
+                let id = format!("\"question-{}\"", self.questions.len());
+                self.from_daemon(format!(r#"{{"id":{id},"method":"session/request_permission","params":{{}}}}"#));
+                self.questions.push(id);
+            }
+            Step::Reply(which) if !self.questions.is_empty() => {
+                let id = &self.questions[which.index(self.questions.len())];
+                self.stdin.push_back(format!(r#"{{"id":{id},"result":{{"outcome":{{}}}}}}"#).into());
+            }
+            Step::Reply(_) => {}
+            Step::Rubbish(text) => self.from_daemon(text.to_owned()),
+            Step::Goodbye => self.from_daemon(json!({ "method": method::GOODBYE }).to_string()),
+            Step::Break => self.is_broken = self.link.is_some(),
+            Step::Die { recorded, is_final, too_often } => self.die(&recorded, is_final, too_often),
+            Step::Sent => self.finish_sending(),
+            Step::Connect(attempt) => self.connect(attempt),
+            Step::ResumeTimeout if self.machine.waits_for_sessions() => self.step(Input::ResumeTimedOut),
+            Step::ResumeTimeout => {}
+        }
+        self.read_stdin();
+    }
+
+    fn write(&mut self, message: Message) -> Bytes {
+        self.written += 1;
+        let number = self.written;
+        match message {
+            Message::Bytes(bytes) => bytes.into(),
+            Message::Notification { method, session } => {
+                format!(r#"{{"method":{method},"params":{{"sessionId":{session},"n":{number}}}}}"#).into()
+            }
+            Message::Request { spelling, method, session } => {
+                let id = match spelling {
+                    0 => format!("{number}"),
+                    1 => format!("{number}.0"),
+                    2 => format!("{number}e0"),
+                    3 => format!("\"acpd-bridge/{number}\""),
+                    4 => format!("\"\\u0061{number}\""),
+                    // Several prompts without an id could not be told apart.
+                    _ if method.contains("prompt") => format!("\"{number}\""),
+                    _ => "null".to_owned(),
+                };
+                format!(r#"{{"params":{{"sessionId":{session},"n":{number}}},"id":{id},"method":{method}}}"#).into()
+            }
+        }
+    }
+
+    /// The editor's thread: delivers frames for as long as the machine takes them.
+    fn read_stdin(&mut self) {
+        while let Some(frame) = self.stdin.front().cloned() {
+            if !self.machine.is_ready_for(&frame) {
+                return self.step(Input::FrameWaits);
+            }
+            self.stdin.pop_front();
+            let seen: Value = serde_json::from_slice(&frame).unwrap_or_default();
+            if let ("session/cancel", Some(session), Some(number)) = facts(&seen) {
+                self.cancelled.insert(session.to_owned(), number);
+            }
+            self.step(Input::EditorFrame(frame));
+        }
+    }
+
+    fn step(&mut self, input: Input) {
+        let effects = self.machine.step(input);
+        assert!(self.machine.state.is_within(LIMITS), "more is kept than the limits allow");
+        for effect in effects {
+            match effect {
+                Effect::ToDaemon(frame) => self.reach_daemon(self.link, &frame),
+                Effect::SendAll(frames) => self.sending.push_back((self.link, frames)),
+                Effect::ToEditor(frame) => self.deliver(&frame),
+                Effect::Connect => self.is_wanted = true,
+                Effect::Exit => self.has_exited = true,
+            }
+        }
+    }
+
+    fn deliver(&mut self, frame: &[u8]) {
+        let seen: Value = serde_json::from_slice(frame).unwrap_or_default();
+        let is_reply = seen.get("result").is_some() || seen.get("error").is_some();
+        if let (true, Ok(Delivered { id })) = (is_reply, serde_json::from_slice(frame)) {
+            let id = id.map_or("null", RawValue::get);
+            let due = self.due.entry(id.to_owned()).or_default();
+            *due -= 1;
+            assert!(*due >= 0, "{id} is answered once too often");
+        }
+    }
+
+    /// A frame is written to a connection, which may be dead.
+    fn reach_daemon(&mut self, link: Option<u64>, frame: &Bytes) {
+        let is_alive = link.is_some() && link == self.link && !self.is_broken;
+        let seen: Value = serde_json::from_slice(frame).unwrap_or_default();
+        self.check(&seen);
+        if !is_alive {
+            return;
+        }
+        let (method, session, number) = facts(&seen);
+        for id in expected_reply_ids(frame) {
+            let result = match (method, session) {
+                ("session/new", _) => {
+                    self.opened += 1;
+                    json!({ "sessionId": format!("s{}", self.opened) })
+                }
+                ("_acpd/resume", Some(session)) => self.resumed(session),
+                ("session/prompt", Some(session)) => {
+                    let number = number.unwrap_or_default();
+                    let prompt = Prompt { session: session.to_owned(), id: id.clone(), number, is_recorded: false };
+                    self.prompts.push(prompt);
+                    json!({ "stopReason": "end_turn" })
+                }
+                _ => json!({}),
+            };
+            let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).into();
+            self.requests.push(Request { id, answer });
+        }
+    }
+
+    /// Nothing that may have had an effect is sent twice, and order is kept in every session.
+    fn check(&mut self, seen: &Value) {
+        let (method, session, Some(number)) = facts(seen) else { return };
+        if seen["id"].as_str().is_some_and(|id| id.starts_with("acpd-bridge//")) {
+            return;
+        }
+        let times = self.sent.entry(number).or_default();
+        *times += 1;
+        let is_about_session = match method {
+            "initialize" | "session/list" => false,
+            "session/load" | "session/resume" => true,
+            "session/prompt" => {
+                assert!(*times <= 2, "prompt {number} is sent a third time");
+                assert!(!self.taken.contains(&number), "prompt {number} is sent again and was recorded");
+                let cancelled = session.and_then(|session| self.cancelled.get(session));
+                let is_cancelled = cancelled.is_some_and(|cancelled| *cancelled > number);
+                assert!(*times == 1 || !is_cancelled, "prompt {number} is sent again and was cancelled");
+                true
+            }
+            _ => {
+                assert!(*times == 1, "{method} is sent twice: {seen}");
+                true
+            }
+        };
+        if let Some(session) = session.filter(|_| is_about_session) {
+            let last = self.last.insert(session.to_owned(), number);
+            assert!(last < Some(number), "message {number} about {session} comes after {last:?}");
+        }
+    }
+
+    /// A session is back, and the daemon answers the prompts that it has recorded in it.
+    fn resumed(&mut self, session: &str) -> Value {
+        let recorded = self.prompts.iter().filter(|prompt| prompt.session == session && prompt.is_recorded);
+        let pending: Vec<String> = recorded.map(|prompt| prompt.id.clone()).collect();
+        for id in &pending {
+            let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"stopReason":"end_turn"}}}}"#).into();
+            self.requests.push(Request { id: id.clone(), answer });
+        }
+        json!({ "pending": pending, "final": self.is_final })
+    }
+
+    fn from_daemon(&mut self, frame: String) {
+        if self.link.is_some() && !self.is_broken {
+            self.step(Input::DaemonFrame(frame.into()));
+        }
+    }
+
+    fn answer(&mut self, which: usize) {
+        let Request { id, answer } = self.requests.remove(which);
+        if self.is_broken {
+            // The turn has ended in the log, and the answer is lost on its way.
+            for prompt in self.prompts.iter_mut().filter(|prompt| prompt.id == id) {
+                prompt.is_recorded = true;
+                self.taken.insert(prompt.number);
+            }
+        } else {
+            self.prompts.retain(|prompt| prompt.id != id);
+            self.step(Input::DaemonFrame(answer));
+        }
+    }
+
+    fn die(&mut self, recorded: &[bool], is_final: bool, too_often: bool) {
+        if self.link.take().is_none() {
+            return;
+        }
+        self.is_broken = false;
+        self.requests.clear();
+        self.last.clear();
+        for (prompt, recorded) in self.prompts.iter_mut().zip(recorded.iter().cycle()) {
+            prompt.is_recorded |= recorded;
+            if prompt.is_recorded {
+                self.taken.insert(prompt.number);
+            }
+        }
+        self.prompts.retain(|prompt| prompt.is_recorded);
+        self.is_final = is_final;
+        let too_often = (too_often && !self.machine.is_leaving()).then(errors::gone);
+        self.step(Input::LinkLost { too_often });
+    }
+
+    fn connect(&mut self, attempt: Attempt) {
+        if self.link.is_some() || !self.is_wanted {
+            return;
+        }
+        self.step(Input::Connecting);
+        match attempt {
+            Attempt::Up { frame_limit } => {
+                self.is_wanted = false;
+                self.links += 1;
+                self.link = Some(self.links);
+                self.step(Input::LinkUp { frame_limit });
+            }
+            Attempt::Late => self.step(Input::ConnectTimedOut),
+            Attempt::Fail => {
+                self.is_wanted = false;
+                self.step(Input::NoDaemon(errors::no_daemon("it is a test")));
+            }
+        }
+    }
+
+    fn finish_sending(&mut self) {
+        if let Some((link, frames)) = self.sending.pop_front() {
+            frames.iter().for_each(|frame| self.reach_daemon(link, frame));
+            self.step(Input::AllSent);
+        }
+    }
+
+    /// The daemon comes back and answers everything. Then nothing may be left.
+    fn end(&mut self) {
+        for _ in 0..10_000 {
+            self.read_stdin();
+            if !self.sending.is_empty() {
+                self.finish_sending();
+            } else if self.is_broken || (self.machine.is_leaving() && self.requests.is_empty()) {
+                self.die(&[true], true, false);
+            } else if self.link.is_none() && self.is_wanted {
+                self.connect(Attempt::Up { frame_limit: None });
+            } else if !self.requests.is_empty() {
+                self.answer(0);
+            } else {
+                break;
+            }
+        }
+        assert!(self.stdin.is_empty(), "the editor waits for ever: {:?}", self.stdin);
+        let left: Vec<_> = self.due.iter().filter(|(_, due)| **due > 0).collect();
+        assert!(left.is_empty(), "left without an answer: {left:?}");
+        self.step(Input::EditorClosed);
+        assert!(self.has_exited, "the bridge stays although everything is answered");
+    }
+}
+
+/// Method, session and number of a message.
+fn facts(seen: &Value) -> (&str, Option<&str>, Option<u64>) {
+    let params = &seen["params"];
+    (seen["method"].as_str().unwrap_or_default(), params["sessionId"].as_str(), params["n"].as_u64())
+}
+
+proptest! {
+    #![proptest_config(Config { failure_persistence: None, cases: 500, ..Config::default() })]
+
+    #[test]
+    fn the_bridge_answers_everything_once_repeats_no_effect_and_keeps_order(steps in vec(step(), 0..60)) {
+        let mut world = World::new();
+        steps.into_iter().for_each(|step| world.take(step));
+        world.end();
+    }
+
+    #[test]
+    fn any_bytes_are_owed_what_the_daemon_answers(bytes in vec(any::<u8>(), 0..60)) {
+        let owed: Vec<String> = owed_answer(&bytes).iter().map(|id| id.raw().to_owned()).collect();
+        prop_assert_eq!(owed, expected_reply_ids(&bytes));
+    }
+}
