@@ -3,151 +3,24 @@
 //!
 //! Which answers are due is decided by the testkit's rules, which are independent of the bridge's.
 
+mod events;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::sample::{Index, select};
 use proptest::test_runner::Config;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use testkit::expected_reply_ids;
 
+use self::events::{Attempt, Message, Step, step};
 use super::super::state::Limits;
 use super::*;
 
 /// Small enough to be reached.
 const LIMITS: Limits = Limits { open: 6, held: 400, stale: 2 };
-
-#[derive(Clone, Debug)]
-enum Step {
-    Editor(Message),
-    /// The daemon answers one of the requests that it has.
-    Answer(Index),
-    /// The daemon reports an event of a session.
-    Update(&'static str),
-    /// The daemon asks the editor something.
-    Ask,
-    /// The editor answers a question, which may be one of a daemon that is gone.
-    Reply(Index),
-    /// The daemon writes something that is no message, or an answer to nothing.
-    Rubbish(&'static str),
-    Goodbye,
-    /// The connection is dead and the bridge has not noticed: whatever is sent is lost.
-    Break,
-    /// The daemon dies, having recorded some of the prompts that it was sent.
-    Die {
-        recorded: Vec<bool>,
-        is_final: bool,
-        too_often: bool,
-    },
-    /// One of the `SendAll` under way is done.
-    Sent,
-    Connect(Attempt),
-    ResumeTimeout,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Attempt {
-    Up { frame_limit: Option<usize> },
-    Late,
-    Fail,
-}
-
-/// What an editor writes.
-#[derive(Clone, Debug)]
-enum Message {
-    /// A message with an id of its own, in one of the ways to write it.
-    Request {
-        spelling: usize,
-        method: &'static str,
-        session: &'static str,
-    },
-    Notification {
-        method: &'static str,
-        session: &'static str,
-    },
-    Bytes(Vec<u8>),
-}
-
-const METHODS: [&str; 20] = [
-    r#""initialize""#,
-    r#""session/new""#,
-    r#""session/new""#,
-    r#""session/load""#,
-    r#""session/resume""#,
-    r#""session/prompt""#,
-    r#""session/prompt""#,
-    r#""session/prompt""#,
-    r#""session/cancel""#,
-    r#""session/close""#,
-    r#""session/delete""#,
-    r#""session/list""#,
-    r#""session/set_mode""#,
-    r#""$/cancel_request""#,
-    r#""no/such/method""#,
-    r#""\ud800""#,
-    r#""\u0073ession/prompt""#,
-    "5",
-    "null",
-    "{}",
-];
-
-const SESSIONS: [&str; 5] = [r#""s1""#, r#""s1""#, r#""s2""#, r#""nobody""#, "7"];
-
-const RUBBISH: [&str; 7] = [
-    "{",
-    "[]",
-    "5",
-    "{}",
-    r#"{"method":5}"#,
-    r#"{"id":"unknown","result":1}"#,
-    r#"{"id":"acpd-bridge//999","result":{"pending":7}}"#,
-];
-
-fn message() -> impl Strategy<Value = Message> {
-    let odd = select(vec![
-        "{}",
-        "[]",
-        "null",
-        "{\"id\":{},\"method\":\"logout\"}",
-        "{\"id\":[1],\"result\":{}}",
-        "{\"error\":null}",
-        "{\"method\":\"logout\"",
-        "\u{feff}{\"method\":\"logout\"}",
-        "{\"result\":{\"sessionId\":\"s1\"}}",
-    ]);
-    prop_oneof![
-        8 => (0..6_usize, select(&METHODS[..]), select(&SESSIONS[..]))
-            .prop_map(|(spelling, method, session)| Message::Request { spelling, method, session }),
-        2 => (select(&METHODS[..]), select(&SESSIONS[..]))
-            .prop_map(|(method, session)| Message::Notification { method, session }),
-        1 => odd.prop_map(|text| Message::Bytes(text.into())),
-        1 => vec(any::<u8>(), 1..30).prop_map(Message::Bytes),
-    ]
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let limits = select(vec![None, None, None, Some(90)]);
-    prop_oneof![
-        12 => message().prop_map(Step::Editor),
-        7 => any::<Index>().prop_map(Step::Answer),
-        2 => select(vec!["s1", "s2"]).prop_map(Step::Update),
-        1 => Just(Step::Ask),
-        1 => any::<Index>().prop_map(Step::Reply),
-        1 => select(&RUBBISH[..]).prop_map(Step::Rubbish),
-        1 => Just(Step::Goodbye),
-        1 => Just(Step::Break),
-        2 => (vec(any::<bool>(), 1..4), any::<bool>(), any::<bool>())
-            .prop_map(|(recorded, is_final, often)| Step::Die { recorded, is_final, too_often: often && is_final }),
-        6 => Just(Step::Sent),
-        5 => limits.prop_map(|frame_limit| Step::Connect(Attempt::Up { frame_limit })),
-        1 => Just(Step::Connect(Attempt::Late)),
-        1 => Just(Step::Connect(Attempt::Fail)),
-        1 => Just(Step::ResumeTimeout),
-    ]
-}
 
 /// A request that the daemon has, and its answer.
 struct Request {
