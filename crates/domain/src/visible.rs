@@ -10,6 +10,31 @@ use crate::{ToolCard, ToolContent};
 /// How many kinds of such characters a note names.
 const NAMED: usize = 5;
 
+/// Doubles the backslashes before a literal `u{` and before a character that will be written out, so that a literal
+/// `\u{202e}` becomes `\\u{202e}` and differs from the character itself. Applied once, where a card is made: what is shown
+/// later goes through `text` or `line` again, which leave such text alone.
+fn mark_literals(text: &str) -> Cow<'_, str> {
+    if !text.contains('\\') {
+        return Cow::Borrowed(text);
+    }
+    let mut marked = String::with_capacity(text.len() + 8);
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        let (before, from) = rest.split_at(at);
+        let after = from.trim_start_matches('\\');
+        let run = &from[..from.len() - after.len()];
+        let written_out = after.starts_with(|c: char| is_unseen(c) && c != '\n' && c != '\t');
+        marked.push_str(before);
+        marked.push_str(run);
+        if written_out || after.starts_with("u{") {
+            marked.push_str(run);
+        }
+        rest = after;
+    }
+    marked.push_str(rest);
+    Cow::Owned(marked)
+}
+
 /// Text of several lines, with `\u{202e}` in place of what cannot be seen.
 pub fn text(text: &str) -> Cow<'_, str> {
     written(text, |c| is_unseen(c) && c != '\n' && c != '\t')
@@ -70,11 +95,11 @@ impl ToolCard {
     /// cannot be seen is said beside it.
     #[must_use]
     pub fn visible(mut self) -> Self {
-        self.title = line(&self.title).into_owned();
+        self.title = line(&mark_literals(&self.title)).into_owned();
         let mut notes = Vec::new();
         for content in &mut self.preview {
             match content {
-                ToolContent::Text { text: shown } => *shown = text(shown).into_owned(),
+                ToolContent::Text { text: shown } => *shown = text(&mark_literals(shown)).into_owned(),
                 ToolContent::Diff { old, new, .. } => notes.extend(brought_in(old.as_deref().unwrap_or_default(), new)),
                 ToolContent::Image { .. } | ToolContent::Block { .. } | ToolContent::Terminal { .. } => {}
             }
@@ -129,6 +154,24 @@ mod tests {
         assert_eq!(shown, r#"{"a":"x\u202e\udb40\udc41\u001b"}"#);
         assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
         assert_eq!((text("a\n\tb"), line("a\n\tb")), ("a\n\tb".into(), "a\\n\\tb".into()));
+    }
+
+    #[test]
+    fn a_literal_escape_differs_from_the_character_that_it_names() {
+        let shown = |command: &str| text(&mark_literals(command)).into_owned();
+        let cases = [
+            ("echo \u{202e}", "echo \\u{202e}"),
+            ("echo \\u{202e}", "echo \\\\u{202e}"),
+            ("echo \\\u{202e}", "echo \\\\\\u{202e}"),
+            ("echo \\\\u{202e}", "echo \\\\\\\\u{202e}"),
+            ("printf 'a\\n' \\\n b", "printf 'a\\n' \\\n b"),
+        ];
+        for (command, expected) in cases {
+            assert_eq!(shown(command), expected);
+            assert_eq!(text(expected), expected, "what was written out once is not written out again");
+        }
+        let all: std::collections::BTreeSet<String> = cases.iter().map(|(command, _)| shown(command)).collect();
+        assert_eq!(all.len(), cases.len(), "no two commands look the same");
     }
 
     #[test]
