@@ -1,285 +1,93 @@
-//! Setting one value in a JSON file that people edit by hand: comments, trailing commas and layout stay as they are.
+//! Sets one value in a JSON file that people edit by hand. Comments, trailing commas and layout stay as they are.
 //!
-//! The text is parsed into spans, and only the bytes around the value change. Pure; the caller reads and writes files.
+//! Text in, text out; the caller reads and writes files.
 
-use std::ops::Range;
-
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
+use jsonc_parser::ParseOptions;
+use jsonc_parser::cst::{CstInputValue, CstRootNode};
 use serde_json::{Map, Value};
 
-/// Deeper than any settings.
-const DEEPEST: usize = 128;
+/// Some editors write it before the text. No JSON parser accepts it.
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// The text with the value at this path set; objects on the way are made if need be. Nothing else changes.
+/// What editors accept in their settings: comments and trailing commas, nothing else beyond JSON.
+const OPTIONS: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_trailing_commas: true,
+    allow_loose_object_property_names: false,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+};
+
+/// The text with the value at this path set. Creates the objects on the way and changes nothing else.
 pub(super) fn set(text: &str, path: &[&str], value: &Value) -> anyhow::Result<String> {
-    let root = parse(text)?;
-    let changed = match change(text, &root, path, value)? {
-        Some(edit) => edit.apply(text),
-        None => text.to_owned(),
-    };
-    let mut expected = root.value;
+    let before = read(text)?;
+    if get(&before, path) == Some(value) {
+        return Ok(text.to_owned());
+    }
+    let mut expected = before;
     put(&mut expected, path, value)?;
-    let found = parse(&changed).context("the changed settings could not be read again")?;
-    ensure!(found.value == expected, "the settings have an unusual layout");
+    let (mark, rest) = split_mark(text);
+    let changed = format!("{mark}{}", edit(rest, path, value)?);
+    let found = read(&changed).context("the changed settings could not be read again")?;
+    ensure!(found == expected, "the settings have an unusual layout");
     Ok(changed)
 }
 
-/// What stands at this path.
+/// The value at this path.
 pub(super) fn get<'a>(root: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(root, |value, name| value.get(name))
 }
 
-/// The value of the whole text. A text without any value, comments aside, is an empty object.
+/// The value of the whole text.
 pub(super) fn read(text: &str) -> anyhow::Result<Value> {
-    Ok(parse(text)?.value)
+    let found: Option<Value> = jsonc_parser::parse_to_serde_value(split_mark(text).1, &OPTIONS)?;
+    found.context("the file is empty")
 }
 
+fn split_mark(text: &str) -> (&str, &str) {
+    text.split_at(if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len_utf8() } else { 0 })
+}
+
+/// Changes the syntax tree and writes it out.
+fn edit(text: &str, path: &[&str], value: &Value) -> anyhow::Result<String> {
+    let root = CstRootNode::parse(text, &OPTIONS)?;
+    let (last, way) = path.split_last().context("there is no path to set")?;
+    let mut object = root.object_value().context("the settings are not an object")?;
+    for name in way {
+        object = object.object_value_or_create(name).with_context(|| format!("`{name}` is not an object"))?;
+    }
+    match object.get(last) {
+        Some(member) => member.set_value(input(value)),
+        None => drop(object.append(last, input(value))),
+    }
+    Ok(root.to_string())
+}
+
+/// The same change on the value alone, to compare with.
 fn put(root: &mut Value, path: &[&str], value: &Value) -> anyhow::Result<()> {
     let Some((name, rest)) = path.split_first() else {
         *root = value.clone();
         return Ok(());
     };
-    let object = root.as_object_mut().with_context(|| format!("what holds `{name}` is not an object"))?;
+    let object =
+        root.as_object_mut().with_context(|| format!("the value that should hold `{name}` is not an object"))?;
     put(object.entry(*name).or_insert_with(|| Value::Object(Map::new())), rest, value)
 }
 
-/// A piece of text to put in, and one more before it.
-struct Edit {
-    replaced: Range<usize>,
-    text: String,
-    /// Where the member before needs a comma.
-    comma: Option<usize>,
-}
-
-impl Edit {
-    fn apply(&self, text: &str) -> String {
-        let mut changed = text.to_owned();
-        changed.replace_range(self.replaced.clone(), &self.text);
-        // It stands before the piece, so that the piece must go in first.
-        if let Some(comma) = self.comma {
-            changed.insert(comma, ',');
-        }
-        changed
-    }
-}
-
-/// None if the value is there already.
-fn change(text: &str, node: &Node, path: &[&str], value: &Value) -> anyhow::Result<Option<Edit>> {
-    let Some((name, rest)) = path.split_first() else {
-        let replaced = node.span.clone();
-        let text = pretty(value, &indent_at(text, replaced.start), &unit(text));
-        return Ok((node.value != *value).then_some(Edit { replaced, text, comma: None }));
-    };
-    ensure!(node.value.is_object(), "what holds `{name}` is not an object");
-    // Of two members with one name the last counts.
-    if let Some(member) = node.members.iter().rfind(|member| member.name == *name) {
-        return change(text, &member.node, rest, value);
-    }
-    let value = rest
-        .iter()
-        .rev()
-        .fold(value.clone(), |inner, name| Value::Object(Map::from_iter([((*name).to_owned(), inner)])));
-    Ok(Some(insert(text, node, name, &value)))
-}
-
-/// At the end of the object, after whatever comment stands there.
-fn insert(text: &str, object: &Node, name: &str, value: &Value) -> Edit {
-    let outer = indent_at(text, object.span.start);
-    let inner = match object.members.first() {
-        Some(first) if text[object.span.start..first.start].contains('\n') => indent_at(text, first.start),
-        Some(_) | None => format!("{outer}{}", unit(text)),
-    };
-    let close = object.span.end - 1;
-    let end = text[..close].trim_end().len();
-    let tail = if text[end..close].contains('\n') { text[end..close].to_owned() } else { format!("\n{outer}") };
-    let comma_after = if object.trailing_comma { "," } else { "" };
-    let member = format!("{}: {}", Value::from(name), pretty(value, &inner, &unit(text)));
-    let last = object.members.last().filter(|_| !object.trailing_comma);
-    Edit {
-        replaced: end..close,
-        text: format!("\n{inner}{member}{comma_after}{tail}"),
-        comma: last.map(|last| last.node.span.end),
-    }
-}
-
-/// The white space at the start of the line.
-fn indent_at(text: &str, offset: usize) -> String {
-    let line = &text[text[..offset].rfind('\n').map_or(0, |at| at + 1)..];
-    line[..line.len() - line.trim_start_matches([' ', '\t']).len()].to_owned()
-}
-
-/// What one step of indentation is in this text.
-fn unit(text: &str) -> String {
-    let first =
-        text.lines().map(|line| &line[..line.len() - line.trim_start().len()]).find(|indent| !indent.is_empty());
-    first.map_or("  ", |indent| if indent.starts_with('\t') { "\t" } else { indent }).to_owned()
-}
-
-/// Objects over several lines, lists on one.
-fn pretty(value: &Value, indent: &str, step: &str) -> String {
+fn input(value: &Value) -> CstInputValue {
     match value {
-        Value::Object(members) if !members.is_empty() => {
-            let inner = format!("{indent}{step}");
-            let lines = members
-                .iter()
-                .map(|(name, value)| format!("{inner}{}: {}", Value::from(name.as_str()), pretty(value, &inner, step)));
-            format!("{{\n{}\n{indent}}}", lines.collect::<Vec<_>>().join(",\n"))
-        }
-        Value::Array(members) => {
-            let members = members.iter().map(|member| pretty(member, indent, step));
-            format!("[{}]", members.collect::<Vec<_>>().join(", "))
-        }
-        other => other.to_string(),
-    }
-}
-
-struct Node {
-    span: Range<usize>,
-    value: Value,
-    /// Of an object, in order.
-    members: Vec<Member>,
-    trailing_comma: bool,
-}
-
-struct Member {
-    name: String,
-    start: usize,
-    node: Node,
-}
-
-fn parse(text: &str) -> anyhow::Result<Node> {
-    let mut parser = Parser { text, at: 0 };
-    parser.skip()?;
-    if parser.at == text.len() {
-        bail!("there is nothing in it");
-    }
-    let root = parser.value(0)?;
-    parser.skip()?;
-    ensure!(parser.at == text.len(), "line {}: something stands after the end", parser.line());
-    Ok(root)
-}
-
-struct Parser<'a> {
-    text: &'a str,
-    at: usize,
-}
-
-impl Parser<'_> {
-    fn line(&self) -> usize {
-        1 + self.text[..self.at].matches('\n').count()
-    }
-
-    fn peek(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
-    }
-
-    /// White space and comments.
-    fn skip(&mut self) -> anyhow::Result<()> {
-        loop {
-            let rest = &self.text[self.at..];
-            let blank = rest.len() - rest.trim_start_matches([' ', '\t', '\r', '\n', '\u{feff}']).len();
-            let rest = &rest[blank..];
-            let comment = if rest.starts_with("//") {
-                rest.find('\n').unwrap_or(rest.len())
-            } else if rest.starts_with("/*") {
-                rest.find("*/").with_context(|| format!("line {}: a comment does not end", self.line()))? + 2
-            } else {
-                0
-            };
-            self.at += blank + comment;
-            if comment == 0 {
-                return Ok(());
-            }
+        Value::Null => CstInputValue::Null,
+        Value::Bool(value) => CstInputValue::Bool(*value),
+        Value::Number(number) => CstInputValue::Number(number.to_string()),
+        Value::String(text) => CstInputValue::String(text.clone()),
+        Value::Array(values) => CstInputValue::Array(values.iter().map(input).collect()),
+        Value::Object(members) => {
+            CstInputValue::Object(members.iter().map(|(name, value)| (name.clone(), input(value))).collect())
         }
     }
-
-    fn value(&mut self, depth: usize) -> anyhow::Result<Node> {
-        ensure!(depth < DEEPEST, "line {}: too deep", self.line());
-        match self.peek() {
-            Some(b'{') => self.object(depth),
-            Some(b'[') => self.list(depth),
-            _ => self.scalar(),
-        }
-    }
-
-    fn object(&mut self, depth: usize) -> anyhow::Result<Node> {
-        let start = self.at;
-        let (mut members, mut object) = (Vec::<Member>::new(), Map::new());
-        let trailing_comma = self.items(b'}', |parser| {
-            let start = parser.at;
-            let Value::String(name) = parser.scalar()?.value else {
-                bail!("line {}: a name must be a string", parser.line());
-            };
-            parser.skip()?;
-            ensure!(parser.peek() == Some(b':'), "line {}: expected `:` after the name `{name}`", parser.line());
-            parser.at += 1;
-            parser.skip()?;
-            let node = parser.value(depth + 1)?;
-            object.insert(name.clone(), node.value.clone());
-            members.push(Member { name, start, node });
-            Ok(())
-        })?;
-        Ok(Node { span: start..self.at, value: Value::Object(object), members, trailing_comma })
-    }
-
-    fn list(&mut self, depth: usize) -> anyhow::Result<Node> {
-        let start = self.at;
-        let mut values = Vec::new();
-        let trailing_comma = self.items(b']', |parser| {
-            values.push(parser.value(depth + 1)?.value);
-            Ok(())
-        })?;
-        Ok(Node { span: start..self.at, value: Value::Array(values), members: Vec::new(), trailing_comma })
-    }
-
-    /// From the opening bracket to the closing one; true if a comma stands before that.
-    fn items(&mut self, close: u8, mut item: impl FnMut(&mut Self) -> anyhow::Result<()>) -> anyhow::Result<bool> {
-        self.at += 1;
-        let mut comma = false;
-        loop {
-            self.skip()?;
-            if self.peek() == Some(close) {
-                self.at += 1;
-                return Ok(comma);
-            }
-            item(self)?;
-            self.skip()?;
-            comma = self.peek() == Some(b',');
-            if comma {
-                self.at += 1;
-            } else {
-                let close = char::from(close);
-                ensure!(self.peek() == Some(close as u8), "line {}: expected `,` or `{close}`", self.line());
-            }
-        }
-    }
-
-    fn scalar(&mut self) -> anyhow::Result<Node> {
-        let start = self.at;
-        let rest = &self.text[start..];
-        let length = if rest.starts_with('"') {
-            string_length(rest).with_context(|| format!("line {}: a string does not end", self.line()))?
-        } else {
-            rest.find(|letter: char| !(letter.is_ascii_alphanumeric() || "+-.".contains(letter))).unwrap_or(rest.len())
-        };
-        let value = serde_json::from_str(&rest[..length]).ok();
-        let value = value.with_context(|| format!("line {}: expected a value", self.line()))?;
-        self.at += length;
-        Ok(Node { span: start..self.at, value, members: Vec::new(), trailing_comma: false })
-    }
-}
-
-fn string_length(text: &str) -> Option<usize> {
-    let mut escaped = false;
-    for (at, letter) in text.char_indices().skip(1) {
-        match letter {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            '"' => return Some(at + 1),
-            _ => {}
-        }
-    }
-    None
 }
 
 #[cfg(test)]
