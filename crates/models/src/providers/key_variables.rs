@@ -6,7 +6,7 @@ use super::Providers;
 
 /// Where people get a key, by the beginning of the provider's address.
 const PAGES: [(&str, &str); 5] = [
-    ("https://api.anthropic.com", "https://console.anthropic.com/settings/keys"),
+    ("https://api.anthropic.com", "https://platform.claude.com/settings/keys"),
     ("https://api.openai.com", "https://platform.openai.com/api-keys"),
     ("https://generativelanguage.googleapis.com", "https://aistudio.google.com/apikey"),
     ("https://models.github.ai", "https://github.com/settings/tokens"),
@@ -47,6 +47,6 @@ mod tests {
         assert_eq!(names, providers.key_variables());
         let anthropic = described.iter().find(|variable| variable.name == "ANTHROPIC_API_KEY").unwrap();
         assert_eq!(anthropic.label, "Key for the provider anthropic");
-        assert_eq!(anthropic.link.as_deref(), Some("https://console.anthropic.com/settings/keys"));
+        assert_eq!(anthropic.link.as_deref(), Some("https://platform.claude.com/settings/keys"));
     }
 }
