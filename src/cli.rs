@@ -22,7 +22,7 @@ use crate::commands::ctl::gc;
 #[derive(Debug, Parser)]
 #[command(name = "acpd", version, propagate_version = true)]
 pub struct Cli {
-    /// The daemon's socket, instead of the usual place.
+    /// Use this socket instead of the default one.
     #[arg(long, global = true, value_name = "PATH")]
     pub socket: Option<PathBuf>,
 
@@ -35,7 +35,7 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// Whether the program stays for as long as somebody works with it.
+    /// Whether the program runs for as long as the user works with it.
     pub fn stays(&self) -> bool {
         match &self.command {
             Command::Acp(args) => !args.login,
@@ -67,19 +67,20 @@ pub enum Command {
 /// Run the daemon in the foreground.
 #[derive(Clone, Debug, Args)]
 pub struct Serve {
-    /// The configuration file, instead of the usual one.
+    /// Read this configuration file instead of the default one.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Set a key of the configuration, as in `--set session.mode=safe`. Can be given several times.
+    /// Set a configuration key, as in `--set session.mode=safe`. Can be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 
-    /// Listen for HTTP and WebSocket too, at an address such as `127.0.0.1:7341`. The same as `--set http.listen=ADDRESS`.
+    /// Also listen for HTTP and WebSocket clients, on an address such as `127.0.0.1:7341`. Short for `--set
+    /// http.listen=ADDRESS`.
     #[arg(long, value_name = "ADDRESS")]
     pub http: Option<String>,
 
-    /// Start the daemon in a session of its own, and leave.
+    /// Start the daemon in its own session and exit.
     #[arg(long, hide = true)]
     pub detach: bool,
 
@@ -87,66 +88,66 @@ pub struct Serve {
     #[arg(long, hide = true)]
     pub claim: bool,
 
-    /// Say on stdout when ready, or why not.
+    /// Report on stdout when the daemon is ready, or why it is not.
     #[arg(long, hide = true, conflicts_with = "detach")]
     pub background: bool,
 
-    /// Only find out whether a daemon with these arguments could start.
+    /// Only check whether a daemon with these arguments could start.
     #[arg(long, hide = true)]
     pub rehearse: bool,
 }
 
 /// Speak the Agent Client Protocol on stdin and stdout. Editors run this.
 ///
-/// Starts the daemon if none answers, and ends when stdin does; the sessions live on in the daemon.
+/// Starts the daemon if none is running, and ends when stdin ends. The sessions stay in the daemon.
 #[derive(Debug, Args)]
 pub struct Acp {
-    /// Store a key instead, as `acpd login` does. Editors run this in a terminal.
+    /// Store a provider's key instead, like `acpd login`. Editors run this in a terminal.
     #[arg(long)]
     pub login: bool,
 }
 
 /// Store the key of a model provider, in a file that only you can read.
 ///
-/// Asks for what is not given, checks the key with the provider, and stores it.
+/// Asks for the provider and the key, checks the key with the provider, and stores it.
 #[derive(Debug, Default, Args)]
 pub struct Login {
     /// The provider, such as `anthropic`.
     pub provider: Option<String>,
 
-    /// Store the key without asking the provider whether it is good.
+    /// Store the key without checking it with the provider.
     #[arg(long)]
     pub unchecked: bool,
 }
 
-/// Forget the stored key of a provider, or all of them.
+/// Remove the stored key of a provider, or of all providers.
 #[derive(Debug, Args)]
 pub struct Logout {
-    /// The provider, such as `anthropic`. Left out, acpd asks whether to forget all of them.
+    /// The provider, such as `anthropic`. Without it, acpd asks whether to remove all keys.
     #[arg(conflicts_with = "all")]
     pub provider: Option<String>,
 
-    /// Forget the keys of all providers.
+    /// Remove the keys of all providers.
     #[arg(long)]
     pub all: bool,
 }
 
-/// Ask the agent something in the current folder.
+/// Send a prompt to the agent, in the current folder.
 ///
-/// The answer goes to stdout; what the agent does on the way is shown on stderr. Without a text the prompt is read from
-/// stdin, and on a terminal it is a conversation. With a text, what comes on stdin goes along as context.
+/// Prints the answer on stdout, and everything else (tool calls, questions, notices) on stderr. Without TEXT it reads the
+/// prompt from stdin, or starts a conversation at a terminal. With TEXT, it sends the contents of stdin along as context.
 ///
-/// When it leaves, the session stays in the history: `--continue` goes on with it, and so can an editor.
+/// The session stays in the history: continue it with `--continue`, or open it in an editor.
 #[derive(Debug, Args)]
 #[command(after_help = ASK_EXIT_CODES)]
 pub struct Ask {
-    /// What to ask. Several words are joined.
+    /// The prompt. Several words are joined.
     #[arg(value_name = "TEXT")]
     pub text: Vec<String>,
 
-    /// Ask a daemon over HTTP, at an address such as `http://127.0.0.1:7341`. The folder is one of its machine.
+    /// Connect to a daemon over HTTP, at an address such as `http://127.0.0.1:7341`. The folder is on its machine.
     ///
-    /// Its token is ACPD_TOKEN, or in the file of --token-file, or where a daemon of yours keeps it.
+    /// The token comes from the file of --token-file, from ACPD_TOKEN, or from the file of your own daemon.
     #[arg(long, value_name = "ADDRESS")]
     pub url: Option<String>,
 
@@ -154,19 +155,19 @@ pub struct Ask {
     #[arg(long, value_name = "FILE", requires = "url")]
     pub token_file: Option<PathBuf>,
 
-    /// Go on with the newest session of this folder.
+    /// Continue the newest session of this folder.
     #[arg(short = 'c', long = "continue", conflicts_with = "session")]
     pub resume: bool,
 
-    /// Go on with this session: its id, or as much of its start or end as no other session has.
+    /// Continue this session. Give its id, or a unique part of its start or end.
     #[arg(short, long, value_name = "ID", add = ids())]
     pub session: Option<String>,
 
-    /// Allow everything that the agent asks permission for.
+    /// Allow everything that the agent asks permission for, without asking you.
     #[arg(long)]
     pub allow: bool,
 
-    /// The session's mode: which tools the agent has.
+    /// The session's mode, which decides the tools that the agent has.
     #[arg(long, value_parser = PossibleValuesParser::new(Mode::ALL.map(Mode::id)))]
     pub mode: Option<String>,
 
@@ -174,17 +175,18 @@ pub struct Ask {
     #[arg(long)]
     pub model: Option<String>,
 
-    /// Print a line of JSON for each update, and a last one with the stop reason.
+    /// Print one line of JSON per update, and a last one with the stop reason.
     #[arg(long)]
     pub json: bool,
 }
 
-const ASK_EXIT_CODES: &str = "Exit codes: 0 the turn ended by itself; 1 it failed; 2 the command line is wrong; 4 no such \
-                              session; 5 it ended early, at a limit or because the model refused; 130 it was cancelled.";
+const ASK_EXIT_CODES: &str = "Exit status: 0 answered; 1 failed; 2 the command line is wrong; 4 no such session; 5 stopped at a \
+                              limit; 6 the model refused; 7 no model is configured, or its key is missing or wrong; 130 \
+                              cancelled.";
 
-/// Look at the running daemon and steer it.
+/// Inspect and control the running daemon.
 ///
-/// Starts no daemon. Colours are used on a terminal only, and not with NO_COLOR.
+/// Never starts a daemon. Uses colours only on a terminal, and not if NO_COLOR is set.
 #[derive(Debug, Args)]
 #[command(after_help = CTL_EXIT_CODES)]
 pub struct Ctl {
@@ -196,55 +198,55 @@ pub struct Ctl {
     pub action: Action,
 }
 
-const CTL_EXIT_CODES: &str = "Exit codes: 0 done; 1 it failed; 2 the command line is wrong; 3 no daemon runs; 4 no such \
-                              session, or several that the given part of an id fits.";
+const CTL_EXIT_CODES: &str = "Exit status: 0 done; 1 failed; 2 the command line is wrong; 3 no daemon is running; 4 no such \
+                              session, or the given part of an id matches several.";
 
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// List the sessions in the daemon's memory: what each does, for whom, and where.
+    /// List the sessions in the daemon's memory, with their state, clients and folder.
     Sessions {
-        /// List the stored ones too, newest first.
+        /// List all stored sessions instead, newest first.
         #[arg(long)]
         all: bool,
     },
-    /// Show one session: what it did, spent and may do, who is attached, and what it asks.
+    /// Show one session: its history in numbers, cost, permissions, clients and open questions.
     Session {
         #[command(flatten)]
         which: Which,
     },
-    /// Show all sessions on a screen that refreshes, with keys to cancel, allow, deny and open them.
+    /// Show all sessions on a live screen, with keys to allow, deny, cancel and open them.
     Top(Top),
     /// List the connected clients.
     Connections,
-    /// Show how the daemon is.
+    /// Show the state of the daemon.
     Status,
-    /// Follow a session as it happens, from its first message on, until it is closed; Ctrl-C leaves it.
+    /// Follow a session from its first message until it is closed. Press Ctrl-C to stop.
     ///
-    /// Shown as `ask` shows it: the answers on stdout, the rest on stderr. With --json every update is a line.
+    /// Prints the answers on stdout and the rest on stderr, like `ask`. With --json it prints one line per update.
     Tail {
         #[command(flatten)]
         which: Which,
     },
-    /// Allow what a session asks permission for. Prints all that was allowed.
+    /// Answer a session's permission question with yes. Prints everything that was allowed.
     Allow(Answer),
-    /// Reject what a session asks permission for. The agent hears so and goes on. Prints what was rejected.
+    /// Answer a session's permission question with no. The agent continues without it. Prints what was rejected.
     Deny(Answer),
-    /// Cancel what a session does now.
+    /// Cancel the running turn of a session.
     Cancel {
         #[command(flatten)]
         which: Which,
     },
-    /// Cancel what a session does and take it out of memory. Its history stays.
+    /// Cancel the running turn of a session and remove the session from memory. Its history stays.
     Close {
         #[command(flatten)]
         which: Which,
     },
-    /// Remove a session and its history.
+    /// Delete a session and its history.
     Delete {
         #[command(flatten)]
         which: Which,
     },
-    /// Give a session another title.
+    /// Change the title of a session.
     Rename {
         #[command(flatten)]
         which: Which,
@@ -253,21 +255,21 @@ pub enum Action {
         #[arg(required = true)]
         title: Vec<String>,
     },
-    /// Put back the files that the last turn changed.
+    /// Restore the files that the last turn changed.
     Undo {
         #[command(flatten)]
         which: Which,
 
-        /// Do again what was undone.
+        /// Redo the changes that were undone.
         #[arg(long)]
         redo: bool,
     },
-    /// Show the MCP servers of a session, or of all sessions in memory: how each is, and what it offers.
+    /// Show the MCP servers of a session, or of all sessions in memory, with their state, tools and prompts.
     Mcp {
-        /// The session's id, or as much of its start or end as no other session has.
+        /// The session's id, or a unique part of its start or end.
         id: Option<String>,
     },
-    /// Show what a session may do without asking, and what it may not.
+    /// Show what a session may do without asking, and what it may not do.
     Permissions {
         #[command(flatten)]
         which: Which,
@@ -276,29 +278,29 @@ pub enum Action {
     Logs(Logs),
     Gc(Gc),
     Export(Export),
-    /// Make a new session of what `export` wrote, and print its id.
+    /// Create a session from a file that `export` wrote, and print its id.
     ///
-    /// It travels in parts, so that a file may be of any size; the session is there when all of it is. Its mode and approval
-    /// are those of this machine's configuration, and nothing is allowed for good: what the exporter allowed stays there.
+    /// The file can have any size, because it is sent in parts; the session exists once all parts have arrived. Its mode and
+    /// approval come from this machine's configuration. Permissions that were granted for good are not imported.
     Import {
         /// The file, or `-` for stdin.
         file: PathBuf,
     },
-    /// Have the daemon read its configuration again, and say what counts now and what needs a restart.
+    /// Reload the daemon's configuration, and report which keys are in effect and which need a restart.
     Reload,
-    /// Replace the running daemon by the installed program, in place.
+    /// Replace the running daemon with the installed program, in place.
     ///
-    /// No new turns begin; those that run may finish within half a minute and are stopped and recorded then. Those that wait
-    /// for the answer to a permission question are asked again afterwards. Editors stay connected: their bridges go on with
-    /// the new daemon where they were.
+    /// No new turns start. Running turns have half a minute to finish, then they are stopped and recorded. Open permission
+    /// questions are asked again afterwards. Editors stay connected: their bridges reconnect to the new daemon and resume
+    /// where they were.
     Restart {
-        /// Stop running turns at once.
+        /// Stop running turns immediately.
         #[arg(long)]
         now: bool,
     },
-    /// End the daemon in good order: running turns are cancelled and recorded, open permission questions are kept.
+    /// Stop the daemon cleanly. Running turns are cancelled and recorded, open permission questions are kept.
     Stop {
-        /// Kill a daemon that does not answer or does not end. What is not yet written is lost.
+        /// Kill the daemon if it does not respond or does not stop. Unwritten data is lost.
         #[arg(long)]
         force: bool,
     },
@@ -307,49 +309,49 @@ pub enum Action {
 /// A session, by its id.
 #[derive(Debug, Args)]
 pub struct Which {
-    /// The session's id, or as much of its start or end as no other session has.
+    /// The session's id, or a unique part of its start or end.
     #[arg(add = ids())]
     pub id: String,
 }
 
 #[derive(Debug, Args)]
 pub struct Top {
-    /// Seconds between two looks.
+    /// Seconds between two refreshes.
     #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
     pub every: u16,
 }
 
 #[derive(Debug, Args)]
 pub struct Logs {
-    /// Go on with what is logged from now on; Ctrl-C leaves it.
+    /// Keep printing new lines. Press Ctrl-C to stop.
     #[arg(short, long)]
     pub follow: bool,
 
-    /// How many of the last lines to show.
+    /// Number of lines to show, from the end.
     #[arg(short = 'n', long, value_name = "COUNT", default_value = "50")]
     pub lines: usize,
 }
 
-/// Remove old sessions and their history. Says what would go, and removes it only with --yes.
+/// Delete old sessions and their history. Without --yes it only lists what it would delete.
 ///
-/// A session goes if it is older than --older-than, or if there are as many newer ones as --keep says. Those that somebody
-/// is attached to, or that do something, stay in any case.
+/// Deletes sessions that are older than --older-than, and all but the newest --keep. It never deletes a session that a
+/// client is attached to or that is running.
 #[derive(Debug, Args)]
 pub struct Gc {
-    /// Remove sessions in which nothing happened for so long, such as 12h, 30d or 8w. [default: 90d, without --keep]
+    /// Delete sessions without activity for this long, such as 12h, 30d or 8w. [default: 90d, without --keep]
     #[arg(long, value_name = "AGE", value_parser = gc::age)]
     pub older_than: Option<Duration>,
 
-    /// Remove all but so many of the newest.
+    /// Keep this many of the newest sessions and delete the others.
     #[arg(long, value_name = "COUNT")]
     pub keep: Option<usize>,
 
-    /// Really remove them.
+    /// Delete the sessions.
     #[arg(long)]
     pub yes: bool,
 }
 
-/// Print the completions for a shell, session ids included.
+/// Print the completion script for a shell. It completes session ids too.
 ///
 /// Bash: `source <(acpd completions bash)` in ~/.bashrc. Zsh: `source <(acpd completions zsh)` in ~/.zshrc, after compinit.
 /// Fish: `acpd completions fish > ~/.config/fish/completions/acpd.fish`.
@@ -375,39 +377,38 @@ pub struct Man {
 
 #[derive(Debug, Args)]
 pub struct Answer {
-    /// The session's id, or as much of its start or end as no other session has. Can be left out if only one question is
-    /// open.
+    /// The session's id, or a unique part of its start or end. Optional if only one question is open.
     #[arg(add = ids())]
     pub id: Option<String>,
 
-    /// The question's id, where several are open; `ctl sessions` shows it.
+    /// The question's id, if several are open; `ctl sessions` shows it.
     pub question: Option<String>,
 
-    /// Answer the same from now on, for all that the question says it covers.
+    /// Give the same answer from now on, for everything that the question says "always" would allow.
     #[arg(long)]
     pub always: bool,
 
-    /// Allow it although it is too long to be shown as a whole.
+    /// Allow it even though it is too long to be shown completely.
     #[arg(long)]
     pub unseen: bool,
 }
 
-/// Write a session's history: one event a line as JSON, or as a text for people.
+/// Write a session's history as JSON, one event per line, or as Markdown.
 #[derive(Debug, Args)]
 pub struct Export {
     #[command(flatten)]
     pub which: Which,
 
-    /// Write Markdown for people instead. It cannot be imported.
+    /// Write Markdown for reading. It cannot be imported.
     #[arg(long)]
     pub markdown: bool,
 
-    /// Where to, instead of stdout.
+    /// Write to this file instead of stdout.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
-/// Completes the id of a session, by asking the daemon.
+/// Completes the id of a session with ids from the daemon.
 fn ids() -> ArgValueCompleter {
     ArgValueCompleter::new(completions::session_ids)
 }

@@ -68,6 +68,11 @@ impl fmt::Display for Refused {
 }
 
 impl Refused {
+    /// Whether the model's key is missing or wrong.
+    pub fn lacks_key(&self) -> bool {
+        self.error.code == RpcError::AUTHENTICATION_REQUIRED
+    }
+
     /// What the error says beside its message, a line each.
     pub fn hints(&self) -> String {
         let line = |(key, value): (&String, &Value)| {

@@ -21,8 +21,12 @@ mod systemctl;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Done,
-    /// A turn ended before it was done: at a limit, or because the model refused.
-    Early,
-    /// The user stopped it.
+    /// A turn ended at a limit, before it was done.
+    AtLimit,
+    /// The model refused.
+    Refused,
+    /// No model is configured, and the built-in one did not understand the prompt.
+    NoModel,
+    /// The user cancelled it.
     Cancelled,
 }

@@ -5,6 +5,7 @@ use std::panic;
 use std::process::ExitCode;
 
 use acpd::cli::{Cli, Command, Login};
+use acpd::client::Refused;
 use acpd::commands::ctl::NoDaemon;
 use acpd::commands::serve::CannotServe;
 use acpd::commands::session_lookup::NoSession;
@@ -16,6 +17,9 @@ use domain::visible;
 
 /// EX_CONFIG of sysexits.h. The systemd unit does not start the service again by itself after it: the next client does.
 const CANNOT_SERVE: u8 = 78;
+
+/// No model is configured, or its key is missing or wrong.
+const NO_MODEL: u8 = 7;
 
 fn main() -> ExitCode {
     // First of all, because it runs with every command of the agent: no parser, no runtime, no log.
@@ -75,12 +79,15 @@ fn dispatch(cli: Cli) -> anyhow::Result<Ending> {
     }
 }
 
-/// 0 for success, 1 for failure, 2 for a wrong command line (clap's own), 3 where no daemon runs, 4 where there is no such
-/// session, 5 for a turn that ended early, 130 for what the user stopped. `--help` and docs/ctl.md say the same.
+/// The exit status: 0 for success, 1 for failure, 2 for a wrong command line (clap's own), 3 if no daemon runs, 4 if there
+/// is no such session, 5 for a turn that ended at a limit, 6 if the model refused, 7 if no model is configured, 130 if the
+/// user cancelled. `--help` and docs/ctl.md say the same.
 fn exit_code(result: anyhow::Result<Ending>) -> ExitCode {
     match result {
         Ok(Ending::Done) => ExitCode::SUCCESS,
-        Ok(Ending::Early) => ExitCode::from(5),
+        Ok(Ending::AtLimit) => ExitCode::from(5),
+        Ok(Ending::Refused) => ExitCode::from(6),
+        Ok(Ending::NoModel) => ExitCode::from(NO_MODEL),
         Ok(Ending::Cancelled) => ExitCode::from(130),
         Err(error) => {
             let text = format!("acpd: {error:#}");
@@ -90,6 +97,8 @@ fn exit_code(result: anyhow::Result<Ending>) -> ExitCode {
                 ExitCode::from(3)
             } else if error.is::<NoSession>() {
                 ExitCode::from(4)
+            } else if error.downcast_ref::<Refused>().is_some_and(Refused::lacks_key) {
+                ExitCode::from(NO_MODEL)
             } else if error.is::<CannotServe>() {
                 ExitCode::from(CANNOT_SERVE)
             } else {

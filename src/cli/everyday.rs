@@ -1,4 +1,4 @@
-//! The command line of what one does around the daemon: installing, checking, configuring, setting up editors.
+//! Arguments of the subcommands for installing, checking, configuring and setting up editors.
 
 use std::path::PathBuf;
 
@@ -6,35 +6,35 @@ use clap::{Args, Subcommand, ValueEnum};
 
 /// Have systemd start the daemon when an editor connects.
 ///
-/// Writes the user units acpd.socket and acpd.service with this program's path, and enables the socket. Can be run again at
-/// any time, as after an update. Without systemd there is nothing to install: `acpd acp` starts the daemon itself.
+/// Writes the user units acpd.socket and acpd.service with the path of this program, and enables the socket. Run it again
+/// after an update. Without systemd there is nothing to install, because `acpd acp` starts the daemon itself.
 #[derive(Debug, Args)]
 pub struct Install {
-    /// Say what would be done, and do nothing.
+    /// Print what would be done, without doing it.
     #[arg(long)]
     pub dry_run: bool,
 
-    /// Replace units that somebody has changed, too. They are copied first.
+    /// Also replace units that were edited. A copy of each is kept.
     #[arg(long)]
     pub force: bool,
 
-    /// Also keep the agent's commands from gaining privileges. sudo and rootless containers do not work then.
+    /// Also prevent the agent's commands from gaining privileges. sudo and rootless containers then do not work.
     #[arg(long)]
     pub hardened: bool,
 }
 
-/// Take back what `acpd install` did. History, keys and configuration stay.
+/// Undo `acpd install`. History, keys and configuration stay.
 #[derive(Debug, Args)]
 pub struct Uninstall {
-    /// Say what would be done, and do nothing.
+    /// Print what would be done, without doing it.
     #[arg(long)]
     pub dry_run: bool,
 }
 
-/// Check the installation, and say what to do where something is amiss.
+/// Check the installation, and report how to fix each problem.
 ///
-/// Looks at the configuration, socket, daemon, store, keys, models, sandbox, systemd, editors and MCP servers. Changes
-/// nothing and starts no daemon. The exit code is 1 if something has failed.
+/// Checks the configuration, socket, daemon, store, keys, models, sandbox, systemd, editors and MCP servers. Changes
+/// nothing and starts no daemon. The exit status is 1 if a check fails.
 #[derive(Debug, Args)]
 pub struct Doctor {
     /// Print JSON.
@@ -42,10 +42,10 @@ pub struct Doctor {
     pub json: bool,
 }
 
-/// List the models that sessions can use, or say hello to them.
+/// List the models that sessions can use, or test them.
 ///
-/// Asks the providers that are configured, that have a key here, or that answer on this machine; no daemon is needed. What
-/// is not said by a provider or the configuration is from the table of models that comes with acpd.
+/// Asks every provider that is configured, has a key, or answers on this machine. Needs no daemon. Facts that neither the
+/// provider nor the configuration states come from the table of models that is built into acpd.
 #[derive(Debug, Args)]
 pub struct Models {
     #[command(subcommand)]
@@ -54,17 +54,17 @@ pub struct Models {
 
 #[derive(Debug, Subcommand)]
 pub enum ModelsAction {
-    /// List models with their window, senses and price.
+    /// List models with their context window, inputs and price.
     List {
-        /// Only those whose id or name has this in it.
+        /// List only models whose id or name contains this text.
         filter: Option<String>,
 
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Say hello to a model, or to one of each provider, and print how long it took and what it cost. The exit code is 1 if
-    /// one does not answer.
+    /// Send a short prompt to a model, or to one model of each provider, and print the time and cost. The exit status is 1 if
+    /// a model does not answer.
     Test {
         /// The model, as `acpd models list` names it.
         model: Option<String>,
@@ -77,7 +77,7 @@ pub struct Setup {
     #[arg(value_enum)]
     pub editor: Editor,
 
-    /// Put them into the editor's own file, where that is JSON. Comments and layout stay, and a copy is made first.
+    /// Write the settings into the editor's own file, if that is JSON. Comments and layout stay, and a copy is kept.
     #[arg(long)]
     pub write: bool,
 }
@@ -98,13 +98,13 @@ pub enum Editor {
 }
 
 impl Editor {
-    /// As it is written on the command line.
+    /// The name on the command line.
     pub fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 
-/// Look at the configuration.
+/// Show or check the configuration.
 #[derive(Debug, Args)]
 pub struct Config {
     #[command(subcommand)]
@@ -113,9 +113,9 @@ pub struct Config {
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigAction {
-    /// Show every key with its value and where that comes from, as a daemon would see it that is started from here.
+    /// Show every key with its value and the source of the value, for a daemon that is started from here.
     Show {
-        /// Only what is not a default.
+        /// Show only keys that differ from their default.
         #[arg(long)]
         changed: bool,
 
@@ -123,13 +123,13 @@ pub enum ConfigAction {
         #[arg(long)]
         json: bool,
     },
-    /// Print where the configuration file is.
+    /// Print the path of the configuration file.
     Path,
-    /// Check the configuration, or one file. The exit code is 1 if something is wrong.
+    /// Check the configuration, or one file. The exit status is 1 if it has an error.
     Check {
-        /// A file instead of all that counts here. One in a folder `.acpd` is checked as a project's.
+        /// Check only this file. A file in a folder `.acpd` is checked as a project's configuration.
         file: Option<PathBuf>,
     },
-    /// Print all keys with their meaning and default, to start a configuration file from.
+    /// Print all keys with their meaning and default, as a start for a configuration file.
     Defaults,
 }

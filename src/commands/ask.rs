@@ -15,6 +15,7 @@ mod question;
 mod turn;
 
 use std::collections::VecDeque;
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -40,6 +41,9 @@ const KEPT: usize = 1000;
 /// Long enough for what has arrived already.
 const MOMENT: Duration = Duration::from_millis(1);
 
+/// The id of the built-in model.
+const REHEARSAL: &str = "rehearsal";
+
 /// Words that end a conversation.
 const GOODBYES: [&str; 4] = ["exit", "quit", "/exit", "/quit"];
 
@@ -62,6 +66,8 @@ pub fn run(places: &Places, args: &Ask) -> anyhow::Result<Ending> {
             gone: false,
             insisted: false,
             held: None,
+            deferred: (once && opened.model == REHEARSAL && !args.json && !io::stdout().is_terminal()).then(Vec::new),
+            no_model: false,
             message: Value::Null,
         };
         match source {
@@ -89,6 +95,11 @@ struct Conversation {
     insisted: bool,
     /// The first piece of a message. It waits for a moment: it may be the text of the error that ends the turn.
     held: Option<Value>,
+    /// The answer of the built-in model, kept until it is known whether it understood the prompt. Only for a prompt whose
+    /// answer goes to a pipe or a file.
+    deferred: Option<Vec<Value>>,
+    /// No model is configured, and the built-in one did not understand the prompt.
+    no_model: bool,
     /// The message that is being written.
     message: Value,
 }
@@ -105,7 +116,7 @@ impl Conversation {
                 Typed::Interrupted if interrupted => return Ok(Ending::Cancelled),
                 Typed::Interrupted => {
                     interrupted = true;
-                    self.output.remark("Ctrl-C again or Ctrl-D leaves; the session stays in the daemon")?;
+                    self.output.remark("press Ctrl-C again or Ctrl-D to leave; the session stays in the daemon")?;
                 }
                 Typed::Line(line) if GOODBYES.contains(&line.trim()) => return Ok(Ending::Done),
                 Typed::Line(line) => {
@@ -121,10 +132,12 @@ impl Conversation {
     fn welcome(&mut self, opened: &Opened) -> anyhow::Result<()> {
         let id = &self.session;
         let short = id.get(id.len().saturating_sub(12)..).unwrap_or(id);
-        let mut text =
-            format!("{}, mode {}, session {short}. /help lists commands, Ctrl-D leaves.", opened.model, opened.mode);
+        let mut text = format!(
+            "{}, mode {}, session {short}. Type /help for commands, Ctrl-D to leave.",
+            opened.model, opened.mode
+        );
         if let Some(title) = &opened.continued {
-            text = format!("Going on with: {title}\n{text}");
+            text = format!("Continuing: {title}\n{text}");
         }
         self.output.remark(&text)
     }
@@ -156,7 +169,7 @@ impl Conversation {
         }
         match self.turn(vec![prompt_source::text(line)]).await {
             Ok(Ending::Cancelled) => Ok(!self.insisted),
-            Ok(Ending::Done | Ending::Early) => Ok(true),
+            Ok(Ending::Done | Ending::AtLimit | Ending::Refused | Ending::NoModel) => Ok(true),
             Err(error) if error.is::<Refused>() => {
                 self.output.trouble(&error.to_string())?;
                 Ok(true)

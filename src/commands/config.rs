@@ -36,7 +36,7 @@ fn show(places: &Places, changed: bool, json: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     if overview.is_empty() {
-        println!("nothing is changed; `acpd config defaults` prints all keys");
+        println!("every key has its default value; `acpd config defaults` prints all keys");
     }
     print!("{}", render(&overview, places, Colors::stdout()));
     let local = variables_of_serve(launch::environment().map(|(name, _)| name));
@@ -93,15 +93,15 @@ fn check(places: &Places, file: Option<&Path>) -> anyhow::Result<()> {
         Some(file) if !file.exists() => anyhow::bail!("there is no file {}", file.display()),
         Some(file) if is_a_projects(file) => {
             project::check(file)?;
-            format!("{} is right, as a project's", file.display())
+            format!("{} is valid as a project's configuration", file.display())
         }
         Some(file) => {
             assemble::check(places, &config::load(file, [], &[])?)?;
-            format!("{} is right", file.display())
+            format!("{} is valid", file.display())
         }
         None => {
             assemble::check(places, &config::load(&places.config, launch::environment(), &[])?)?;
-            let state = if places.config.exists() { "is right" } else { "is not there, so the defaults hold" };
+            let state = if places.config.exists() { "is valid" } else { "does not exist, so the defaults apply" };
             format!("{} {state}", places.config.display())
         }
     };

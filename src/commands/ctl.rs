@@ -145,7 +145,7 @@ pub struct NoDaemon(PathBuf);
 
 impl fmt::Display for NoDaemon {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no daemon runs at {}", self.0.display())
+        write!(f, "no daemon is running at {}", self.0.display())
     }
 }
 

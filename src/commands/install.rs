@@ -95,15 +95,15 @@ async fn install(places: &Places, args: &Install) -> anyhow::Result<Ending> {
     carry_out(&plan, places, args.dry_run).await?;
     println!();
     if left {
-        println!("Somebody has changed a unit, and it was left as it is. --force replaces it, after a copy was made.");
+        println!("A unit was edited, so it was not changed. --force replaces it and keeps a copy.");
     }
     if blocked && let Some(Serving { pid, busy, .. }) = &serving {
-        println!("The daemon that runs now (process {pid}) is at work; busy sessions: {busy}. When they are done:");
+        println!("The running daemon (process {pid}) is busy; sessions at work: {busy}. When they are done, run:");
         let units = if listens { "acpd.socket acpd.service" } else { "acpd.socket" };
         println!("  acpd ctl stop && systemctl --user start {units}");
     }
     if let Some(Serving { service: true, pid, .. }) = &serving {
-        println!("The daemon that runs now (process {pid}) stays. After an update of acpd: acpd ctl restart");
+        println!("The running daemon (process {pid}) keeps running. After an update of acpd, run: acpd ctl restart");
     }
     match listens {
         _ if args.dry_run => {}
@@ -119,7 +119,7 @@ fn listens(places: &Places) -> bool {
     match config::load(&places.config, [], &[]) {
         Ok(config) => config.http.listen.is_some(),
         Err(error) => {
-            println!("No daemon can start before the configuration is mended: {error:#}");
+            println!("No daemon can start until the configuration is fixed: {error:#}");
             false
         }
     }
@@ -147,12 +147,12 @@ fn place(unit: &Unit, found: Found, force: bool) -> anyhow::Result<Vec<Step>> {
     Ok(match found {
         Found::Nothing => vec![write("write")],
         Found::Ours => vec![write("update")],
-        Found::Same => vec![Step::Leave { path: path.clone(), why: "is as it should be" }],
+        Found::Same => vec![Step::Leave { path: path.clone(), why: "is up to date" }],
         Found::Changed if force => {
             let copy = Step::Copy { from: path.clone(), to: file_replacement::name_for_copy(path)? };
             vec![copy, write("replace")]
         }
-        Found::Changed => vec![Step::Leave { path: path.clone(), why: "was changed by somebody" }],
+        Found::Changed => vec![Step::Leave { path: path.clone(), why: "was edited" }],
     })
 }
 
@@ -167,7 +167,7 @@ async fn take_back(places: &Places, args: &Uninstall) -> anyhow::Result<Ending> 
         match found {
             Found::Nothing => {}
             Found::Same | Found::Ours => remove.push(Step::Remove(unit.path.clone())),
-            Found::Changed => remove.push(Step::Leave { path: unit.path.clone(), why: "was changed by somebody" }),
+            Found::Changed => remove.push(Step::Leave { path: unit.path.clone(), why: "was edited" }),
         }
     }
     if remove.is_empty() {
@@ -183,7 +183,7 @@ async fn take_back(places: &Places, args: &Uninstall) -> anyhow::Result<Ending> 
     println!("\nYour history and keys stay in {},", places.state.display());
     println!("and your configuration in {}.", places.config.with_file_name("").display());
     println!("Editors start the daemon themselves from now on.");
-    ensure!(failed == 0, "steps that failed: {failed}; the others were done");
+    ensure!(failed == 0, "{failed} steps failed; the others succeeded");
     Ok(Ending::Done)
 }
 
@@ -221,7 +221,7 @@ impl Step {
             Self::Remove(path) => format!("remove   {}", short(path)),
             Self::Leave { path, why } => format!("leave    {}, which {why}", short(path)),
             Self::StopDaemon { pid } => {
-                format!("stop     the daemon that an editor has started (process {pid}); it is idle")
+                format!("stop     the idle daemon that an editor started (process {pid})")
             }
             Self::Systemctl(arguments) => format!("run      systemctl --user {}", arguments.join(" ")),
         }
@@ -288,9 +288,9 @@ async fn stop_daemon(places: &Places) -> anyhow::Result<()> {
 fn explain_linger() {
     let name = Account::own().map(|account| account.name);
     if name.is_some_and(|name| Path::new("/var/lib/systemd/linger").join(name).exists()) {
-        println!("The daemon may run while you are logged out, because your user lingers.");
+        println!("The daemon keeps running after you log out, because lingering is enabled for you.");
         return;
     }
-    println!("The daemon ends when you log out, with what its agent does then. To let it go on:");
+    println!("The daemon stops when you log out, and running turns end. To keep it running, run:");
     println!("  loginctl enable-linger");
 }

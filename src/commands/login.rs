@@ -36,7 +36,7 @@ pub fn run(places: &Places, args: &Login) -> anyhow::Result<Ending> {
     if !args.unchecked {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let checked = runtime.block_on(providers.check(&provider, &key));
-        let models = checked.context("the key was not stored; --unchecked stores it as it is")?;
+        let models = checked.context("the key was not stored; --unchecked stores it without a check")?;
         println!("{provider} accepts the key and offers {models} models");
     }
     let path = accounts.store(&provider, &key)?;

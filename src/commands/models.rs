@@ -124,7 +124,7 @@ async fn test(
         None => providers.favourites(environment),
     };
     if chosen.is_empty() {
-        bail!("no provider can be used; `acpd doctor` says why ({} models are known)", offered.len());
+        bail!("no provider can be used; run `acpd doctor` to see why ({} models are known)", offered.len());
     }
     let mut failed = 0;
     for id in chosen {
@@ -196,7 +196,7 @@ async fn hello(model: &dyn Model, environment: &Environment) -> Result<Hello, St
         }
     }
     if text.trim().is_empty() {
-        return Err("it answered without a word".to_owned());
+        return Err("its answer was empty".to_owned());
     }
     let all = begun.elapsed();
     Ok(Hello { text, first: first.unwrap_or(all), all, usage })

@@ -97,7 +97,7 @@ fn serve(places: &Places, args: &Serve, inherited: Option<UnixListener>, is_read
 /// would wait for one. It stays for a moment, so that a client that tries again does not have the manager start us so often
 /// that it gives up.
 fn turn_away(listener: &UnixListener, reason: &str) {
-    let hint = "mend this; `acpd doctor` checks again. The log: journalctl --user --unit acpd.service";
+    let hint = "fix this, then check with `acpd doctor`; the log: journalctl --user --unit acpd.service";
     let error = RpcError::internal("The acpd daemon cannot start", json!({ "reason": reason, "hint": hint }));
     let line = encode(Framing::Lines, &rpc::failure(&Id::null(), &error));
     let deadline = Instant::now() + TURN_AWAY;

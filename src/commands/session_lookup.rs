@@ -119,14 +119,14 @@ async fn is_stored(client: &mut Client, given: &str) -> anyhow::Result<bool> {
 fn choose(mut found: Vec<String>, given: &str) -> anyhow::Result<String> {
     match found.len() {
         0 => Err(no_session(format!(
-            "no session's id begins or ends with `{given}`; `acpd ctl sessions --all` lists them"
+            "no session id starts or ends with `{given}`; `acpd ctl sessions --all` lists all sessions"
         ))),
         1 => Ok(found.remove(0)),
         many => {
             let more = if many > SHOWN { "\n  ..." } else { "" };
             found.truncate(SHOWN);
             let list = found.join("\n  ");
-            Err(no_session(format!("`{given}` may be any of these sessions; give more of the id\n  {list}{more}")))
+            Err(no_session(format!("`{given}` matches several sessions; give more of the id\n  {list}{more}")))
         }
     }
 }
@@ -145,7 +145,7 @@ mod tests {
     fn what_may_be_several_is_refused_with_their_names() {
         let ids = |many: usize| (0..many).map(|number| format!("id-{number}")).collect::<Vec<_>>();
         assert_eq!(choose(ids(1), "id").unwrap(), "id-0");
-        assert!(choose(ids(0), "id").unwrap_err().to_string().starts_with("no session's id begins or ends with `id`"));
+        assert!(choose(ids(0), "id").unwrap_err().to_string().starts_with("no session id starts or ends with `id`"));
         let two = choose(ids(2), "id").unwrap_err().to_string();
         assert!(two.ends_with("give more of the id\n  id-0\n  id-1"), "{two}");
         assert!(choose(ids(9), "id").unwrap_err().to_string().ends_with("id-7\n  ..."));

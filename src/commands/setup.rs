@@ -28,7 +28,9 @@ pub fn run(places: &Places, args: &Setup) -> anyhow::Result<Ending> {
             Some(file) if args.write => write(recipe, file, &program)?,
             None if args.write => {
                 let title = recipe.title;
-                bail!("the settings of {title} are a program, not data; leave out --write and paste what is printed");
+                bail!(
+                    "acpd cannot write the settings of {title}, because they are code; run this without --write and paste the output"
+                );
             }
             Some(_) | None => print(recipe, &program, args)?,
         }
@@ -62,7 +64,7 @@ fn write(recipe: &Recipe, file: &SettingsFile, program: &Path) -> anyhow::Result
     let whole = recipe.text(program);
     let after = if before.trim().is_empty() { whole } else { merge(&before, file, &whole, &path)? };
     if after == before {
-        eprintln!("{} has it already; nothing changed", path.display());
+        eprintln!("{} already has these settings; nothing was changed", path.display());
         return Ok(());
     }
     if !before.is_empty() {

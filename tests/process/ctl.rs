@@ -12,7 +12,7 @@ fn without_a_daemon_it_says_so_and_starts_none() {
     let output = home.run(&["ctl", "sessions"]);
     assert_eq!(output.status.code(), Some(3));
     assert!(output.stdout.is_empty());
-    assert!(String::from_utf8(output.stderr).unwrap().starts_with("acpd: no daemon runs at "));
+    assert!(String::from_utf8(output.stderr).unwrap().starts_with("acpd: no daemon is running at "));
     assert!(!home.path().join("run/acpd").exists());
 }
 

@@ -49,11 +49,11 @@ fn an_empty_home_is_in_good_health_and_is_told_what_comes_next() {
         ok    config     DIR/home/.config/acpd/config.toml (not there; the defaults hold)
         ok    state      DIR/home/.local/state/acpd (not there yet; it is made at the first start)
         ok    socket     DIR/run/acpd/acpd.sock (not there yet)
-        ok    daemon     none runs; the first editor or `acpd ask` starts one
+        ok    daemon     no daemon is running; the first editor or `acpd ask` starts one
         ok    store      DIR/home/.local/state/acpd/history (not there yet)
         ok    network    directly, without a proxy
         warn  models     no key was found and no server answers on this machine; only the built-in `rehearsal` answers -> store a key: acpd login
-        ok    mcp        no servers are configured; editors may bring their own
+        ok    mcp        no servers are configured; editors can add their own
         ok    systemd    not for users here (there is no systemctl); `acpd acp` starts the daemon itself"#]]
     .assert_eq(&said);
     assert_eq!(home.daemon(), None, "it starts nothing");
@@ -150,7 +150,7 @@ fn a_file_where_the_state_folder_should_be_is_one_finding_and_not_one_per_key() 
     assert_eq!(says(&found, "models").0, "warn");
     assert_eq!(says(&found, "store").0, "fail");
     let (state, said, _) = says(&found, "daemon");
-    assert_eq!((state.as_str(), said.as_str()), ("fail", "none runs, and none can start: see `state`"));
+    assert_eq!((state.as_str(), said.as_str()), ("fail", "no daemon is running, and none can start: see `state`"));
     // And a start says the same.
     let output = home.run(&["ask", "hello"]);
     let said = String::from_utf8(output.stderr).unwrap();
@@ -246,7 +246,7 @@ fn with_a_broken_configuration_systemd_is_not_recommended_before_it_is_mended() 
     fs::create_dir_all(home.path().join("bin")).unwrap();
     script(&home.path().join("bin/systemctl"), answers).unwrap();
     let (_, _, advice) = says(&checks(&home), "systemd");
-    assert!(advice.starts_with("no daemon can start: mend `config` first"), "{advice}");
+    assert!(advice.starts_with("no daemon can start: fix `config` first"), "{advice}");
     let (state, said, _) = says(&checks(&home), "daemon");
     assert!(state == "fail" && said.contains("see `config`"), "{state} {said}");
     home.configure("");

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::activation::is_installed;
 use crate::harness::{Home, finish, script};
 
-const LINGERS: &str = "The daemon may run while you are logged out, because your user lingers.\n";
+const LINGERS: &str = "The daemon keeps running after you log out, because lingering is enabled for you.\n";
 
 /// The units' folder.
 fn units(home: &Home) -> PathBuf {
@@ -49,8 +49,7 @@ fn said(home: &Home, args: &[&str]) -> String {
 fn an_installation_writes_the_units_once_and_can_be_taken_back() {
     let home = Home::new();
     with_manager(&home);
-    let linger =
-        "The daemon ends when you log out, with what its agent does then. To let it go on:\n  loginctl enable-linger\n";
+    let linger = "The daemon stops when you log out, and running turns end. To keep it running, run:\n  loginctl enable-linger\n";
     let first = said(&home, &["install"]);
     assert!(first.ends_with(linger) || first.ends_with(LINGERS), "{first}");
     let first = first.replace(linger, "LINGER\n").replace(LINGERS, "LINGER\n");
@@ -74,7 +73,7 @@ fn an_installation_writes_the_units_once_and_can_be_taken_back() {
     .assert_eq(&told(&home));
 
     let again = said(&home, &["install"]);
-    assert!(again.contains("leave    ~/.config/systemd/user/acpd.socket, which is as it should be"), "{again}");
+    assert!(again.contains("leave    ~/.config/systemd/user/acpd.socket, which is up to date"), "{again}");
 
     expect![[r#"
           run      systemctl --user disable --now acpd.socket
@@ -107,7 +106,7 @@ fn a_unit_that_somebody_has_changed_is_left_alone_and_so_are_drop_ins() {
     fs::write(&drop_in, "[Service]\nNice=5\n").unwrap();
 
     let left = said(&home, &["install"]);
-    assert!(left.contains("acpd.service, which was changed by somebody"), "{left}");
+    assert!(left.contains("acpd.service, which was edited"), "{left}");
     assert_eq!(fs::read_to_string(&service).unwrap(), changed);
 
     let forced = said(&home, &["install", "--force"]);

@@ -69,7 +69,7 @@ fn a_session_is_shown_on_a_page() {
         environment  COUNT variables, its editor's; values are not shown
         asks         touch made (QUESTION)
           │ touch made
-          "always" would cover exactly `touch made`
+          "always" would allow exactly `touch made`
                      answer with `acpd ctl allow SESSION` or `deny`
     "#]]
     .assert_eq(&same(&page, &home, &session));
@@ -180,5 +180,5 @@ fn there_is_a_man_page_for_every_command() {
         let page = fs::read_to_string(folder.join(name)).unwrap();
         assert!(page.contains(".SH SYNOPSIS"), "{name}: {page}");
     }
-    assert!(fs::read_to_string(folder.join("acpd-ctl.1")).unwrap().contains("Exit codes"));
+    assert!(fs::read_to_string(folder.join("acpd-ctl.1")).unwrap().contains("Exit status"));
 }

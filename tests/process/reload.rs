@@ -23,11 +23,11 @@ fn a_rule_counts_in_a_running_session_and_the_rest_is_said() {
     let session = client.open(&home.work());
     configure(&home, "[permissions]\ndeny = [\"bash\"]\n[session]\nmode = \"safe\"\n[history]\ncache = 2097152\n");
     expect![[r#"
-        counts now:
+        in effect now:
           permissions.deny
-        counts for sessions and connections that are opened from now on:
+        in effect for new sessions and connections:
           session.mode
-        counts after `acpd ctl restart`:
+        in effect after `acpd ctl restart`:
           history.cache
     "#]]
     .assert_eq(&home.stdout(&["ctl", "reload"]));
@@ -35,9 +35,9 @@ fn a_rule_counts_in_a_running_session_and_the_rest_is_said() {
     assert_eq!(client.answer(prompt)["result"]["stopReason"], json!("end_turn"));
     assert!(!home.work().join("denied").exists());
     // What waits for a restart is said until it is as it was.
-    assert_eq!(home.stdout(&["ctl", "reload"]), "counts after `acpd ctl restart`:\n  history.cache\n");
+    assert_eq!(home.stdout(&["ctl", "reload"]), "in effect after `acpd ctl restart`:\n  history.cache\n");
     configure(&home, "[permissions]\ndeny = [\"bash\"]\n[session]\nmode = \"safe\"\n");
-    assert_eq!(home.stdout(&["ctl", "reload"]), "nothing has changed\n");
+    assert_eq!(home.stdout(&["ctl", "reload"]), "nothing changed\n");
 }
 
 #[test]

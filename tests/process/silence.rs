@@ -78,7 +78,7 @@ fn a_listener_that_says_nothing_is_named_and_never_killed() {
     }
     let output = impatient(&home, &["ctl", "stop", "--force"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("nobody holds the daemon's lock, so nobody is killed"), "{}", said(&output));
+    assert!(said(&output).contains("no process holds the daemon's lock, so nothing was killed"), "{}", said(&output));
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn a_question_is_shown_and_allowed_from_elsewhere() {
     assert_eq!(bridge.answer(prompt)["result"]["stopReason"], "end_turn");
     assert!(home.work().join("a.txt").exists());
     assert!(home.stdout(&["ctl", "export", &session]).contains("\"by\":\"acpd ctl\""));
-    assert!(refused(&home, &["ctl", "allow", &session]).contains("the session asks nothing"));
+    assert!(refused(&home, &["ctl", "allow", &session]).contains("the session has no open question"));
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_session_is_known_by_a_part_of_its_id_and_stored_ones_are_too() {
     assert_eq!(named.unwrap()["sessionId"], first.as_str());
 
     let unknown = refused(&home, &["ctl", "delete", "nobody"]);
-    assert!(unknown.contains("no session's id begins or ends with `nobody`"), "{unknown}");
+    assert!(unknown.contains("no session id starts or ends with `nobody`"), "{unknown}");
     let whole = first.replace(|letter: char| letter != '-', "0");
     assert!(refused(&home, &["ctl", "delete", &whole]).contains("no session's id"));
     home.stdout(&["ctl", "delete", &first]);

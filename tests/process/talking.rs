@@ -141,7 +141,7 @@ fn a_conversation_has_line_editing_history_and_commands() {
     assert_eq!(fs::metadata(&history).unwrap().mode() & 0o777, 0o600);
 
     let mut again = ask(&home, &["--continue"]);
-    again.shows("Going on with: list the files");
+    again.shows("Continuing: list the files");
     again.type_in(&UP.repeat(2));
     again.shows("> list the files");
     again.type_in("\u{15}exit\r");

@@ -39,12 +39,12 @@ fn it_shows_what_sessions_do_and_answers_for_them() {
     assert!(screen.contains(&format!("{short}  running")), "{screen}");
     until("the command to run", || home.work().join("made").exists().then_some(()));
     terminal.type_in("d");
-    terminal.shows("this session asks nothing");
+    terminal.shows("this session has no open question");
     terminal.type_in("c");
     assert_eq!(bridge.answer(prompt)["result"]["stopReason"], "cancelled");
     terminal.shows(&format!("{short}  idle"));
     terminal.type_in("c");
-    terminal.shows("nothing runs in this session");
+    terminal.shows("this session is idle");
     terminal.type_in("q");
     assert_eq!(terminal.wait().code(), Some(0));
     assert!(terminal.is_as_usual() && !terminal.is_taken());

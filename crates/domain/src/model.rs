@@ -74,6 +74,10 @@ pub struct CallOrigin {
     pub extra: Value,
 }
 
+/// How the notice of the built-in model begins when it did not understand a prompt. `acpd ask` recognizes it and exits
+/// with the status for "no model configured".
+pub const NO_MODEL_CONFIGURED: &str = "No language model is configured";
+
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {

@@ -22,7 +22,7 @@ pub(crate) async fn read(request: &HttpRequest, mut body: web::Payload, limit: u
         match tokio::time::timeout(PATIENCE, body.next()).await {
             Err(_) => return Err(Refusal::TooSlow),
             Ok(None) => return Ok(whole.freeze()),
-            Ok(Some(Err(_))) => return Err(Refusal::Bad("the body broke off")),
+            Ok(Some(Err(_))) => return Err(Refusal::Bad("the connection closed before the whole body arrived")),
             Ok(Some(Ok(piece))) if whole.len() + piece.len() > limit => return Err(Refusal::TooLong),
             Ok(Some(Ok(piece))) => whole.extend_from_slice(&piece),
         }

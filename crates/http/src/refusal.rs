@@ -46,24 +46,30 @@ impl Refusal {
     fn parts(self) -> (StatusCode, &'static str, &'static str) {
         match self {
             Self::NoToken => {
-                let why = "this needs the daemon's token as `Authorization: Bearer TOKEN`";
+                let why = "send the daemon's token in the header `Authorization: Bearer TOKEN`";
                 (StatusCode::UNAUTHORIZED, "unauthorized", why)
             }
-            Self::Host => {
-                (StatusCode::MISDIRECTED_REQUEST, "wrong_host", "the Host of this request is no name of this daemon's")
-            }
-            Self::Origin => (StatusCode::FORBIDDEN, "forbidden_origin", "requests from this Origin are not allowed"),
+            Self::Host => (
+                StatusCode::MISDIRECTED_REQUEST,
+                "wrong_host",
+                "the Host header is not a name of this daemon; add it to http.hosts",
+            ),
+            Self::Origin => (
+                StatusCode::FORBIDDEN,
+                "forbidden_origin",
+                "requests from this Origin are not allowed; add it to http.allowed_origins",
+            ),
             Self::OwnCommand => {
                 (StatusCode::FORBIDDEN, "own_command", "the agent's own commands may not connect to the daemon")
             }
-            Self::NoSuchPath => (StatusCode::NOT_FOUND, "not_found", "there is nothing here"),
+            Self::NoSuchPath => (StatusCode::NOT_FOUND, "not_found", "this path does not exist"),
             Self::Method => {
-                (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this path does not take that method")
+                (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this path does not support that method")
             }
             Self::Bad(why) => (StatusCode::BAD_REQUEST, "bad_request", why),
             Self::NotJson => (StatusCode::BAD_REQUEST, "not_json", "the body is not a JSON object"),
             Self::Batch => {
-                (StatusCode::NOT_IMPLEMENTED, "batch", "batches are not taken; send the messages one by one")
+                (StatusCode::NOT_IMPLEMENTED, "batch", "batches are not supported; send one message per request")
             }
             Self::ContentType => {
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_type", "the Content-Type must be application/json")
@@ -74,22 +80,24 @@ impl Refusal {
             }
             Self::TooSlow => (StatusCode::REQUEST_TIMEOUT, "too_slow", "the body came too slowly"),
             Self::NoSuchConnection => {
-                let why = "there is no such connection; it may have ended: initialize another";
+                let why = "this connection does not exist or has ended; send initialize again";
                 (StatusCode::NOT_FOUND, "unknown_connection", why)
             }
             Self::NoSuchSession => (StatusCode::NOT_FOUND, "unknown_session", "there is no such session"),
             Self::Lost => {
-                let why = "what this client has missed is not kept any more; initialize again and load the sessions";
+                let why = "the messages that this client missed are no longer kept; send initialize again and load the sessions";
                 (StatusCode::CONFLICT, "lost", why)
             }
-            Self::TooManyClients => {
-                (StatusCode::SERVICE_UNAVAILABLE, "too_many_clients", "too many clients are connected")
-            }
+            Self::TooManyClients => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "too_many_clients",
+                "too many clients are connected; close one and try again",
+            ),
             Self::Stuck => {
-                let why = "the client does not read its stream, so nothing more is taken from it";
+                let why = "the client does not read its stream, so no more messages are accepted from it";
                 (StatusCode::SERVICE_UNAVAILABLE, "not_reading", why)
             }
-            Self::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, "leaving", "the daemon is leaving"),
+            Self::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, "shutting_down", "the daemon is shutting down"),
             Self::NoAnswer => (StatusCode::GATEWAY_TIMEOUT, "no_answer", "the agent did not answer in time"),
         }
     }

@@ -53,7 +53,7 @@ fn address<'de, D: Deserializer<'de>>(value: D) -> Result<Option<SocketAddr>, D:
     if given.is_empty() {
         return Ok(None);
     }
-    let wrong = || de::Error::custom(format!("`{given}` is no address and port, such as 127.0.0.1:7341"));
+    let wrong = || de::Error::custom(format!("`{given}` is not an address and port such as 127.0.0.1:7341"));
     given.parse().map(Some).map_err(|_| wrong())
 }
 

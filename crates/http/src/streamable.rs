@@ -94,7 +94,7 @@ pub(crate) async fn delete(request: HttpRequest, clients: web::Data<ClientRegist
 async fn initialize(clients: &Arc<ClientRegistry>, message: PostedMessage) -> Result<HttpResponse, Refusal> {
     let summary = message.summary();
     if summary.method.as_deref() != Some(method::INITIALIZE) || summary.id.is_none() {
-        return Err(Refusal::Bad("this needs Acp-Connection-Id, which the answer to initialize has"));
+        return Err(Refusal::Bad("the header Acp-Connection-Id is missing; the response to initialize has its value"));
     }
     let id = Uuid::now_v7().to_string();
     let key = ClientKey::Http(id.clone());
@@ -126,7 +126,8 @@ pub(crate) fn cookie(id: &str) -> String {
 }
 
 fn connection(request: &HttpRequest, clients: &ClientRegistry) -> Result<Arc<Client>, Refusal> {
-    let id = named(request.headers(), &CONNECTION_ID)?.ok_or(Refusal::Bad("this needs Acp-Connection-Id"))?;
+    let id =
+        named(request.headers(), &CONNECTION_ID)?.ok_or(Refusal::Bad("the header Acp-Connection-Id is missing"))?;
     clients.find(&ClientKey::Http(id.to_owned())).ok_or(Refusal::NoSuchConnection)
 }
 
@@ -134,9 +135,9 @@ fn connection(request: &HttpRequest, clients: &ClientRegistry) -> Result<Arc<Cli
 fn check_session(headers: &HeaderMap, message: &PostedMessage) -> Result<(), Refusal> {
     let in_header = named(headers, &SESSION_ID)?;
     match (session_scope(message.summary()), in_header) {
-        (Some(_), None) => Err(Refusal::Bad("a message about a session needs Acp-Session-Id")),
+        (Some(_), None) => Err(Refusal::Bad("a message about a session needs the header Acp-Session-Id")),
         (Some(body), Some(header)) if body != header => {
-            Err(Refusal::Bad("Acp-Session-Id and the message's sessionId are not the same"))
+            Err(Refusal::Bad("the header Acp-Session-Id and the sessionId of the message differ"))
         }
         (Some(_) | None, _) => Ok(()),
     }

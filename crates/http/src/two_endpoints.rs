@@ -26,8 +26,9 @@ impl ClientQuery {
         let is_fit =
             |id: &String| (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
         let id = self.client_id.filter(is_fit);
-        id.map(ClientKey::Sse)
-            .ok_or(Refusal::Bad("the address must name the client: ?client_id=ID, up to 128 plain characters"))
+        id.map(ClientKey::Sse).ok_or(Refusal::Bad(
+            "the address must name the client: ?client_id=ID, with up to 128 letters, digits or signs",
+        ))
     }
 }
 

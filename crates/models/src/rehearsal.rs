@@ -90,9 +90,13 @@ fn answer(request: &ModelRequest) -> Vec<Delta> {
     let plan_changed = is_new || !news.is_empty();
     said.extend(news);
     if due.is_none() {
-        said.push(wording::closing(&task.understanding.directions));
+        said.extend(wording::examples(&task.understanding).map(str::to_owned));
     }
     deltas.extend(pieces(&said.join("\n\n")).map(Delta::Text));
+    if due.is_none() {
+        // A notice and not part of the answer: `acpd ask` prints the answer alone on stdout.
+        deltas.push(Delta::Notice(wording::notice(&task.understanding)));
+    }
     if let Some(call) = due {
         let plan = plan().filter(|_| plan_changed);
         deltas.extend(plan.map(|input| Delta::Call { tool: UPDATE_PLAN.to_owned(), input, origin: None }));

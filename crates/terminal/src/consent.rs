@@ -68,7 +68,9 @@ impl Consent {
     /// Everything below the title, line by line. What cannot be seen is written out.
     pub fn lines(&self, colors: Colors) -> Vec<String> {
         let Some(proposal) = &self.proposal else {
-            return vec![colors.apply(Style::Red, "  this daemon is older and does not say what would be done")];
+            return vec![
+                colors.apply(Style::Red, "  this daemon is an older version and does not report what would be done"),
+            ];
         };
         let mut lines = Vec::new();
         let mut has_diff = false;
@@ -100,7 +102,7 @@ impl Consent {
             lines.push(format!("  in {}{line}", visible::line(&path.display().to_string())));
         }
         if let Some(always) = &self.always {
-            lines.push(colors.apply(Style::Dim, &format!("  \"always\" would cover {}", visible::line(always))));
+            lines.push(colors.apply(Style::Dim, &format!("  \"always\" would allow {}", visible::line(always))));
         }
         lines
     }
@@ -176,7 +178,7 @@ mod tests {
               │ {
               │   "timeout_ms": 5
               │ }
-              "always" would cover bash
+              "always" would allow bash
             ---
               mcp__files__write with
               │ {
@@ -186,7 +188,7 @@ mod tests {
               │   },
               │   "text": "a\nb\u200b"
               │ }
-              "always" would cover bash
+              "always" would allow bash
             ---
               │ look
               │ and then rm
@@ -195,19 +197,19 @@ mod tests {
               │ {
               │   "tools": "all"
               │ }
-              "always" would cover bash
+              "always" would allow bash
             ---
               /w/a
                  1  x
                  2 -y
                  2 +z 
-              "always" would cover bash
+              "always" would allow bash
             ---
               web_fetch with
               │ {
               │   "url": "https://x.example/?q=1"
               │ }
-              "always" would cover bash"#]]
+              "always" would allow bash"#]]
         .assert_eq(&[commands, called, delegated, edited, fetched].join("\n---\n"));
     }
 

@@ -35,7 +35,7 @@ pub struct SessionPrinter {
     calls: HashMap<String, String>,
     /// What a permission question has shown already is not shown again when it is done.
     previewed: HashMap<String, String>,
-    at: LinePosition,
+    position: LinePosition,
 }
 
 /// What was written last, so that each kind starts on a line of its own.
@@ -57,7 +57,7 @@ impl SessionPrinter {
             message: String::new(),
             calls: HashMap::new(),
             previewed: HashMap::new(),
-            at: LinePosition::LineStart,
+            position: LinePosition::LineStart,
         }
     }
 
@@ -70,6 +70,10 @@ impl SessionPrinter {
             "tool_call" => self.tool(update),
             "tool_call_update" => self.tool_changed(update),
             "plan" => self.plan(update),
+            "notice" => self.line(Style::Dim, text(&update["title"])),
+            "compaction_update" if update["status"] == "completed" => {
+                self.line(Style::Dim, "older messages were replaced by a summary")
+            }
             _ => Ok(()),
         }
     }
@@ -96,7 +100,16 @@ impl SessionPrinter {
             None => stdout.write_all(text.as_bytes())?,
         }
         stdout.flush()?;
-        self.at = if text.ends_with('\n') { LinePosition::LineStart } else { LinePosition::Answer };
+        self.position = if text.ends_with('\n') { LinePosition::LineStart } else { LinePosition::Answer };
+        Ok(())
+    }
+
+    /// A piece of an answer, on stderr.
+    pub fn answer_aside(&mut self, update: &Value) -> io::Result<()> {
+        let text = text_of(&update["content"]);
+        self.leave(LinePosition::Thought)?;
+        self.aside(Style::Plain, text)?;
+        self.position = if text.ends_with('\n') { LinePosition::LineStart } else { LinePosition::Thought };
         Ok(())
     }
 
@@ -106,7 +119,7 @@ impl SessionPrinter {
         }
         self.leave(LinePosition::Thought)?;
         self.aside(Style::Dim, text)?;
-        self.at = if text.ends_with('\n') { LinePosition::LineStart } else { LinePosition::Thought };
+        self.position = if text.ends_with('\n') { LinePosition::LineStart } else { LinePosition::Thought };
         Ok(())
     }
 
@@ -175,7 +188,7 @@ impl SessionPrinter {
 
     /// Shows the word that is held back because more of it may come. It goes on where it was.
     pub fn pause(&mut self) -> io::Result<()> {
-        if let (LinePosition::Answer, Some(markdown)) = (self.at, &mut self.markdown) {
+        if let (LinePosition::Answer, Some(markdown)) = (self.position, &mut self.markdown) {
             let mut stdout = io::stdout().lock();
             stdout.write_all(markdown.pause().as_bytes())?;
             stdout.flush()?;
@@ -187,14 +200,14 @@ impl SessionPrinter {
     pub fn keys(&mut self, keys: &str) -> io::Result<()> {
         self.leave(LinePosition::LineStart)?;
         self.aside(Style::Bold, &format!("  {keys} "))?;
-        self.at = LinePosition::Keys;
+        self.position = LinePosition::Keys;
         Ok(())
     }
 
     /// What was decided.
     pub fn decided(&mut self, what: &str) -> io::Result<()> {
         self.aside(Style::Plain, &format!("{what}\n"))?;
-        self.at = LinePosition::LineStart;
+        self.position = LinePosition::LineStart;
         Ok(())
     }
 
@@ -241,7 +254,7 @@ impl SessionPrinter {
 
     /// Ends the line that something else has begun.
     fn leave(&mut self, next: LinePosition) -> io::Result<()> {
-        if self.at == next && next != LinePosition::Keys {
+        if self.position == next && next != LinePosition::Keys {
             return Ok(());
         }
         // An answer may have ended with its line and hold back a mark nevertheless.
@@ -250,7 +263,7 @@ impl SessionPrinter {
         {
             io::stdout().lock().write_all(markdown.finish().as_bytes())?;
         }
-        match self.at {
+        match self.position {
             LinePosition::LineStart => {}
             LinePosition::Answer => {
                 let mut stdout = io::stdout().lock();
@@ -259,7 +272,7 @@ impl SessionPrinter {
             }
             LinePosition::Thought | LinePosition::Keys => io::stderr().lock().write_all(b"\n")?,
         }
-        self.at = LinePosition::LineStart;
+        self.position = LinePosition::LineStart;
         Ok(())
     }
 

@@ -39,7 +39,7 @@ pub fn live(sessions: &[SessionCard], home: &Path, viewport: Viewport) -> String
     let mut text = table.render(viewport);
     for session in sessions.iter().filter(|session| !session.background.is_empty()) {
         let (id, commands) = (viewport.id(session.id.as_str()), one_line(&session.background.join(", ")));
-        text.push_str(&format!("\n\n{id} keeps running in the background: {commands}"));
+        text.push_str(&format!("\n\n{id} runs in the background: {commands}"));
     }
     if let Some(questions) = questions(sessions, viewport) {
         text.push_str("\n\n");
@@ -70,8 +70,9 @@ fn questions(sessions: &[SessionCard], viewport: Viewport) -> Option<String> {
         table.row([session.id.to_string(), asked.id.to_string(), asked.title.clone(), always]);
     }
     let id = viewport.id(first.id.as_str());
-    let how =
-        format!("`acpd ctl session {id}` shows all that it would do; answer with `acpd ctl allow {id}` or `deny`.");
+    let how = format!(
+        "`acpd ctl session {id}` shows everything that it would do; answer with `acpd ctl allow {id}` or `deny`."
+    );
     Some(format!("{}\n{how}", table.render(viewport)))
 }
 

@@ -33,7 +33,7 @@ fn token(places: &Places, args: &Ask) -> anyhow::Result<String> {
         .filter(|token| args.token_file.is_none() && !token.is_empty());
     let file = args.token_file.clone().unwrap_or_else(|| places.http_token());
     let token = given.map_or_else(|| fs::read_to_string(&file), Ok);
-    let token =
-        token.with_context(|| format!("cannot read the token {}; --token-file names another", file.display()))?;
+    let token = token
+        .with_context(|| format!("cannot read the token {}; use --token-file to name another file", file.display()))?;
     Ok(token.trim().to_owned())
 }

@@ -4,10 +4,11 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 use wire::extension::HelloParams;
 use wire::method;
+use wire::rpc::RpcError;
 
 use super::endpoint::Endpoint;
 use crate::cli::Ask;
@@ -80,23 +81,31 @@ async fn introduce(places: &Places, once: bool) -> anyhow::Result<Client> {
 
 async fn initialize(client: &mut Client) -> anyhow::Result<()> {
     let me = json!({ "name": "acpd ask", "version": env!("CARGO_PKG_VERSION") });
-    let params = json!({ "protocolVersion": 1, "clientCapabilities": {}, "clientInfo": me });
+    let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities(), "clientInfo": me });
     let _: Value = client.call(method::INITIALIZE, params).await?;
     Ok(())
+}
+
+/// Notices and compactions come as updates of their own, so that they do not get into the answer.
+fn capabilities() -> Value {
+    json!({ "session": { "notices": {}, "compaction": {} } })
 }
 
 pub(super) async fn open(client: &mut Client, wanted: &Session) -> anyhow::Result<Opened> {
     match wanted {
         Session::New => {
             let opened: Value = client.call(method::SESSION_NEW, json!({ "cwd": folder()?, "mcpServers": [] })).await?;
-            let session = opened["sessionId"].as_str().context("the daemon named no session")?.to_owned();
+            let session = opened["sessionId"]
+                .as_str()
+                .context("the daemon's answer has no session id; it may be of another version: see `acpd ctl status`")?
+                .to_owned();
             Ok(describe(session, &opened, None))
         }
         Session::Newest => {
             let cwd = folder()?;
             let (found, _) = session_lookup::page(client, Some(&cwd), &Value::Null).await?;
             let Some(newest) = found.first() else {
-                let text = format!("there is no session in {} to go on with", cwd.display());
+                let text = format!("no session was found in {} to continue", cwd.display());
                 return Err(session_lookup::no_session(text));
             };
             resume(client, newest["sessionId"].as_str().unwrap_or_default(), newest["title"].as_str()).await
@@ -131,11 +140,27 @@ pub(super) async fn configure(client: &mut Client, opened: &mut Opened, args: &A
     {
         if let Some(value) = value {
             let params = json!({ "sessionId": opened.session, "configId": option, "value": value });
-            let _: Value = client.call(method::SESSION_SET_CONFIG_OPTION, params).await?;
+            if let Err(error) = client.call::<Value>(method::SESSION_SET_CONFIG_OPTION, params).await {
+                let is_unknown = |refused: &Refused| refused.error.code == RpcError::INVALID_PARAMS;
+                ensure!(
+                    !error.downcast_ref().is_some_and(is_unknown),
+                    "there is no {option} `{value}`; {}",
+                    known(option)
+                );
+                return Err(error);
+            }
             current.clone_from(value);
         }
     }
     Ok(())
+}
+
+/// Where the possible values of an option are listed.
+fn known(option: &str) -> &'static str {
+    match option {
+        "model" => "`acpd models list` lists the models",
+        _ => "`acpd ask --help` lists the modes",
+    }
 }
 
 fn folder() -> anyhow::Result<PathBuf> {

@@ -23,6 +23,14 @@ impl Output {
         Ok(())
     }
 
+    /// Shows a piece of an answer on stderr, because it is not what was asked for.
+    pub(super) fn answer_aside(&mut self, update: &Value) -> anyhow::Result<()> {
+        if let Self::Text(printer) = self {
+            printer.answer_aside(update)?;
+        }
+        Ok(())
+    }
+
     /// Shows a question. Returns how many of its lines are left.
     pub(super) fn question(&mut self, params: &Value, consent: &Consent) -> anyhow::Result<usize> {
         match self {

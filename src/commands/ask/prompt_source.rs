@@ -23,7 +23,7 @@ impl PromptSource {
         io::stdin().read_to_end(&mut given).context("cannot read stdin")?;
         let given = String::from_utf8_lossy(&given);
         match (words.trim().is_empty(), given.trim().is_empty()) {
-            (true, true) => bail!("nothing was asked; give a text, or write it to stdin"),
+            (true, true) => bail!("there is no prompt; give a text, or write it to stdin"),
             (true, false) => Ok(Self::Once(vec![text(&given)])),
             (false, true) => Ok(Self::Once(vec![text(&words)])),
             (false, false) => Ok(Self::Once(vec![context(&given), text(&words)])),

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::Context;
+use domain::model::NO_MODEL_CONFIGURED;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use signal_hook::consts::SIGINT;
@@ -28,7 +29,7 @@ pub(super) struct HungUp;
 
 impl fmt::Display for HungUp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the daemon hung up before the turn ended")
+        f.write_str("the daemon closed the connection before the turn ended")
     }
 }
 
@@ -71,6 +72,7 @@ impl Conversation {
                         Message::Reply { id, result } if id == request => {
                             drop(asking);
                             let ended = decode(method::SESSION_PROMPT, result);
+                            self.show_deferred()?;
                             self.output.ended(&self.session, &ended)?;
                             return self.ending(&ended?);
                         }
@@ -89,7 +91,7 @@ impl Conversation {
                         return Ok(Ending::Cancelled);
                     }
                     asked_to_stop = true;
-                    self.output.remark("cancelling; Ctrl-C again leaves at once")?;
+                    self.output.remark("cancelling; press Ctrl-C again to leave at once")?;
                 }
                 key = next_key(&mut asking.keys) => self.hear(key, &mut asking).await?,
             }
@@ -98,14 +100,29 @@ impl Conversation {
 
     fn ending(&mut self, ended: &Value) -> anyhow::Result<Ending> {
         match ended["stopReason"].as_str().unwrap_or_default() {
+            "end_turn" if self.no_model => Ok(Ending::NoModel),
             "end_turn" => Ok(Ending::Done),
             "cancelled" => {
                 self.output.remark("cancelled")?;
                 Ok(Ending::Cancelled)
             }
-            early => {
-                self.output.trouble(&format!("the turn ended early: {}", early.replace('_', " ")))?;
-                Ok(Ending::Early)
+            "refusal" => {
+                self.output.trouble("the model refused to answer")?;
+                Ok(Ending::Refused)
+            }
+            "max_tokens" => {
+                self.output
+                    .trouble("the answer was cut at the model's greatest length; ask for the rest, or for less")?;
+                Ok(Ending::AtLimit)
+            }
+            "max_turn_requests" => {
+                self.output
+                    .trouble("the turn was stopped after too many requests to the model (session.max_requests)")?;
+                Ok(Ending::AtLimit)
+            }
+            other => {
+                self.output.trouble(&format!("the turn ended early: {}", other.replace('_', " ")))?;
+                Ok(Ending::AtLimit)
             }
         }
     }
@@ -125,7 +142,7 @@ impl Conversation {
             return if asking.open.len() == 1 { self.ask(asking) } else { Ok(()) };
         }
         self.output.question(&question.params, &question.consent)?;
-        self.output.trouble("  rejected, since there is no terminal to ask at; --allow allows everything")?;
+        self.output.trouble("  rejected, because there is no terminal to ask at; --allow allows everything")?;
         self.settle(&question, question.rejecting()).await
     }
 
@@ -146,7 +163,10 @@ impl Conversation {
     fn heed(&mut self, method: &str, params: &Value, asking: &mut Asking) -> anyhow::Result<()> {
         match method {
             method::SESSION_UPDATE if params["sessionId"] == self.session.as_str() => {
-                if matches!(self.output, Output::Text(_)) && begins_a_message(params, &mut self.message) {
+                self.no_model |= reports_no_model(&params["update"]);
+                if let Some(deferred) = self.deferred.as_mut().filter(|_| is_answer(&params["update"])) {
+                    deferred.push(params.clone());
+                } else if matches!(self.output, Output::Text(_)) && begins_a_message(params, &mut self.message) {
                     self.held = Some(params.clone());
                 } else {
                     self.output.update(params)?;
@@ -165,6 +185,18 @@ impl Conversation {
         Ok(())
     }
 
+    /// Shows the answer of the built-in model: on stdout if it understood the prompt, on stderr if it did not.
+    fn show_deferred(&mut self) -> anyhow::Result<()> {
+        for params in self.deferred.as_mut().map(std::mem::take).unwrap_or_default() {
+            if self.no_model {
+                self.output.answer_aside(&params["update"])?;
+            } else {
+                self.output.update(&params)?;
+            }
+        }
+        Ok(())
+    }
+
     fn show_held(&mut self) -> anyhow::Result<()> {
         match self.held.take() {
             Some(params) => self.output.update(&params),
@@ -179,8 +211,9 @@ impl Conversation {
             None => question.rejecting(),
             Some(Meaning::Chosen { allows: true, .. }) if asking.left > 0 && !asking.warned => {
                 asking.warned = true;
-                self.output
-                    .trouble("not all of it was shown; v shows the rest, and the same key again allows it unseen")?;
+                self.output.trouble(
+                    "not all of it was shown; press v to see the rest, or the same key again to allow it unseen",
+                )?;
                 return self.output.keys(&question.keys(asking.left));
             }
             Some(Meaning::More) if asking.left > 0 => {
@@ -209,6 +242,16 @@ impl Conversation {
     async fn settle(&mut self, question: &Question, option: Option<&str>) -> anyhow::Result<()> {
         self.client.answer(question.id(), Ok(question::outcome(option))).await
     }
+}
+
+fn is_answer(update: &Value) -> bool {
+    update["sessionUpdate"] == "agent_message_chunk"
+}
+
+/// Whether this is the built-in model's notice that it did not understand the prompt.
+fn reports_no_model(update: &Value) -> bool {
+    let is_it = |title: &str| title.starts_with(NO_MODEL_CONFIGURED);
+    update["sessionUpdate"] == "notice" && update["title"].as_str().is_some_and(is_it)
 }
 
 /// Whether this is the first piece of a message; the id of the message is noted.

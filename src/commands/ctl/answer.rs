@@ -71,7 +71,7 @@ fn choose(questions: Vec<Open>, given: Option<&str>, named: bool) -> anyhow::Res
     let mut found = questions.iter().filter(fits);
     match (found.next(), found.next(), given) {
         (Some(asked), None, _) => Ok(asked.clone()),
-        (None, _, None) if named => bail!("the session asks nothing"),
+        (None, _, None) if named => bail!("the session has no open question"),
         (None, _, None) => bail!("no session asks anything"),
         (None, _, Some(given)) => bail!("the session has no open question `{given}`"),
         (Some(_), Some(_), _) => {
@@ -108,6 +108,6 @@ mod tests {
         assert!(several.ends_with("by its session and its id\n  s a-1  do a-1\n  t b-2  do b-2"), "{several}");
         assert!(chosen(&two, Some("c")).is_err());
         assert_eq!(chosen(&[], None).unwrap_err().to_string(), "no session asks anything");
-        assert_eq!(choose(Vec::new(), None, true).unwrap_err().to_string(), "the session asks nothing");
+        assert_eq!(choose(Vec::new(), None, true).unwrap_err().to_string(), "the session has no open question");
     }
 }

@@ -15,13 +15,13 @@ pub(super) async fn run(daemon: &mut DaemonClient) -> anyhow::Result<()> {
 fn render(card: &ReloadCard) -> String {
     let ReloadCard { now, later, restart } = card;
     let parts = [
-        ("counts now:", now),
-        ("counts for sessions and connections that are opened from now on:", later),
-        ("counts after `acpd ctl restart`:", restart),
+        ("in effect now:", now),
+        ("in effect for new sessions and connections:", later),
+        ("in effect after `acpd ctl restart`:", restart),
     ];
     let parts = parts.into_iter().filter(|(_, keys)| !keys.is_empty());
     let text: String = parts.map(|(when, keys)| format!("{when}\n  {}\n", keys.join("\n  "))).collect();
-    if text.is_empty() { "nothing has changed".to_owned() } else { text }
+    if text.is_empty() { "nothing changed".to_owned() } else { text }
 }
 
 #[cfg(test)]
@@ -35,8 +35,9 @@ mod tests {
             later: Vec::new(),
             restart: vec!["history.cache".to_owned(), "http.listen".to_owned()],
         };
-        let expected = "counts now:\n  log.filter\ncounts after `acpd ctl restart`:\n  history.cache\n  http.listen\n";
+        let expected =
+            "in effect now:\n  log.filter\nin effect after `acpd ctl restart`:\n  history.cache\n  http.listen\n";
         assert_eq!(render(&card), expected);
-        assert_eq!(render(&ReloadCard::default()), "nothing has changed");
+        assert_eq!(render(&ReloadCard::default()), "nothing changed");
     }
 }

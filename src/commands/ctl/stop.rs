@@ -100,12 +100,12 @@ async fn hang_up(daemon: &mut DaemonClient) -> Option<String> {
 
 /// Kills the process that holds the daemon's lock, if it is one of ours, and waits until the lock is free.
 async fn kill(lock: &Path) -> anyhow::Result<u32> {
-    let pid = Lock::held_by(lock).context("nobody holds the daemon's lock, so nobody is killed")?;
+    let pid = Lock::held_by(lock).context("no process holds the daemon's lock, so nothing was killed")?;
     let program = fs::read_link(format!("/proc/{pid}/exe")).with_context(|| format!("cannot look at process {pid}"))?;
     let name = program.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     // The kernel marks the path of a program that was replaced since it started.
     if name.trim_end_matches(" (deleted)") != "acpd" {
-        bail!("process {pid} holds the daemon's lock and is not acpd but {}; it is left alone", program.display());
+        bail!("process {pid} holds the daemon's lock but is {}, not acpd; it was not killed", program.display());
     }
     let process = i32::try_from(pid).ok().and_then(Pid::from_raw).context("the lock names no process")?;
     kill_process(process, Signal::KILL).with_context(|| format!("cannot kill process {pid}"))?;

@@ -62,7 +62,7 @@ pub(super) async fn run(mut daemon: DaemonClient, id: &str) -> anyhow::Result<En
 /// A message was heard, whatever it is.
 fn heard(silence: &mut Option<Instant>, message: Option<Message>) -> anyhow::Result<Message> {
     *silence = None;
-    message.context("the daemon hung up")
+    message.context("the daemon closed the connection")
 }
 
 /// Waits for ever without a deadline.
@@ -114,7 +114,7 @@ impl View {
                 }
                 self.printer.remark(&format!("  answer with `acpd ctl allow {}` or `deny`", self.session))?;
             }
-            method::CANCEL_REQUEST => self.printer.remark("  the question is settled")?,
+            method::CANCEL_REQUEST => self.printer.remark("  the question was answered")?,
             _ => {}
         }
         Ok(())

@@ -46,7 +46,9 @@ pub(super) async fn run(daemon: DaemonClient, places: &Places, args: &cli::Top) 
         return top.print(every).await;
     }
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-        bail!("top needs a terminal; `acpd ctl sessions` prints a table, and `acpd ctl top --json` a line a look");
+        bail!(
+            "`acpd ctl top` needs a terminal; use `acpd ctl sessions` for a table, or `acpd ctl top --json` for one line per refresh"
+        );
     }
     let mut full_screen = FullScreen::enter()?;
     loop {
@@ -170,7 +172,7 @@ impl Top<'_> {
             let sessions = session_lookup::in_memory(&mut daemon.client).await?;
             Ok(Snapshot { memory: resident_memory(status.pid), status, sessions })
         };
-        tokio::time::timeout(PATIENCE, look).await.context("the daemon does not answer")?
+        tokio::time::timeout(PATIENCE, look).await.context("the daemon is not responding")?
     }
 
     fn daemon(&mut self) -> anyhow::Result<&mut DaemonClient> {
@@ -251,7 +253,7 @@ impl Top<'_> {
             }
             (None, Some(card)) => {
                 let Some(question) = card.questions.first() else {
-                    self.state.said = Some("this session asks nothing".to_owned());
+                    self.state.said = Some("this session has no open question".to_owned());
                     return;
                 };
                 if choice.allows() && self.state.whole.as_ref() != Some(&question.id) {
@@ -271,7 +273,7 @@ impl Top<'_> {
     async fn read(&mut self) {
         let Some(card) = self.state.selected() else { return };
         let Some(wanted) = card.questions.first().map(|question| question.id.clone()) else {
-            self.state.said = Some("this session asks nothing".to_owned());
+            self.state.said = Some("this session has no open question".to_owned());
             return;
         };
         match self.details(&card.id.clone()).await {
@@ -290,13 +292,13 @@ impl Top<'_> {
             daemon.introduce().await?;
             daemon.client.call(method::SESSION, json!({ "sessionId": session })).await
         };
-        tokio::time::timeout(PATIENCE, call).await.context("the daemon does not answer")?
+        tokio::time::timeout(PATIENCE, call).await.context("the daemon is not responding")?
     }
 
     async fn cancel(&mut self) {
         let Some(card) = self.state.selected() else { return };
         if card.turn_started.is_none() {
-            self.state.said = Some("nothing runs in this session".to_owned());
+            self.state.said = Some("this session is idle".to_owned());
             return;
         }
         let params = json!({ "sessionId": card.id });
@@ -319,7 +321,7 @@ impl Top<'_> {
             daemon.introduce().await?;
             daemon.client.call::<Value>(method, params).await
         };
-        tokio::time::timeout(PATIENCE, call).await.context("the daemon does not answer")??;
+        tokio::time::timeout(PATIENCE, call).await.context("the daemon is not responding")??;
         Ok(())
     }
 

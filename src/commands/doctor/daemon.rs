@@ -61,31 +61,33 @@ pub(super) async fn check(places: &Places, known: &Known) -> Vec<Finding> {
 fn none_runs(known: &Known) -> Finding {
     match known.obstacle {
         Some(check) => {
-            let says = format!("none runs, and none can start: see `{check}`");
-            Finding::fail("daemon", says, "mend that first; the next editor or `acpd ask` starts a daemon then")
+            let says = format!("no daemon is running, and none can start: see `{check}`");
+            Finding::fail("daemon", says, "fix that first; then the next editor or `acpd ask` starts a daemon")
         }
-        None if known.is_activated => Finding::ok("daemon", "none runs; systemd starts one when a client connects"),
-        None => Finding::ok("daemon", "none runs; the first editor or `acpd ask` starts one"),
+        None if known.is_activated => {
+            Finding::ok("daemon", "no daemon is running; systemd starts one when a client connects")
+        }
+        None => Finding::ok("daemon", "no daemon is running; the first editor or `acpd ask` starts one"),
     }
 }
 
 /// Asks the daemon how it is; the finding says why it does not answer.
 async fn look(places: &Places, holder: &LockHolder) -> Result<StatusCard, Finding> {
     let pid = holder.pid;
-    let end = format!("end it with `kill {pid}`; the next client starts another");
+    let end = format!("stop it with `kill {pid}`; the next client starts another daemon");
     if is_stopped(pid) {
-        let says = format!("{holder} is suspended, and answers nobody");
-        return Err(Finding::fail("daemon", says, format!("let it go on with `kill -CONT {pid}`, or {end}")));
+        let says = format!("{holder} is suspended and does not answer");
+        return Err(Finding::fail("daemon", says, format!("resume it with `kill -CONT {pid}`, or {end}")));
     }
     if !holder.socket.as_deref().unwrap_or(&places.socket).exists() {
-        let says = format!("{holder} runs, but its socket was deleted, so that nobody reaches it");
-        let advice = format!("it makes the socket again within a minute; one of an older version does not: {end}");
+        let says = format!("{holder} runs, but its socket was deleted, so no client can reach it");
+        let advice = format!("it creates the socket again within a minute; an older version does not: {end}");
         return Err(Finding::fail("daemon", says, advice));
     }
     match tokio::time::timeout(PATIENCE, ask(places)).await {
         Ok(Ok(status)) => Ok(status),
         Ok(Err(error)) => {
-            let says = format!("{holder} does not talk to us: {error:#}");
+            let says = format!("{holder} refused the connection: {error:#}");
             Err(Finding::fail("daemon", says, format!("see its log with `acpd ctl logs`, or {end}")))
         }
         Err(_) => {
@@ -119,7 +121,7 @@ fn describe(status: &StatusCard) -> Finding {
         Finding::ok("daemon", format!("version {version}, {says}"))
     } else {
         let says = format!("version {version}, but this program is {mine}; {says}");
-        Finding::warn("daemon", says, "run the installed version: acpd ctl restart")
+        Finding::warn("daemon", says, "switch to the installed version: acpd ctl restart")
     }
 }
 
@@ -134,7 +136,7 @@ fn check_socket(places: &Places, holder: Option<&LockHolder>, known: &Known) -> 
         }
         Ok(found) if found.uid() != rustix::process::getuid().as_raw() => {
             let says = format!("{} belongs to another user", folder.display());
-            return Finding::fail("socket", says, "name another place with ACPD_SOCKET or --socket");
+            return Finding::fail("socket", says, "choose another place with ACPD_SOCKET or --socket");
         }
         Ok(found) if found.mode() & 0o077 != 0 => {
             let says = format!("other users can enter {}", folder.display());
@@ -161,14 +163,14 @@ fn unserved(socket: &Path, known: &Known) -> Finding {
     match socket::has_listener(socket) {
         true if known.is_activated => Finding::ok("socket", format!("{path}, held by systemd")),
         true => {
-            let says = format!("a process that is no acpd daemon listens on {path}, and clients would wait for it");
-            Finding::fail("socket", says, format!("find it with `ss -xlp src {path}` and end it"))
+            let says = format!("a process that is not an acpd daemon listens on {path}; clients would wait for it");
+            Finding::fail("socket", says, format!("find it with `ss -xlp src {path}` and stop it"))
         }
         false if known.is_activated => {
             let says = format!("{path} is not the socket on which systemd listens");
             Finding::fail("socket", says, "systemctl --user restart acpd.socket")
         }
-        false => Finding::ok("socket", format!("{path} (left by a daemon that has ended; the next one replaces it)")),
+        false => Finding::ok("socket", format!("{path} (left behind by an earlier daemon; the next one replaces it)")),
     }
 }
 
@@ -178,7 +180,7 @@ fn not_there(places: &Places) -> Finding {
         Some(folder) => {
             let says = format!("{path} (not there yet), because XDG_RUNTIME_DIR is {}, which", folder.display());
             let why = if folder.is_dir() { "is not yours" } else { "does not exist" };
-            Finding::warn("socket", format!("{says} {why}"), "works as it is; a new login makes the folder again")
+            Finding::warn("socket", format!("{says} {why}"), "it works as it is; logging in again creates the folder")
         }
         None => Finding::ok("socket", format!("{path} (not there yet)")),
     }
@@ -208,7 +210,11 @@ fn check_store(places: &Places, status: Option<&StatusCard>, size: Option<u64>, 
         Some(StoreStatus::Open { moved_aside: None }) => Finding::ok("store", format!("{path}, {size}, open")),
         Some(StoreStatus::Open { moved_aside: Some(old) }) => {
             let says = format!("{path}, {size}, open; one that could not be read is at {}", old.display());
-            Finding::warn("store", says, "what was readable was taken over; keep it until you miss nothing")
+            Finding::warn(
+                "store",
+                says,
+                "everything readable was copied into the new store; keep the old one until you are sure that nothing is missing",
+            )
         }
     }
 }

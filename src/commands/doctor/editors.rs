@@ -59,7 +59,7 @@ pub(super) fn check(places: &Places, path: Option<&str>) -> Vec<Finding> {
         findings.push(Finding::warn(
             "editors",
             says,
-            "any editor that speaks ACP can run `acpd acp`; `acpd ask` needs none",
+            "any editor with ACP support can run `acpd acp`; `acpd ask` needs no editor",
         ));
     }
     findings
@@ -82,10 +82,10 @@ fn judge(known: &Known, place: &Path, places: &Places, path: Option<&str>) -> Fi
         return Finding::ok("editors", format!("{says}; its settings: {setup}"));
     };
     let amiss = |what: String| Finding::warn("editors", format!("{says} {what}"), format!("{setup} --write"));
-    let Some(command) = command_of(&file) else { return amiss("does not know acpd".to_owned()) };
+    let Some(command) = command_of(&file) else { return amiss("has no settings for acpd".to_owned()) };
     match which(&command, path) {
         None => amiss(format!("starts {command}, which is not there")),
-        Some(program) if is_this(&program) => Finding::ok("editors", format!("{says} knows acpd")),
+        Some(program) if is_this(&program) => Finding::ok("editors", format!("{says} is set up for acpd")),
         Some(program) => amiss(format!("starts another acpd, {}", program.display())),
     }
 }

@@ -82,8 +82,7 @@ pub(super) fn login_shell(answer: &ShellAnswer) -> Finding {
         }
         None => {
             let says = format!("{shell} did not report its environment (asked with -ilc)");
-            let advice =
-                "tools then lack what your start-up files set; look for what waits for input or ends the shell";
+            let advice = "tools lack the variables that your start-up files set; check them for a command that waits for input or exits";
             Finding::warn("shell", says, advice)
         }
     }
@@ -140,13 +139,13 @@ impl Systemd {
         let program = launch::own_program().map(|program| program.display().to_string()).unwrap_or_default();
         let again = "systemctl --user reset-failed acpd.socket acpd.service; systemctl --user start acpd.socket";
         if let Some(check) = obstacle.filter(|_| socket != "active" || service == "failed") {
-            Finding::warn("systemd", says, format!("no daemon can start: mend `{check}` first, then: {again}"))
+            Finding::warn("systemd", says, format!("no daemon can start: fix `{check}` first, then: {again}"))
         } else if service == "failed" || socket == "failed" {
             Finding::fail("systemd", says, format!("see why: journalctl --user -u acpd.service; then: {again}"))
         } else if socket != "active" {
             Finding::warn("systemd", says, "systemctl --user enable --now acpd.socket")
         } else if !command.contains(&format!("path={program} ")) {
-            Finding::warn("systemd", format!("{says}, but runs another program than this"), "acpd install")
+            Finding::warn("systemd", format!("{says}, but starts a different acpd program"), "acpd install")
         } else {
             Finding::ok("systemd", says)
         }

@@ -24,7 +24,7 @@ pub(super) fn check(settings: &config::Network, here: &Environment, shell: &Envi
         return Finding::warn("network", says, advice);
     }
     if let Err(error) = used.network.certificates() {
-        return Finding::fail("network", error.to_string(), "mend network.certificates in the configuration");
+        return Finding::fail("network", error.to_string(), "fix network.certificates in the configuration");
     }
     match (address(&used), used.proxy.words()) {
         (Some(proxy), Some(source)) => Finding::ok("network", format!("through the proxy {proxy}, from {source}")),

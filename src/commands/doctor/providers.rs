@@ -17,7 +17,7 @@ pub(super) async fn check(places: &Places, config: &Config) -> Vec<Finding> {
     let environment: Environment = launch::environment().collect();
     let surveys = match accounts::survey(places, config, &environment, DEADLINE).await {
         Ok(surveys) => surveys,
-        Err(error) => return vec![Finding::fail("models", format!("{error:#}"), "mend [models] in the configuration")],
+        Err(error) => return vec![Finding::fail("models", format!("{error:#}"), "fix [models] in the configuration")],
     };
     let configured = |survey: &Survey| config.models.providers.contains_key(&survey.provider);
     let mut findings: Vec<Finding> = surveys.iter().filter_map(|survey| judge(survey, configured(survey))).collect();
@@ -35,7 +35,7 @@ fn judge(survey: &Survey, configured: bool) -> Option<Finding> {
         KeySurvey::NotNeeded => "needs no key".to_owned(),
         KeySurvey::Found(source) => format!("key from {source}"),
         KeySurvey::Broken(why) => {
-            return Some(Finding::fail("models", format!("{provider}: {why}"), "mend where the key is kept"));
+            return Some(Finding::fail("models", format!("{provider}: {why}"), "fix the place where the key is kept"));
         }
         KeySurvey::Missing(places) if configured => {
             let says = format!("{provider}: no key was found (looked at: {places})");

@@ -19,7 +19,7 @@ pub(super) fn check(overview: &[Shown], path: Option<&str>) -> Vec<Finding> {
         }
     }
     if servers.is_empty() {
-        return vec![Finding::ok("mcp", "no servers are configured; editors may bring their own")];
+        return vec![Finding::ok("mcp", "no servers are configured; editors can add their own")];
     }
     servers.into_iter().map(|(name, server)| judge(name, &server, path)).collect()
 }

@@ -18,7 +18,7 @@ pub(super) fn check(places: &Places) -> Finding {
     let folder = &places.state;
     let path = folder.display();
     let Some(nearest) = folder.ancestors().find(|ancestor| fs::symlink_metadata(ancestor).is_ok()) else {
-        return Finding::fail("state", format!("{path} cannot be found"), "name another folder with XDG_STATE_HOME");
+        return Finding::fail("state", format!("{path} cannot be found"), "choose another folder with XDG_STATE_HOME");
     };
     let at = nearest.display();
     match fs::metadata(nearest) {
@@ -29,7 +29,7 @@ pub(super) fn check(places: &Places) -> Finding {
         }
         Ok(found) if nearest == folder && found.uid() != rustix::process::getuid().as_raw() => {
             let says = format!("{path} belongs to another user");
-            return Finding::fail("state", says, "name another folder with XDG_STATE_HOME");
+            return Finding::fail("state", says, "choose another folder with XDG_STATE_HOME");
         }
         Ok(_) => {}
     }
@@ -59,12 +59,12 @@ impl Finding {
 fn advice(error: &io::Error, folder: &Path) -> String {
     let folder = folder.display();
     match Errno::from_io_error(error) {
-        Some(Errno::ROFS) => "mount it for writing, or name another folder with XDG_STATE_HOME".to_owned(),
+        Some(Errno::ROFS) => "mount it for writing, or choose another folder with XDG_STATE_HOME".to_owned(),
         Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => {
             "make room on the disk; nothing that was acknowledged is lost".to_owned()
         }
         Some(Errno::ACCESS | Errno::PERM) => format!("chmod u+rwx {folder}"),
-        _ => "name another folder with XDG_STATE_HOME".to_owned(),
+        _ => "choose another folder with XDG_STATE_HOME".to_owned(),
     }
 }
 

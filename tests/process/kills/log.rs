@@ -57,7 +57,7 @@ pub(super) fn check(memory: &Memory, exported: &str, effects: &str) -> Tally {
             false => tally.under_way += 1,
         }
         // What was sent before stands before: the search goes on where the last one ended.
-        let Some(turn) = turns.iter().find(is_its).map(|_| rest.find(is_its).expect("the order is right")) else {
+        let Some(turn) = turns.iter().find(is_its).map(|_| rest.find(is_its).expect("the order is valid")) else {
             assert!(!sent.answered, "{} was answered and is gone", sent.word);
             assert_eq!(effects, 0, "{} had an effect and no record", sent.word);
             continue;

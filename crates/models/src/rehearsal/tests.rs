@@ -47,8 +47,12 @@ impl<'a> Stage<'a> {
         };
         assert!(usage.input > 0 && usage.output > 0);
         let mut parts = Vec::new();
+        let mut notices = Vec::new();
         for delta in said {
-            add(&mut parts, delta.clone());
+            match delta {
+                Delta::Notice(text) => notices.push(text.clone()),
+                other => add(&mut parts, other.clone()),
+            }
         }
         let mut results = Vec::new();
         for part in &parts {
@@ -71,6 +75,7 @@ impl<'a> Stage<'a> {
                 results.push(CallResult { call: id.clone(), text: outcome.text, images: vec![], failed });
             }
         }
+        notices.iter().for_each(|text| writeln!(self.transcript, "(notice) {text}").unwrap());
         self.messages.push(Arc::new(Message::Assistant { id: MessageId::new(), parts }));
         let called = !results.is_empty();
         if called {
@@ -152,8 +157,7 @@ async fn the_files_of_the_folder_are_named() {
             README.md
             src/
             ```
-
-            (No language model is configured. I am `rehearsal`, a small program that follows plain directions.)
+            (notice) `rehearsal` answered, a small program that follows plain directions. No language model is configured.
         "#]],
     )
     .await;
@@ -175,9 +179,7 @@ async fn a_prompt_that_is_not_understood_gets_the_folder_and_the_truth() {
         src/
         ```
 
-        No language model is configured. I am `rehearsal`, a small program that follows plain directions. To talk to a language model, use a version of acpd that has its provider, and set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` in your editor's environment, or name a provider in `~/.config/acpd/config.toml`.
-
-        Meanwhile you can check your editor with me. Everything I do is real: tool calls, permission questions, diffs. Try:
+        You can check your editor with me. Everything I do is real: tool calls, permission questions, diffs. Try:
 
         - `What files are in this folder?`
         - `read README.md`
@@ -185,7 +187,8 @@ async fn a_prompt_that_is_not_understood_gets_the_folder_and_the_truth() {
         - `write hello.txt with Hello there`
         - `replace Hello with Goodbye in hello.txt`
         - `run ls -l`
-        - several of them, one a line, or with `then` between them
+        - several of them, one per line, or with `then` between them
+        (notice) No language model is configured, so `rehearsal` answered, a small program that follows plain directions, and it did not understand this. To set up a model, run `acpd login`, or set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` in your editor's environment, or name a provider in `~/.config/acpd/config.toml`.
     "#]]).await;
 }
 
@@ -235,8 +238,7 @@ async fn several_directions_are_done_one_after_another() {
             ```
             ok
             ```
-
-            (No language model is configured. I am `rehearsal`, a small program that follows plain directions.)
+            (notice) `rehearsal` answered, a small program that follows plain directions. No language model is configured.
         "#]],
     )
     .await;
@@ -255,8 +257,7 @@ async fn a_replacement_reads_before_it_edits() {
             > edit_file {"path":"a.txt","edits":[{"old_text":"Hello","new_text":"Goodbye","replace_all":true}]}
             > plan: completed: Replace `Hello` with `Goodbye` in `a.txt`
             Replaced `Hello` with `Goodbye` in `a.txt`.
-
-            (No language model is configured. I am `rehearsal`, a small program that follows plain directions.)
+            (notice) `rehearsal` answered, a small program that follows plain directions. No language model is configured.
         "#]],
     )
     .await;
@@ -276,8 +277,7 @@ async fn without_a_plan_to_keep_it_works_all_the_same() {
             ```
             src/main.rs:3: // TODO
             ```
-
-            (No language model is configured. I am `rehearsal`, a small program that follows plain directions.)
+            (notice) `rehearsal` answered, a small program that follows plain directions. No language model is configured.
         "#]],
     )
     .await;
@@ -299,8 +299,7 @@ async fn a_later_prompt_is_a_task_of_its_own() {
         fn main() {}
         ```
         ````
-
-        (No language model is configured. I am `rehearsal`, a small program that follows plain directions.)
+        (notice) `rehearsal` answered, a small program that follows plain directions. No language model is configured.
     "#]]
     .assert_eq(&stage.transcript);
 }
@@ -350,8 +349,7 @@ async fn attachments_are_named() {
              1	Hello
              2	there
         ```
-
-        (No language model is configured. I am `rehearsal`, a small program that follows plain directions.)
+        (notice) `rehearsal` answered, a small program that follows plain directions. No language model is configured.
     "#]].assert_eq(&stage.transcript);
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Pure. It claims nothing that it did not see: no result is paraphrased, and what failed or was not allowed is said.
 
+use domain::model::NO_MODEL_CONFIGURED;
 use domain::{Content, Outcome, Payload};
 
 use super::directions::{Direction, Understanding};
@@ -11,17 +12,17 @@ use super::progress::Stage;
 const EXCERPT_LINES: usize = 60;
 const EXCERPT_BYTES: usize = 4000;
 
-/// Said after every task, so that nobody takes this for a poor language model.
-const WHO_I_AM: &str =
-    "No language model is configured. I am `rehearsal`, a small program that follows plain directions.";
+/// The notice after every task that was understood, so that nobody takes this for a poor language model.
+const DISCLAIMER: &str =
+    "`rehearsal` answered, a small program that follows plain directions. No language model is configured.";
 
-/// True of versions with and without providers.
-const SET_UP: &str = "\
-To talk to a language model, use a version of acpd that has its provider, and set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` \
-in your editor's environment, or name a provider in `~/.config/acpd/config.toml`.";
+/// How to get a language model.
+const SET_UP: &str = "so `rehearsal` answered, a small program that follows plain directions, and it did not understand this. To \
+set up a model, run `acpd login`, or set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` in your editor's environment, or name a \
+provider in `~/.config/acpd/config.toml`.";
 
 const EXAMPLES: &str = "\
-Meanwhile you can check your editor with me. Everything I do is real: tool calls, permission questions, diffs. Try:
+You can check your editor with me. Everything I do is real: tool calls, permission questions, diffs. Try:
 
 - `What files are in this folder?`
 - `read README.md`
@@ -29,7 +30,7 @@ Meanwhile you can check your editor with me. Everything I do is real: tool calls
 - `write hello.txt with Hello there`
 - `replace Hello with Goodbye in hello.txt`
 - `run ls -l`
-- several of them, one a line, or with `then` between them";
+- several of them, one per line, or with `then` between them";
 
 /// One direction as the entry of a plan.
 pub(super) fn title(direction: &Direction) -> String {
@@ -135,12 +136,16 @@ fn undone(direction: &Direction) -> &'static str {
     }
 }
 
-/// The last words of a task.
-pub(super) fn closing(directions: &[Direction]) -> String {
-    if directions.contains(&Direction::Look) {
-        format!("{WHO_I_AM} {SET_UP}\n\n{EXAMPLES}")
-    } else {
-        format!("({WHO_I_AM})")
+/// What can be asked instead, after a prompt without any direction.
+pub(super) fn examples(understanding: &Understanding) -> Option<&'static str> {
+    understanding.directions.contains(&Direction::Look).then_some(EXAMPLES)
+}
+
+/// The notice at the end of a task: that this is no language model, and how to get one.
+pub(super) fn notice(understanding: &Understanding) -> String {
+    match (understanding.directions.as_slice(), &understanding.unclear) {
+        ([Direction::Look], Some(_)) => format!("{NO_MODEL_CONFIGURED}, {SET_UP}"),
+        _ => DISCLAIMER.to_owned(),
     }
 }
 

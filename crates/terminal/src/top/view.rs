@@ -295,14 +295,14 @@ mod tests {
         let mut state = TopState::default();
         state.replace(snapshot(json!([card("0123456789ab", "idle", "One"), card("ba9876543210", "idle", "Two")])));
         state.move_by(1);
-        state.trouble = Some("the daemon does not answer".to_owned());
+        state.trouble = Some("the daemon is not responding".to_owned());
         expect![[r#"
              acpd 0.1.0  up 0s  23 MB  2 sessions, 0
             ID            STATE    TURN  TOKE    T
             0123456789ab  idle           13k
             ba9876543210  idle           13k
 
-             the daemon does not answer; looking aga"#]]
+             the daemon is not responding; looking aga"#]]
         .assert_eq(&drawn(&mut state, 40, 6));
         // Whatever the size, nothing is drawn outside.
         for (width, height) in [(1, 1), (3, 2), (20, 16), (200, 60)] {

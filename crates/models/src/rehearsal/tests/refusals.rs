@@ -43,8 +43,7 @@ async fn what_was_not_allowed_is_said_and_the_rest_is_done() {
                  1	Hello
                  2	there
             ```
-
-            (No language model is configured. I am `rehearsal`, a small program that follows plain directions.)
+            (notice) `rehearsal` answered, a small program that follows plain directions. No language model is configured.
         "#]],
     )
     .await;
@@ -93,8 +92,7 @@ async fn what_failed_is_said_with_its_reason() {
             ```
             a.txt: no such file
             ```
-
-            (No language model is configured. I am `rehearsal`, a small program that follows plain directions.)
+            (notice) `rehearsal` answered, a small program that follows plain directions. No language model is configured.
         "#]],
     )
     .await;
@@ -134,8 +132,7 @@ async fn a_tool_that_is_not_offered_is_not_called() {
             The session's mode does not offer `edit_file`, so nothing was changed.
 
             The session's mode does not offer `grep`, so nothing was searched.
-
-            (No language model is configured. I am `rehearsal`, a small program that follows plain directions.)
+            (notice) `rehearsal` answered, a small program that follows plain directions. No language model is configured.
         "#]],
     )
     .await;
@@ -150,8 +147,7 @@ async fn without_any_tool_it_only_talks() {
         expect![[r#"
         (thought) I understand one direction: List this folder.
         The session's mode does not offer `list_files`, so nothing was listed.
-
-        (No language model is configured. I am `rehearsal`, a small program that follows plain directions.)
+        (notice) `rehearsal` answered, a small program that follows plain directions. No language model is configured.
     "#]],
     )
     .await;
@@ -179,8 +175,7 @@ async fn a_file_that_must_be_read_first_is_read_and_tried_once_more() {
             ```
             a.txt exists and was not read; read it first with read_file
             ```
-
-            (No language model is configured. I am `rehearsal`, a small program that follows plain directions.)
+            (notice) `rehearsal` answered, a small program that follows plain directions. No language model is configured.
         "#]],
     )
     .await;
@@ -195,8 +190,7 @@ async fn half_a_direction_is_not_begun() {
         expect![[r#"
         (thought) I understand one direction: Append to `a.txt`.
         The session's mode does not offer `edit_file`, so nothing was changed.
-
-        (No language model is configured. I am `rehearsal`, a small program that follows plain directions.)
+        (notice) `rehearsal` answered, a small program that follows plain directions. No language model is configured.
     "#]],
     )
     .await;
