@@ -24,6 +24,25 @@ fn the_first_command_on_a_fresh_machine_names_the_files_and_leaves_a_session() {
 }
 
 #[test]
+fn stdout_is_the_answer_alone_and_the_status_tells_whether_a_model_is_configured() {
+    let home = Home::new();
+    fs::write(home.work().join("one.txt"), "1").unwrap();
+    let asked = |prompt: &str| {
+        let output = home.run(&["ask", prompt]);
+        let [answer, remarks] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        (output.status.code(), answer, remarks)
+    };
+    let (status, answer, remarks) = asked("list the files");
+    assert_eq!(status, Some(0), "{remarks}");
+    assert!(answer.contains("one.txt") && !answer.contains("language model"), "{answer}");
+    assert!(remarks.contains("No language model is configured"), "{remarks}");
+
+    let (status, answer, remarks) = asked("Why is the sky blue?");
+    assert_eq!((status, answer.as_str()), (Some(7), ""), "{remarks}");
+    assert!(remarks.contains("No language model is configured") && remarks.contains("acpd login"), "{remarks}");
+}
+
+#[test]
 fn nothing_is_allowed_where_nobody_can_be_asked() {
     let home = Home::new();
     let output = home.run(&["ask", "write a file x.txt with hello"]);
@@ -54,7 +73,7 @@ fn a_prompt_can_come_from_a_pipe() {
 
     let nothing = finish(home.acpd(&["ask"]));
     assert_eq!(nothing.status.code(), Some(1));
-    assert!(String::from_utf8(nothing.stderr).unwrap().contains("nothing was asked"));
+    assert!(String::from_utf8(nothing.stderr).unwrap().contains("there is no prompt"));
 }
 
 /// A script's run: what it says, and how it ended.

@@ -159,7 +159,7 @@ fn tail_shows_the_last_word_though_nothing_follows_it() {
     let home = Home::new();
     let mut bridge = home.bridge();
     let session = bridge.open(&home.work());
-    bridge.prompt(&session, "hello");
+    bridge.prompt(&session, "list the files");
     let said = bridge.agent_text();
     let last = said.split_whitespace().next_back().unwrap().to_owned();
     let mut terminal = Terminal::start(&home.acpd(&["ctl", "tail", &session]));

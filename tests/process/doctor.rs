@@ -217,12 +217,12 @@ fn a_socket_that_nobody_serves_is_seen_without_connecting_to_it() {
     let listener = std::os::unix::net::UnixListener::bind(home.socket()).unwrap();
     fs::set_permissions(home.socket(), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let (state, said, _) = says(&checks(&home), "socket");
-    assert!(state == "fail" && said.contains("no acpd daemon listens"), "{state} {said}");
+    assert!(state == "fail" && said.contains("not an acpd daemon listens"), "{state} {said}");
     listener.set_nonblocking(true).unwrap();
     assert!(listener.accept().is_err(), "doctor has connected");
     drop(listener);
     let (state, said, _) = says(&checks(&home), "socket");
-    assert!(state == "ok" && said.contains("left by a daemon that has ended"), "{state} {said}");
+    assert!(state == "ok" && said.contains("left behind by an earlier daemon"), "{state} {said}");
 }
 
 #[test]

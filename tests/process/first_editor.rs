@@ -89,7 +89,7 @@ fn an_editor_that_expects_other_folders_is_refused() {
         let said = error["message"].as_str().unwrap();
         assert!(said.contains(expected) && said.contains("elsewhere/acpd"), "{error}");
         assert!(error["data"]["hint"].as_str().unwrap().starts_with(&format!("set {variable} as")), "{error}");
-        let asked = finish(home.acpd(&["ask", "hello"]));
+        let asked = finish(home.acpd(&["ask", "list the files"]));
         let said = String::from_utf8(asked.stderr).unwrap();
         assert!(said.contains(expected) && !asked.status.success(), "{said}");
         // The same folders by another name are the same.

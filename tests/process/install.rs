@@ -138,7 +138,7 @@ fn a_half_installation_is_taken_back_also_by_a_manager_that_fails() {
     assert!(!output.status.success());
     let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("  failed   systemctl --user disable --now acpd.service failed: no such unit\n"), "{said}");
-    assert!(said.ends_with("acpd: steps that failed: 2; the others were done\n"), "{said}");
+    assert!(said.ends_with("acpd: 2 steps failed; the others succeeded\n"), "{said}");
     assert_eq!(told(&home), "--user disable --now acpd.service\n--user daemon-reload\n");
     assert_eq!(fs::read_dir(units(&home)).unwrap().count(), 0);
 }
@@ -180,14 +180,14 @@ fn an_idle_daemon_makes_way_and_a_busy_one_is_left_at_work() {
     bridge.question();
     let pid = home.daemon().unwrap();
     let left = said(&home, &["install"]);
-    assert!(left.contains(&format!("(process {pid}) is at work; busy sessions: 1")), "{left}");
+    assert!(left.contains(&format!("(process {pid}) is busy; sessions at work: 1")), "{left}");
     assert!(told(&home).ends_with("--user enable acpd.socket\n"), "{}", told(&home));
 
     bridge.notify("session/cancel", json!({ "sessionId": session }));
     bridge.answer(busy);
     let made_way = said(&home, &["install"]);
     assert!(
-        made_way.contains(&format!("stop     the daemon that an editor has started (process {pid})")),
+        made_way.contains(&format!("stop     the idle daemon that an editor started (process {pid})")),
         "{made_way}"
     );
     assert!(told(&home).ends_with("--user enable --now acpd.socket\n"), "{}", told(&home));

@@ -238,7 +238,7 @@ fn a_key_in_the_wrong_place_is_refused_and_shown_nowhere() {
     let mut editor = home.bridge();
     let refused = editor.ask_in_vain("initialize", json!({ "protocolVersion": 1 }));
     told.push_str(&refused.to_string());
-    note(&mut told, home.run(&["ask", "hello"]));
+    note(&mut told, home.run(&["ask", "list the files"]));
     assert!(told.contains("models.providers.p.headers"), "{told}");
     for path in files(home.path(), &[file]) {
         assert!(!holds(&fs::read(&path).unwrap(), "0123456789abcdef"), "the key is in {}", path.display());

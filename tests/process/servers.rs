@@ -139,7 +139,7 @@ fn one_shots_leave_no_servers_behind_and_terminals_that_differ_share_those_of_a_
     let home = Home::new();
     fs::write(home.work().join("server.sh"), SERVER).unwrap();
     home.configure("[mcp.servers.shell]\ncommand = \"sh\"\nargs = [\"server.sh\"]\n");
-    home.stdout(&["ask", "hello"]);
+    home.stdout(&["ask", "list the files"]);
     gone(&started(&home, 1));
 
     // A session in an editor has the server, and asks from any terminal share it and leave it alone.
@@ -147,7 +147,7 @@ fn one_shots_leave_no_servers_behind_and_terminals_that_differ_share_those_of_a_
     editor.open(&home.work());
     let shared = started(&home, 2).split_off(2);
     for level in ["2", "7"] {
-        let mut ask = home.acpd(&["ask", "hello"]);
+        let mut ask = home.acpd(&["ask", "list the files"]);
         ask.env("SHLVL", level).env("_", "/bin/x").env("SSH_TTY", level).env("TMUX_PANE", level);
         assert!(finish(ask).status.success());
     }

@@ -1,4 +1,4 @@
-//! Reading a request's body within the limits on size and time.
+//! Reads a request's body within limits of size and time.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! One client over HTTP, between two sides that know nothing of each other: its `Connection`, which writes when there is
-//! room, and the streams by which the client reads, which come and go.
+//! One client over HTTP. It stands between its `Connection`, which writes while there is space, and the streams by which
+//! the client reads, which come and go. Neither side knows the other.
 //!
-//! What waits for the client, and what it has been sent and not yet acknowledged, are each bounded by the outbox limit. When
-//! that much waits, the connection's writer waits, and so its cursors pause as for any other client that does not read.
+//! Unsent frames are bounded by the outbox limit, and so are sent but unacknowledged ones. At the limit the connection's
+//! writer waits, and its cursors pause as for any client that does not read.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,16 +16,16 @@ use crate::frame_buffer::{Frame, FrameBuffer, FramesLost};
 use crate::pipe::RequestSink;
 use crate::router::{LaneName, Router};
 
-/// Bytes that a stream takes at once.
+/// Bytes that a stream takes in one step.
 const CHUNK: usize = 32 << 10;
 
 pub(crate) struct Client {
     state: Mutex<State>,
-    /// Bytes that may wait.
+    /// The greatest number of unsent bytes.
     limit: usize,
-    /// Bytes that are kept after they were sent.
+    /// The greatest number of bytes that are kept after they were sent.
     kept: usize,
-    /// Something waits, or all has ended, or another stream has taken over.
+    /// Signals that a frame waits, that the client ended, or that another stream took over.
     changed: watch::Sender<()>,
     /// How many streams are open.
     streams: watch::Sender<usize>,
@@ -35,27 +35,27 @@ pub(crate) struct Client {
 struct State {
     router: Router,
     lanes: HashMap<LaneName, HttpLane>,
-    /// How many frames there have been.
+    /// The number of the newest frame.
     frames: u64,
     requests: Option<RequestSink>,
     last_stream: Instant,
-    /// The connection's writer, when it waits for room.
+    /// The connection's writer, while it waits for space.
     writer: Option<Waker>,
 }
 
 #[derive(Default)]
 struct HttpLane {
     frames: FrameBuffer,
-    /// Whose generation it is to read: the newest stream's.
+    /// The generation of the newest stream, which alone may read.
     generation: u64,
 }
 
 /// Where a stream begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StartAt {
-    /// With the frame after this one.
+    /// At the frame after this one.
     After(u64),
-    /// With the first frame that no stream has had.
+    /// At the first frame that no stream has sent.
     Unsent,
 }
 
@@ -79,7 +79,7 @@ impl Client {
         })
     }
 
-    /// Passes on a message of the client's; waits while the connection takes nothing. False if it has ended, or ends meanwhile.
+    /// Sends a message of the client to its connection, and waits while the connection is busy. False if it has ended.
     pub(crate) async fn send(&self, message: &[u8]) -> bool {
         let requests = self.state().requests.clone();
         let Some(requests) = requests else { return false };
@@ -90,13 +90,13 @@ impl Client {
         }
     }
 
-    /// Lets the router see a message of the client's, or asks it something.
+    /// Runs a function on the router.
     pub(crate) fn with_router<R>(&self, look: impl FnOnce(&mut Router) -> R) -> R {
         look(&mut self.state().router)
     }
 
-    /// Nothing more goes in or comes out: the connection's input ends, its writer waits no more, and streams end when they
-    /// have handed out what waits. Sessions go on without the client.
+    /// Ends the client: the connection's input ends, its writer stops waiting, and each stream ends once it has sent what
+    /// waits. The sessions continue without the client.
     pub(crate) fn end(&self) {
         // First, so that the writer, once woken, does not wait again.
         self.ended.send_replace(true);
@@ -113,7 +113,7 @@ impl Client {
         self.streams.subscribe()
     }
 
-    /// When it last had a stream, or began.
+    /// When the client last had a stream, or was created.
     pub(crate) fn last_stream(&self) -> Instant {
         self.state().last_stream
     }
@@ -122,7 +122,7 @@ impl Client {
         self.ended.subscribe()
     }
 
-    /// Opens a stream, which takes the place of an earlier one.
+    /// Opens a stream, which replaces an earlier one.
     pub(crate) fn subscribe(self: &Arc<Self>, name: LaneName, begin: StartAt) -> Result<Subscription, FramesLost> {
         let mut state = self.state();
         let frames = state.frames;
@@ -141,12 +141,12 @@ impl Client {
         Ok(Subscription { client: self.clone(), name, generation, changed: self.changed.subscribe() })
     }
 
-    /// Bytes that wait for a stream.
+    /// Unsent bytes.
     pub(crate) fn unread(&self) -> usize {
         self.state().unsent()
     }
 
-    /// Whether the connection may write. If not, it is woken when it may.
+    /// Ready if the connection may write; otherwise its waker is called when it may.
     pub(crate) fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.state();
         if *self.ended.borrow() || state.unsent() < self.limit {
@@ -199,7 +199,7 @@ impl State {
         self.lanes.values().map(|lane| lane.frames.unsent_bytes()).sum()
     }
 
-    /// Forgets the oldest of what has been sent while it is more than this.
+    /// Drops the oldest sent frames while they exceed this limit.
     fn keep_within(&mut self, limit: usize) {
         let mut sent: usize = self.lanes.values().map(|lane| lane.frames.sent_bytes()).sum();
         while sent > limit {
@@ -215,7 +215,7 @@ impl State {
 enum Take {
     Frames(Vec<Frame>),
     Nothing,
-    /// The client is gone and has everything, or another stream reads now.
+    /// The client has ended and every frame was sent, or another stream reads now.
     End,
 }
 
@@ -228,7 +228,7 @@ pub(crate) struct Subscription {
 }
 
 impl Subscription {
-    /// The next frames, or None at the end of the stream. Nothing is lost if this is dropped while it waits.
+    /// The next frames, or None at the end of the stream. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Option<Vec<Frame>> {
         self.next_within(CHUNK).await
     }

@@ -1,7 +1,7 @@
-//! Who is connected over HTTP, by the name under which its requests come, and until when.
+//! The clients that are connected over HTTP, by the key that their requests carry.
 //!
-//! A client that has had no stream for a while is detached: its connection's input ends, as if an editor had gone. Its
-//! sessions live on.
+//! A client without an open stream is detached after a while: its connection's input ends, as if an editor had gone. Its
+//! sessions stay.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,14 +14,14 @@ use crate::pipe::{ResponseSink, request_pipe};
 use crate::refusal::Refusal;
 use crate::router::Router;
 
-/// ClientRegistry at a time.
+/// The greatest number of clients at a time.
 const MOST: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ClientKey {
-    /// By the id that the client has chosen.
+    /// The id that the client chose.
     Sse(String),
-    /// By the id that we have given it.
+    /// The id that we assigned.
     Http(String),
     WebSocket(String),
 }
@@ -36,7 +36,7 @@ impl ClientKey {
     }
 }
 
-/// Detaches one that has no stream, if there is one.
+/// Detaches the client that has been without a stream for longest, if there is one.
 fn make_room(clients: &mut HashMap<ClientKey, Arc<Client>>) -> Result<(), Refusal> {
     let absent = clients.iter().filter(|(_, client)| *client.streams().borrow() == 0);
     let longest = absent.min_by_key(|(_, client)| client.last_stream()).map(|(key, _)| key.clone());
@@ -47,10 +47,10 @@ fn make_room(clients: &mut HashMap<ClientKey, Arc<Client>>) -> Result<(), Refusa
 
 pub(crate) struct ClientRegistry {
     runtime: Runtime,
-    /// Bytes that may wait for one client, and bytes that are kept for it beyond that.
+    /// Bytes that may wait for one client; as many are kept after they were sent.
     outbox: usize,
     detach_after: Duration,
-    /// None once the daemon leaves.
+    /// None once the daemon shuts down.
     open: Mutex<Option<HashMap<ClientKey, Arc<Client>>>>,
 }
 
@@ -67,7 +67,7 @@ impl ClientRegistry {
         self.open().as_ref()?.get(key).cloned()
     }
 
-    /// The client of that name, which is new if there was none. Must be called on a thread of the server's.
+    /// Returns the client with this key, or creates it. Must be called on a thread of the server.
     pub(crate) fn find_or_open(self: &Arc<Self>, key: ClientKey) -> Result<Arc<Client>, Refusal> {
         let mut open = self.open();
         let clients = open.as_mut().ok_or(Refusal::ShuttingDown)?;
@@ -87,7 +87,7 @@ impl ClientRegistry {
         let (router, kept) = match key {
             ClientKey::Sse(_) => (Router::Single, self.outbox),
             ClientKey::Http(_) => (Router::per_session(), self.outbox),
-            // A WebSocket that breaks cannot be taken up again.
+            // A broken WebSocket cannot be resumed.
             ClientKey::WebSocket(_) => (Router::Single, 0),
         };
         let (requests, source) = request_pipe();
@@ -99,7 +99,7 @@ impl ClientRegistry {
 
     async fn watch_over(self: Arc<Self>, key: ClientKey, client: Arc<Client>) {
         let (mut streams, mut ended) = (client.streams(), client.ended());
-        // The senders live in the client, so no wait ends early.
+        // The client holds the senders, so no wait ends early.
         loop {
             let _ = streams.wait_for(|streams| *streams == 0).await;
             tokio::select! {
@@ -115,9 +115,9 @@ impl ClientRegistry {
         self.close(&key, &client);
     }
 
-    /// Detaches a client. One that has taken its name meanwhile is another.
+    /// Detaches a client. Leaves a newer client with the same key alone.
     pub(crate) fn close(&self, key: &ClientKey, client: &Arc<Client>) {
-        // Not only its input: with much unread its connection would never come to see the end of that.
+        // Ends more than the input: with many unread bytes the connection would never read the end of its input.
         client.end();
         let mut open = self.open();
         if let Some(clients) = open.as_mut()
@@ -127,13 +127,13 @@ impl ClientRegistry {
         }
     }
 
-    /// Bytes that wait for all of them.
+    /// Bytes that wait for all clients.
     pub(crate) fn unread(&self) -> u64 {
         let open = self.open();
         open.iter().flat_map(HashMap::values).map(|client| client.unread() as u64).sum()
     }
 
-    /// Ends all streams, once they have handed out what waits, and lets nobody else in.
+    /// Ends each stream once it has sent what waits, and accepts no new clients.
     pub(crate) fn end_all(&self) {
         let clients = self.open().take();
         clients.into_iter().flatten().for_each(|(_, client)| client.end());

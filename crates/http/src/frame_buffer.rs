@@ -1,13 +1,12 @@
-//! One stream's worth of frames for a client: numbered, sent in order, and kept after that until the client says that it
-//! has them or room is needed.
+//! The frames of one stream: numbered, sent in order, and kept until the client acknowledges them or space is needed.
 //!
-//! Pure. Who reads it, and how much all lanes of a client may hold, is `client`'s business.
+//! Pure. `client` decides who reads and how much all buffers of a client may hold.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-/// One message for the client, under the number that it has on its connection.
+/// One message for the client, with its number on the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) number: u64,
@@ -17,15 +16,15 @@ pub(crate) struct Frame {
 #[derive(Debug, Default)]
 pub(crate) struct FrameBuffer {
     frames: VecDeque<Frame>,
-    /// How many of them, from the front on, have been handed to a stream.
+    /// How many frames at the front were sent.
     sent: usize,
     sent_bytes: usize,
     unsent_bytes: usize,
-    /// The last frame that is gone: the client has said that it has it, or room was needed.
+    /// The number of the last frame that was removed: the client acknowledged it, or space was needed.
     gone: u64,
 }
 
-/// The client wants to go on where nothing is kept any more.
+/// The client wants to resume at a frame that is no longer kept.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FramesLost;
 
@@ -35,7 +34,7 @@ impl FrameBuffer {
         self.frames.push_back(frame);
     }
 
-    /// The next frames, of about this many bytes and at least one if there is one. They stay until they are acknowledged.
+    /// The next frames: about this many bytes, and at least one frame if there is one. They stay until acknowledged.
     pub(crate) fn take(&mut self, budget: usize) -> Vec<Frame> {
         let mut taken = Vec::new();
         let mut bytes = 0;
@@ -51,7 +50,7 @@ impl FrameBuffer {
         taken
     }
 
-    /// The client has all frames up to this one, and wants those after it.
+    /// Resumes after this frame, which also acknowledges all frames up to it.
     pub(crate) fn rewind(&mut self, after: u64) -> Result<(), FramesLost> {
         if after < self.gone {
             return Err(FramesLost);
@@ -65,7 +64,7 @@ impl FrameBuffer {
         Ok(())
     }
 
-    /// Forgets the oldest frame, if it has been sent.
+    /// Drops the oldest frame if it was sent.
     pub(crate) fn drop_sent(&mut self) -> bool {
         let Some(frame) = self.frames.front().filter(|_| self.sent > 0) else { return false };
         self.gone = frame.number;
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_comes_again_after_the_last_that_arrived() {
+    fn a_resumed_stream_repeats_frames_after_the_last_one_that_arrived() {
         let mut buffer = FrameBuffer::default();
         (1..=5).for_each(|number| buffer.push(frame(number)));
         assert_eq!(numbers(&buffer.take(1000)), [1, 2, 3, 4, 5]);
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_dropped_is_lost_and_what_follows_is_not() {
+    fn only_dropped_frames_are_lost() {
         let mut buffer = FrameBuffer::default();
         (1..=5).for_each(|number| buffer.push(frame(number)));
         buffer.take(0);
@@ -141,7 +140,7 @@ mod tests {
     enum Step {
         Push,
         Take(usize),
-        /// A reader that is cut off comes back after this many of those that it was sent.
+        /// The reader reconnects after this many of the frames that it was sent.
         Reconnect(usize),
         Drop,
     }
@@ -156,9 +155,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens, a reader that says what it has gets every frame once and in order, or is told that some are lost.
+        /// A reader that acknowledges what it received gets every frame once and in order, or an error that some are lost.
         #[test]
-        fn a_reader_gets_every_frame_once_or_is_told(steps in prop::collection::vec(step(), 0..200)) {
+        fn a_reader_gets_every_frame_once_or_an_error(steps in prop::collection::vec(step(), 0..200)) {
             let mut buffer = FrameBuffer::default();
             let (mut pushed, mut got): (u64, Vec<u64>) = (0, Vec::new());
             for step in steps {

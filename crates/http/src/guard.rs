@@ -1,8 +1,8 @@
-//! What every request must pass before anything else is done for it: the name it calls us by, where it comes from, the token,
-//! and who sends it. No path and no method is exempt.
+//! The checks that every request must pass first: Host, Origin, the token, and the process that sends it. No path and no
+//! method is exempt.
 //!
-//! The Host check keeps out pages that a browser fetched under a name that now leads to this machine; the Origin check keeps
-//! out all other pages, unless the configuration names them.
+//! The Host check stops DNS rebinding: pages whose host name was changed to point to this machine. The Origin check stops
+//! all other pages that the configuration does not name.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,14 +22,14 @@ use crate::refusal::Refusal;
 use crate::settings::Settings;
 use crate::token::Token;
 
-/// Whether the process at the other end of a connection may come in, once that has been looked at.
+/// Whether the process at the other end of a connection may connect; determined once per connection.
 #[derive(Default)]
 pub(crate) struct PeerVerdict(OnceCell<bool>);
 
-/// A browser cannot set headers for a WebSocket, so the token may come as one of the protocols that it offers.
+/// A browser cannot set headers for a WebSocket, so it may offer the token as one of its subprotocols.
 const BEARER_PROTOCOL: &str = "acpd.bearer.";
 
-/// What a page of an allowed origin may send and see.
+/// The headers that a page of an allowed origin may send and read.
 const MAY_SEND: &str =
     "authorization, content-type, last-event-id, acp-connection-id, acp-session-id, acp-protocol-version";
 const MAY_SEE: &str = "acp-connection-id";
@@ -38,9 +38,9 @@ pub(crate) struct Guard {
     token: Token,
     own_names: Vec<String>,
     own_port: u16,
-    /// The port that is meant when a request names none.
+    /// The port of a request that names none.
     usual_port: u16,
-    /// Names by which a proxy calls us, with whatever port it has.
+    /// Additional host names, such as that of a proxy, with any port.
     hosts: Vec<String>,
     origins: Vec<String>,
     is_own_process: ProcessCheck,
@@ -88,7 +88,7 @@ impl Guard {
         if self.is_preflight(request) || self.has_token(request.headers()) { Ok(()) } else { Err(Refusal::NoToken) }
     }
 
-    /// HTTP/2 names the host in the address, HTTP/1 in a header; whichever is there must be ours, and one must be.
+    /// HTTP/2 names the host in the address, HTTP/1 in a header. At least one must be present, and each must be ours.
     fn check_host(&self, request: &ServiceRequest) -> Result<(), Refusal> {
         let in_header = request.headers().get(header::HOST).map(|host| Authority::try_from(host.as_bytes()).ok());
         let in_address = request.uri().authority().cloned().map(Some);
@@ -115,8 +115,8 @@ impl Guard {
         }
     }
 
-    /// A browser asks without any token whether a page may send one. Only pages that the configuration names get this far
-    /// with an Origin, and the answer does nothing and tells nothing else.
+    /// A browser asks, without a token, whether a page may send one. Only pages that the configuration names pass the Origin
+    /// check, and the answer reveals nothing else.
     fn is_preflight(&self, request: &ServiceRequest) -> bool {
         request.method() == Method::OPTIONS
             && request.headers().contains_key(header::ORIGIN)
@@ -148,7 +148,7 @@ pub(crate) async fn guard(
     let origin = request.headers().get(header::ORIGIN).cloned();
     let (method, path) = (request.method().clone(), request.path().to_owned());
     let checked = match guard.check(&request) {
-        // Looking at a process takes a while, so only those who have the token are looked at.
+        // Checking a process is slow, so only requests with the token get this far.
         Ok(()) if !guard.is_preflight(&request) => guard.admit(&request).await,
         checked => checked,
     };
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn only_our_own_names_are_answered_to() {
+    fn a_request_must_name_one_of_our_hosts() {
         let bearer = ("authorization", "Bearer 0123456789abcdef");
         for (host, expected) in [
             ("127.0.0.1:7341", 200),
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_the_token_opens() {
+    fn only_the_token_grants_access() {
         let host = ("host", "localhost:7341");
         assert_eq!(status(&[host, ("authorization", "bearer  0123456789abcdef ")]), 200);
         for wrong in ["", "Bearer", "Bearer ", "Basic 0123456789abcdef", "Bearer 0123456789abcdeg", "0123456789abcdef"]

@@ -1,7 +1,7 @@
-//! The in-process pipe between a client over HTTP and its `Connection`: whole messages on this side, bytes on the other.
+//! The in-process pipe between an HTTP client and its `Connection`: whole messages on this side, bytes on the other.
 //!
-//! Towards the connection messages travel with their length, so that a body is passed on as it came, line breaks and all, and
-//! a request that is dropped half-way leaves no half a message behind.
+//! Messages to the connection carry their length. A body is therefore passed on unchanged, line breaks included, and a
+//! request that is dropped half-way leaves no partial message.
 
 use std::io;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use wire::frame::{Decoder, Framing, encode};
 
 use crate::client::Client;
 
-/// Messages that may be on the way to the connection at once.
+/// Messages that may be in the pipe at a time.
 const ON_THE_WAY: usize = 4;
 
 pub(crate) fn request_pipe() -> (RequestSink, RequestSource) {
@@ -23,12 +23,12 @@ pub(crate) fn request_pipe() -> (RequestSink, RequestSource) {
     (RequestSink(requests), RequestSource { messages, current: Bytes::new() })
 }
 
-/// Where messages go in. The connection's input ends with the last of these.
+/// The sending end. The connection's input ends when the last clone is dropped.
 #[derive(Clone)]
 pub(crate) struct RequestSink(mpsc::Sender<Bytes>);
 
 impl RequestSink {
-    /// Waits while the connection takes nothing. False if it is gone.
+    /// Waits while the connection is busy. False if it has ended.
     pub(crate) async fn send(&self, message: &[u8]) -> bool {
         match self.0.reserve().await {
             Ok(room) => {
@@ -40,7 +40,7 @@ impl RequestSink {
     }
 }
 
-/// What the connection reads.
+/// The end that the connection reads.
 pub(crate) struct RequestSource {
     messages: mpsc::Receiver<Bytes>,
     current: Bytes,
@@ -62,7 +62,7 @@ impl AsyncRead for RequestSource {
     }
 }
 
-/// What the connection writes to. Its end is the connection's.
+/// The end that the connection writes to. Dropping it ends the client.
 pub(crate) struct ResponseSink {
     client: Arc<Client>,
     decoder: Decoder,

@@ -1,4 +1,4 @@
-//! What the two kinds of POST share: a body that is one message, and passing it on.
+//! The body of a POST: one message, and passing it on to the client's connection.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use crate::client::Client;
 use crate::refusal::Refusal;
 use crate::router::MessageSummary;
 
-/// Bigger messages are looked at on another thread.
+/// Larger messages are scanned on another thread.
 const BIG: usize = 256 << 10;
 
-/// How long a message waits for a client that leaves its answers unread.
+/// How long a message waits for a client that does not read its answers.
 const STUCK: Duration = Duration::from_secs(10);
 
-/// One message of a client's, which is a JSON object.
+/// One message of a client, which is a JSON object.
 pub(crate) struct PostedMessage {
     body: Bytes,
     summary: MessageSummary,
@@ -41,7 +41,7 @@ impl PostedMessage {
         &self.summary
     }
 
-    /// Passes it on to the client's connection; `gone` is what to say if that has ended.
+    /// Sends it to the client's connection. Returns `gone` if that has ended.
     pub(crate) async fn pass(&self, client: &Client, gone: Refusal) -> Result<(), Refusal> {
         match tokio::time::timeout(STUCK, client.send(&self.body)).await {
             Ok(true) => Ok(()),

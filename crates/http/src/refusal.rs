@@ -1,4 +1,4 @@
-//! Why a request is refused: a status, and a JSON body that says it in a word and in a sentence.
+//! Why a request is refused: a status, and a JSON body with a code and a sentence.
 
 use std::fmt;
 
@@ -10,14 +10,14 @@ use serde_json::json;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     NoToken,
-    /// Called by a name that is not ours.
+    /// The Host header does not name us.
     Host,
     Origin,
-    /// The agent's, or what cannot be told apart from it.
+    /// The agent started the process that connects, or the process cannot be identified.
     OwnCommand,
     NoSuchPath,
     Method,
-    /// The request lacks something, or has it wrong.
+    /// Something is missing or wrong in the request.
     Bad(&'static str),
     NotJson,
     Batch,
@@ -27,22 +27,22 @@ pub(crate) enum Refusal {
     TooSlow,
     NoSuchConnection,
     NoSuchSession,
-    /// What the client has missed is gone.
+    /// The frames that the client missed are no longer kept.
     Lost,
     TooManyClients,
-    /// The client leaves so much unread that nothing more is taken from it.
+    /// The client has so many unread frames that no more messages are accepted from it.
     Stuck,
     ShuttingDown,
     NoAnswer,
 }
 
 impl Refusal {
-    /// Whoever was not let in does not keep one of the few connections either.
+    /// A client without access must not occupy one of the limited connections.
     fn ends_connection(self) -> bool {
         matches!(self, Self::NoToken | Self::Host | Self::Origin | Self::OwnCommand)
     }
 
-    /// Status, word and sentence.
+    /// The status, the code and the sentence.
     fn parts(self) -> (StatusCode, &'static str, &'static str) {
         match self {
             Self::NoToken => {

@@ -1,7 +1,7 @@
-//! Which stream a message for the client belongs to. For most transports there is one; the streamable draft has one for the
-//! connection and one for each session.
+//! Chooses the stream of each message for a client. Most transports have one stream; the streamable draft has one for the
+//! connection and one per session.
 //!
-//! Reads of a message what the bridge reads of it, by the same shallow scan, and copies the bytes.
+//! Reads only the envelope of a message, by the same shallow scan as the bridge, and passes the bytes on unchanged.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use wire::envelope::Envelope;
 use wire::method;
 
-/// What matters here of a message of the client's. It is kept, because looking at a big message takes a while.
+/// The envelope of a client's message. Kept, because scanning a large message is slow.
 #[derive(Debug)]
 pub(crate) struct MessageSummary {
     /// As it was written.
@@ -42,7 +42,7 @@ pub(crate) enum LaneName {
 
 #[derive(Debug)]
 pub(crate) enum Router {
-    /// Everything goes one way.
+    /// One stream for everything.
     Single,
     PerSession(SessionRouter),
 }
@@ -52,7 +52,7 @@ impl Router {
         Self::PerSession(SessionRouter::default())
     }
 
-    /// Where a message of the agent goes.
+    /// The stream of a message of the agent.
     pub(crate) fn lane_of(&mut self, message: &[u8]) -> LaneName {
         match self {
             Self::Single => LaneName::Connection,
@@ -60,7 +60,7 @@ impl Router {
         }
     }
 
-    /// A message of the client's is about to be passed on.
+    /// Notes a message of the client that is about to be sent to its connection.
     pub(crate) fn track(&mut self, message: &MessageSummary) {
         match self {
             Self::Single => {}
@@ -68,7 +68,7 @@ impl Router {
         }
     }
 
-    /// It could not be passed on, so no answer will come.
+    /// Forgets a message that could not be sent, so that no answer is expected.
     pub(crate) fn forget(&mut self, message: &MessageSummary) {
         match self {
             Self::Single => {}
@@ -76,7 +76,7 @@ impl Router {
         }
     }
 
-    /// Whether this client has opened the session, or is about to.
+    /// Whether this client has opened the session, or is opening it.
     pub(crate) fn knows(&self, session: &str) -> bool {
         match self {
             Self::Single => false,
@@ -85,15 +85,14 @@ impl Router {
     }
 }
 
-/// Requests that name a session and are still about the connection: the client need not have the session open, and may not
-/// have its stream.
+/// Requests that name a session but belong to the connection's stream, because the client may not have the session open.
 const BEFORE_THE_SESSION: [&str; 4] =
     [method::SESSION_LOAD, method::SESSION_RESUME, method::SESSION_FORK, method::SESSION_DELETE];
 
-/// Those of them after which the client has the session open.
+/// The requests that open a session.
 const OPENING: [&str; 2] = [method::SESSION_LOAD, method::SESSION_RESUME];
 
-/// The session whose stream a message of the client's belongs to.
+/// The session whose stream a client's message belongs to.
 pub(crate) fn session_scope(message: &MessageSummary) -> Option<&str> {
     let method = message.method.as_deref()?;
     message.session.as_deref().filter(|_| !BEFORE_THE_SESSION.contains(&method))
@@ -102,11 +101,11 @@ pub(crate) fn session_scope(message: &MessageSummary) -> Option<&str> {
 #[derive(Debug, Default)]
 pub(crate) struct SessionRouter {
     sessions: HashSet<String>,
-    /// Sessions that requests without an answer would open, by the request's id as it was written.
+    /// The sessions that unanswered requests will open, by request id as written.
     opening: HashMap<String, String>,
-    /// Requests of the client whose answers belong to a session's stream, by id as it was written.
+    /// Unanswered requests whose answers belong to a session's stream, by id as written.
     unanswered: HashMap<String, LaneName>,
-    /// Our own requests that are open, so that a withdrawal follows its question.
+    /// Our own open requests, so that a cancellation goes to the stream of its request.
     asked: HashMap<String, LaneName>,
 }
 
@@ -123,7 +122,7 @@ struct CancelParams<'a> {
     request_id: &'a RawValue,
 }
 
-/// An answer that is no error.
+/// A response with a result.
 #[derive(Deserialize)]
 struct Success<'a> {
     #[serde(borrow, rename = "result")]
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_go_where_their_requests_belong() {
+    fn a_response_goes_to_the_stream_of_its_request() {
         let mut router = Router::per_session();
         track(&mut router, r#"{"id":1,"method":"session/new","params":{"cwd":"/"}}"#);
         track(&mut router, r#"{"id":"p","method":"session/prompt","params":{"sessionId":"s"}}"#);
@@ -228,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn updates_and_questions_go_to_their_session_and_a_withdrawal_follows_its_question() {
+    fn updates_requests_and_cancellations_go_to_the_stream_of_their_session() {
         let mut router = Router::per_session();
         let update = br#"{"method":"session/update","params":{"sessionId":"s","update":{}}}"#;
         assert_eq!(router.lane_of(update), session("s"));

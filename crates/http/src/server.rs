@@ -1,8 +1,7 @@
-//! The server below the routes: accepts connections, tells HTTP/1.1 from HTTP/2, and limits how many there are and how long
-//! each may take.
+//! The server below the routes: accepts connections, detects HTTP/1.1 or HTTP/2, and limits their number and duration.
 //!
-//! actix-web's own server looks at the first bytes of a connection without a limit of time, so that whoever says nothing
-//! would keep it; that is why this puts the parts together itself.
+//! actix-web's own server waits for the first bytes of a connection without a timeout, so a silent client would occupy it
+//! forever. This file therefore assembles the server from its parts.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -19,24 +18,24 @@ use rustls::ServerConfig;
 
 use crate::guard::PeerVerdict;
 
-/// Connections at a time, streams among them.
+/// The greatest number of connections, streams included.
 const CONNECTIONS: usize = 512;
-/// How long a client may take to say anything, and then for the head of its request.
+/// How long a client may take to send the first byte, and then the head of its request.
 const HEAD: Duration = Duration::from_secs(5);
 /// How long a connection without a request stays open.
 const IDLE: Duration = Duration::from_secs(30);
 /// How long a client may leave bytes unread or unacknowledged before the kernel ends its connection.
 const UNREAD_MILLIS: u32 = 60_000;
-/// How long connections may take to end when the daemon leaves, in seconds.
+/// How long connections may take to end when the daemon shuts down, in seconds.
 const SHUTDOWN_SECONDS: u64 = 1;
 
-/// How connections over HTTP/2 begin.
+/// The first bytes of an HTTP/2 connection.
 const PREFACE: &[u8] = b"PRI * HTTP/2";
 
 pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
-    // Connections inherit both from the listener.
+    // Connections inherit both settings from the listener.
     sockopt::set_socket_keepalive(&listener, true)?;
     sockopt::set_tcp_user_timeout(&listener, UNREAD_MILLIS)?;
     Ok(listener)
@@ -59,7 +58,7 @@ where
         .disable_signals()
         .max_concurrent_connections(CONNECTIONS)
         .shutdown_timeout(SHUTDOWN_SECONDS);
-    // A macro, because what it makes is of another type over TLS than without, and neither type can be written.
+    // A macro, because the two services have different types, and neither type can be written.
     macro_rules! service {
         ($app:expr) => {
             HttpService::build()
@@ -76,12 +75,12 @@ where
     }
     let builder = match tls {
         Some(config) => builder.listen("https", listener, move || service!(app()).rustls_0_23(config.clone()))?,
-        None => builder.listen("http", listener, move || fn_service(tell_protocol).and_then(service!(app())))?,
+        None => builder.listen("http", listener, move || fn_service(detect_protocol).and_then(service!(app())))?,
     };
     Ok(builder.run())
 }
 
-async fn tell_protocol(
+async fn detect_protocol(
     io: TcpStream,
 ) -> Result<(TcpStream, Protocol, Option<SocketAddr>), actix_http::error::DispatchError> {
     let mut first = [0; PREFACE.len()];

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, de};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// Nowhere, unless it is said.
+    /// None turns HTTP off.
     #[serde(deserialize_with = "address")]
     pub listen: Option<SocketAddr>,
     #[serde(deserialize_with = "file")]
@@ -28,7 +28,7 @@ impl Settings {
         Duration::from_secs(self.detach_seconds)
     }
 
-    /// The key that is wrong and why, if the parts do not fit together.
+    /// Checks that the keys fit together. The error names the wrong key and the reason.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
         match (&self.tls_cert, &self.tls_key) {
             (Some(_), None) => return Err(("http.tls_cert", "needs http.tls_key, too".to_owned())),
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beyond_this_machine_only_with_tls() {
+    fn an_address_beyond_loopback_needs_tls() {
         let listening = |listen: &str| Settings { listen: Some(listen.parse().unwrap()), ..Settings::default() };
         for here in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1"] {
             assert_eq!(listening(here).check(), Ok(()), "{here}");

@@ -1,5 +1,5 @@
-//! Frames as an event stream: `id:` is the frame's number on its connection, `data:` the message. A comment comes at once,
-//! so that the client knows that the stream is open, and again whenever nothing else has come for a while.
+//! Frames as server-sent events: `id:` is the frame's number on its connection, `data:` the message. A comment is sent at
+//! once, so that the client knows that the stream is open, and whenever the stream was silent for a while.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const COMMENT: &[u8] = b": acpd\n\n";
 pub(crate) fn response(subscription: Subscription) -> HttpResponse {
     HttpResponse::Ok()
         .insert_header((header::CONTENT_TYPE, "text/event-stream"))
-        // For proxies that would gather the events otherwise.
+        // Tells proxies not to buffer the events.
         .insert_header(("x-accel-buffering", "no"))
         .streaming(events(subscription))
 }
@@ -40,7 +40,7 @@ fn written(frames: &[Frame]) -> Bytes {
     let mut text = BytesMut::with_capacity(length);
     for frame in frames {
         text.put_slice(format!("id: {}\n", frame.number).as_bytes());
-        // Line breaks stand only between the tokens of JSON, and the reader puts them back.
+        // Line breaks occur only between JSON tokens, and the reader restores them.
         for line in frame.message.split(|byte| *byte == b'\n') {
             text.put_slice(b"data: ");
             text.put_slice(line);

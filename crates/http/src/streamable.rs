@@ -1,8 +1,8 @@
-//! The public draft "Streamable HTTP & WebSocket transport" on `/acp`: POST for what the client says, a GET stream for the
-//! connection and one for each session, DELETE to leave.
+//! The public draft "Streamable HTTP & WebSocket transport" on `/acp`: POST sends a message, GET opens the stream of the
+//! connection or of a session, DELETE ends the connection.
 //!
-//! `initialize` makes the connection and is answered in the response; all else is answered on the streams. A stream that is
-//! opened again goes on after its `Last-Event-ID`, and without one, as the draft has it, with what no stream has had yet.
+//! `initialize` creates the connection and is answered in the response; every other request is answered on a stream. A
+//! stream that is opened again resumes after its `Last-Event-ID`, or, without one, with the first frame not sent yet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,7 +70,7 @@ async fn stream(request: &HttpRequest, clients: &ClientRegistry) -> Result<HttpR
         None => LaneName::Connection,
         Some(session) => {
             let known = client.with_router(|router| router.knows(session));
-            // Before a load the stream may be opened already, of a session that there is.
+            // The stream may be opened before the load, if the session exists.
             if !known && !clients.runtime().knows(&SessionId::from(session)).await {
                 return Err(Refusal::NoSuchSession);
             }
@@ -90,7 +90,7 @@ pub(crate) async fn delete(request: HttpRequest, clients: web::Data<ClientRegist
     Ok(HttpResponse::Accepted().finish())
 }
 
-/// Makes a connection for an `initialize`, and gives its answer in the response.
+/// Creates a connection for an `initialize`, and returns its answer in the response.
 async fn initialize(clients: &Arc<ClientRegistry>, message: PostedMessage) -> Result<HttpResponse, Refusal> {
     let summary = message.summary();
     if summary.method.as_deref() != Some(method::INITIALIZE) || summary.id.is_none() {
@@ -100,7 +100,7 @@ async fn initialize(clients: &Arc<ClientRegistry>, message: PostedMessage) -> Re
     let key = ClientKey::Http(id.clone());
     let client = clients.find_or_open(key.clone())?;
     let answer = async {
-        // Before its answer the connection says nothing else.
+        // The connection sends nothing before this answer.
         let mut answers = client.subscribe(LaneName::Connection, StartAt::Unsent).map_err(|_| Refusal::Lost)?;
         message.pass(&client, Refusal::ShuttingDown).await?;
         let answer = tokio::time::timeout(PATIENCE, answers.next_one()).await.map_err(|_| Refusal::NoAnswer)?;
@@ -114,13 +114,13 @@ async fn initialize(clients: &Arc<ClientRegistry>, message: PostedMessage) -> Re
             result.insert("connectionId".to_owned(), json!(id));
             response.insert_header((header::SET_COOKIE, cookie(&id))).insert_header((CONNECTION_ID, id));
         }
-        // Nothing was initialized, so there is nothing to come back to.
+        // Nothing was initialized, so there is no connection to keep.
         None => clients.close(&key, &client),
     }
     Ok(response.json(answer))
 }
 
-/// For whatever stands between and sends a client's requests to one of several daemons. We do not read it.
+/// Lets a load balancer send a client's requests to the same daemon. We do not read it.
 pub(crate) fn cookie(id: &str) -> String {
     format!("acp_connection={id}; Path=/acp; HttpOnly; SameSite=Strict")
 }
@@ -131,7 +131,7 @@ fn connection(request: &HttpRequest, clients: &ClientRegistry) -> Result<Arc<Cli
     clients.find(&ClientKey::Http(id.to_owned())).ok_or(Refusal::NoSuchConnection)
 }
 
-/// A message about a session names it in its header, too, and the two agree.
+/// A message about a session must name the same session in its header.
 fn check_session(headers: &HeaderMap, message: &PostedMessage) -> Result<(), Refusal> {
     let in_header = named(headers, &SESSION_ID)?;
     match (session_scope(message.summary()), in_header) {

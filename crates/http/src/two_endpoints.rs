@@ -1,7 +1,7 @@
-//! The transport of two addresses: `POST /acp/rpc` takes a message and answers with a status alone, `GET /acp/sse` streams
-//! what the agent says, and DELETE there leaves. All name the client by an id that it has chosen.
+//! The transport with two endpoints: `POST /acp/rpc` sends a message and returns only a status, `GET /acp/sse` streams the
+//! agent's messages, and DELETE on the latter ends the client. Each request names the client by an id of its choice.
 //!
-//! Whichever comes first makes the client. Frames are kept until a stream that begins after them says that they arrived.
+//! The first request creates the client. Frames are kept until a stream that starts after them acknowledges them.
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Deserialize;
@@ -13,7 +13,7 @@ use crate::refusal::Refusal;
 use crate::router::LaneName;
 use crate::{Limits, last_event_id, sse};
 
-/// Longer ids are of no use to anybody.
+/// The greatest length of a client's id.
 const LONGEST_ID: usize = 128;
 
 #[derive(Deserialize)]
@@ -46,7 +46,7 @@ pub(crate) async fn post(
     Ok(HttpResponse::Accepted().finish())
 }
 
-/// The client leaves, at once and not after a while.
+/// Ends the client immediately.
 pub(crate) async fn delete(
     named: web::Query<ClientQuery>,
     clients: web::Data<ClientRegistry>,
@@ -64,7 +64,7 @@ pub(crate) async fn stream(
 ) -> Result<HttpResponse, Refusal> {
     let (clients, key) = (clients.into_inner(), named.into_inner().key()?);
     let seen = last_event_id(&request)?;
-    // A client that has seen something of a daemon that knows nothing of it has lost what came after.
+    // A client with a last event that this daemon does not know has lost the events after it.
     let client = match (clients.find(&key), seen) {
         (Some(client), _) => client,
         (None, None | Some(0)) => clients.find_or_open(key.clone())?,
@@ -73,7 +73,7 @@ pub(crate) async fn stream(
     match client.subscribe(LaneName::Connection, StartAt::After(seen.unwrap_or(0))) {
         Ok(subscription) => Ok(sse::response(subscription)),
         Err(_) => {
-            // It can begin again under the same name.
+            // The client can start again with the same id.
             clients.close(&key, &client);
             Err(Refusal::Lost)
         }

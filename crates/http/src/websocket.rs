@@ -1,4 +1,5 @@
-//! The WebSocket upgrade on `/acp`: every text frame is a message, both ways. A closed socket detaches the client.
+//! The WebSocket upgrade on `/acp`: every text frame is one message, in both directions. Closing the socket detaches the
+//! client.
 //!
 //! Reading and writing are two tasks, so that a client that does not read can still cancel.
 
@@ -18,11 +19,11 @@ use crate::refusal::Refusal;
 use crate::router::LaneName;
 use crate::streamable::{CONNECTION_ID, cookie};
 
-/// What a client may ask for by name, beside its token.
+/// The subprotocols that a client may request, besides its token.
 const PROTOCOLS: [&str; 1] = ["acp"];
 
 const PING: Duration = Duration::from_secs(20);
-/// How long a client may say nothing, not even to a ping.
+/// How long a client may be silent, pongs included.
 const SILENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn is_upgrade(headers: &HeaderMap) -> bool {
@@ -51,7 +52,7 @@ pub(crate) fn open(
     let spoken_to = client.clone();
     rt::spawn(async move {
         speaking.await;
-        // It cannot be taken up again, and the other task may be waiting for this client to read.
+        // It cannot be resumed, and the other task may be waiting for this client to read.
         spoken_to.end();
     });
     rt::spawn(async move {
@@ -61,7 +62,7 @@ pub(crate) fn open(
     Ok(response)
 }
 
-/// Hands out what the agent says, until it says no more or the client is gone.
+/// Sends the agent's messages until there are no more or the client is gone.
 async fn speak(mut outgoing: Subscription, mut session: Session, heard: Rc<Cell<Instant>>) {
     let mut beat = tokio::time::interval(PING);
     loop {
@@ -91,7 +92,7 @@ async fn send(frames: Vec<crate::frame_buffer::Frame>, session: &mut Session) ->
     Ok(())
 }
 
-/// Passes on what the client says, until it closes.
+/// Passes the client's messages on until the socket closes.
 async fn listen(client: &Client, mut incoming: AggregatedMessageStream, mut session: Session, heard: &Cell<Instant>) {
     while let Some(message) = incoming.recv().await {
         heard.set(Instant::now());
@@ -100,7 +101,7 @@ async fn listen(client: &Client, mut incoming: AggregatedMessageStream, mut sess
                 if !client.send(text.as_bytes()).await {
                     return;
                 }
-                // It may have had to wait, for which the client is not to blame.
+                // Sending may have had to wait, which does not count as the client's silence.
                 heard.set(Instant::now());
             }
             Ok(AggregatedMessage::Ping(bytes)) => {

@@ -1,8 +1,8 @@
-//! Points in time: as people read them, and as the protocol writes them.
+//! Ages such as `5m`, and times as the protocol writes them.
 
 use domain::Millis;
 
-/// How long ago, in one figure.
+/// The time since then, as one number with a unit.
 pub fn age(since: Millis) -> String {
     span(Millis::now().0.saturating_sub(since.0) / 1000)
 }
@@ -16,7 +16,7 @@ pub fn span(seconds: u64) -> String {
     }
 }
 
-/// A time in UTC as the protocol has it, such as `2025-07-01T12:30:00.250Z`.
+/// Reads a UTC time of the protocol, such as `2025-07-01T12:30:00.250Z`.
 pub fn read(text: &str) -> Option<Millis> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     let mut date = date.splitn(3, '-').map(|part| part.parse::<u64>().ok());

@@ -1,5 +1,5 @@
-//! What a permission question is about, as a terminal shows it: the whole command, every argument, the diff, the task. Where
-//! something is missing, that is said. Pure; knows nothing of keys and answers.
+//! A permission question as text: the whole command, every argument, the diff, the task. A line reports what is missing.
+//! Pure; knows no keys and answers.
 
 use domain::card::{OpenQuestion, Proposal};
 use domain::tool::Location;
@@ -9,24 +9,24 @@ use serde_json::Value;
 use crate::diff;
 use crate::style::{Colors, Style};
 
-/// What stands before each line of a text from elsewhere.
+/// The prefix of each line of foreign text.
 const MARGIN: &str = "  │ ";
 
 /// One question.
 pub struct Consent {
     pub title: String,
-    /// What an "always" answer covers.
+    /// What an "always" answer allows.
     always: Option<String>,
     proposal: Option<Proposal>,
 }
 
 impl Consent {
-    /// As the daemon lists it.
+    /// From the daemon's list of open questions.
     pub fn of(question: &OpenQuestion) -> Self {
         Self { title: question.title.clone(), always: question.always.clone(), proposal: question.proposal.clone() }
     }
 
-    /// The parameters of `session/request_permission`.
+    /// From the parameters of a permission request.
     pub fn read(params: &Value) -> Self {
         let call = &params["toolCall"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -50,7 +50,7 @@ impl Consent {
         Self { title, always: always.map(str::to_owned), proposal: Some(proposal) }
     }
 
-    /// Bytes that the daemon has left out.
+    /// Bytes that the daemon left out.
     pub fn cut(&self) -> usize {
         self.proposal.as_ref().map_or(0, |proposal| proposal.cut)
     }
@@ -60,12 +60,12 @@ impl Consent {
         self.proposal.is_some() && self.cut() == 0
     }
 
-    /// The title alone, on one line.
+    /// The title on one line.
     pub fn title(&self) -> String {
         visible::line(&self.title).into_owned()
     }
 
-    /// Everything below the title, line by line. What cannot be seen is written out.
+    /// The lines below the title. Invisible characters are written out.
     pub fn lines(&self, colors: Colors) -> Vec<String> {
         let Some(proposal) = &self.proposal else {
             return vec![
@@ -93,7 +93,7 @@ impl Consent {
             let tool = visible::line(&proposal.tool).into_owned();
             let head = if lines.is_empty() { format!("  {tool} with") } else { "  and".to_owned() };
             lines.push(colors.apply(Style::Dim, &head));
-            // In JSON what cannot be seen has a form of its own.
+            // JSON has its own escapes for invisible characters.
             let text = serde_json::to_string_pretty(&arguments).unwrap_or_default();
             lines.extend(visible::json(&text).lines().map(|line| format!("{MARGIN}{line}")));
         }
@@ -107,7 +107,7 @@ impl Consent {
         lines
     }
 
-    /// The line that says that something is missing, if it is, and which command shows the rest.
+    /// A line that reports missing bytes and the subcommand that shows them, if any are missing.
     pub fn missing(&self, command: &str) -> Option<String> {
         let cut = self.cut();
         (cut > 0).then(|| format!("  … cut, {cut} more bytes: see `{command}`"))
@@ -118,7 +118,7 @@ fn indented(text: &str) -> Vec<String> {
     visible::text(text).lines().map(|line| format!("{MARGIN}{line}")).collect()
 }
 
-/// Content of the protocol as ours.
+/// Converts the protocol's content to ours.
 fn shown(content: &Value) -> Option<ToolContent> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     match content["type"].as_str()? {
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said() {
+    fn missing_bytes_are_reported() {
         let question = json!({ "id": "q", "call": "c", "title": "Run", "proposal": { "tool": "bash", "kind": "execute",
             "preview": [{ "type": "text", "text": "ls" }], "cut": 77 } });
         let consent = Consent::of(&serde_json::from_value(question).unwrap());

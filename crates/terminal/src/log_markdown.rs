@@ -1,6 +1,6 @@
-//! A session's log as a text for people. Pure: events in, Markdown out, piece by piece, so that no log is too long.
+//! Writes a session's log as Markdown for reading. Pure and incremental: events in, Markdown out, for logs of any length.
 //!
-//! What only programs need is left out: settings, seals, usage, and how far a call had come on its way.
+//! Leaves out what only programs need: settings, seals, usage, and the progress of calls.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use similar::{ChangeTag, TextDiff};
 
 #[derive(Default)]
 pub struct LogMarkdown {
-    /// The text that is being written, which its next piece goes on with.
+    /// The message that is being written; its next piece continues it.
     open: Option<(TextKind, MessageId)>,
-    /// Calls without an outcome; they are told when they have one, so that calls at the same time do not mix.
+    /// Calls without an outcome. Each is written when it ends, so that parallel calls do not mix.
     calls: BTreeMap<CallId, ToolCard>,
 }
 
@@ -75,7 +75,7 @@ impl LogMarkdown {
     }
 }
 
-/// What is told of an event that stands for itself.
+/// The text of an event that is complete in itself.
 fn told(kind: &EventKind) -> Option<String> {
     Some(match kind {
         EventKind::Created { cwd, model, .. } => format!("# Session in {}\n\nModel: {model}", cwd.display()),
@@ -131,7 +131,7 @@ fn planned(entry: &PlanEntry) -> String {
     format!("- [{mark}] {}\n", entry.content)
 }
 
-/// None for the usual end.
+/// None for a normal end.
 fn ended(reason: &StopReason) -> Option<String> {
     Some(match reason {
         StopReason::EndTurn => return None,
@@ -177,7 +177,7 @@ fn changes(old: &str, new: &str) -> String {
     changed.map(|change| format!("{}{}\n", change.tag(), change.value().trim_end_matches('\n'))).collect()
 }
 
-/// In a fence that nothing inside can close.
+/// Fences a text with more backticks than it contains.
 fn fenced(language: &str, text: &str) -> String {
     let longest = text.split(|letter| letter != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);

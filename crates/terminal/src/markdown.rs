@@ -1,14 +1,14 @@
-//! Markdown for a terminal, as it comes in pieces: headings and bold, code, lists and quotes. Everything else stays as it
-//! is written, and so does what only looks like a mark, such as the stars in `src/**/*.rs`.
+//! Renders Markdown for a terminal while it streams in: headings, bold, code, lists and quotes. Everything else stays as
+//! written, including text that only looks like a mark, such as the stars in `src/**/*.rs`.
 //!
-//! What a piece ends with is held back only as long as it may become a mark. Pure text in, text for a terminal out.
+//! The end of a piece is held back only while it may become a mark. Pure: text in, text for a terminal out.
 
 use crate::style::{RESET, Style};
 use crate::wrap::Wrap;
 
 #[derive(Default)]
 pub(crate) struct Markdown {
-    /// Not shown yet: the start of a line, or a run of stars or ticks.
+    /// Not shown yet: the start of a line, or a run of stars or backticks.
     held: String,
     place: Place,
     heading: bool,
@@ -24,16 +24,16 @@ enum Place {
     #[default]
     LineStart,
     Inline,
-    /// The line that opens or closes a block of code.
+    /// In the line that opens a block of code.
     Fence,
-    /// At the start of a line in a block of code, and further on in it.
+    /// At the start of a line in a block of code, and later in the line.
     BlockStart,
     Block,
 }
 
 /// What the start of a line is.
 enum Start {
-    /// It may be one of several things yet.
+    /// Undecided: more characters are needed.
     Open,
     Mark(Mark),
     Text,
@@ -47,7 +47,7 @@ enum Mark {
 }
 
 impl Markdown {
-    /// With a width, lines of text are broken between words; code is left as it is.
+    /// Renders a piece. With a width, text is wrapped between words; code is not.
     pub(crate) fn push(&mut self, text: &str, width: Option<usize>) -> String {
         self.wrap.width = width;
         let mut out = String::new();
@@ -55,7 +55,7 @@ impl Markdown {
         out
     }
 
-    /// The word that is held back, though more of it may come. What may become a mark is held on.
+    /// Shows the word that is held back. A possible mark stays held back.
     pub(crate) fn pause(&mut self) -> String {
         let mut out = String::new();
         if self.place == Place::Inline {
@@ -64,7 +64,7 @@ impl Markdown {
         out
     }
 
-    /// What is still held back, and the terminal's own style again.
+    /// Shows everything that is held back and resets the style.
     pub(crate) fn finish(&mut self) -> String {
         let mut out = String::new();
         match self.place {
@@ -101,7 +101,7 @@ impl Markdown {
         }
     }
 
-    /// The line has no mark: what was held is the beginning of its text.
+    /// The line has no mark: the held characters are the start of its text.
     fn begin_text(&mut self, out: &mut String) {
         self.place = Place::Inline;
         let held = std::mem::take(&mut self.held);
@@ -117,7 +117,7 @@ impl Markdown {
             }
             Mark::Bullet { indent } => self.wrap.begin(&format!("{}• ", " ".repeat(indent)), indent + 2, out),
             Mark::Quote => self.wrap.begin(&format!("{}│{RESET} ", Style::Dim.code()), 2, out),
-            // Its line is shown whole, when it is known which language it names.
+            // The line is shown when it is complete, with its language.
             Mark::Fence => {
                 self.place = Place::Fence;
                 return;
@@ -128,7 +128,7 @@ impl Markdown {
     }
 
     fn inline(&mut self, character: char, out: &mut String) {
-        // A run ends with the first other character, which decides what it was.
+        // The first other character ends a run and decides its meaning.
         if !self.held.starts_with(character) {
             self.settle(Some(character), out);
         }
@@ -143,7 +143,7 @@ impl Markdown {
         }
     }
 
-    /// Decides what the run of stars or ticks is, now that it is known what follows.
+    /// Decides the meaning of a run of stars or backticks by the character that follows.
     fn settle(&mut self, next: Option<char>, out: &mut String) {
         let run = std::mem::take(&mut self.held);
         match run.as_str() {
@@ -175,7 +175,7 @@ impl Markdown {
         self.begin_again();
     }
 
-    /// The next line has nothing of this one.
+    /// Resets everything for the next line.
     fn begin_again(&mut self) {
         let wrap = std::mem::take(&mut self.wrap);
         *self = Self { wrap, ..Self::default() };
@@ -229,7 +229,7 @@ impl Markdown {
     }
 }
 
-/// Looks at the start of a line, its last character included.
+/// Classifies the start of a line.
 fn start(held: &str) -> Start {
     let line = held.trim_start_matches(' ');
     let indent = held.len() - line.len();
@@ -246,7 +246,7 @@ fn start(held: &str) -> Start {
     }
 }
 
-/// Whether two stars between these begin something bold.
+/// Whether two stars between these characters start bold text.
 fn opens(before: Option<char>, next: Option<char>) -> bool {
     let free = before.is_none_or(|before| before.is_whitespace() || "([\"'_|–—-".contains(before));
     free && next.is_some_and(|next| next.is_alphanumeric() || "`\"'([_<".contains(next))

@@ -1,6 +1,6 @@
-//! What `ask` and `ctl tail` show: the answer on stdout, and on stderr, shortly, what the agent does on the way.
+//! Prints a session for `ask` and `ctl tail`: the answer on stdout, everything else in short form on stderr.
 //!
-//! A terminal gets Markdown as it is meant, and what cannot be seen is written out. A pipe gets the text as it is.
+//! On a terminal it renders Markdown and writes invisible characters out. In a pipe the text stays as it is.
 #![allow(clippy::print_stdout, reason = "the answer is printed")]
 
 use std::collections::HashMap;
@@ -14,31 +14,31 @@ use crate::diff;
 use crate::markdown::Markdown;
 use crate::style::{Colors, Style, terminal_width, visible_text};
 
-/// Lines of a diff, or of a failure, at most.
+/// The greatest number of lines of a diff or a failure.
 const SHOWN_LINES: usize = 16;
 
-/// Lines of a command's output: the last ones, where it says how it went.
+/// Lines of a command's output: the last ones, which tell how it went.
 const OUTPUT_LINES: usize = 6;
 
-/// Lines of a question that are shown at once. Nobody reads more without a pause.
+/// Lines of a question that are shown at a time.
 const QUESTION_LINES: usize = 400;
 
 pub struct SessionPrinter {
     stdout_is_terminal: bool,
     stderr_is_terminal: bool,
     colors: Colors,
-    /// Of the answer that is being written, where it is painted.
+    /// Renders the current answer, if stdout has colours.
     markdown: Option<Markdown>,
-    /// The message that was written last; another begins on a line of its own.
+    /// The id of the last message; another message starts on a new line.
     message: String,
     /// The kinds of open calls, by their ids.
     calls: HashMap<String, String>,
-    /// What a permission question has shown already is not shown again when it is done.
+    /// Diffs that a permission question has shown, so that they are not shown again when the call ends.
     previewed: HashMap<String, String>,
     position: LinePosition,
 }
 
-/// What was written last, so that each kind starts on a line of its own.
+/// What was written last. Each kind of output starts on a new line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LinePosition {
     LineStart,
@@ -78,7 +78,7 @@ impl SessionPrinter {
         }
     }
 
-    /// What somebody asked, which only those see who did not.
+    /// A prompt that another client sent.
     fn prompt(&mut self, text: &str) -> io::Result<()> {
         self.leave(LinePosition::LineStart)?;
         self.aside(Style::Bold, &format!("> {}\n", text.trim_end()))
@@ -106,7 +106,11 @@ impl SessionPrinter {
 
     /// A piece of an answer, on stderr.
     pub fn answer_aside(&mut self, update: &Value) -> io::Result<()> {
-        let text = text_of(&update["content"]);
+        let (text, message) = (text_of(&update["content"]), text(&update["messageId"]));
+        if self.message != message {
+            self.leave(LinePosition::LineStart)?;
+            self.message = message.to_owned();
+        }
         self.leave(LinePosition::Thought)?;
         self.aside(Style::Plain, text)?;
         self.position = if text.ends_with('\n') { LinePosition::LineStart } else { LinePosition::Thought };
@@ -128,7 +132,7 @@ impl SessionPrinter {
         self.calls.insert(id.to_owned(), kind.to_owned());
         let title = call["title"].as_str().unwrap_or("a tool");
         self.line(Style::Cyan, &format!("● {}", title.trim_end()))?;
-        // A call that is replayed is over already.
+        // A replayed call has ended already.
         self.tool_changed(call)
     }
 
@@ -169,7 +173,7 @@ impl SessionPrinter {
         Ok(())
     }
 
-    /// What the agent wants to be allowed to do: all of it, or its first lines. Returns how many lines are left.
+    /// Shows a permission question, or its first lines. Returns how many lines are left.
     pub fn question(&mut self, params: &Value, consent: &Consent) -> io::Result<usize> {
         self.line(Style::Yellow, &format!("? Allow: {}", consent.title()))?;
         let call = &params["toolCall"];
@@ -177,7 +181,7 @@ impl SessionPrinter {
         self.question_from(consent, 0)
     }
 
-    /// The lines of a question from this one on. Returns how many are left.
+    /// Shows the lines of a question from this one on. Returns how many are left.
     pub fn question_from(&mut self, consent: &Consent, from: usize) -> io::Result<usize> {
         let lines = consent.lines(self.colors);
         let rest = lines.get(from..).unwrap_or_default();
@@ -186,7 +190,7 @@ impl SessionPrinter {
         Ok(rest.len() - shown.len())
     }
 
-    /// Shows the word that is held back because more of it may come. It goes on where it was.
+    /// Shows the word that is held back because more of it may come.
     pub fn pause(&mut self) -> io::Result<()> {
         if let (LinePosition::Answer, Some(markdown)) = (self.position, &mut self.markdown) {
             let mut stdout = io::stdout().lock();
@@ -196,7 +200,7 @@ impl SessionPrinter {
         Ok(())
     }
 
-    /// The keys that may be pressed now; what is decided follows on the same line.
+    /// The keys that can be pressed now; the decision follows on the same line.
     pub fn keys(&mut self, keys: &str) -> io::Result<()> {
         self.leave(LinePosition::LineStart)?;
         self.aside(Style::Bold, &format!("  {keys} "))?;
@@ -204,24 +208,24 @@ impl SessionPrinter {
         Ok(())
     }
 
-    /// What was decided.
+    /// The decision.
     pub fn decided(&mut self, what: &str) -> io::Result<()> {
         self.aside(Style::Plain, &format!("{what}\n"))?;
         self.position = LinePosition::LineStart;
         Ok(())
     }
 
-    /// A line about what goes on.
+    /// A line of information.
     pub fn remark(&mut self, text: &str) -> io::Result<()> {
         self.line(Style::Dim, text)
     }
 
-    /// A line about what went wrong.
+    /// A line about a problem.
     pub fn trouble(&mut self, text: &str) -> io::Result<()> {
         self.line(Style::Red, text)
     }
 
-    /// Somebody pressed Ctrl-C, which a terminal shows where the cursor was.
+    /// Starts a new line after Ctrl-C, which the terminal has echoed.
     pub fn interrupted(&mut self) -> io::Result<()> {
         self.leave(LinePosition::LineStart)?;
         self.aside(Style::Plain, if self.stderr_is_terminal { "\n" } else { "" })
@@ -247,17 +251,17 @@ impl SessionPrinter {
         shown
     }
 
-    /// Text from elsewhere as the terminal may get it.
+    /// Foreign text in a form that is safe to print.
     fn safe(&self, text: &str) -> String {
         if self.stderr_is_terminal { visible_text(text) } else { text.to_owned() }
     }
 
-    /// Ends the line that something else has begun.
+    /// Ends the current line if other output starts now.
     fn leave(&mut self, next: LinePosition) -> io::Result<()> {
         if self.position == next && next != LinePosition::Keys {
             return Ok(());
         }
-        // An answer may have ended with its line and hold back a mark nevertheless.
+        // The renderer may hold back a mark even at the end of a line.
         if next != LinePosition::Answer
             && let Some(markdown) = &mut self.markdown
         {
@@ -287,7 +291,7 @@ impl SessionPrinter {
         write!(stderr, "{}{end}", self.colors.apply(style, &self.safe(text)))
     }
 
-    /// Whole lines that are made for the terminal already.
+    /// Prints whole lines that are already formatted.
     fn raw(&mut self, lines: &str) -> io::Result<()> {
         self.leave(LinePosition::LineStart)?;
         io::stderr().lock().write_all(lines.as_bytes())
@@ -307,7 +311,7 @@ fn texts(update: &Value) -> impl Iterator<Item = &str> {
     content.filter(|content| content["type"] == "content").map(|content| text_of(&content["content"]))
 }
 
-/// A path below the current folder without that.
+/// A path relative to the current folder, if it is inside.
 fn from_here(path: &str) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let path = Path::new(path);

@@ -1,4 +1,4 @@
-//! What a session did, counted from the events of its log. Pure.
+//! Counts turns, tool calls and permission answers in a session's log. Pure.
 
 use std::collections::{BTreeMap, HashMap};
 

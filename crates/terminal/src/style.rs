@@ -1,4 +1,4 @@
-//! Colours, where somebody looks: on a terminal, and not with NO_COLOR or on a terminal that has none.
+//! Colours for terminal output. Off in a pipe, with NO_COLOR, and on a terminal without colours.
 
 use std::borrow::Cow;
 use std::env;
@@ -63,17 +63,17 @@ impl Colors {
     }
 }
 
-/// Text from elsewhere with nothing that a terminal would obey or a person could not see; line ends and tabs stay.
+/// Foreign text with control characters and invisible characters written out. Line ends and tabs stay.
 pub fn visible_text(text: &str) -> String {
     visible::text(text).into_owned()
 }
 
-/// A line of JSON for stdout. At a terminal what cannot be seen is written as JSON can, so that the value is the same.
+/// A line of JSON for stdout. On a terminal, invisible characters become JSON escapes, which leaves the value the same.
 pub fn json_line(text: &str) -> Cow<'_, str> {
     if io::stdout().is_terminal() { visible::json(text) } else { Cow::Borrowed(text) }
 }
 
-/// The columns of the terminal that stdout is, if it is one.
+/// The width of the terminal in columns, if stdout is one.
 pub fn terminal_width() -> Option<usize> {
     let stdout = io::stdout();
     if !stdout.is_terminal() {
@@ -88,12 +88,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_terminal_is_told_nothing_behind_the_users_back() {
+    fn control_and_invisible_characters_are_written_out() {
         assert_eq!(visible_text("a\u{1b}[2Jb\r\n\tc\u{202e}"), "a\\u{1b}[2Jb\\u{d}\n\tc\\u{202e}");
     }
 
     #[test]
-    fn nothing_is_painted_where_nobody_looks() {
+    fn colours_are_off_unless_wanted() {
         assert_eq!(Colors::Off.apply(Style::Red, "x"), "x");
         assert_eq!(Colors::On.apply(Style::Red, "x"), "\u{1b}[31mx\u{1b}[0m");
         assert_eq!(Colors::On.apply(Style::Plain, "x"), "x");

@@ -1,4 +1,4 @@
-//! Plain tables that fit the terminal. Knows text, widths and colours only.
+//! Plain-text tables that fit the width of the terminal.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::style::{Colors, Style, terminal_width};
 
-/// No column is cut below this.
+/// The smallest width of a column that is cut.
 const NARROWEST: usize = 8;
 
-/// Of an id, where the width is limited at all: its last group, by which every command knows it.
+/// The characters of an id that fit a limited width: its last group, which every subcommand accepts.
 const SHORT_ID: usize = 12;
 
 const GAP: &str = "  ";
@@ -23,10 +23,10 @@ pub struct Column {
 
 enum Cut {
     Never,
-    /// Drops what comes first, as in a long path.
+    /// Drops the start, as in a long path.
     Start,
     End,
-    /// Drops what comes first and does not say so, since what is left can be used in its place.
+    /// Drops the start without an ellipsis, because the rest is usable as an id.
     Id,
 }
 
@@ -47,7 +47,7 @@ impl Column {
         Self::new(title, Cut::Id)
     }
 
-    /// Painted by what is in it.
+    /// Sets the style of each cell by its text.
     pub fn styled(self, style: fn(&str) -> Style) -> Self {
         Self { style, ..self }
     }
@@ -57,10 +57,10 @@ impl Column {
     }
 }
 
-/// Where a table goes.
+/// The width and colours of the output.
 #[derive(Clone, Copy)]
 pub struct Viewport {
-    /// None where the output is no terminal, which then gets everything.
+    /// None if the output is not a terminal; then nothing is cut.
     pub width: Option<usize>,
     pub colors: Colors,
 }
@@ -70,7 +70,7 @@ impl Viewport {
         Self { width: terminal_width(), colors: Colors::stdout() }
     }
 
-    /// A path as people write it, where people read it.
+    /// A path with `~` for the home folder, on a terminal.
     pub fn folder(self, path: &Path, home: &Path) -> String {
         match path.strip_prefix(home) {
             Ok(below) if self.width.is_some() => Path::new("~").join(below).display().to_string(),
@@ -78,7 +78,7 @@ impl Viewport {
         }
     }
 
-    /// As much of an id as the tables show.
+    /// The part of an id that tables show.
     pub fn id(self, id: &str) -> String {
         if self.width.is_some() { end_of(id, SHORT_ID) } else { id.to_owned() }
     }
@@ -98,7 +98,7 @@ impl<const N: usize> Table<N> {
         self.rows.push(cells.map(|cell| one_line(&cell)));
     }
 
-    /// With the columns cut so that no line is longer than the viewport is wide, if that is possible.
+    /// Cuts the columns so that no line is wider than the viewport, if possible.
     pub fn render(&self, viewport: Viewport) -> String {
         let widths = self.widths(viewport.width);
         let titles = self.columns.each_ref().map(|column| column.title.to_owned());
@@ -146,7 +146,7 @@ impl<const N: usize> Table<N> {
     }
 }
 
-/// A cell in so many columns of the terminal.
+/// A cell cut to a width.
 fn fit(cell: &str, width: usize, cut: &Cut) -> String {
     if cell.width() <= width {
         return cell.to_owned();
@@ -159,7 +159,7 @@ fn fit(cell: &str, width: usize, cut: &Cut) -> String {
     }
 }
 
-/// The start of a text in so many columns, with a sign where something is missing.
+/// The start of a text in this width, with an ellipsis if it is cut.
 pub fn cut_end(text: &str, width: usize) -> String {
     if text.width() <= width { text.to_owned() } else { format!("{}…", fill(text.chars(), width.saturating_sub(1))) }
 }
@@ -186,7 +186,7 @@ pub fn state_style(state: &str) -> Style {
     }
 }
 
-/// Text from elsewhere on one line, with nothing that a terminal would obey or a person could not see.
+/// Foreign text on one line, with control characters and invisible characters written out.
 pub fn one_line(text: &str) -> String {
     visible::line(text).into_owned()
 }

@@ -1,5 +1,4 @@
-//! Words that go to the next line whole, as they come in pieces. A word is held back until it ends; without a width nothing
-//! is held back or moved.
+//! Wraps text between words while it streams in. A word is held back until it ends; without a width nothing is held back.
 
 use unicode_width::UnicodeWidthChar;
 
@@ -9,20 +8,20 @@ pub(crate) struct Wrap {
     /// Where the next line of this paragraph begins.
     indent: usize,
     column: usize,
-    /// Between what is shown and the word, and lost if that goes to the next line.
+    /// Spaces before the held word; dropped if the word moves to the next line.
     spaces: usize,
     word: String,
     word_width: usize,
 }
 
 impl Wrap {
-    /// Something at the start of a line under which its further lines do not go.
+    /// Starts a line with a mark; its continuation lines are indented by the mark's width.
     pub(crate) fn begin(&mut self, mark: &str, width: usize, out: &mut String) {
         out.push_str(mark);
         (self.indent, self.column) = (width, width);
     }
 
-    /// A change of style, which takes no room.
+    /// A change of style, which takes no space.
     pub(crate) fn style(&mut self, code: &str, out: &mut String) {
         if self.width.is_some() { self.word.push_str(code) } else { out.push_str(code) }
     }
@@ -45,7 +44,7 @@ impl Wrap {
         (self.indent, self.column, self.spaces) = (0, 0, 0);
     }
 
-    /// Shows the word that is held back, on the next line if there is no room on this one.
+    /// Shows the held word, on the next line if it does not fit on this one.
     pub(crate) fn flush(&mut self, out: &mut String) {
         let Some(width) = self.width else { return };
         if self.word.is_empty() {

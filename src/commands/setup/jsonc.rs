@@ -19,6 +19,9 @@ const OPTIONS: ParseOptions = ParseOptions {
     allow_single_quoted_strings: false,
     allow_hexadecimal_numbers: false,
     allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_extended_string_escapes: false,
+    allow_non_finite_numbers: false,
 };
 
 /// The text with the value at this path set. Creates the objects on the way and changes nothing else.
@@ -43,8 +46,7 @@ pub(super) fn get<'a>(root: &'a Value, path: &[&str]) -> Option<&'a Value> {
 
 /// The value of the whole text.
 pub(super) fn read(text: &str) -> anyhow::Result<Value> {
-    let found: Option<Value> = jsonc_parser::parse_to_serde_value(split_mark(text).1, &OPTIONS)?;
-    found.context("the file is empty")
+    CstRootNode::parse(split_mark(text).1, &OPTIONS)?.to_serde_value().context("the file is empty")
 }
 
 fn split_mark(text: &str) -> (&str, &str) {
@@ -114,13 +116,13 @@ mod tests {
             {
                 "theme": "One", // dark
                 /* fonts */ "size": 12, // points
-                // the end
                 "agent_servers": {
                     "acpd": {
                         "command": "/bin/acpd",
                         "args": ["acp"]
                     }
                 }
+                // the end
             }
         "#]]
         .assert_eq(&with_agent(text));
@@ -135,7 +137,7 @@ mod tests {
             		"other": {},
             		"acpd": {
             			"command": "/bin/acpd",
-            			"args": ["acp"]
+            			"args": ["acp"],
             		},
             	},
             }
@@ -149,7 +151,8 @@ mod tests {
             assert_eq!(get(&read(&with_agent(text)).unwrap(), &["agent_servers", "acpd"]), Some(&agent()), "{text}");
         }
         expect![[r#"
-            {"a":1,
+            {
+              "a":1,
               "agent_servers": {
                 "acpd": {
                   "command": "/bin/acpd",
@@ -184,14 +187,14 @@ mod tests {
         .map(refused)
         .to_vec();
         expect![[r#"
-            there is nothing in it
-            line 3: expected `,` or `}`
-            line 1: expected a value
-            line 3: a string does not end
-            line 1: a comment does not end
-            what holds `agent_servers` is not an object
-            line 1: something stands after the end
-            what holds `acpd` is not an object"#]]
+            the file is empty
+            Expected comma on line 2 column 7
+            Unexpected token on line 1 column 7
+            Unterminated string literal on line 3 column 1
+            Unterminated comment block on line 1 column 3
+            the value that should hold `agent_servers` is not an object
+            Text cannot contain more than one JSON value on line 1 column 4
+            the value that should hold `acpd` is not an object"#]]
         .assert_eq(&said.join("\n"));
     }
 

@@ -134,8 +134,8 @@ fn ask_over_http_finds_its_token_or_says_what_is_wrong() {
     let url = format!("http://127.0.0.1:{}", web.port);
     let elsewhere = web.home.path().join("elsewhere");
     fs::write(&elsewhere, &web.token).unwrap();
-    web.home.stdout(&["ask", "--url", &url, "--token-file", elsewhere.to_str().unwrap(), "hello"]);
-    let mut by_variable = web.home.acpd(&["ask", "--url", &url, "hello"]);
+    web.home.stdout(&["ask", "--url", &url, "--token-file", elsewhere.to_str().unwrap(), "list the files"]);
+    let mut by_variable = web.home.acpd(&["ask", "--url", &url, "list the files"]);
     by_variable.env("ACPD_TOKEN", &web.token);
     assert!(finish(by_variable).status.success());
 

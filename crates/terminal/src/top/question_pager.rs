@@ -1,4 +1,4 @@
-//! A question that has the whole screen: how far it was read. Knows no terminal.
+//! A permission question that fills the screen, and how far it was read. Knows no terminal.
 
 use domain::card::{OpenQuestion, SessionCard};
 use domain::{QuestionId, SessionId};
@@ -12,14 +12,14 @@ pub struct QuestionPager {
     pub question: QuestionId,
     pub title: String,
     lines: Vec<String>,
-    /// Bytes that the daemon does not send.
+    /// Bytes that the daemon left out.
     pub cut: usize,
     /// The first row on the screen.
     top: usize,
-    /// Rows from the first on that were on the screen, for a width.
+    /// How many rows from the first were on the screen, at the current width.
     seen: usize,
     width: usize,
-    /// Rows of the last picture, and how many of them there are.
+    /// The height of the screen, and the number of rows of the question.
     height: usize,
     rows: usize,
 }
@@ -42,7 +42,7 @@ impl QuestionPager {
         }
     }
 
-    /// The rows that fit the screen, and a note that all before them were there, too, if they were.
+    /// The rows that fit the screen. Counts them as read if all rows before them were shown.
     pub fn rows(&mut self, width: u16, height: u16) -> Vec<String> {
         let (width, height) = (usize::from(width).max(1), usize::from(height));
         let rows: Vec<String> = self.lines.iter().flat_map(|line| folded(line, width)).collect();
@@ -58,7 +58,7 @@ impl QuestionPager {
         rows.into_iter().skip(self.top).take(height).collect()
     }
 
-    /// Whether every row was on the screen, and nothing is missing.
+    /// Whether every row was on the screen and no byte is missing.
     pub fn is_read(&self) -> bool {
         self.cut == 0 && self.rows > 0 && self.seen >= self.rows
     }
@@ -77,7 +77,7 @@ impl QuestionPager {
     }
 }
 
-/// A line in as many rows as it needs. No letter is left out, so that what fits on the screen was all of it.
+/// Splits a line into rows of this width, without dropping a character.
 pub(super) fn folded(line: &str, width: usize) -> Vec<String> {
     let mut rows = vec![String::new()];
     let mut used = 0;

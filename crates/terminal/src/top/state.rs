@@ -1,4 +1,4 @@
-//! What `ctl top` shows: the daemon at one moment, and which session is selected. Knows no terminal.
+//! The state of `ctl top`: a snapshot of the daemon and the selected session. Knows no terminal.
 
 use domain::QuestionId;
 use domain::card::{SessionCard, StatusCard};
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::question_pager::QuestionPager;
 
-/// One look at the daemon.
+/// The daemon at one moment.
 #[derive(Serialize)]
 pub struct Snapshot {
     pub status: StatusCard,
@@ -21,18 +21,18 @@ pub struct TopState {
     pub snapshot: Option<Snapshot>,
     /// The selected row.
     pub row: usize,
-    /// Why the snapshot is not new.
+    /// Why the snapshot is out of date.
     pub trouble: Option<String>,
-    /// What the last key did.
+    /// The result of the last key.
     pub said: Option<String>,
-    /// The question of the selected session, if the screen shows all of it.
+    /// The selected session's question, if the screen shows all of it.
     pub whole: Option<QuestionId>,
-    /// A question that has the whole screen.
+    /// A question that fills the screen.
     pub pager: Option<QuestionPager>,
 }
 
 impl TopState {
-    /// The selection stays with its session, wherever that is in the list now.
+    /// Replaces the snapshot. The selection stays on its session.
     pub fn replace(&mut self, snapshot: Snapshot) {
         let selected = self.selected().map(|card| card.id.clone());
         let place = selected.and_then(|id| snapshot.sessions.iter().position(|card| card.id == id));

@@ -1,4 +1,4 @@
-//! How `ctl top` looks: a line about the daemon, the sessions, what the selected one does or asks, and the keys.
+//! Draws `ctl top`: a line about the daemon, the sessions, the selected session with its question, and the keys.
 
 use domain::card::{Activity, SessionCard};
 use ratatui::Frame;
@@ -14,10 +14,10 @@ use crate::consent::Consent;
 use crate::style::Colors;
 use crate::table::{cut_end, one_line};
 
-/// Rows of the part about the selected session, at least.
+/// The least number of rows for the selected session.
 const DETAILS: u16 = 7;
 
-/// Below this height there is only room for the list.
+/// Below this height only the list is shown.
 const LOW: u16 = 16;
 
 const KEYS: &str = " ↑↓ move  ⏎ open  v view  a allow  d deny  c cancel  r refresh  q quit";
@@ -160,7 +160,7 @@ impl View {
         state.whole = whole;
     }
 
-    /// A question on the whole screen.
+    /// Draws a question on the whole screen.
     fn read(&self, frame: &mut Frame<'_>, state: &mut TopState) {
         let parts = [Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)];
         let [head, text, foot] = Layout::vertical(parts).areas(frame.area());
@@ -178,10 +178,10 @@ impl View {
         self.said(state, KEYS.to_owned())
     }
 
-    /// What went wrong, what the last key did, or the keys.
+    /// A problem, the result of the last key, or the keys.
     fn said(&self, state: &TopState, keys: String) -> Paragraph<'static> {
         if let Some(trouble) = &state.trouble {
-            let text = format!(" {}; looking again", one_line(trouble));
+            let text = format!(" {}; trying again", one_line(trouble));
             return Paragraph::new(text).style(self.colour(Color::Red).add_modifier(Modifier::BOLD));
         }
         match &state.said {
@@ -302,7 +302,7 @@ mod tests {
             0123456789ab  idle           13k
             ba9876543210  idle           13k
 
-             the daemon is not responding; looking aga"#]]
+             the daemon is not responding; trying agai"#]]
         .assert_eq(&drawn(&mut state, 40, 6));
         // Whatever the size, nothing is drawn outside.
         for (width, height) in [(1, 1), (3, 2), (20, 16), (200, 60)] {
