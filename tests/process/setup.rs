@@ -65,7 +65,7 @@ fn written_settings_keep_comments_and_layout_and_a_copy_is_made() {
     assert_eq!(fs::read_to_string(folder.join("settings.json.before-acpd")).unwrap(), before);
 
     let again = home.run(&["setup", "zed", "--write"]);
-    assert!(String::from_utf8_lossy(&again.stderr).contains("nothing changed"), "{again:?}");
+    assert!(String::from_utf8_lossy(&again.stderr).contains("nothing was changed"), "{again:?}");
     assert_eq!(fs::read_to_string(&file).unwrap(), after);
 
     // Another place of the program changes only that; what was added stays.

@@ -80,9 +80,9 @@ fn a_session_is_known_by_a_part_of_its_id_and_stored_ones_are_too() {
     let unknown = refused(&home, &["ctl", "delete", "nobody"]);
     assert!(unknown.contains("no session id starts or ends with `nobody`"), "{unknown}");
     let whole = first.replace(|letter: char| letter != '-', "0");
-    assert!(refused(&home, &["ctl", "delete", &whole]).contains("no session's id"));
+    assert!(refused(&home, &["ctl", "delete", &whole]).contains("no session id"));
     home.stdout(&["ctl", "delete", &first]);
-    assert!(refused(&home, &["ctl", "export", &first]).contains("no session's id"));
+    assert!(refused(&home, &["ctl", "export", &first]).contains("no session id"));
 }
 
 #[test]

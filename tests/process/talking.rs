@@ -116,7 +116,7 @@ fn a_conversation_has_line_editing_history_and_commands() {
     let home = Home::new();
     fs::write(home.work().join("findme.txt"), "x").unwrap();
     let mut terminal = ask(&home, &[]);
-    terminal.shows("/help lists commands");
+    terminal.shows("Type /help for commands");
     terminal.type_in("list the fles");
     terminal.type_in(&LEFT.repeat(3));
     terminal.type_in("i\r");
@@ -130,7 +130,7 @@ fn a_conversation_has_line_editing_history_and_commands() {
     terminal.type_in(UP);
     terminal.shows_that("the last line again", |screen| screen.lines().last() == Some("> /help"));
     terminal.type_in(CTRL_C);
-    terminal.shows("Ctrl-C again or Ctrl-D leaves");
+    terminal.shows("press Ctrl-C again or Ctrl-D to leave");
     terminal.shows_that("the next prompt", |screen| screen.ends_with("\n>"));
     terminal.type_in(CTRL_D);
     assert_eq!(terminal.wait().code(), Some(0));
@@ -154,7 +154,7 @@ fn a_conversation_survives_the_daemon() {
     let home = Home::new();
     fs::write(home.work().join("findme.txt"), "x").unwrap();
     let mut terminal = ask(&home, &[]);
-    terminal.shows("/help lists commands");
+    terminal.shows("Type /help for commands");
     terminal.type_in("list the files\r");
     terminal.shows("findme.txt");
     terminal.shows_that("the next prompt", |screen| screen.ends_with("\n>"));

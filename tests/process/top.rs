@@ -125,7 +125,7 @@ fn without_a_terminal_it_is_lines_for_scripts_or_an_error() {
     let _daemon = home.serve();
     let output = home.run(&["ctl", "top"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("top needs a terminal"));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("needs a terminal"));
 
     let mut child = home.acpd(&["ctl", "top", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
     let lines = Lines::of(child.stdout.take().unwrap());
