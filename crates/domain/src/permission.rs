@@ -188,9 +188,14 @@ pub fn decide(card: &ToolCard, rule: Option<Verdict>, approval: Approval, memory
         (None, Some(verdict), _) => verdict,
         (None, None, _) if card.access == Access::Free => Verdict::Run,
         (None, None, Approval::Never) => Verdict::Run,
-        (None, None, Approval::AcceptEdits) if card.kind == ToolKind::Edit => Verdict::Run,
+        // An edit that no "always" answer could cover is more than an edit: the file runs something later.
+        (None, None, Approval::AcceptEdits) if card.kind == ToolKind::Edit && offers_always(card) => Verdict::Run,
         (None, None, Approval::AcceptEdits | Approval::Ask) => Verdict::Ask,
     }
+}
+
+fn offers_always(card: &ToolCard) -> bool {
+    matches!(card.access, Access::Ask { always: Some(_) })
 }
 
 /// The operator's rules as they are written, for people.

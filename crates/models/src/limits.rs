@@ -24,10 +24,14 @@ const KEPT: usize = 16 * MIB;
 /// Blocks of one answer: texts, thoughts and calls.
 const BLOCKS: usize = 4_096;
 
+/// Tool calls of one answer. They are all planned at once, and each is recorded and shown.
+const CALLS: usize = 128;
+
 /// Counts what a fold keeps of one answer, and refuses what is too much.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     blocks: usize,
+    calls: usize,
     kept: usize,
 }
 
@@ -39,6 +43,15 @@ impl Meter {
             return Err(Failure::too_long(&format!("the answer has more than {BLOCKS} parts")));
         }
         self.keep(bytes)
+    }
+
+    /// Counts a tool call that has begun.
+    pub(crate) fn count_call(&mut self) -> Result<(), Failure> {
+        self.calls += 1;
+        if self.calls > CALLS {
+            return Err(Failure::too_long(&format!("the answer has more than {CALLS} tool calls")));
+        }
+        Ok(())
     }
 
     /// Counts bytes that are kept until the end of the answer.
@@ -78,5 +91,6 @@ mod tests {
         assert_eq!(refused, Some(12));
         let mut meter = Meter::default();
         assert_eq!((0..BLOCKS + 1).find(|_| meter.begin(0).is_err()), Some(BLOCKS));
+        assert_eq!((0..CALLS + 1).find(|_| meter.count_call().is_err()), Some(CALLS));
     }
 }

@@ -46,6 +46,7 @@ impl PartialCall {
         extra: Value,
         meter: &mut Meter,
     ) -> Result<Self, Failure> {
+        meter.count_call()?;
         meter.begin(tool.to_string().len())?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let mut call = Self { tool: text(tool), id: text(id), extra, ..Self::default() };

@@ -43,7 +43,9 @@ impl Shape {
     }
 
     fn allows(&self, arguments: &[&str]) -> bool {
-        if self.never.is_some_and(|text| arguments.iter().any(|word| word.contains(text))) {
+        // A modifier may stand after the percent sign.
+        let has = |word: &str, text: &str| word.replace("%+", "%").replace("%-", "%").replace("% ", "%").contains(text);
+        if self.never.is_some_and(|text| arguments.iter().any(|word| has(word, text))) {
             return false;
         }
         let Options::Only(known) = self.options else { return true };
@@ -198,6 +200,9 @@ mod tests {
             "git branch -v topic",
             "git branch --list x",
             "git log --format=%G",
+            "git log --format=%+GG",
+            "git log --format=%-GG",
+            "git log '--format=% GG'",
             "cargo test -- --logfile=x",
             "cargo test -- --logfile x",
             "cargo test x -- -o x",

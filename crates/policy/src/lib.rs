@@ -7,6 +7,7 @@
 pub mod built_in;
 pub mod glob;
 pub mod grants;
+pub mod implicit_files;
 pub mod protected_paths;
 mod rules;
 pub mod shell;

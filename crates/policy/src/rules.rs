@@ -50,12 +50,13 @@ impl Rules {
     /// The verdict of the rules about a call; None if no rule matches. `real` is the same call with the paths of its
     /// files without symlinks, if those differ. A rule may name either.
     pub fn verdict(&self, card: &ToolCard, real: Option<&ToolCard>) -> Option<Verdict> {
-        let cards = || std::iter::once(card).chain(real);
+        // What a card touches is found out once for all rules: reading a command takes time.
+        let cards: Vec<_> = std::iter::once(card).chain(real).map(|card| (card, call_target(card))).collect();
         let against = |rules: &[Rule]| {
-            let fits = rules.iter().flat_map(|rule| cards().map(|card| rule.fits_a_part(card)));
-            fits.max().unwrap_or(Match::No)
+            let fits = |rule: &Rule| cards.iter().map(|(card, target)| rule.fits_a_part(card, target)).max();
+            rules.iter().filter_map(fits).max().unwrap_or(Match::No)
         };
-        let allows = |rule: &Rule| cards().any(|card| rule.fits_all(card));
+        let allows = |rule: &Rule| cards.iter().any(|(card, target)| rule.fits_all(card, target));
         match (against(&self.deny), against(&self.ask)) {
             (Match::Yes, _) => Some(Verdict::Deny),
             (Match::Maybe, _) | (Match::No, Match::Maybe | Match::Yes) => Some(Verdict::Ask),
@@ -282,10 +283,10 @@ impl Rule {
     }
 
     /// Whether it covers everything that the call touches, which allowing requires.
-    fn fits_all(&self, card: &ToolCard) -> bool {
+    fn fits_all(&self, card: &ToolCard, target: &CallTarget<'_>) -> bool {
         let Some(pattern) = self.pattern.as_ref() else { return self.is_about(&card.tool, card.kind) };
         self.is_about(&card.tool, card.kind)
-            && match call_target(card) {
+            && match target {
                 CallTarget::Command(command) => pattern.command.fits_all(command),
                 CallTarget::Host(host) => pattern.host.is_match(host),
                 CallTarget::Files => {
@@ -297,12 +298,12 @@ impl Rule {
     }
 
     /// Whether it matches anything that the call touches, which is enough for denying and asking.
-    fn fits_a_part(&self, card: &ToolCard) -> Match {
+    fn fits_a_part(&self, card: &ToolCard, target: &CallTarget<'_>) -> Match {
         if !self.is_against(&card.tool, card.kind) {
             return if self.keeps_in_place(card) { Match::Yes } else { Match::No };
         }
         let Some(pattern) = self.pattern.as_ref() else { return Match::Yes };
-        let fits = match call_target(card) {
+        let fits = match target {
             CallTarget::Command(command) => return pattern.command.fits_a_part(command),
             CallTarget::Host(host) => pattern.host.is_match(host),
             CallTarget::Files => card.locations.iter().any(|location| pattern.covers(&location.path)),
@@ -339,7 +340,7 @@ impl Pattern {
 
 /// What a pattern is compared with.
 enum CallTarget<'a> {
-    Command(&'a str),
+    Command(command::Command<'a>),
     Host(String),
     Files,
     Nothing,
@@ -347,7 +348,7 @@ enum CallTarget<'a> {
 
 fn call_target(card: &ToolCard) -> CallTarget<'_> {
     match (card.tool.as_str(), card.kind) {
-        ("bash", _) => shown(card).map_or(CallTarget::Nothing, CallTarget::Command),
+        ("bash", _) => shown(card).map_or(CallTarget::Nothing, |text| CallTarget::Command(command::Command::new(text))),
         (_, ToolKind::Fetch) => shown(card).and_then(host).map_or(CallTarget::Nothing, CallTarget::Host),
         (_, ToolKind::Read | ToolKind::Search | ToolKind::Edit | ToolKind::Delete | ToolKind::Move) => {
             CallTarget::Files

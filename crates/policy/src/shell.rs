@@ -7,6 +7,7 @@
 
 #[cfg(test)]
 mod fuzz;
+mod mentions;
 mod plain;
 mod programs;
 #[cfg(test)]
@@ -15,14 +16,18 @@ mod words;
 
 use std::mem::take;
 
+pub use mentions::{evaluates_later, may_mention};
 pub use plain::{PlainWord, plain};
-pub use programs::{Programs, base, evaluates_arguments, programs, starts};
+pub use programs::{Programs, base, evaluates_arguments, own_arguments, programs, starts};
 
 /// The deepest nesting that is read. Nobody writes deeper nesting by hand.
 const DEEPEST: usize = 40;
 
 /// Words after which a command begins.
 const KEYWORDS: [&str; 10] = ["if", "then", "elif", "else", "while", "until", "do", "!", "time", "coproc"];
+
+/// The longest text that is read, in bytes. A longer one asks.
+pub const LONGEST: usize = 32 << 10;
 
 /// The commands that were found in a text.
 #[derive(Debug, Default)]
@@ -108,11 +113,30 @@ struct List {
     /// Open `case` constructs, in which `)` ends a pattern.
     cases: usize,
     pattern_comes: bool,
+    /// Words of the command that set no variable.
+    plain_words: usize,
+    /// `time` came before, whose option stands where a keyword may follow.
+    after_time: bool,
 }
 
 impl List {
     fn is_in_pattern(&self) -> bool {
         self.cases > 0 && (self.pattern_comes || self.first() == Some("case"))
+    }
+
+    fn push(&mut self, word: Word) {
+        self.plain_words += usize::from(!word.is_assignment);
+        self.command.words.push(word);
+    }
+
+    fn pop(&mut self) {
+        let popped = self.command.words.pop();
+        self.plain_words -= usize::from(popped.is_some_and(|word| !word.is_assignment));
+    }
+
+    /// `for NAME` and `select NAME` may be followed by `do` at once.
+    fn awaits_do(&self) -> bool {
+        self.command.words.len() == 2 && matches!(self.first(), Some("for" | "select"))
     }
 
     fn first(&self) -> Option<&str> {
@@ -194,7 +218,7 @@ impl Reader {
                 '<' | '>' if self.ahead("<(") || self.ahead(">(") => {
                     self.at += 1;
                     self.group();
-                    list.command.words.push(Word::unknown());
+                    list.push(Word::unknown());
                 }
                 '<' | '>' => self.redirect(&mut list),
                 _ => self.push_word(&mut list),
@@ -224,12 +248,21 @@ impl Reader {
     fn push_word(&mut self, list: &mut List) {
         let before = self.at;
         let word = self.word();
-        let is_first = list.command.words.iter().all(|word| word.is_assignment);
+        let is_first = list.plain_words == 0;
+        let after_time = std::mem::take(&mut list.after_time);
         match word.text.as_str() {
             // A brace is a word like any other, and what follows it may be a command.
             "{" | "}" if self.at == before + 1 => return self.finish(list, list.command.is_fed),
             _ if word.is_quoted => {}
-            keyword if is_first && KEYWORDS.contains(&keyword) => return,
+            "-p" | "--" if after_time => {
+                list.after_time = true;
+                return;
+            }
+            "do" if list.awaits_do() => return self.finish(list, list.command.is_fed),
+            keyword if is_first && KEYWORDS.contains(&keyword) => {
+                list.after_time = keyword == "time";
+                return;
+            }
             "case" if is_first => list.cases += 1,
             "esac" if is_first => {
                 list.cases = list.cases.saturating_sub(1);
@@ -237,12 +270,14 @@ impl Reader {
             }
             _ => {}
         }
-        list.command.words.push(word);
+        list.push(word);
     }
 
     /// Completes a command; the next one may read its output.
     fn finish(&mut self, list: &mut List, feeds_next: bool) {
         let mut command = take(&mut list.command);
+        list.plain_words = 0;
+        list.after_time = false;
         command.is_arithmetic = self.arithmetic > 0;
         list.command.is_fed = feeds_next;
         if command.words.is_empty() {
@@ -256,7 +291,7 @@ impl Reader {
         // A number right before it belongs to it.
         let is_number = |word: &Word| !word.text.is_empty() && word.text.chars().all(|c| c.is_ascii_digit());
         if self.at > 0 && self.chars[self.at - 1].is_ascii_digit() && list.command.words.last().is_some_and(is_number) {
-            list.command.words.pop();
+            list.pop();
         }
         let heredoc = self.arithmetic == 0 && self.ahead("<<") && !self.ahead("<<<");
         let is_indented = heredoc && self.ahead("<<-");

@@ -130,6 +130,10 @@ const SET: [(&str, &str); 7] = [
     ("GIT_TERMINAL_PROMPT", "0"),
 ];
 
+/// Configuration of git for commands. A folder that only looks like a repository (`HEAD`, `objects`, `refs` and a `config`
+/// that names programs, all of which an edit can create) is not one for them, and no repository starts a file monitor.
+const GIT_CONFIG: [(&str, &str); 2] = [("safe.bareRepository", "explicit"), ("core.fsmonitor", "false")];
+
 /// The PATH of a session whose environment has none.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -156,6 +160,7 @@ impl EnvironmentPolicy {
         // A shell uses this name of its folder if it is valid, and resolves symlinks otherwise.
         variables.insert("PWD".to_owned(), folder.to_string_lossy().into_owned());
         variables.extend(SET.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        variables.extend(git_config(session));
         variables.insert(tag::VARIABLE.to_owned(), ProcessTag::of_owner(&self.owner).value());
         variables
     }
@@ -169,7 +174,7 @@ impl EnvironmentPolicy {
         let set = SET.iter().filter(|(name, _)| *name != "TERM");
         let set = set.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let tag = (tag::VARIABLE.to_owned(), ProcessTag::of_owner(&self.owner).value());
-        keys.chain(set).chain([tag]).collect()
+        keys.chain(set).chain(git_config(&site.environment)).chain([tag]).collect()
     }
 
     fn hides(&self, name: &str) -> bool {
@@ -183,6 +188,17 @@ impl EnvironmentPolicy {
     }
 }
 
+/// The variables that give git its configuration, after those that the session has already.
+fn git_config(session: &Environment) -> Vec<(String, String)> {
+    let first: usize = session.get("GIT_CONFIG_COUNT").and_then(|count| count.parse().ok()).unwrap_or(0);
+    let mut variables = vec![("GIT_CONFIG_COUNT".to_owned(), (first + GIT_CONFIG.len()).to_string())];
+    for (index, (key, value)) in GIT_CONFIG.into_iter().enumerate() {
+        variables.push((format!("GIT_CONFIG_KEY_{}", first + index), key.to_owned()));
+        variables.push((format!("GIT_CONFIG_VALUE_{}", first + index), value.to_owned()));
+    }
+    variables
+}
+
 /// Whether sessions may share a program although they differ in this variable.
 pub fn is_volatile(name: &str) -> bool {
     VOLATILE.contains(&name)
@@ -193,6 +209,19 @@ pub fn is_volatile(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn git_gets_its_configuration_after_the_users_own() {
+        let session = [("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "a.b"), ("GIT_CONFIG_VALUE_0", "c")];
+        let session: Environment = session.map(|(n, v)| (n.to_owned(), v.to_owned())).into_iter().collect();
+        let variables = EnvironmentPolicy::default().for_programs(&session, Path::new("/project"));
+        let shown = |name: &str| variables.get(name).map(String::as_str);
+        assert_eq!((shown("GIT_CONFIG_COUNT"), shown("GIT_CONFIG_KEY_0")), (Some("3"), Some("a.b")));
+        assert_eq!(
+            (shown("GIT_CONFIG_KEY_1"), shown("GIT_CONFIG_VALUE_1")),
+            (Some("safe.bareRepository"), Some("explicit"))
+        );
+    }
 
     #[test]
     fn keys_and_panes_are_left_out_and_the_rest_is_kept() {
@@ -218,7 +247,7 @@ mod tests {
         let names: Vec<_> = variables.keys().map(String::as_str).collect();
         assert_eq!(
             names.join(" "),
-            "ACPD_TOOL GH_TOKEN GIT_EDITOR GIT_PAGER GIT_TERMINAL_PROMPT HOME MANPAGER MISTRAL_API_KEY MY_TOKEN NO_COLOR PAGER PATH PWD TERM"
+            "ACPD_TOOL GH_TOKEN GIT_CONFIG_COUNT GIT_CONFIG_KEY_0 GIT_CONFIG_KEY_1 GIT_CONFIG_VALUE_0 GIT_CONFIG_VALUE_1 GIT_EDITOR GIT_PAGER GIT_TERMINAL_PROMPT HOME MANPAGER MISTRAL_API_KEY MY_TOKEN NO_COLOR PAGER PATH PWD TERM"
         );
     }
 }

@@ -9,6 +9,7 @@ use domain::site::Fingerprint;
 use domain::text::{count, size};
 use domain::tool::{Job, Location};
 use domain::{Access, CallSite, Grant, Outcome, ToolCard, ToolContent, ToolKind};
+use policy::implicit_files::runs_implicitly;
 use process::StopFlag;
 use process::confine::{AccessLimits, ConfinedPath, Roots};
 use process::fingerprint;
@@ -98,7 +99,8 @@ impl Change {
     pub(crate) fn into_job(self, tool: &'static str, path: String, call: Call) -> Box<dyn Job> {
         let Self { subject: EditedFile { confined, old }, new, verb, line, done } = self;
         let diff = diff(&confined.path, old.as_deref(), &new);
-        let usual = Access::Ask { always: confined.real.parent().map(|folder| Grant::Folder(folder.to_owned())) };
+        let folder = confined.real.parent().filter(|_| !runs_implicitly(&confined.real));
+        let usual = Access::Ask { always: folder.map(|folder| Grant::Folder(folder.to_owned())) };
         let access = call.write_access(usual);
         let card = ToolCard {
             tool: tool.to_owned(),

@@ -48,6 +48,9 @@ impl AnthropicFold {
 
     fn open(&mut self, index: u64, block: &Value, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
         self.meter.begin(block.to_string().len())?;
+        if text(block, "type") == "tool_use" {
+            self.meter.count_call()?;
+        }
         let block = match text(block, "type") {
             "text" => {
                 say(deltas, Delta::Text, text(block, "text"));

@@ -112,6 +112,7 @@ impl OpenAiFold {
         let at = match known {
             Some(at) => at,
             None => {
+                self.meter.count_call()?;
                 self.meter.begin(call.to_string().len())?;
                 self.calls.push(Fragments { index, id: String::new(), partial: PartialCall::default() });
                 self.calls.len() - 1

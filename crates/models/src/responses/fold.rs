@@ -52,6 +52,7 @@ impl ResponsesFold {
     fn call(&mut self, place: u64, item: &Value) -> Result<&mut PartialCall, Failure> {
         let is_new = !self.calls.contains_key(&place);
         if is_new {
+            self.meter.count_call()?;
             let extra = self.take_reasoning();
             self.meter.keep(item.to_string().len())?;
             self.calls.insert(place, PartialCall { extra, ..PartialCall::default() });

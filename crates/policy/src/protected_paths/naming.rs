@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use domain::Environment;
 
 use crate::glob::{Star, glob};
+use crate::shell::{self, Programs};
 
 /// What ends a word, besides whitespace. A path may follow any of these.
 const BETWEEN: [char; 13] = [';', '|', '&', '<', '>', '(', ')', '=', ',', ':', '`', '{', '}'];
@@ -13,41 +14,137 @@ const BETWEEN: [char; 13] = [';', '|', '&', '<', '>', '(', ')', '=', ',', ':', '
 /// The most different file patterns in one command.
 const MAX_PATTERNS: usize = 500;
 
-/// The most folders above protected paths that one command may name. There are about a dozen, and patterns that may
-/// match them.
-const MAX_BASES: usize = 100;
-
 /// `cwd` is where the command starts, and `environment` gives its variables.
 pub fn names_protected_path(command: &str, places: &[PathBuf], cwd: &Path, environment: &Environment) -> bool {
     if places.iter().any(|place| cwd.starts_with(place)) {
         return true;
     }
-    let text = expand(&command.replace(['\'', '"', '\\'], ""), environment);
-    if places.iter().any(|place| place.to_str().is_some_and(|place| text.contains(place))) {
+    let bare = expand(&command.replace(['\'', '"', '\\'], ""), environment);
+    if places.iter().any(|place| place.to_str().is_some_and(|place| bare.contains(place))) || uses_proc(&bare) {
         return true;
     }
-    let words: BTreeSet<&str> =
-        text.split(|letter: char| letter.is_whitespace() || BETWEEN.contains(&letter)).collect();
-    // An ordinary command does not have so many patterns.
-    if words.iter().filter(|word| word.contains(['*', '?', '['])).count() > MAX_PATTERNS {
+    let words = Words::of(command, &bare, environment);
+    // Nobody writes so many who does not want to reach something by them.
+    if words.all.iter().filter(|word| word.contains(['*', '?', '['])).count() > MAX_PATTERNS {
         return true;
     }
-    let words = || words.iter().copied();
-    // A command may change to a folder above the path first, and name it from there.
-    let mut bases = BTreeSet::from([cwd.to_owned()]);
-    for word in words().filter(|word| !word.is_empty()) {
-        let path = clean(&cwd.join(word));
-        if places.iter().any(|place| place.starts_with(&path) || covers(&path, place)) {
-            bases.insert(path);
+    let has_end = |word: &str| places.iter().any(|place| has_end_of(Path::new(word), place));
+    words.all.iter().any(|word| has_end(word)) || places.iter().any(|place| is_reached(place, &words, cwd, environment))
+}
+
+/// The words of a command that may be paths.
+struct Words {
+    all: BTreeSet<String>,
+    /// Those by which it may go to another folder.
+    steps: BTreeSet<String>,
+}
+
+impl Words {
+    /// Takes the words that the text shows, and those that the shell's quotes and braces make.
+    fn of(command: &str, bare: &str, environment: &Environment) -> Self {
+        // What braces and classes become is not worked out: any letters may stand there.
+        let open = |text: &str| without_braces(&without_classes(text));
+        let split = |text: &str| -> Vec<String> {
+            let words = text.split(|letter: char| letter.is_whitespace() || BETWEEN.contains(&letter));
+            words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+        };
+        let mut all: BTreeSet<String> = split(bare).into_iter().chain(split(&open(bare))).collect();
+        let Programs { calls, hides_some, .. } = shell::programs(&expand(command, environment));
+        let mut steps = BTreeSet::new();
+        for call in &calls {
+            let words: Vec<String> = call.iter().flat_map(|word| split(&open(&word.text))).collect();
+            if call.first().is_some_and(|program| matches!(program.text.as_str(), "cd" | "pushd")) {
+                steps.extend(words.iter().cloned());
+            }
+            all.extend(words);
         }
-        if bases.len() > MAX_BASES {
+        if hides_some && (all.contains("cd") || all.contains("pushd")) {
+            steps.clone_from(&all);
+        }
+        Self { all, steps }
+    }
+}
+
+/// `[[:alpha:]]` and its like, as one letter.
+fn without_classes(text: &str) -> String {
+    let mut text = text.to_owned();
+    while let Some(start) = text.find("[[:").or_else(|| text.find("[![:")).or_else(|| text.find("[^[:")) {
+        let Some(end) = text[start..].find(":]]").map(|end| start + end + 3) else { break };
+        text.replace_range(start..end, "?");
+    }
+    text
+}
+
+/// `{a,b}` as any letters.
+fn without_braces(text: &str) -> String {
+    let mut text = text.to_owned();
+    while let Some(end) = text.find('}') {
+        match text[..end].rfind('{') {
+            Some(start) => text.replace_range(start..=end, "*"),
+            None => text.replace_range(end..=end, "*"),
+        }
+    }
+    text
+}
+
+/// The working folder and the root of a process, which are other names of folders.
+fn uses_proc(text: &str) -> bool {
+    text.contains("/proc/") && ["/cwd", "/root", "/fd/", "/map_files"].iter().any(|link| text.contains(link))
+}
+
+/// Whether a place can be reached by these words: a command may go to a folder above it by several steps, and name it from
+/// there. Where it is after each step is a number of folders of the place's path.
+fn is_reached(place: &Path, words: &Words, cwd: &Path, environment: &Environment) -> bool {
+    let Words { all, steps } = words;
+    let wanted: Vec<Component<'_>> = place.components().filter(|part| matches!(part, Component::Normal(_))).collect();
+    let depth_of = |folder: &Path| folder.components().count().saturating_sub(1);
+    // The folder that the command starts in, and those around it if it goes up. `cd` alone goes home.
+    let goes_up = all.iter().any(|word| word.split('/').any(|part| part == ".."));
+    let starts = cwd.ancestors().take(if goes_up { usize::MAX } else { 1 });
+    let home = environment.get("HOME").map(Path::new).filter(|_| all.contains("cd") || all.contains("~"));
+    let starts = starts.chain(home).filter(|folder| place.starts_with(folder));
+    let mut reached: BTreeSet<usize> = starts.map(depth_of).collect();
+    let has_globstar = all.contains("globstar");
+    let lead =
+        |word: &str, from: usize| walk(word, if word.starts_with('/') { 0 } else { from }, &wanted, has_globstar);
+    // Paths from the root lead somewhere from everywhere.
+    let absolute = |words: &BTreeSet<String>| -> Vec<usize> {
+        words.iter().filter(|word| word.starts_with('/')).filter_map(|word| lead(word, 0)).collect()
+    };
+    if absolute(all).contains(&wanted.len()) {
+        return true;
+    }
+    reached.extend(absolute(steps));
+    let mut open: Vec<usize> = reached.iter().copied().collect();
+    while let Some(from) = open.pop() {
+        if all.iter().any(|word| lead(word, from) == Some(wanted.len())) {
             return true;
         }
+        for depth in steps.iter().filter_map(|word| lead(word, from)) {
+            if reached.insert(depth) {
+                open.push(depth);
+            }
+        }
     }
-    let named = |word: &str, place: &PathBuf| {
-        has_end_of(Path::new(word), place) || bases.iter().any(|base| covers(&clean(&base.join(word)), place))
-    };
-    words().filter(|word| !word.is_empty()).any(|word| places.iter().any(|place| named(word, place)))
+    false
+}
+
+/// How deep in the place's path a word leads from there. None if it leads elsewhere; all of it if it leads into the place.
+fn walk(word: &str, from: usize, wanted: &[Component<'_>], has_globstar: bool) -> Option<usize> {
+    let mut depth = from;
+    for part in Path::new(word).components() {
+        match part {
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+            Component::ParentDir => depth = depth.saturating_sub(1),
+            Component::Normal(name) if has_globstar && name == "**" => return Some(wanted.len()),
+            Component::Normal(_) if fits_part(part, *wanted.get(depth)?) => depth += 1,
+            Component::Normal(_) => return None,
+        }
+        if depth == wanted.len() {
+            break;
+        }
+    }
+    Some(depth)
 }
 
 /// Replaces `~` and the variables that name the user's folders.
@@ -56,17 +153,16 @@ pub(super) fn expand(text: &str, environment: &Environment) -> String {
     for name in ["HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "ACPD_SOCKET"] {
         let Some(value) = environment.get(name).filter(|value| value.starts_with('/')) else { continue };
         text = text.replace(&format!("${{{name}}}"), value).replace(&format!("${name}"), value);
+        // Whatever is done to the value: `${HOME%/}`.
+        while let Some(start) = text.find(&format!("${{{name}%")).or_else(|| text.find(&format!("${{{name}:"))) {
+            let Some(end) = text[start..].find('}').map(|end| start + end) else { break };
+            text.replace_range(start..=end, value);
+        }
         if name == "HOME" {
             text = text.replace("~/", &format!("{value}/"));
         }
     }
     text
-}
-
-/// Whether a path leads to a protected path or into it. Its components may be shell patterns.
-fn covers(path: &Path, place: &Path) -> bool {
-    let mut parts = path.components();
-    place.components().all(|wanted| parts.next().is_some_and(|part| fits_part(part, wanted)))
 }
 
 /// Whether a component of a path is this one, or a shell pattern that matches it.
@@ -134,13 +230,31 @@ mod tests {
             "cd ~/.local/state && cat acpd/keys/anthropic",
             "cd .config; cp x acpd",
             "ls .config/./acpd",
+            "cd; cd .local; cd state; cat acpd/keys/x",
+            "cd ~/.local/st*; cd ac*; cat keys/x",
+            "cat ~/.local/state/[[:alpha:]]cpd/keys/x",
+            "cat ~/.local/state/ac{p,q}d/keys/x",
+            "cat ~/.local/st{at,}e/acpd/keys/x",
+            "cat ~/.local/state/$'acp\\x64'/keys/x",
+            "shopt -s globstar dotglob; cat **/x",
+            "cd ~/.local/state/; cat /proc/self/cwd/acpd/keys/x",
+            "cd ${HOME%/}/.local/state; cat acpd/keys/x",
+            "cd .local; cat ../.local/state/acpd/keys/x",
         ];
         for command in naming {
             assert!(named(command, "/home/me"), "{command}");
         }
-        for command in
-            ["acpd ctl status", "cat .config/other", "ls -la", "git log", "cat acpd/README.md", "grep -r x src"]
-        {
+        for command in [
+            "acpd ctl status",
+            "cat .config/other",
+            "ls *",
+            "cd work && ls *",
+            "find . -name '*'",
+            "ls -la",
+            "git log",
+            "cat acpd/README.md",
+            "grep -r x src",
+        ] {
             assert!(!named(command, "/home/me"), "{command}");
         }
         assert!(!named(&format!("ls{}", " /".repeat(50_000)), "/home/me"));

@@ -10,7 +10,7 @@ use super::naming::{clean, expand, fits_part};
 use crate::shell::{self, Word, base};
 
 /// Programs that descend into folders without an option for it, or that take whole folders.
-const ALWAYS: [&str; 20] = [
+const ALWAYS: [&str; 22] = [
     "rg",
     "ag",
     "ack",
@@ -31,6 +31,9 @@ const ALWAYS: [&str; 20] = [
     "mksquashfs",
     "mv",
     "rclone",
+    // These give a folder another name, by which it is not known.
+    "ln",
+    "mount",
 ];
 
 /// Programs that do so with an option `-r`, `-R` or `-a`, or one that begins with `--rec`, `--arch` or `--deref`.
@@ -43,6 +46,10 @@ const SEARCHERS: [&str; 12] =
 
 /// `cwd` is where the command starts, and `environment` gives its variables.
 pub fn reads_protected_tree(command: &str, places: &[PathBuf], cwd: &Path, environment: &Environment) -> bool {
+    // Too long to be read.
+    if command.len() > shell::LONGEST {
+        return true;
+    }
     let is_above = |path: &Path| places.iter().any(|place| leads_to(path, place));
     let home = environment.get("HOME").unwrap_or("/");
     let mut at = cwd.to_owned();
@@ -71,6 +78,10 @@ pub fn reads_protected_tree(command: &str, places: &[PathBuf], cwd: &Path, envir
 
 /// Whether one of the programs is, or may be, acpd itself, which could answer the person's questions.
 pub fn calls_acpd(command: &str) -> bool {
+    // What is too long to be read may call anything.
+    if command.len() > shell::LONGEST {
+        return command.contains("acpd");
+    }
     let programs = shell::programs(command);
     let is_acpd = |word: &Word| base(&word.text) == "acpd";
     programs.calls.iter().any(|call| {
@@ -84,7 +95,8 @@ fn reads_trees(name: &str, arguments: &[Word]) -> bool {
         let text = word.text.as_str();
         let is_cluster = text.starts_with('-') && !text.starts_with("--");
         (is_cluster && text.contains(['r', 'R', 'a']))
-            || ["--rec", "--arch", "--deref", "--directories=rec"].iter().any(|start| text.starts_with(start))
+            || ["--rec", "--arch", "--deref"].iter().any(|start| text.starts_with(start))
+            || (text.starts_with("--d") && arguments.iter().any(|word| word.text.contains("rec")))
             || (is_cluster && text.contains('d') && arguments.iter().any(|word| word.text.ends_with("recurse")))
     };
     ALWAYS.contains(&name)
@@ -149,6 +161,10 @@ mod tests {
             "grep -rh sk- ~/.local",
             "grep --recursive x \"$HOME\"",
             "grep -d recurse x ~",
+            "grep --directories recurse -h sk- ~",
+            "grep --dir=recurse -h sk- ~",
+            "ln -s ~/.local/state lnk; cat lnk/acpd/keys/x",
+            "mount --bind ~/.local/state b",
             "diff -r ~/.local/state /x",
             "tar -czf /tmp/x.tar -C ~ .",
             "tar czf /tmp/x.tar --directory=/home/me .config",

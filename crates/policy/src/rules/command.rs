@@ -6,17 +6,42 @@
 //!
 //! A script, a makefile or an interpreter hides what it runs, so these rules are a seat belt. The wall is the sandbox.
 
+mod options;
 #[cfg(test)]
 mod tests;
+
+use std::cell::OnceCell;
 
 use globset::GlobMatcher;
 
 use super::Match;
 use crate::glob::{BadGlob, Star, glob};
-use crate::shell::{self, PlainWord, Programs, Word, base, plain, starts};
+use crate::shell::{self, PlainWord, Programs, Word, base, evaluates_later, may_mention, own_arguments, plain, starts};
 
 /// What makes a word of a rule a pattern.
 const GLOB: [char; 3] = ['*', '?', '['];
+
+/// A command that rules are compared with. It is read once for all of them, and only if one asks.
+pub(super) struct Command<'a> {
+    text: &'a str,
+    programs: OnceCell<Programs>,
+    evaluates_later: OnceCell<bool>,
+}
+
+impl<'a> Command<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { text, programs: OnceCell::new(), evaluates_later: OnceCell::new() }
+    }
+
+    fn programs(&self) -> &Programs {
+        self.programs.get_or_init(|| shell::programs(self.text))
+    }
+
+    /// Whether something may run that the reader does not see.
+    fn may_hide(&self) -> bool {
+        self.programs().hides_some || *self.evaluates_later.get_or_init(|| evaluates_later(self.text))
+    }
+}
 
 #[derive(Clone, Debug)]
 pub(super) enum Pattern {
@@ -36,46 +61,75 @@ impl Pattern {
 
     /// Whether the rule covers the whole command, which must be plain and run nothing that the rule does not name. A
     /// builtin of the shell may run what it finds in the name of a file, so it must not get patterns of file names.
-    pub(super) fn fits_all(&self, command: &str) -> bool {
-        let Some(given) = plain(command) else { return false };
+    pub(super) fn fits_all(&self, command: &Command<'_>) -> bool {
+        let text = command.text;
+        let Some(given) = plain(text).filter(|_| text.len() <= shell::LONGEST) else { return false };
         let names_files = |word: &PlainWord| word.names_files;
         let Some(program) = given.first().filter(|program| !names_files(program)) else { return false };
         if shell::evaluates_arguments(&program.text) && given.iter().any(names_files) {
             return false;
         }
         let fits = match self {
-            Self::Glob(glob) => glob.is_match(spaced(command)),
+            Self::Glob(glob) => glob.is_match(spaced(text)),
             Self::Words(words) => {
                 let mut given = given.iter();
                 words.iter().all(|word| given.next().is_some_and(|given| given.text == *word && !given.names_files))
             }
         };
-        let programs = shell::programs(command);
-        // An assignment or a keyword such as `time` before the program is not covered by the rule.
+        let programs = command.programs();
+        // An assignment or a keyword such as `time` before the program is not what the rule speaks of.
         let is_first =
             programs.calls.first().is_some_and(|call| call.len() == given.len() && call[0].text == program.text);
-        fits && is_first && self.names_all(&programs)
+        fits && is_first && self.names_all(programs) && self.knows_options(programs)
+    }
+
+    /// Whether each program that runs has only options that run nothing, or that the rule names.
+    fn knows_options(&self, programs: &Programs) -> bool {
+        programs.calls.iter().filter_map(|call| call.split_first()).all(|(program, arguments)| {
+            let own = own_arguments(base(&program.text), arguments);
+            let arguments: Vec<&str> = own.iter().map(|word| word.text.as_str()).collect();
+            options::are_harmless(base(&program.text), &arguments, |word| self.has_word(word))
+        })
+    }
+
+    /// Whether a word stands in the rule, as it is.
+    fn has_word(&self, word: &str) -> bool {
+        match self {
+            Self::Glob(glob) => glob.glob().glob().split(' ').any(|known| known == word && !known.contains(GLOB)),
+            Self::Words(words) => words.iter().any(|known| known == word),
+        }
     }
 
     /// Whether the rule also names every program that the first one runs, by the same path.
     fn names_all(&self, programs: &Programs) -> bool {
-        let is_named = |name: &str| match self {
-            Self::Glob(glob) => glob.glob().glob().split(' ').any(|word| word == name && !word.contains(GLOB)),
-            Self::Words(words) => words.iter().any(|word| word == name),
-        };
+        let is_named = |name: &str| self.has_word(name);
         let run = programs.calls.iter().skip(1).filter_map(|call| call.first()).map(|program| program.text.as_str());
         // The reader may take an argument of a wrapper, such as the seconds of `timeout`, for the program.
         !programs.hides_some && run.filter(|name| !is_time(name)).all(is_named)
     }
 
     /// Whether the rule matches any program of the command.
-    pub(super) fn fits_a_part(&self, command: &str) -> Match {
-        if matches!(self, Self::Glob(glob) if glob.is_match(spaced(command))) {
+    pub(super) fn fits_a_part(&self, command: &Command<'_>) -> Match {
+        if matches!(self, Self::Glob(glob) if glob.is_match(spaced(command.text))) {
             return Match::Yes;
         }
-        let Programs { calls, hides_some, .. } = shell::programs(command);
-        let fit = calls.iter().map(|words| self.fits_call(words)).max().unwrap_or(Match::No);
-        if hides_some { fit.max(Match::Maybe) } else { fit }
+        let fit = command.programs().calls.iter().map(|words| self.fits_call(words)).max().unwrap_or(Match::No);
+        let may_fit = fit != Match::Yes && (command.may_hide() || self.is_mentioned(command.text));
+        if may_fit { Match::Maybe } else { fit }
+    }
+
+    /// Whether the text names what the rule speaks of, where that is not surely without effect. The reader may be wrong about
+    /// what it has read; this does not rely on it.
+    fn is_mentioned(&self, text: &str) -> bool {
+        match self {
+            Self::Words(words) => {
+                words.split_first().is_some_and(|(program, others)| may_mention(text, program, others))
+            }
+            Self::Glob(glob) => {
+                let program = glob.glob().glob().split(' ').next().unwrap_or_default();
+                !program.contains(GLOB) && may_mention(text, program, &[])
+            }
+        }
     }
 
     fn fits_call(&self, words: &[Word]) -> Match {
@@ -120,11 +174,11 @@ impl CommandFit {
     }
 
     pub(crate) fn allows(&self, command: &str) -> bool {
-        self.0.fits_all(command)
+        self.0.fits_all(&Command::new(command))
     }
 
     pub(crate) fn may_deny(&self, command: &str) -> bool {
-        self.0.fits_a_part(command) != Match::No
+        self.0.fits_a_part(&Command::new(command)) != Match::No
     }
 }
 

@@ -7,7 +7,7 @@ mod hiding;
 mod sed;
 mod tables;
 
-use super::{Script, Simple, Word, has_substitution, read, read_quoted};
+use super::{LONGEST, Script, Simple, Word, has_substitution, read, read_quoted};
 use tables::{
     COMMAND_OPTIONS, EVALUATORS, FEEDERS, RUN_OPTIONS, SHELLS, SPEAKERS, STARTS_SHELL, UNCERTAIN, WRAPPERS,
     WRAPPING_SUBCOMMANDS,
@@ -20,7 +20,7 @@ const DEEPEST: usize = 12;
 const MOST: usize = 2000;
 
 /// The most bytes that are looked at for one command, where the same words may be read many times.
-const LARGEST: usize = 4 << 20;
+const LARGEST: usize = 512 << 10;
 
 #[derive(Debug, Default)]
 pub struct Programs {
@@ -34,6 +34,9 @@ pub struct Programs {
 }
 
 pub fn programs(command: &str) -> Programs {
+    if command.len() > LONGEST {
+        return Programs { hides_some: true, ..Programs::default() };
+    }
     let mut found = Programs::default();
     found.add_script(read(command), 0);
     found
@@ -95,7 +98,7 @@ impl Programs {
             }
         }
         if SHELLS.contains(&name) {
-            self.add_shell(arguments, depth);
+            self.add_shell(arguments, is_fed, depth);
         }
         self.add_options(name, arguments, depth);
         match name {
@@ -106,6 +109,7 @@ impl Programs {
             }
             _ => {}
         }
+        self.hides_some |= sets_unknown(name, arguments);
         if EVALUATORS.contains(&name) {
             self.add_evaluated(arguments, depth);
         }
@@ -176,7 +180,7 @@ impl Programs {
         }
     }
 
-    fn add_shell(&mut self, arguments: &[Word], depth: usize) {
+    fn add_shell(&mut self, arguments: &[Word], is_fed: bool, depth: usize) {
         let is_option = |word: &Word| word.text.starts_with(['-', '+']) && word.text.len() > 1;
         let flag = arguments.iter().position(|word| is_cluster_with(&word.text, 'c') || word.text == "--command");
         if let Some(flag) = flag {
@@ -198,7 +202,8 @@ impl Programs {
         // Without a script it reads commands from its input, and a script's path may be another name of its input.
         let script = arguments.iter().find(|word| !is_option(word));
         let is_told = arguments.iter().any(|word| is_cluster_with(&word.text, 's'));
-        self.hides_some |= is_told || script.is_none_or(|script| script.expands || hiding::is_input(&script.text));
+        self.hides_some |=
+            is_fed || is_told || script.is_none_or(|script| script.expands || hiding::is_input(&script.text));
     }
 
     fn add_found(&mut self, arguments: &[Word], options: &[&str], depth: usize) {
@@ -251,6 +256,32 @@ pub fn starts(arguments: &[Word], before: usize) -> Vec<usize> {
         }
     }
     found
+}
+
+/// The arguments of a program without those of the program or script that it runs.
+pub fn own_arguments<'a>(name: &str, arguments: &'a [Word]) -> &'a [Word] {
+    let before = match name {
+        "sh" | "bash" | "rbash" | "dash" | "ash" | "zsh" | "ksh" => Some(0),
+        _ => number(WRAPPERS, name),
+    };
+    let Some(before) = before else { return arguments };
+    let starts = starts(arguments, before);
+    let end = starts.last().filter(|_| starts.len() > before).copied().unwrap_or(arguments.len());
+    &arguments[..end]
+}
+
+/// Whether a builtin sets a variable whose name only the shell knows. It may be one that bash evaluates.
+fn sets_unknown(name: &str, arguments: &[Word]) -> bool {
+    let mut names = arguments.iter().filter(|word| !word.is_assignment);
+    match name {
+        "declare" | "typeset" | "local" | "export" | "readonly" | "read" | "mapfile" | "readarray" | "getopts" => {
+            names.any(|word| word.expands)
+        }
+        "printf" => {
+            arguments.first().is_some_and(|word| word.text.starts_with("-v")) && names.take(2).any(|word| word.expands)
+        }
+        _ => false,
+    }
 }
 
 /// Several one-letter options in one word, such as `-lc`.

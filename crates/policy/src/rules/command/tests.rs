@@ -3,7 +3,7 @@
 use super::*;
 
 fn fit(rule: &str, command: &str) -> Match {
-    Pattern::new(rule).unwrap().fits_a_part(command)
+    Pattern::new(rule).unwrap().fits_a_part(&Command::new(command))
 }
 
 #[test]
@@ -249,6 +249,8 @@ fn a_program_that_the_text_does_not_show_may_match() {
         "xargs -I{} {} -rf x",
         "find . -exec {} -rf x \\;",
         "ls 'rm -rf x",
+        "cat <<'EOF'\n$(rm -rf x)\nEOF",
+        "ls # rm -rf x",
     ];
     for command in hidden {
         assert_eq!(fit("rm -rf", command), Match::Maybe, "{command}");
@@ -268,8 +270,6 @@ fn a_command_that_only_mentions_a_program_does_not_match() {
         "ls $HOME",
         "cargo test > $OUT",
         "bash build.sh",
-        "cat <<'EOF'\n$(rm -rf x)\nEOF",
-        "ls # rm -rf x",
         "find . -name rm -rf",
         "git -c color.ui=never log",
         "git -c user.name='A B' commit -m 'x = y'",
@@ -303,7 +303,7 @@ fn a_command_that_only_mentions_a_program_does_not_match() {
 
 #[test]
 fn allowing_covers_a_plain_command_and_only_programs_that_the_rule_names() {
-    let fits = |rule: &str, command: &str| Pattern::new(rule).unwrap().fits_all(command);
+    let fits = |rule: &str, command: &str| Pattern::new(rule).unwrap().fits_all(&Command::new(command));
     let allowed = [
         ("git status", "git status -s"),
         ("git status", "git 'status'"),
@@ -348,6 +348,107 @@ fn allowing_covers_a_plain_command_and_only_programs_that_the_rule_names() {
     for (rule, command) in asked {
         assert!(!fits(rule, command), "{rule}: {command}");
     }
+}
+
+/// Each of these once ran what a rule denied, and nobody was asked.
+#[test]
+fn a_denied_program_is_asked_about_wherever_it_is_mentioned() {
+    for command in [
+        "time -p ! rm v",
+        "set -- a; for x do rm v; done",
+        "set -- a; select x do rm v; break; done <<< 1",
+        "function f while rm v; do break; done; f",
+        "function f if rm v; then :; fi; f",
+        "coproc C if rm v; then :; fi; wait",
+        "time -p if rm v; then :; fi",
+        "echo <(true)#; rm v",
+        "a=(1 2)#; rm v",
+        "a=(1 2)#x; rm v",
+        "shopt -s extglob\n: @(a)#; rm v",
+        "declare -A a; a[ #]=1; rm v",
+        "a[ 1 ]=2; declare -A b; b[x #]=1; rm v",
+        "declare -A a; : $[ a[ #] ]; rm v",
+        "cat <<$x\nhello\n$x\nrm v\n",
+        "cat <<\"$x\"\nhello\n$x\nrm v\n",
+        "echo $(time -p case x in x) rm v;; esac)",
+        "echo $(coproc C case x in x) rm v;; esac)",
+        "echo $(function f case x in x) rm v;; esac; f)",
+        "echo \"${x#'\"'}\"; rm v; : \"}\" '}\" #'",
+        "x='$(rm v)'; : \"${x@P}\"",
+        "shopt -s expand_aliases\nBASH_ALIASES[lz]=rm\nlz v",
+        "BASH_CMDS[lz]=/bin/rm; lz v",
+        "read x <<< 'a[$(rm v)]'; ((x)); :",
+        "for x in 'a[$(rm v)]'; do ((x)); done; :",
+        "f() { (( $1 )); }; f 'a[$(rm v)]'; :",
+        "read x <<'E'\na[$(rm v)]\nE\n((x)); :",
+        "for x in 'a[$(rm v)]'; do : ${!x}; done",
+        "sed -n --expr='1e rm v' p",
+        "sed -n -l 5 '1e rm v' p",
+        "sed ':a e rm v' p",
+        "sed 'bz e rm v\n:z' p",
+        "sed 'tz e rm v\n:z' p",
+        "ssh -o 'ProxyCommand rm v' x",
+        "sftp -o 'ProxyCommand=rm v' x",
+        "sftp -D 'rm v'",
+        "git fetch-pack --exec='rm ../v;' . HEAD",
+        "git send-pack --receive-pack='rm ../v;' . HEAD",
+        "dc -e '!rm v'",
+        "gawk 'BEGIN{f=\"sys\" \"tem\"; @f(\"rm v\")}'",
+        "cd /dev; bash stdin <<< \"rm $OLDPWD/v\"",
+        "tmux -L q2 start-server \\; run-shell 'rm v'",
+        "su --comm='rm v' root",
+        "env --split='rm v'",
+        "read PS4 <<< '$(rm v)'; set -x; :",
+        "for PS4 in '$(rm v)'; do set -x; :; done",
+        "echo 'rm v' > rc; for BASH_ENV in rc; do export BASH_ENV; bash -c :; done",
+    ] {
+        assert_ne!(fit("rm", command), Match::No, "{command}");
+        assert_ne!(fit("rm *", command), Match::No, "{command}");
+    }
+}
+
+#[test]
+fn a_program_that_can_run_others_is_covered_only_with_options_that_run_nothing() {
+    let fits = |rule: &str, command: &str| Pattern::new(rule).unwrap().fits_all(&Command::new(command));
+    for (rule, command) in [
+        ("sed", "sed -n -l 5 '1e touch P' p"),
+        ("sed", "sed -n --line-length 5 '1e touch P' p"),
+        ("sed", "sed -n --expr='1e touch P' p"),
+        ("sed", "sed ':a e touch P' p"),
+        ("sftp", "sftp -o 'ProxyCommand=touch P' x"),
+        ("sftp", "sftp -D 'touch P'"),
+        ("scp", "scp -o 'ProxyCommand touch P' p x:y"),
+        ("git *", "git fetch-pack --exec='touch P' . HEAD"),
+        ("git", "git send-pack --receive-pack='touch P' . HEAD"),
+        ("git", "git --git-dir=bare --work-tree=. status"),
+        ("env", "env --split='touch P'"),
+        ("su", "su --comm='touch P' root"),
+        ("bash", "bash --rcfile rc -i"),
+        ("wget", "wget --use-askpass=./ask.sh http://127.0.0.1:9/"),
+        ("timeout * sed *", "timeout 5 sed --expr=1p p"),
+    ] {
+        assert!(!fits(rule, command), "{rule}: {command}");
+    }
+    for (rule, command) in [
+        ("sed", "sed -n 1,5p x"),
+        ("git *", "git -C x log --oneline -5"),
+        ("git *", "git push --force-with-lease"),
+        ("tar", "tar czf a.tgz b"),
+        ("env --chdir=/x ls", "env --chdir=/x ls -l"),
+        ("make *", "make -j8 all"),
+    ] {
+        assert!(fits(rule, command), "{rule}: {command}");
+    }
+}
+
+#[test]
+fn a_long_command_is_asked_about_and_costs_little() {
+    for command in
+        [format!("{}ls", "A=1 ".repeat(8_000)), format!("tmux{}", " -x y".repeat(6_000)), "x ".repeat(20_000)]
+    {
+        assert_ne!(fit("curl", &command), Match::Yes);
+    }
+    assert_eq!(fit("curl", &"ls ".repeat(20_000)), Match::Maybe);
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub(super) fn hides(name: &str, arguments: &[Word], is_fed: bool) -> bool {
             option.len() < text.len() && ["exec", "toolexec", "vettool"].iter().any(|start| option.starts_with(start))
         }),
         "awk" | "gawk" | "mawk" | "nawk" | "original-awk" => {
-            let runs = |text: &str| text.contains("system") || text.contains('|') || text.contains("@load");
+            let runs = |text: &str| text.contains("system") || text.contains(['|', '@']);
             let program = arguments.iter().find(|word| !word.text.starts_with('-'));
             any(&runs) || program.is_some_and(|word| word.expands) || reads_input(arguments)
         }
@@ -60,7 +60,7 @@ pub(super) fn hides(name: &str, arguments: &[Word], is_fed: bool) -> bool {
         }
         "ed" | "red" | "sftp" | "ftp" | "gdb" => is_fed || begins(&["-ex", "--ex", "-x", "--command", "-b"]),
         "less" | "more" | "most" => begins(&["+", "-k", "--lesskey"]),
-        "ssh" | "scp" => any(&|text| text.to_ascii_lowercase().contains("command=")) || begins(&["-F"]),
+        "ssh" | "scp" => any(&|text| text.to_ascii_lowercase().contains("command")) || begins(&["-F"]),
         "socat" => {
             any(&|text| ["exec:", "system:", "shell:"].iter().any(|kind| text.to_ascii_lowercase().contains(kind)))
         }

@@ -42,9 +42,12 @@ impl Reader<'_> {
             }
             // The rest of the line is a text, the name of a file or a label.
             'a' | 'i' | 'c' | 'r' | 'R' | 'w' | 'W' | '#' => self.line(),
-            'b' | 't' | 'T' | ':' | 'q' | 'Q' | 'l' | 'L' => {
-                while self.rest.next_if(|c| !matches!(c, ';' | '\n' | '}')).is_some() {}
+            // A label ends at a space, and a command may follow it.
+            'b' | 't' | 'T' | ':' => {
+                while self.rest.next_if(|c| matches!(c, ' ' | '\t')).is_some() {}
+                while self.rest.next_if(|c| !matches!(c, ';' | '}') && !c.is_whitespace()).is_some() {}
             }
+            'q' | 'Q' | 'l' | 'L' => while self.rest.next_if(|c| c.is_ascii_digit() || *c == ' ').is_some() {},
             'd' | 'D' | 'g' | 'G' | 'h' | 'H' | 'n' | 'N' | 'p' | 'P' | 'x' | 'z' | 'F' | '=' | '{' | '}' | ';'
             | '\n' => {}
             _ => return None,
@@ -114,10 +117,24 @@ mod tests {
             "10q",
             "a\\\n here",
             "y/abe/xyz/",
+            ":a;N;$!ba;s/x/y/",
         ] {
             assert!(!may_run(script), "{script}");
         }
-        for script in ["1e rm x", "e", "s/.*/rm x/e", "s/a/b/ge;p", "/x/e rm", "p;e rm", "%", "s/a", "s/a[/]b/rm/e"] {
+        for script in [
+            "1e rm x",
+            "e",
+            "s/.*/rm x/e",
+            "s/a/b/ge;p",
+            "/x/e rm",
+            "p;e rm",
+            "%",
+            "s/a",
+            "s/a[/]b/rm/e",
+            ":a e rm x",
+            "bz e rm x",
+            "tz e rm x\n:z",
+        ] {
             assert!(may_run(script), "{script}");
         }
     }

@@ -5,8 +5,19 @@ use serde_json::Value;
 
 use crate::rpc::RpcError;
 
+/// Servers of one request. Each is started for the session.
+const MOST: usize = 64;
+
 /// Returns `None` if the client omitted the list.
 pub(super) fn read(servers: Option<Value>) -> Result<Option<Vec<Server>>, RpcError> {
+    let count = match &servers {
+        Some(Value::Array(servers)) => servers.len(),
+        Some(Value::Object(servers)) => servers.len(),
+        Some(_) | None => 0,
+    };
+    if count > MOST {
+        return Err(RpcError::invalid_params("mcpServers", &format!("At most {MOST} servers")));
+    }
     let read: Result<Vec<Server>, RpcError> = match servers {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::Array(servers)) => servers
