@@ -1,4 +1,4 @@
-//! Whatever sled wrote is read, and whatever else is in the file harms nobody.
+//! Everything that sled wrote is read, and no other bytes make the reader fail.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Events and summaries: kept, read, replaced, deleted, in order.
+//! Events and summaries are stored, read, replaced and deleted in order.
 
 use std::sync::Arc;
 

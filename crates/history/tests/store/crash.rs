@@ -1,4 +1,4 @@
-//! kill -9 at any instant: whatever was acknowledged is there afterwards.
+//! kill -9 at any instant: everything that was acknowledged is there afterwards.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -46,7 +46,7 @@ fn submitting_child() {
             let receipt = Receipt::new(move |outcome| {
                 outcome.unwrap();
                 settled.fetch_sub(1, Ordering::SeqCst);
-                // Once the parent has killed us there is nobody to tell.
+                // Writing fails once the parent is gone.
                 let _ = writeln!(out.lock().unwrap(), "acknowledged {name} {number}");
             });
             store.submit(Record { session, entry, receipt });
@@ -57,7 +57,7 @@ fn submitting_child() {
     }
 }
 
-/// From the start of the process on, so that some kills fall into the opening of the store.
+/// Counted from the start of the process, so some kills hit the opening of the store.
 fn random_delay() -> Duration {
     let random = RandomState::new().build_hasher().finish();
     Duration::from_micros(random % 300_000)

@@ -1,4 +1,4 @@
-//! Stores that cannot be read, and surroundings that refuse.
+//! Stores that cannot be read, and an environment that refuses.
 
 use std::fs;
 use std::os::unix::fs::FileExt;

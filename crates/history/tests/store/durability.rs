@@ -1,4 +1,4 @@
-//! When records are committed, what their receipts say, and that the end of the store loses none.
+//! When records are committed, what their receipts report, and that closing the store loses none.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Makes records, submits them and waits for their receipts.
+//! Creates records, submits them and waits for their receipts.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -94,7 +94,7 @@ pub(crate) fn delete(session: &str) -> (SessionId, Entry) {
 pub(crate) fn submit(store: &Store, (session, entry): (SessionId, Entry)) -> mpsc::Receiver<Outcome> {
     let (stamped, receipt) = mpsc::channel();
     let receipt_of = Receipt::new(move |outcome| {
-        // A test that no longer listens has seen enough.
+        // A test may drop the receiver when it has seen enough.
         let _ = stamped.send(outcome);
     });
     store.submit(Record { session, entry, receipt: receipt_of });

@@ -1,4 +1,4 @@
-//! Streamed text is stored in runs, and nobody can tell from what is read.
+//! Streamed text is stored in runs, and readers see single events.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::support::{
     submit, text,
 };
 
-/// How much one answer of these tests has.
+/// How many pieces an answer has in these tests.
 const PIECES: u64 = 2_000;
 const PIECE: &str = "word";
 
@@ -22,7 +22,7 @@ fn answer() -> Vec<Arc<Event>> {
     std::iter::once(prompt(1, "hello")).chain(pieces).collect()
 }
 
-/// How many events and parts of events the database has, whatever they are.
+/// How many values the database has for events.
 fn stored_values(folder: &Path) -> u64 {
     let db = open_sled(folder);
     db.scan_prefix(b"e").count() as u64
