@@ -102,7 +102,8 @@ async fn status_says_what_the_session_is() {
         - model: `script`, thinking: medium
         - mode: full, approval: ask
         - messages: 1
-        - tokens: 0 in, 0 out; the window holds 0 now"#]]
+        - tokens: 0 in, 0 out; the window holds 0 now
+        - cache: 0 of the input tokens read (0 %), 0 written"#]]
     .assert_eq(&text);
 }
 

@@ -4,4 +4,4 @@ mod fold;
 mod request;
 
 pub(crate) use self::fold::AnthropicFold;
-pub(crate) use self::request::{body, concede};
+pub(crate) use self::request::{body, concede, vertex_body};

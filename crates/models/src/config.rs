@@ -49,10 +49,22 @@ pub enum Kind {
     /// Responses at any address.
     #[serde(rename = "openai_responses")]
     Responses,
+    /// Claude at Google's Vertex AI: Anthropic's Messages API below another address, with a token of Google's.
+    Vertex,
     /// Gemini's own API.
     Gemini,
     /// Ollama's own API.
     Ollama,
+}
+
+/// How long a provider keeps a cached prefix after its last use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum CacheTtl {
+    #[default]
+    #[serde(rename = "5m")]
+    FiveMinutes,
+    #[serde(rename = "1h")]
+    OneHour,
 }
 
 /// One of the words of an enum. An error names the words that there are, whatever reads the configuration.
@@ -89,6 +101,9 @@ pub struct ProviderConfig {
     /// Whether to mark what the provider should cache (Anthropic's dialect only).
     #[serde(default = "yes")]
     pub prompt_caching: bool,
+    /// How long Claude keeps what is cached. An hour costs more to write and survives longer pauses.
+    #[serde(default, deserialize_with = "word")]
+    pub prompt_cache_ttl: CacheTtl,
     pub patience: Option<Patience>,
 }
 
@@ -103,6 +118,7 @@ impl ProviderConfig {
             discover: None,
             stream_usage: true,
             prompt_caching: true,
+            prompt_cache_ttl: CacheTtl::default(),
             patience: None,
         }
     }

@@ -24,6 +24,7 @@ use self::reader::{Progress, ResponseReader};
 use crate::failure::{ErrorBody, Failure, RetryAdvice};
 use crate::key::Key;
 use crate::limits;
+use crate::media;
 use crate::remote::Dialect;
 use crate::retry::{Retry, retry_after};
 use crate::service::{Endpoint, Service};
@@ -202,6 +203,8 @@ impl Exchange {
         let (service, spec, request) = (service.clone(), spec.clone(), request.clone());
         let refused = service.refused(line, &spec.api_name);
         let built = tokio::task::spawn_blocking(move || {
+            let messages = media::keep_newest_images(&request.messages);
+            let request = ModelRequest { messages, ..(*request).clone() };
             let mut body = dialect.body(&spec, &service, &request);
             refused.iter().for_each(|complaint| {
                 dialect.concede(&mut body, complaint);

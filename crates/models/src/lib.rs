@@ -35,7 +35,7 @@ mod sse;
 
 pub use account::{AccountError, Accounts, DeviceError, DeviceFlow, DeviceGrant, DevicePoll};
 pub use catalogue::Table;
-pub use config::{Kind, LocalConfig, ModelConfig, ModelsConfig, PriceConfig, ProviderConfig};
+pub use config::{CacheTtl, Kind, LocalConfig, ModelConfig, ModelsConfig, PriceConfig, ProviderConfig};
 pub use http::{Patience, install_crypto};
 pub use key::KeyConfig;
 pub use providers::{ConfigError, KeySurvey, Offered, Providers, Survey};

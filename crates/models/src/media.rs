@@ -1,8 +1,73 @@
 //! What a prompt holds beside text, sorted by what a model can take. Knows no dialect: those choose the words.
 
+use std::sync::Arc;
+
+use domain::conversation::Message;
 use domain::model::ModelInfo;
 use domain::{Content, Payload};
 use serde_json::{Value, json};
+
+/// Images that one request carries. Providers limit their number, and every one is paid for again with each request.
+const MOST_IMAGES: usize = 20;
+
+const LEFT_OUT: &str = "[image left out: only the newest 20 images of a conversation are sent]";
+
+/// The messages with a marker in place of every image but the newest.
+pub(crate) fn keep_newest_images(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
+    let mut room = MOST_IMAGES;
+    let mut kept: Vec<Arc<Message>> =
+        messages.iter().rev().map(|message| without_old_images(message, &mut room)).collect();
+    kept.reverse();
+    kept
+}
+
+fn without_old_images(message: &Arc<Message>, room: &mut usize) -> Arc<Message> {
+    let mut message = message.clone();
+    let is_over = |blocks: &[Content], room: &mut usize| {
+        let images = blocks.iter().filter(|block| is_image(block)).count();
+        let is_over = images > *room;
+        if !is_over {
+            *room -= images;
+        }
+        is_over
+    };
+    match &*message {
+        Message::User { content, .. } if is_over(content, room) => {
+            if let Message::User { content, .. } = Arc::make_mut(&mut message) {
+                leave_out(content, room);
+            }
+        }
+        Message::Results { results } if results.iter().any(|result| !result.images.is_empty()) => {
+            if let Message::Results { results } = Arc::make_mut(&mut message) {
+                results.iter_mut().rev().for_each(|result| leave_out(&mut result.images, room));
+            }
+        }
+        Message::User { .. } | Message::Results { .. } | Message::Assistant { .. } => {}
+    }
+    message
+}
+
+/// Keeps as many of the last images as there is room for.
+fn leave_out(blocks: &mut [Content], room: &mut usize) {
+    for block in blocks.iter_mut().rev().filter(|block| is_image(block)) {
+        match room.checked_sub(1) {
+            Some(left) => *room = left,
+            None => *block = Content::text(LEFT_OUT),
+        }
+    }
+}
+
+fn is_image(block: &Content) -> bool {
+    match &block.payload {
+        Payload::Image { .. } => true,
+        Payload::BlobResource { mime: Some(mime), .. } => mime.starts_with("image/"),
+        Payload::BlobResource { mime: None, .. }
+        | Payload::Text { .. }
+        | Payload::Link { .. }
+        | Payload::TextResource { .. }
+        | Payload::Audio { .. } => false,
+    }
+}
 
 /// One block of a prompt as a model may get it.
 #[derive(Debug, PartialEq)]
@@ -115,6 +180,38 @@ mod tests {
         let sound = Content::from(Payload::Audio { data: "UklG".into(), mime: "audio/wav".into() });
         assert_eq!(sort(&sound, &info(true, false)), Medium::Text("[audio: audio/wav]".into()));
         assert_eq!(sort(&sound, &info(true, true)), Medium::Audio { format: "wav", data: "UklG" });
+    }
+
+    #[test]
+    fn only_the_newest_twenty_images_are_sent() {
+        let picture =
+            || Content::from(Payload::Image { data: "iVBORw0KGgoAA".into(), mime: "image/png".into(), uri: None });
+        let user = |images: usize| {
+            let content = std::iter::once(Content::text("see")).chain((0..images).map(|_| picture())).collect();
+            Arc::new(Message::User { id: domain::MessageId::new(), content })
+        };
+        let result = domain::conversation::CallResult {
+            call: "1".into(),
+            text: "shown".into(),
+            images: vec![picture(), picture()],
+            failed: false,
+        };
+        let results = Arc::new(Message::Results { results: vec![result] });
+        let images = |messages: &[Arc<Message>]| -> Vec<usize> {
+            let blocks = messages.iter().map(|message| match &**message {
+                Message::User { content, .. } => content.iter().filter(|block| is_image(block)).count(),
+                Message::Results { results } => results[0].images.iter().filter(|block| is_image(block)).count(),
+                Message::Assistant { .. } => 0,
+            });
+            blocks.collect()
+        };
+        let few = [user(3), results.clone(), user(15)];
+        assert_eq!(images(&keep_newest_images(&few)), [3, 2, 15]);
+        let many = [user(3), results.clone(), user(4), results, user(15)];
+        let kept = keep_newest_images(&many);
+        assert_eq!(images(&kept), [0, 0, 3, 2, 15]);
+        let Message::User { content, .. } = &*kept[2] else { panic!("a user's message") };
+        assert_eq!(content[1].as_text(), LEFT_OUT);
     }
 
     #[test]

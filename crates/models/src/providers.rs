@@ -6,6 +6,7 @@
 
 mod key_variables;
 mod listing;
+mod loaded_window;
 mod provider;
 mod setup;
 mod survey;

@@ -19,6 +19,8 @@ use crate::{anthropic, gemini, ollama, openai, responses};
 pub(crate) enum Dialect {
     /// Anthropic's Messages.
     Anthropic,
+    /// The same at Google's Vertex AI: the model is in the address, and the version in the body.
+    Vertex,
     /// OpenAI's chat completions, which most other servers speak as well.
     Chat,
     /// OpenAI's Responses.
@@ -34,6 +36,7 @@ impl Dialect {
     pub(crate) fn path(self, spec: &Spec) -> String {
         match self {
             Self::Anthropic => "/v1/messages".to_owned(),
+            Self::Vertex => format!("/publishers/anthropic/models/{}:streamRawPredict", spec.api_name),
             Self::Chat => "/chat/completions".to_owned(),
             Self::Responses => "/responses".to_owned(),
             Self::Gemini => format!("/models/{}:streamGenerateContent?alt=sse", spec.api_name),
@@ -44,6 +47,7 @@ impl Dialect {
     pub(crate) fn body(self, spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
         match self {
             Self::Anthropic => anthropic::body(spec, service, request),
+            Self::Vertex => anthropic::vertex_body(spec, service, request),
             Self::Chat => openai::body(spec, service, request),
             Self::Responses => responses::body(spec, service, request),
             Self::Gemini => gemini::body(spec, service, request),
@@ -54,7 +58,7 @@ impl Dialect {
     /// Reads the answer of the provider of this name.
     pub(crate) fn fold(self, provider: &str) -> Box<dyn Fold> {
         match self {
-            Self::Anthropic => Box::new(anthropic::AnthropicFold::new(provider)),
+            Self::Anthropic | Self::Vertex => Box::new(anthropic::AnthropicFold::new(provider)),
             Self::Chat => Box::new(openai::OpenAiFold::new(provider)),
             Self::Responses => Box::new(responses::ResponsesFold::new(provider)),
             Self::Gemini => Box::new(gemini::GeminiFold::new(provider)),
@@ -65,7 +69,7 @@ impl Dialect {
     /// Changes the body so that a provider with this complaint may take it.
     pub(crate) fn concede(self, body: &mut Value, complaint: &str) -> Concession {
         match self {
-            Self::Anthropic => anthropic::concede(body, complaint),
+            Self::Anthropic | Self::Vertex => anthropic::concede(body, complaint),
             Self::Chat => openai::concede(body, complaint),
             Self::Responses => responses::concede(body, complaint),
             Self::Gemini => gemini::concede(body, complaint),

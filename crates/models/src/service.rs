@@ -13,7 +13,7 @@ use reqwest::{Client, RequestBuilder, Url};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use crate::config::Kind;
+use crate::config::{CacheTtl, Kind};
 use crate::failure::{ErrorBody, Failure, shorten};
 use crate::http::{Http, Patience};
 use crate::key::{Key, Keyring};
@@ -35,6 +35,7 @@ pub(crate) struct Service {
     pub(crate) retry: RetryPolicy,
     pub(crate) stream_usage: bool,
     pub(crate) prompt_caching: bool,
+    pub(crate) prompt_cache_ttl: CacheTtl,
     pub(crate) http: Arc<Http>,
     /// What this provider refused in a request, so that it is left out from the start for a while.
     pub(crate) refused: Mutex<Refused>,
@@ -76,6 +77,14 @@ impl Address {
 }
 
 impl Service {
+    /// The mark at the end of a prefix that Claude should cache.
+    pub(crate) fn cache_mark(&self) -> Value {
+        match self.prompt_cache_ttl {
+            CacheTtl::FiveMinutes => json!({ "type": "ephemeral" }),
+            CacheTtl::OneHour => json!({ "type": "ephemeral", "ttl": "1h" }),
+        }
+    }
+
     /// Finds the address and the key.
     pub(crate) async fn reach(&self, environment: &Environment) -> Result<Endpoint, Failure> {
         const CHECK: &str = "check where the key is kept";
@@ -149,6 +158,7 @@ impl Service {
         let known = self.dialects.lock().unwrap_or_else(PoisonError::into_inner).get(model).copied();
         known.unwrap_or(match self.kind {
             Kind::Anthropic => Dialect::Anthropic,
+            Kind::Vertex => Dialect::Vertex,
             Kind::OpenAi if line.is_openai() => Dialect::Responses,
             Kind::OpenAi => Dialect::Chat,
             Kind::Responses => Dialect::Responses,
@@ -163,7 +173,12 @@ impl Service {
         let other = match dialect {
             Dialect::Responses if names_it => Dialect::Chat,
             Dialect::Chat if names_it => Dialect::Responses,
-            Dialect::Anthropic | Dialect::Chat | Dialect::Responses | Dialect::Gemini | Dialect::Ollama => {
+            Dialect::Anthropic
+            | Dialect::Vertex
+            | Dialect::Chat
+            | Dialect::Responses
+            | Dialect::Gemini
+            | Dialect::Ollama => {
                 return false;
             }
         };
@@ -191,7 +206,7 @@ impl Service {
             }
             Kind::Gemini => (HeaderName::from_static("x-goog-api-key"), ""),
             Kind::OpenAi | Kind::Responses if line.is_azure() => (HeaderName::from_static("api-key"), ""),
-            Kind::OpenAi | Kind::Responses | Kind::Ollama => (AUTHORIZATION, "Bearer "),
+            Kind::OpenAi | Kind::Responses | Kind::Ollama | Kind::Vertex => (AUTHORIZATION, "Bearer "),
         };
         let is_token = self.kind == Kind::Anthropic && line.key.as_ref().is_some_and(|key| key.is_token);
         let (name, prefix) = if is_token { (AUTHORIZATION, "Bearer ") } else { (name, prefix) };
@@ -224,6 +239,12 @@ impl Endpoint {
         Url::parse(&self.base).is_ok_and(|address| address.host_str().is_some_and(is_it))
     }
 
+    /// The server's address without the version of its API and without a query.
+    pub(crate) fn root(&self) -> &str {
+        let base = self.base.split('?').next().unwrap_or(&self.base).trim_end_matches('/');
+        base.strip_suffix("/v1").unwrap_or(base)
+    }
+
     pub(crate) fn key(&self) -> Option<&Key> {
         self.key.as_ref()
     }
@@ -236,7 +257,7 @@ pub(crate) fn tidy(address: &str, kind: Kind) -> String {
         Kind::Anthropic => bare.strip_suffix("/v1").unwrap_or(bare).to_owned(),
         // The address of its other API is what people have at hand.
         Kind::Ollama => bare.strip_suffix("/v1").unwrap_or(bare).to_owned(),
-        Kind::OpenAi | Kind::Responses | Kind::Gemini => bare.to_owned(),
+        Kind::OpenAi | Kind::Responses | Kind::Gemini | Kind::Vertex => bare.to_owned(),
     }
 }
 
@@ -266,6 +287,7 @@ impl Service {
             retry: RetryPolicy::default(),
             stream_usage: true,
             prompt_caching: true,
+            prompt_cache_ttl: CacheTtl::default(),
             http: Arc::default(),
             refused: Mutex::default(),
             dialects: Mutex::default(),

@@ -20,6 +20,7 @@ mod schema_check;
 mod script;
 mod scripted_tools;
 mod transcript;
+pub mod validation;
 
 pub use accounts::TestAccounts;
 pub use editor::Editor;

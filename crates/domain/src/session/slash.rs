@@ -120,6 +120,7 @@ pub fn listing<'a>(what: &str, current: &str, all: impl IntoIterator<Item = &'a 
 
 pub(super) fn status(state: &SessionState) -> String {
     let usage = state.usage;
+    let cached = usage.cached_read.saturating_mul(100).checked_div(usage.input).unwrap_or_default();
     [
         format!("- session: `{}`", state.id),
         format!("- folder: `{}`", state.cwd.display()),
@@ -127,6 +128,7 @@ pub(super) fn status(state: &SessionState) -> String {
         format!("- mode: {}, approval: {}", state.mode.id(), state.approval.id()),
         format!("- messages: {}", state.messages),
         format!("- tokens: {} in, {} out; the window holds {} now", usage.input, usage.output, state.window_used),
+        format!("- cache: {} of the input tokens read ({cached} %), {} written", usage.cached_read, usage.cached_write),
     ]
     .join("\n")
 }

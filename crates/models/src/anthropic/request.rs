@@ -42,7 +42,17 @@ pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Va
         ask_to_think(&mut body, spec.thinking, request.thought, thinks_so_far(&entries, &service.name));
     }
     if service.prompt_caching {
-        mark_for_cache(&mut body);
+        mark_for_cache(&mut body, &service.cache_mark());
+    }
+    body
+}
+
+/// The same for Vertex AI (anthropic-sdk-python, `lib/vertex/_client.py`): its address names the model.
+pub(crate) fn vertex_body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
+    let mut body = body(spec, service, request);
+    if let Some(fields) = body.as_object_mut() {
+        fields.remove("model");
+        fields.insert("anthropic_version".to_owned(), json!("vertex-2023-10-16"));
     }
     body
 }
@@ -173,10 +183,10 @@ fn ask_to_think(body: &mut Value, thinking: Thinking, level: ThoughtLevel, think
 
 /// Marks the end of what will be the same next time: the tools, the system text, and the last two turns of the user, so
 /// that each request reads what the one before it wrote. The API takes four marks.
-fn mark_for_cache(body: &mut Value) {
+fn mark_for_cache(body: &mut Value, cached: &Value) {
     let mark = |block: Option<&mut Value>| {
         if let Some(block) = block {
-            block["cache_control"] = json!({ "type": "ephemeral" });
+            block["cache_control"] = cached.clone();
         }
     };
     for place in ["system", "tools"] {

@@ -42,7 +42,7 @@ pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Va
     }
     show(&mut pictures, &mut messages, &spec.info);
     if service.prompt_caching && spec.api_name.starts_with("anthropic/") {
-        mark_for_cache(&mut messages);
+        mark_for_cache(&mut messages, &service.cache_mark());
     }
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(spec.api_name));
@@ -197,13 +197,13 @@ fn part_tools_from_users(body: &mut Value) -> bool {
 }
 
 /// Marks what is the same next time for Claude behind a model market, which caches nothing that is not marked.
-fn mark_for_cache(messages: &mut [Value]) {
+fn mark_for_cache(messages: &mut [Value], cached: &Value) {
     let mark = |message: &mut Value| {
         if let Some(text) = message["content"].as_str().filter(|text| !text.is_empty()) {
             message["content"] = json!([{ "type": "text", "text": text }]);
         }
         if let Some(last) = message["content"].as_array_mut().and_then(|parts| parts.last_mut()) {
-            last["cache_control"] = json!({ "type": "ephemeral" });
+            last["cache_control"] = cached.clone();
         }
     };
     messages.iter_mut().filter(|message| message["role"] == "system").for_each(mark);

@@ -6,6 +6,7 @@ use domain::model::{ModelError, Price};
 use reqwest::Response;
 use serde_json::Value;
 
+use super::loaded_window;
 use super::setup::spec;
 use crate::exchange::{causes, read_some};
 use crate::failure::{ErrorBody, Failure};
@@ -42,7 +43,9 @@ const NEVER_FOR_TALK: [&str; 7] = ["embed", "embedding", "embeddings", "rerank",
 
 pub(super) async fn fetch(service: &Service, path: &str, environment: &Environment) -> Result<Vec<Spec>, ModelError> {
     let line = service.reach(environment).await.map_err(|failure| service.error("", failure, None, 1))?;
-    let list = ask(service, &line, path).await.map_err(|failure| service.error("", failure, line.key(), 1))?;
+    let list = ask(service, &line, path).await;
+    let mut list = list.map_err(|failure| service.error("", failure, line.key(), 1))?;
+    loaded_window::add_windows(service, &line, &mut list).await;
     let names = if line.is_openai() { Names::OpenAi } else { Names::Any };
     Ok(read(service, &list, names))
 }
@@ -64,6 +67,13 @@ pub(super) async fn check(service: &Service, path: &str, key: &Secret) -> Result
 }
 
 async fn ask(service: &Service, line: &Endpoint, path: &str) -> Result<Value, Failure> {
+    let list = get_json(service, line, path).await?;
+    // Whatever else listens at this address is not a provider.
+    if rows(&list).is_some() { Ok(list) } else { Err(Failure::garbled()) }
+}
+
+/// A JSON document of the provider's, within the limit of a list of models.
+pub(super) async fn get_json(service: &Service, line: &Endpoint, path: &str) -> Result<Value, Failure> {
     let request = service.get(line, path)?.send();
     let response = tokio::time::timeout(service.patience.idle(), request).await;
     let response = response.map_err(|_| Failure::stalled(service.patience.idle()))?;
@@ -79,9 +89,7 @@ async fn ask(service: &Service, line: &Endpoint, path: &str) -> Result<Value, Fa
         }
         body.extend_from_slice(&piece);
     }
-    let list: Value = serde_json::from_slice(&body).map_err(|_| Failure::garbled())?;
-    // Whatever else listens at this address is no provider.
-    if rows(&list).is_some() { Ok(list) } else { Err(Failure::garbled()) }
+    serde_json::from_slice(&body).map_err(|_| Failure::garbled())
 }
 
 async fn next_piece(service: &Service, response: &mut Response) -> Result<Option<Bytes>, Failure> {

@@ -103,6 +103,8 @@ impl Provider {
         let list_path = match service.kind {
             Kind::Anthropic => "/v1/models?limit=1000",
             Kind::OpenAi | Kind::Responses => "/models",
+            // Not asked: see `discovers`.
+            Kind::Vertex => "/publishers/anthropic/models",
             Kind::Gemini => "/models?pageSize=1000",
             Kind::Ollama => "/api/tags",
         };

@@ -10,7 +10,7 @@ use super::ConfigError;
 use super::provider::{Provider, Role};
 use crate::account::Accounts;
 use crate::catalogue;
-use crate::config::{Kind, ModelsConfig, ProviderConfig};
+use crate::config::{CacheTtl, Kind, ModelsConfig, ProviderConfig};
 use crate::http::Http;
 use crate::key::{KeyConfig, Keyring};
 use crate::secret::Secret;
@@ -81,6 +81,13 @@ impl ProviderBuilder<'_> {
         }
         let own = match (&provider.base_url, provider.kind) {
             (Some(address), kind) => check_address(&setting("base_url"), address, kind)?,
+            (None, Kind::Vertex) => {
+                let reason =
+                    "a Vertex provider needs its address: https://REGION-aiplatform.googleapis.com/v1/projects/\
+                              PROJECT/locations/REGION"
+                        .to_owned();
+                return Err(ConfigError { setting: setting("base_url"), reason });
+            }
             (None, kind) => makers_own(kind).to_owned(),
         };
         let mut models = Vec::new();
@@ -95,9 +102,14 @@ impl ProviderBuilder<'_> {
             patience: provider.patience.unwrap_or(self.config.patience),
             stream_usage: provider.stream_usage,
             prompt_caching: provider.prompt_caching,
+            prompt_cache_ttl: provider.prompt_cache_ttl,
             ..self.service(name, provider.kind, own, provider.key.clone())
         };
-        let discovers = provider.discover.unwrap_or(provider.models.is_empty());
+        // Vertex has no list of the models that a project may use.
+        let discovers = provider.discover.unwrap_or(provider.models.is_empty() && provider.kind != Kind::Vertex);
+        if models.is_empty() && provider.kind == Kind::Vertex {
+            models = plain(&ANTHROPIC_MODELS);
+        }
         // The maker's own address without a list of models is the well-known provider with a key of another place.
         let well_known: &[&str] = match (&provider.base_url, provider.kind) {
             (None, Kind::Anthropic) if models.is_empty() => &ANTHROPIC_MODELS,
@@ -114,6 +126,7 @@ impl ProviderBuilder<'_> {
             Kind::Anthropic => ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", Some(("ANTHROPIC_AUTH_TOKEN", true))),
             Kind::OpenAi | Kind::Responses => ("OPENAI_API_KEY", "OPENAI_BASE_URL", None),
             Kind::Gemini => ("GEMINI_API_KEY", "GEMINI_BASE_URL", Some(("GOOGLE_API_KEY", false))),
+            Kind::Vertex => ("VERTEX_ACCESS_TOKEN", "VERTEX_BASE_URL", None),
             Kind::Ollama => ("OLLAMA_API_KEY", "OLLAMA_BASE_URL", None),
         };
         let key = KeyConfig { env: Some(key.to_owned()), ..KeyConfig::default() };
@@ -154,6 +167,7 @@ impl ProviderBuilder<'_> {
             retry: self.config.retry,
             stream_usage: true,
             prompt_caching: true,
+            prompt_cache_ttl: CacheTtl::default(),
             http: self.http.clone(),
             refused: Default::default(),
             dialects: Default::default(),
@@ -171,6 +185,8 @@ fn makers_own(kind: Kind) -> &'static str {
         Kind::Anthropic => ANTHROPIC,
         Kind::OpenAi | Kind::Responses => OPENAI,
         Kind::Gemini => GEMINI,
+        // Its address names the project, so there is none that fits everybody; the configuration insists on one.
+        Kind::Vertex => "https://aiplatform.googleapis.com/v1",
         Kind::Ollama => OLLAMA,
     }
 }
@@ -182,6 +198,10 @@ const MODEST_WINDOW: u64 = 32_768;
 pub(super) fn spec(service: &Service, model: &str, facts: Facts) -> Spec {
     let mut spec = spec::spec(&service.name, model);
     spec.info.price = catalogue::price(model, &service.address.own);
+    if let (CacheTtl::OneHour, Some(price)) = (service.prompt_cache_ttl, &mut spec.info.price) {
+        // What stays for an hour costs twice the input to write, in place of a quarter more.
+        price.cached_write = 2.0 * price.input;
+    }
     if service.kind == Kind::Ollama {
         spec.info.window = spec.info.window.min(MODEST_WINDOW);
     }

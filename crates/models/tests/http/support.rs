@@ -20,12 +20,13 @@ pub(crate) const KEY: &str = "sk-test-0123456789";
 
 pub(crate) const BOTH: [Kind; 2] = [Kind::Anthropic, Kind::OpenAi];
 
-pub(crate) const ALL: [Kind; 5] = [Kind::Anthropic, Kind::OpenAi, Kind::Responses, Kind::Gemini, Kind::Ollama];
+pub(crate) const ALL: [Kind; 6] =
+    [Kind::Anthropic, Kind::Vertex, Kind::OpenAi, Kind::Responses, Kind::Gemini, Kind::Ollama];
 
 /// The API that a server of this kind speaks in these tests.
 pub(crate) fn dialect(kind: Kind) -> Dialect {
     match kind {
-        Kind::Anthropic => Dialect::Anthropic,
+        Kind::Anthropic | Kind::Vertex => Dialect::Anthropic,
         Kind::OpenAi => Dialect::Chat,
         Kind::Responses => Dialect::Responses,
         Kind::Gemini => Dialect::Gemini,
@@ -62,7 +63,7 @@ pub(crate) fn model_of(config: &ModelsConfig, name: &str) -> Arc<dyn Model> {
 
 pub(crate) fn model(kind: Kind, server: &Server) -> Arc<dyn Model> {
     let name = match kind {
-        Kind::Anthropic => "claude-sonnet-4-5",
+        Kind::Anthropic | Kind::Vertex => "claude-sonnet-4-5",
         Kind::OpenAi => "some-model",
         Kind::Responses => "gpt-5.1",
         Kind::Gemini => "gemini-3-pro-preview",

@@ -1,0 +1,200 @@
+//! Servers that play a task of five steps and validate each request as strictly as the provider does.
+//!
+//! The task has parallel calls, a picture, and a break in the middle of an answer. The rules are those of the makers' own
+//! references and SDKs: Anthropic's "Tool use" and "Extended thinking", openai-python (`types/responses`), "Thought
+//! signatures" at ai.google.dev, mistral-common (`validator.py`), and ollama (`api/types.go`). They were written in
+//! November 2025 and not tried against the providers.
+
+use serde_json::{Value, json};
+
+use crate::answers::{Answer, AnswerPart, Dialect};
+use crate::provider::{RecordedRequest, Reply, Server};
+
+/// The bytes of `PICTURE`.
+pub const PICTURE_BYTES: &[u8] =
+    b"\x89PNG\x0d\x0a\x1a\x0a\x00\x00\x00\x0dIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x04\x00\x00\x00\xb5\x1c\x0c\x02\x00\x00\x00\x0bIDATx\xdacd\xf8\x0f\x00\x01\x05\x01\x01'\x18\xe3f\x00\x00\x00\x00IEND\xaeB`\x82";
+
+/// One pixel as PNG, in base64.
+pub const PICTURE: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=";
+
+/// The answers of the task: two reads at once, a picture, two more reads, and last words.
+fn script() -> Vec<Answer> {
+    let read = |path: &str| AnswerPart::Call("read_file", json!({ "path": path }));
+    vec![
+        Answer::new(vec![AnswerPart::thought("Both."), AnswerPart::text("I look."), read("a"), read("b")]),
+        Answer::new(vec![AnswerPart::thought("A picture."), read("picture.png")]),
+        Answer::new(vec![read("c")]),
+        Answer::new(vec![AnswerPart::thought("Enough."), read("d")]),
+        Answer::text("Done."),
+    ]
+}
+
+/// What a provider finds fault with in a request, in its words.
+pub type Check = fn(&RecordedRequest, &Value) -> Result<(), String>;
+
+/// A server that plays the script by what it has been told so far, cuts its third answer once in the middle, and refuses
+/// with these words whatever `check` finds fault with.
+pub fn server(dialect: Dialect, check: Check) -> Server {
+    let cuts = std::sync::atomic::AtomicUsize::new(0);
+    Server::with(move |seen, _| {
+        let body = seen.json();
+        if let Err(complaint) = check(seen, &body) {
+            let error = json!({ "error": { "type": "invalid_request_error", "message": complaint } });
+            return Reply::json(400, &error);
+        }
+        // Each API marks the outcomes of tools in its own way.
+        const MARKS: [&str; 4] = [
+            "\"type\":\"tool_result\"",
+            "\"role\":\"tool\"",
+            "\"type\":\"function_call_output\"",
+            "\"functionResponse\":",
+        ];
+        let outcomes: usize = MARKS.iter().map(|mark| seen.body.matches(mark).count()).sum();
+        // Two calls in the first step, one in each later one.
+        let step = match outcomes {
+            0 => 0,
+            count => count - 1,
+        };
+        let bytes = script()[step.min(4)].sse(dialect);
+        if step == 2 && cuts.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0 {
+            return Reply::begun(&[&bytes[..bytes.len() / 2]]);
+        }
+        Reply::stream(&[&bytes])
+    })
+}
+
+fn list<'a>(value: &'a Value, name: &str) -> Result<&'a Vec<Value>, String> {
+    value[name].as_array().ok_or_else(|| format!("{name}: a list is required"))
+}
+
+fn require(holds: bool, complaint: impl Into<String>) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(complaint.into()) }
+}
+
+/// Roles alternate; thoughts come first and with a signature; each call's outcome is in the next message, before all else.
+pub fn anthropic(_: &RecordedRequest, body: &Value) -> Result<(), String> {
+    require(body["max_tokens"].is_u64(), "max_tokens: Field required")?;
+    let messages = list(body, "messages")?;
+    for (at, message) in messages.iter().enumerate() {
+        let role = if at % 2 == 0 { "user" } else { "assistant" };
+        require(message["role"] == role, format!("messages.{at}: roles must alternate"))?;
+        let blocks = list(message, "content")?;
+        require(!blocks.is_empty(), format!("messages.{at}: all messages must have non-empty content"))?;
+        if role == "assistant" {
+            let first_other = blocks.iter().position(|block| block["type"] != "thinking").unwrap_or(0);
+            let thoughts = blocks.iter().filter(|block| block["type"] == "thinking").count();
+            require(thoughts == first_other, format!("messages.{at}: thinking blocks come first"))?;
+            let signed = blocks.iter().filter(|block| block["signature"] == "signed").count();
+            require(signed == thoughts, format!("messages.{at}: Invalid `signature` in `thinking` block"))?;
+            let calls: Vec<&Value> = blocks.iter().map(|block| &block["id"]).filter(|id| !id.is_null()).collect();
+            let next = messages.get(at + 1).ok_or("the conversation must end with a user message")?;
+            let outcomes: Vec<&Value> = list(next, "content")?.iter().map(|block| &block["tool_use_id"]).collect();
+            require(
+                outcomes.starts_with(&calls),
+                format!("messages.{at}: `tool_use` ids were found without `tool_result` blocks immediately after"),
+            )?;
+            require(calls.iter().all(|id| id.as_str().is_some_and(|id| id.starts_with("toolu_"))), "ids are verbatim")?;
+        }
+    }
+    Ok(())
+}
+
+/// Ids of nine letters and digits, no user after a tool, every call answered in place.
+pub fn mistral(_: &RecordedRequest, body: &Value) -> Result<(), String> {
+    let messages = list(body, "messages")?;
+    for pair in messages.windows(2) {
+        let roles = (pair[0]["role"].as_str().unwrap_or_default(), pair[1]["role"].as_str().unwrap_or_default());
+        require(roles != ("tool", "user"), "Unexpected role 'user' after role 'tool'")?;
+    }
+    let calls = messages.iter().flat_map(|message| message["tool_calls"].as_array().into_iter().flatten());
+    let calls: Vec<&Value> = calls.map(|call| &call["id"]).collect();
+    let outcomes: Vec<&Value> =
+        messages.iter().map(|message| &message["tool_call_id"]).filter(|id| !id.is_null()).collect();
+    require(calls == outcomes, "Not the same number of function calls and responses")?;
+    let is_short = |id: &str| id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    require(
+        calls.iter().all(|id| id.as_str().is_some_and(is_short)),
+        "Tool call id was X but must be a-z, A-Z, 0-9, with a length of 9.",
+    )
+}
+
+/// Nothing is stored; reasoning is followed by what it led to; each output has its call before it.
+pub fn responses(_: &RecordedRequest, body: &Value) -> Result<(), String> {
+    require(body["store"] == false, "store must be false")?;
+    require(body.get("messages").is_none(), "Unsupported parameter: 'messages'")?;
+    require(body["prompt_cache_key"].is_string(), "a cache key is missing")?;
+    let items = list(body, "input")?;
+    let mut open = Vec::new();
+    for (at, item) in items.iter().enumerate() {
+        match item["type"].as_str() {
+            Some("reasoning") => {
+                require(item["encrypted_content"] == "signed", "Item not found. Items are not persisted")?;
+                let next = items.get(at + 1).map(|next| next["type"].as_str().unwrap_or_default());
+                let follows = matches!(next, Some("function_call" | "message"));
+                require(follows, "Item 'rs' of type 'reasoning' was provided without its required following item.")?;
+            }
+            Some("function_call") => open.push(item["call_id"].clone()),
+            Some("function_call_output") => {
+                let call = open.iter().position(|id| *id == item["call_id"]);
+                let call =
+                    call.ok_or_else(|| format!("No tool call found for function call output {}", item["call_id"]))?;
+                open.remove(call);
+            }
+            Some("message") => require(open.is_empty(), "No tool output found for function call")?,
+            other => return Err(format!("Invalid value: {other:?}")),
+        }
+    }
+    let thoughts = items.iter().filter(|item| item["type"] == "reasoning").count();
+    let calls = items.iter().filter(|item| item["type"] == "function_call").count();
+    require(
+        thoughts == [0, 0, 1, 2, 2, 3][calls.min(5)],
+        format!("{thoughts} pieces of reasoning before {calls} calls"),
+    )?;
+    require(open.is_empty(), "No tool output found for function call")
+}
+
+/// Roles alternate; the first call of each step is signed; as many responses as calls, right after.
+pub fn gemini(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
+    require(seen.path == "/models/gemini-3-pro-preview:streamGenerateContent?alt=sse", seen.path.clone())?;
+    let contents = list(body, "contents")?;
+    for (at, content) in contents.iter().enumerate() {
+        let role = if at % 2 == 0 { "user" } else { "model" };
+        require(content["role"] == role, "Please ensure that multiturn requests alternate between user and model")?;
+        let parts = list(content, "parts")?;
+        let calls: Vec<&Value> = parts.iter().filter(|part| part.get("functionCall").is_some()).collect();
+        if let Some(first) = calls.first() {
+            let complaint = format!("Function call in the {at}. content block is missing a `thought_signature`.");
+            require(first["thoughtSignature"] == "signed", complaint)?;
+            let next = contents.get(at + 1).ok_or("function responses are missing")?;
+            let answered = list(next, "parts")?.iter().filter(|part| part.get("functionResponse").is_some()).count();
+            let complaint = "Please ensure that the number of function response parts is equal to the number of function call parts";
+            require(answered == calls.len(), complaint)?;
+        }
+    }
+    Ok(())
+}
+
+/// Arguments are objects, outcomes name their tool, and the window is set.
+pub fn ollama(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
+    require(seen.path == "/api/chat" && body["options"]["num_ctx"] == 32_768, "num_ctx is not set")?;
+    for message in list(body, "messages")? {
+        require(message["content"].is_string(), "json: cannot unmarshal into Go struct field Message.content")?;
+        for call in message["tool_calls"].as_array().into_iter().flatten() {
+            require(call["function"]["arguments"].is_object(), "arguments: cannot unmarshal string")?;
+        }
+        require(message["role"] != "tool" || message["tool_name"] == "read_file", "tool_name is missing")?;
+    }
+    Ok(())
+}
+
+/// Vertex AI: Anthropic's rules, with the model in the address and the version in the body (anthropic-sdk-python,
+/// `lib/vertex/_client.py`).
+pub fn vertex(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
+    let path = "/publishers/anthropic/models/claude-sonnet-4-5:streamRawPredict";
+    require(seen.path == path, seen.path.clone())?;
+    require(body["anthropic_version"] == "vertex-2023-10-16", "anthropic_version: Field required")?;
+    require(body.get("model").is_none(), "model: Extra inputs are not permitted")?;
+    require(seen.header("authorization").starts_with("Bearer "), "Request had invalid authentication credentials.")?;
+    anthropic(seen, body)
+}
