@@ -187,9 +187,15 @@ impl Session {
 
     /// Marks the log as in good order and stops the actor.
     fn close(&mut self, ctx: &mut Context<Self>) {
+        let marked = self.state().head.number;
         let written = self.submit_clean(ctx);
-        ctx.spawn(written.into_actor(self).map(|written, this, ctx| {
-            if !matches!(written, Ok(Ok(_))) {
+        ctx.spawn(written.into_actor(self).map(move |written, this, ctx| {
+            let is_written = matches!(written, Ok(Ok(_)));
+            if is_written && this.state().head.number > marked {
+                // A setting, a title or a notice was appended meanwhile, which takes the mark back.
+                return this.close(ctx);
+            }
+            if !is_written {
                 tracing::warn!(parent: &this.span, "evicted without a note on the disk; it is repaired when it opens");
             }
             this.log.tail.end();

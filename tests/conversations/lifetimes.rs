@@ -122,3 +122,26 @@ async fn a_session_that_is_deleted_while_it_is_opened_is_gone_afterwards() {
     let again = vim.call("session/load", json!({ "sessionId": session })).await;
     assert_eq!(again["error"]["code"], -32602);
 }
+
+#[actix::test]
+async fn a_setting_that_comes_while_a_session_is_closed_is_kept_and_the_log_stays_in_good_order() {
+    let scene = Scene::new(vec![hello()]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let prompt = zed.prompt(&session, "hi").await;
+    zed.answer(prompt).await;
+    let mut ctl = scene.client("ctl");
+    scene.history.hold();
+    let close = ctl.request("_acpd/close", json!({ "sessionId": session })).await;
+    pass(1).await;
+    let model = json!({ "sessionId": session, "configId": "model", "value": "panicky" });
+    zed.request("session/set_config_option", model).await;
+    pass(1).await;
+    scene.history.release();
+    ctl.answer(close).await;
+    let mut vim = scene.editor("vim").await;
+    vim.call("session/load", json!({ "sessionId": session })).await;
+    let events = format!("{:?}", scene.history.events(&session));
+    assert!(events.contains("panicky"), "{events}");
+    // A log that is not in good order is repaired, which begins with this event.
+    assert!(!events.contains("Reopened"), "{events}");
+}
