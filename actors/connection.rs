@@ -1,7 +1,7 @@
-//! One client, whatever its transport: speaks the protocol and nothing else, and is the only actor that sees it.
+//! One client, whatever its transport. It is the only actor that sees the protocol.
 //!
-//! Started by the `Runtime` for each accepted pair of reader and writer; ends with its client. It attaches to sessions, whose
-//! events its cursors bring in order, and it answers each request exactly once. Sessions outlive it.
+//! Started by the `Runtime` for each accepted pair of reader and writer; ends with its client. It attaches to sessions,
+//! whose events its cursors bring in order, and it answers each request exactly once. Sessions outlive it.
 
 mod account;
 mod attaching;
@@ -170,9 +170,9 @@ enum Asked {
         method: &'static str,
         answer: oneshot::Sender<Answered>,
     },
-    /// A terminal that nobody waits for any more; if the client creates it all the same, it is released.
+    /// A terminal whose tool has given up. If the client creates it all the same, it is released.
     LateTerminal(SessionId),
-    /// To open a page for a request of the client's; what it says to that changes nothing.
+    /// To open a page for a request of the client's. Its answer changes nothing.
     Page(Id),
 }
 
@@ -288,16 +288,16 @@ impl Connection {
             Ok(result) => self.outbox.push(&rpc::response(id, &result)),
             Err(error) => self.outbox.push(&rpc::failure(id, &error)),
         }
-        self.leave_if_done(ctx);
+        self.stop_if_done(ctx);
     }
 
-    fn leave_if_done(&self, ctx: &mut Context<Self>) {
+    fn stop_if_done(&self, ctx: &mut Context<Self>) {
         if self.half_closed && self.requests.is_empty() {
             ctx.stop();
         }
     }
 
-    fn take(&mut self, message: Incoming, ctx: &mut Context<Self>) {
+    fn handle_message(&mut self, message: Incoming, ctx: &mut Context<Self>) {
         match message {
             Incoming::Request { id, heading: Heading { method, trace }, call } => {
                 tracing::debug!(parent: &self.span, method, ?id, ?trace, "request");
@@ -316,11 +316,11 @@ impl Connection {
             }
             Incoming::Notification(notice) => {
                 tracing::debug!(parent: &self.span, method = notice.method(), "notification");
-                self.heed(notice, ctx);
+                self.handle_notification(notice, ctx);
             }
             Incoming::Reply { id, result } => {
                 tracing::debug!(parent: &self.span, ?id, error = result.as_ref().err().map(|error| error.code), "reply");
-                self.hear(&id, result);
+                self.handle_reply(&id, result);
             }
             Incoming::Malformed(error) => {
                 tracing::debug!(parent: &self.span, code = error.code, "no message");
@@ -329,7 +329,7 @@ impl Connection {
         }
     }
 
-    fn heed(&mut self, notice: ClientNotification, ctx: &mut Context<Self>) {
+    fn handle_notification(&mut self, notice: ClientNotification, ctx: &mut Context<Self>) {
         match notice {
             ClientNotification::CancelTurn { session } => self.cancel_turn(&session, ctx),
             ClientNotification::CancelRequest { request } => self.withdraw(&request, ctx),
@@ -338,7 +338,7 @@ impl Connection {
     }
 
     /// A reply to a request of ours. One to a question that is settled meanwhile finds nothing and is dropped.
-    fn hear(&mut self, id: &Id, result: Answered) {
+    fn handle_reply(&mut self, id: &Id, result: Answered) {
         let (session, question) = match self.asks.pending.take(id) {
             None | Some(Asked::Page(_)) => return,
             Some(Asked::Help { session, method, answer }) => {
@@ -363,7 +363,7 @@ impl Connection {
         let mut directories = self.runtime.directories();
         let arrive = Arrive { id: self.id.clone(), card: self.card.subscribe(), queued: self.outbox.queued() };
         tell(&self.runtime.directory(), arrive);
-        // The runtime outlives its connections, so that this does not end early.
+        // The runtime outlives its connections, so this does not end early.
         let replaced = async move { directories.changed().await.is_ok() };
         ctx.spawn(replaced.into_actor(self).map(|replaced, this, ctx| {
             if replaced {
@@ -402,7 +402,7 @@ impl Actor for Connection {
 impl StreamHandler<Inbound> for Connection {
     fn handle(&mut self, inbound: Inbound, ctx: &mut Context<Self>) {
         match inbound {
-            Inbound::Message(message) => self.take(message, ctx),
+            Inbound::Message(message) => self.handle_message(message, ctx),
             Inbound::Broken(error) => {
                 tracing::warn!(parent: &self.span, %error, "the client broke the framing");
                 let told = RpcError::invalid_request(error.to_string(), error.advice());
@@ -417,7 +417,7 @@ impl StreamHandler<Inbound> for Connection {
     fn finished(&mut self, ctx: &mut Context<Self>) {
         self.half_closed = true;
         self.detach_all(ctx);
-        self.leave_if_done(ctx);
+        self.stop_if_done(ctx);
     }
 }
 

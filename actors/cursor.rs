@@ -1,5 +1,6 @@
 //! A reader's place in a session's log: a stream that yields events in order, from the tail or, when it is behind, from
-//! the store, and only while its client has room. Replay, live streaming, late joining and a slow client are this one thing.
+//! the store, and only while its client has room. Replay, live streaming, late joining and a slow client are this one
+//! thing.
 
 use std::sync::Arc;
 
@@ -53,7 +54,8 @@ impl Cursor {
     }
 
     async fn advance(&mut self, watch: &mut tokio::sync::watch::Receiver<Progress>) -> CursorItem {
-        // Nothing is held while there is nothing to yield: neither room, which others need, nor events, which cost memory.
+        // Nothing is held while there is nothing to yield: neither room, which others need, nor events, which cost
+        // memory.
         if !self.something_to_pass(watch).await {
             return CursorItem::Ended;
         }
@@ -75,13 +77,13 @@ impl Cursor {
     /// Waits for the next event, and until it is safe or cannot be. False if none will come.
     async fn something_to_pass(&self, watch: &mut tokio::sync::watch::Receiver<Progress>) -> bool {
         loop {
-            // Marked as seen before the ring is read, so that what comes after the look wakes us again.
+            // Marked as seen before the ring is read: what comes after the look wakes us again.
             let ended = watch.borrow_and_update().ended;
             match self.tail.read(self.next, 0) {
                 Found::InStore => return true,
                 Found::Events(events) => {
                     if let Some(next) = events.first() {
-                        // A failure is told together with the event.
+                        // A failure is yielded together with the event.
                         let _ = self.tail.until_safe(next).await;
                     }
                     return true;
@@ -92,8 +94,8 @@ impl Cursor {
         }
     }
 
-    /// Yields what is as safe as it must be before anything rests on it. A reader never sees a call, a decision or the end
-    /// of a turn that a crash could take back; text, of which it could, is not held up.
+    /// Yields what is as safe as it must be before anything rests on it. A reader never sees a call, a decision or the
+    /// end of a turn that a crash could take back; text, of which it could, is not held up.
     async fn pass(&mut self, mut events: Vec<Arc<Event>>, reservation: Reservation) -> CursorItem {
         let safe = {
             let progress = self.tail.watch();

@@ -1,8 +1,8 @@
-//! Knows which sessions are in memory, and the connections that are open. Started by the `Runtime`, which replaces it if
-//! it dies. It keeps sessions in memory when connections go, and never looks into one.
+//! Knows which sessions are in memory, and the connections that are open. Started by the `Runtime`, which replaces it
+//! if it dies. It keeps sessions in memory when connections go, and never looks into one.
 //!
-//! Who wins when open, close, delete and eviction race is decided by `domain::directory`. This actor delivers the inputs
-//! and carries out the effects: it holds the channels to the callers and the guards of the sessions.
+//! Who wins when open, close, delete and eviction race is decided by `domain::directory`. This actor delivers the
+//! inputs and carries out the effects: it holds the channels to the callers and the guards of the sessions.
 
 mod callers;
 mod sweeping;

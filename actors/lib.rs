@@ -1,6 +1,7 @@
-//! Concurrency: who owns what, and who tells whom. No sockets, files, HTTP or sled; the world is behind `Ports`.
+//! Concurrency: which actor owns what, and which messages pass between them. No sockets, files, HTTP or sled: the world
+//! is behind `Ports`.
 //!
-//! `Connection` -> `Session` -> `Turn` -> (model | `ToolExecutor` -> tool): commands go down by address, events come up
+//! `Connection` -> `Session` -> `Turn` -> (model | `ToolExecutor` -> tool): messages go down by address, events come up
 //! by weak recipient, and what editors see is pulled from each session's `Tail` by cursors. See docs/architecture.md.
 
 mod connection;

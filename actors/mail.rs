@@ -1,8 +1,8 @@
 //! How actors reach each other: the only place that sends without waiting, and the two ties between parent and child.
 //!
-//! actix drops a message to a dead actor without a word, lets a panicked actor vanish silently, and keeps an actor alive
-//! that nobody can reach any more. `tell` and `report` say whether the other side is there; a `DeathNotice` tells the
-//! parent that its child is gone; a `ParentGone` tells the child that its parent is.
+//! actix drops a message to a dead actor silently, lets a panicked actor vanish silently, and keeps an actor alive that
+//! no address leads to any more. `tell` and `report` return whether the other side is there. A `DeathNotice` reports to
+//! the parent that its child is gone, and a `ParentGone` stops the child when its parent is.
 
 #![expect(clippy::disallowed_methods, reason = "this is the one place where mail is sent")]
 
@@ -10,7 +10,7 @@ use actix::dev::ToEnvelope;
 use actix::{Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Handler, Message, WeakRecipient};
 use tokio::sync::oneshot;
 
-/// Sends a command down. False if the actor is dead, and then the command is gone.
+/// Sends a message down. False if the actor is dead; the message is lost then.
 pub(crate) fn tell<A, M>(to: &Addr<A>, command: M) -> bool
 where
     A: Actor + Handler<M>,
@@ -23,7 +23,7 @@ where
     there
 }
 
-/// Sends an event up. False if nobody is there to hear it.
+/// Sends an event up. False if the recipient is gone.
 pub(crate) fn report<M>(to: &WeakRecipient<M>, event: M) -> bool
 where
     M: Message + Send + 'static,
@@ -35,7 +35,7 @@ where
     })
 }
 
-/// Whether somebody is there who could hear an event.
+/// Whether the recipient of an event is there.
 pub(crate) fn reaches<M>(to: &WeakRecipient<M>) -> bool
 where
     M: Message + Send + 'static,
@@ -51,7 +51,7 @@ pub(crate) enum StopCause {
     Panicked,
 }
 
-/// A field of every actor that somebody must hear of. Its drop is the news: it runs on a panic and on a normal stop.
+/// A field of every actor whose end its parent must notice. Its drop reports the end, after a panic and a normal stop.
 pub(crate) struct DeathNotice(Option<Box<dyn FnOnce(StopCause) + Send>>);
 
 impl DeathNotice {

@@ -1,8 +1,9 @@
-//! Backpressure towards clients: counts the bytes that wait to be read, and makes producers wait while there are too many.
+//! Backpressure towards clients: counts the bytes that wait to be read, and makes producers wait while there are too
+//! many.
 //!
 //! Each client has one count (`QueuedBytes`), and all of them share one budget (`OutboxBudget`). While the budget is
-//! used up, every client may still have a small share queued. Clients that read go on, and those that do not cannot make
-//! them wait. Nothing here knows what the bytes are: cursors, long answers and the frame reader only see the gate.
+//! used up, every client may still have a small share queued. Clients that read go on, and those that do not cannot
+//! make them wait. Nothing here knows what the bytes are: cursors, long answers and the frame reader only see the gate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -114,7 +115,8 @@ impl OutboxGate {
         if self.queued.all.is_used_up() { self.limit.min(SHARE) } else { self.limit }
     }
 
-    /// Resolves when a cursor may yield about so much, with the room reserved: cursors that wake together do not overshoot.
+    /// Resolves when a cursor may yield about so much, with the room reserved: cursors that wake together do not
+    /// overshoot.
     pub(crate) async fn reserve(&self, size: usize) -> Reservation {
         loop {
             self.below(0).await;

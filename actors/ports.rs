@@ -26,6 +26,8 @@ pub struct Ports {
     pub settings: Settings,
 }
 
+/// The settings that shape sessions and connections. It has more than fifteen fields because each of them is one key of
+/// the configuration, which `src/assemble` sets one by one.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// What a new session starts with.

@@ -44,11 +44,11 @@ pub struct RehearsalError(pub String);
 
 struct RuntimeState {
     ports: Swap<Ports>,
-    /// Reads the configuration again; the program says how.
+    /// Reads the configuration again. Set by the program.
     reload: OnceLock<Box<Reload>>,
-    /// Held from the reading to the replacing, so that of two reloads the later one counts.
+    /// Held while a configuration is read and replaced: of two reloads the later one counts.
     reloading: Mutex<()>,
-    /// Whether the program that a restart would bring could start; the program says how to tell.
+    /// Tries whether the installed program could start. Set by the program.
     rehearse: OnceLock<Box<Rehearse>>,
     directory: Swap<Addr<Directory>>,
     /// How many directories there have been before this one.
@@ -56,11 +56,11 @@ struct RuntimeState {
     arbiters: Vec<ArbiterHandle>,
     next_arbiter: AtomicUsize,
     shutdown: watch::Sender<Option<Shutdown>>,
-    /// True once the daemon leaves for good. Whoever must be told holds a receiver until that is done.
+    /// True once the daemon stops for good. A connection holds a receiver until it has sent its client the goodbye.
     leaving: watch::Sender<bool>,
-    /// True once all sessions have been put away. Whoever has something left to say holds a receiver until it is said.
+    /// True once all sessions have been evicted. A connection holds a receiver until its last answers are written.
     drained: watch::Sender<bool>,
-    /// Sessions are being put away, and what they leave open goes on with the next daemon.
+    /// Sessions are being evicted. Turns that wait for an answer go on with the next daemon.
     draining: AtomicBool,
     /// One permit per long answer that is being made, for any client.
     long_answers: Arc<Semaphore>,
@@ -72,7 +72,7 @@ struct RuntimeState {
 /// Long answers that may be made at a time, for all clients together.
 const LONG_ANSWERS: usize = 8;
 
-/// How a client wants the daemon to leave.
+/// How a client wants the daemon to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
     Stop,
@@ -82,7 +82,7 @@ pub enum Shutdown {
     },
 }
 
-/// How long clients may take to hear the last words of their sessions.
+/// How long clients may take to read the last answers of their sessions.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Between two looks at whether a turn still runs.
@@ -151,7 +151,7 @@ impl Runtime {
         Connection::start_in_arbiter(&self.arbiter(), move |ctx| Connection::new(runtime, peer, reader, writer, ctx));
     }
 
-    /// Resolves when it is time to leave as a client asked: at once, or, for a restart that can wait, when the running
+    /// Resolves when it is time to stop as a client asked: at once, or, for a restart that can wait, when the running
     /// turns have ended or `patience` is over.
     pub async fn shutdown_requested(&self, patience: Duration) -> Shutdown {
         let mut wishes = self.0.shutdown.subscribe();
@@ -169,13 +169,13 @@ impl Runtime {
                     tracing::warn!("some turns did not end in time for the restart; they are cancelled");
                     return wish;
                 }
-                // Somebody is in more of a hurry.
+                // Another client wants the daemon to stop at once.
                 _ = wishes.changed() => {}
             }
         }
     }
 
-    /// Opens the sessions whose turns wait for an answer, so that the questions can be seen and answered.
+    /// Opens the sessions whose turns wait for an answer. Their questions can then be seen and answered.
     fn reopen_waiting(&self) {
         actix::spawn(connection::reopen_waiting(self.clone()));
     }
@@ -196,8 +196,8 @@ impl Runtime {
         }
     }
 
-    /// Tells the bridges that the daemon leaves on purpose, so that none of them brings another back by itself. Resolves
-    /// when all have been told, or after the deadline: one of them may not be reading.
+    /// Sends the bridges a goodbye, after which none of them starts another daemon by itself. Resolves when all
+    /// goodbyes are written, or after the deadline: a bridge may not be reading.
     pub async fn say_goodbye(&self, deadline: Duration) {
         self.0.leaving.send_replace(true);
         if tokio::time::timeout(deadline, self.0.leaving.closed()).await.is_err() {
@@ -209,7 +209,7 @@ impl Runtime {
         self.0.leaving.subscribe()
     }
 
-    /// Whether the sessions are being put away.
+    /// Whether the sessions are being evicted.
     pub(crate) fn is_draining(&self) -> bool {
         self.0.draining.load(Ordering::Acquire)
     }
@@ -218,8 +218,8 @@ impl Runtime {
         self.0.drained.subscribe()
     }
 
-    /// No new turns; running ones are cancelled and recorded; those that wait for an answer stay as they are; every session
-    /// is put away clean; and clients that read are told of it.
+    /// No new turns; running ones are cancelled and recorded; those that wait for an answer stay as they are; every
+    /// session is evicted with its log in good order; and clients that read receive their last answers.
     pub fn drain(&self, deadline: Duration) -> impl Future<Output = ()> + use<> {
         self.0.draining.store(true, Ordering::Release);
         let drained = self.directory().send(Drain);
@@ -239,12 +239,12 @@ impl Runtime {
         self.0.shutdown.send_if_modified(|wish| wish.replace(shutdown) != Some(shutdown));
     }
 
-    /// Has the daemon leave as for a restart: no new turns begin, and those that run may finish.
+    /// Stops the daemon as for a restart: no new turns begin, and those that run may finish.
     pub fn leave_when_calm(&self) {
         self.request_shutdown(Shutdown::Restart { now: false });
     }
 
-    /// Whether the daemon is about to leave, so that no new turns begin.
+    /// Whether the daemon is about to stop. No new turns begin then.
     pub(crate) fn is_leaving(&self) -> bool {
         self.0.shutdown.borrow().is_some()
     }
@@ -258,7 +258,7 @@ impl Runtime {
         let _ = self.0.reload.set(reload);
     }
 
-    /// Reads the configuration again. What it says of sessions and connections counts for those that are opened from now on.
+    /// Reads the configuration again. Settings of sessions and connections count for those that are opened from now on.
     pub async fn reload(&self) -> Result<ReloadCard, ReloadError> {
         let reload = self.0.reload.get().ok_or(ReloadError::NoConfiguration)?;
         let _turn = self.0.reloading.lock().await;
@@ -273,7 +273,7 @@ impl Runtime {
         let _ = self.0.rehearse.set(rehearse);
     }
 
-    /// Why a restarted daemon could not start, as far as that can be told without leaving.
+    /// Why a restarted daemon could not start, as far as that can be found out while this one runs.
     pub(crate) async fn rehearse(&self) -> Result<(), RehearsalError> {
         match self.0.rehearse.get() {
             Some(rehearse) => rehearse().await,

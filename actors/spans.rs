@@ -1,5 +1,5 @@
-//! The spans of the actors: `connection` > `session` > `turn` > `tool`. A span does not cross a mailbox, so each actor is
-//! given its own, whose parent is named here; what a client says of the trace it belongs to is in its fields.
+//! The spans of the actors: `connection` > `session` > `turn` > `tool`. A span does not cross a mailbox, so each actor
+//! is given its own, whose parent is named here; what a client says of the trace it belongs to is in its fields.
 
 use domain::{CallId, ConnectionId, SessionId, Trace};
 use tracing::Span;

@@ -11,7 +11,7 @@ use domain::history::{HistoryError, Settled};
 use domain::{Durability, Event};
 use tokio::sync::{Notify, watch};
 
-/// Committed events stay in memory up to this many bytes, so that readers who keep up never touch the store.
+/// Committed events stay in memory up to this many bytes, so readers that keep up never touch the store.
 const KEPT_COMMITTED: usize = 16 << 10;
 
 /// Above this many uncommitted bytes of one session, its turn stops reading its model.
@@ -48,7 +48,7 @@ impl Backlog {
     async fn room(&self) {
         loop {
             let mut shrunk = std::pin::pin!(self.shrunk.notified());
-            // Registered before the look, so that a change between the two is not missed.
+            // Registered before the look: a change between the two is not missed.
             shrunk.as_mut().enable();
             if self.bytes.load(Ordering::Relaxed) <= ALL_UNCOMMITTED_LIMIT {
                 return;
@@ -252,7 +252,7 @@ impl Tail {
     /// Resolves when there is room for more uncommitted events, of this session and of all.
     pub(crate) async fn room(&self) {
         let mut watch = self.watch();
-        // An error means that the tail is gone, and then there is nobody to hold back.
+        // An error means that the tail is gone, and with it the turn that would wait.
         let _ = watch.wait_for(|progress| !progress.full || progress.ended).await;
         self.backlog.room().await;
     }

@@ -58,7 +58,7 @@ impl Connection {
             let params = encode::elicit_url(&id, elicitation.as_str(), &address, &message);
             let request = Id::from_text(MessageId::new().as_str());
             self.outbox.push(&rpc::request(&request, method::ELICITATION_CREATE, &params));
-            // The client's word on the elicitation changes nothing: only the login itself tells how it ended.
+            // The client's answer to the elicitation changes nothing: only the login itself shows how it ended.
             self.asks.pending.insert(request, Asked::Page(id.clone()));
             return self.finish_login(id, Some(elicitation), done, ctx);
         }
@@ -96,7 +96,7 @@ impl Connection {
         self.work_on(&request, work, ctx);
     }
 
-    /// The client no longer wants to log in, so that the page is no longer wanted either.
+    /// The client no longer wants to log in, so the page is not wanted either.
     pub(super) fn withdraw_page(&mut self, request: &Id) {
         for (id, _) in self.asks.pending.take_where(|_, asked| matches!(asked, Asked::Page(by) if by == request)) {
             self.outbox.push(&rpc::notification(method::CANCEL_REQUEST, &json!({ "requestId": id })));

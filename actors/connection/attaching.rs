@@ -1,5 +1,5 @@
-//! Attaching this client to a session: a translator for what it may see, a cursor that starts where it stopped, and what
-//! an earlier attach to the same session leaves to it.
+//! Attaching this client to a session: a translator for what it may see, a cursor that starts where it stopped, and
+//! what an earlier attach to the same session leaves to it.
 
 use actix::{AsyncContext, Context};
 use domain::briefing::Command;

@@ -22,7 +22,7 @@ use crate::tail::Tail;
 /// What a cursor of this connection brought.
 pub(super) struct CursorYield {
     pub(super) session: SessionId,
-    /// Which attach of this connection the cursor belongs to: one that was cancelled may still have its say.
+    /// Which attach of this connection the cursor belongs to: a cancelled one may still have yielded something.
     pub(super) attach: u64,
     pub(super) passed: CursorItem,
 }
@@ -136,7 +136,7 @@ impl Attachment {
         encode::commands(session, &all)
     }
 
-    /// Takes back a request that waits here; says whether it was one to open the session.
+    /// Removes a request that waits here. Returns whether it was one to open the session.
     pub(super) fn withdraw(&mut self, request: &Id) -> Option<bool> {
         if let Some(at) = self.waiting.closing.iter().position(|close| close == request) {
             self.waiting.closing.remove(at);
@@ -303,7 +303,7 @@ impl Connection {
                 if let Some(prompt) = self.prompts.pending.remove(&turn) {
                     self.answer(&prompt.request, answer, ctx);
                 } else if let Some(request) = self.inherited(session, number, origin) {
-                    // Its request came by another connection, so that it is not among those of this one.
+                    // Its request came by another connection, so it is not among those of this one.
                     self.requests.open(request.clone(), None, None);
                     self.answer(&request, answer, ctx);
                 }
@@ -312,7 +312,7 @@ impl Connection {
     }
 
     fn ask_permission(&mut self, session: &SessionId, question: QuestionId, params: &Value) {
-        // Unique across daemon lives and askings, so that an old answer never meets a new question.
+        // Unique across daemons and askings: an old answer never meets a new question.
         let id = Id::from_text(QuestionId::new().as_str());
         self.outbox.push(&rpc::request(&id, method::SESSION_REQUEST_PERMISSION, params));
         self.asks.pending.insert(id, Asked::Permission(session.clone(), question));
@@ -362,8 +362,8 @@ impl Connection {
         self.ask_unasked(session);
     }
 
-    /// The session left memory. What waits for it here is answered: with its true end if the cursor brought it, else with
-    /// `error`.
+    /// The session left memory. What waits for it here is answered: with its true end if the cursor brought it, else
+    /// with `error`.
     pub(super) fn ended(&mut self, session: &SessionId, error: RpcError, ctx: &mut Context<Self>) {
         let Some(attachment) = self.attachments.get_mut(session) else { return };
         attachment.ended = true;
@@ -373,7 +373,7 @@ impl Connection {
         attachment.waiting.unasked.clear();
         let asks = std::mem::take(&mut attachment.asks);
         self.drop_asks(asks);
-        self.leave_prompts(session, &error, ctx);
+        self.settle_prompts_of(session, &error, ctx);
         for request in loads {
             self.answer(&request, Err::<Value, _>(error.clone()), ctx);
         }

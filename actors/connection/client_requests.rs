@@ -1,5 +1,5 @@
-//! The client as the editor of its own prompts: its files, its terminals and the person at it, asked for over this connection
-//! and no other.
+//! The client as the editor of its own prompts: its files, its terminals and the person at it, asked for over this
+//! connection and no other.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use super::{Asked, Connection};
 use crate::mail::{reaches, report};
 use crate::tail::Tail;
 
-/// How long the client may take for what is quickly done. A write and a new terminal may wait for the person, and a command
-/// may run for as long as it likes.
+/// How long the client may take for what is quickly done. A write and a new terminal may wait for the person, and a
+/// command may run for as long as it likes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Sends a request to the client; the answer goes back by the channel, which closes if the connection does.
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[rtype(result = "()")]
 pub(super) struct AskClient {
     session: SessionId,
-    /// The last event when it was asked. The client is told up to there first: of the call that asks, for one.
+    /// The last event when it was asked. The client receives everything up to there first, such as the call that asks.
     after: u64,
     method: &'static str,
     params: Value,
@@ -46,19 +46,19 @@ pub(super) enum TellClient {
         method: &'static str,
         params: Value,
     },
-    /// Somebody does not wait for an answer any more.
+    /// A caller does not wait for its answer any more.
     Abandoned,
 }
 
 impl AskClient {
-    /// Whether nobody waits for its answer any more.
+    /// Whether its caller has given up.
     fn is_abandoned(&self) -> bool {
         self.answer.as_ref().is_some_and(oneshot::Sender::is_closed)
     }
 }
 
-/// An answer that a tool waits for. When it is dropped, the request is withdrawn; the fields are dropped in this order, so
-/// that the connection finds that nobody waits.
+/// An answer that a tool waits for. When it is dropped, the request is withdrawn; the fields are dropped in this order,
+/// so that the connection finds that nobody waits.
 struct Awaited {
     told: oneshot::Receiver<Answered>,
     _abandon: Abandon,
@@ -110,8 +110,8 @@ impl Connection {
         self.withdraw_help(|asked| matches!(asked, Asked::Help { answer, .. } if answer.is_closed()));
     }
 
-    /// The turn whose tools wait for this client is over. They are told that nothing more comes, and must not have an effect
-    /// by other means.
+    /// The turn whose tools wait for this client is over. They are told that nothing more comes, and must not have an
+    /// effect by other means.
     pub(super) fn withdraw_help_of(&mut self, session: &SessionId) {
         self.withdraw_help(|asked| matches!(asked, Asked::Help { session: of, .. } if of == session));
     }
@@ -121,7 +121,7 @@ impl Connection {
             let params = serde_json::json!({ "requestId": id });
             self.outbox.push(&rpc::notification(method::CANCEL_REQUEST, &params));
             if let Asked::Help { session, method, answer } = asked {
-                // Whoever waited may be gone.
+                // The caller may be gone.
                 let _ = answer.send(Err(RpcError::cancelled("nobody waits for the answer any more")));
                 if method == method::TERMINAL_CREATE {
                     self.asks.pending.insert(id, Asked::LateTerminal(session));
@@ -145,7 +145,7 @@ impl Connection {
         }
     }
 
-    /// A terminal that was created when nobody waited for it any more.
+    /// Releases a terminal that was created after its tool had given up.
     pub(super) fn release_late(&mut self, session: &SessionId, result: Answered) {
         if let Ok(terminal) = client_requests::terminal_id(result) {
             let params = client_requests::terminal(session, &terminal);
@@ -166,7 +166,7 @@ impl Connection {
         }
     }
 
-    /// Asks what the client has been told enough for.
+    /// Sends the requests whose moment the cursor has passed.
     pub(super) fn ask_what_is_due(&mut self, session: &SessionId) {
         let Some(attachment) = self.attachments.get_mut(session) else { return };
         let seen = attachment.seen.number;
@@ -174,7 +174,7 @@ impl Connection {
         due.into_iter().for_each(|ask| self.ask_client(ask));
     }
 
-    /// The client hears no more of the session. Nobody waits for answers, but a terminal has to be released.
+    /// The client receives nothing more of the session. No caller waits for answers, but a terminal has to be released.
     pub(super) fn drop_asks(&mut self, asks: Vec<AskClient>) {
         asks.into_iter().filter(|ask| ask.answer.is_none()).for_each(|ask| self.ask_client(ask));
     }

@@ -1,5 +1,5 @@
-//! What MCP servers ask of the person at one client, bounded where it enters the connection: a server writes as fast as it
-//! likes, and each of its questions is a message to an actor and a line in the client's outbox.
+//! What MCP servers ask of the person at one client, bounded where it enters the connection: a server writes as fast as
+//! it likes, and each of its questions is a message to an actor and a line in the client's outbox.
 //!
 //! Shared by a Connection and the editors that it lends to its prompts. Locked for a moment only.
 
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Questions that may be open at one client.
 const OPEN: usize = 16;
 
-/// Pages whose end a client has not been told yet. Of more than these the oldest are forgotten.
+/// Open pages per client whose end has not been reported yet. Beyond these the oldest are forgotten.
 const PAGES: usize = 64;
 
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl Elicitations {
         pages.push_back(id.to_owned());
     }
 
-    /// Whether the client should hear that what was to be done on a page is done: once for each page that it was asked to
+    /// Whether the client is to be notified that a page is done with: once for each page that it was asked to
     /// open, and never of others.
     pub(super) fn closes_page(&self, id: &str) -> bool {
         let mut pages = self.pages();
@@ -54,7 +54,7 @@ impl Elicitations {
     }
 
     fn pages(&self) -> std::sync::MutexGuard<'_, VecDeque<String>> {
-        // The list is whole after every step, so that a panic elsewhere does not spoil it.
+        // The list is whole after every step, so a panic elsewhere does not spoil it.
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

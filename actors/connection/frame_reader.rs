@@ -1,5 +1,5 @@
-//! What one client says: bytes read, cut into frames and understood, as a stream. Reading pauses while the client leaves
-//! its answers unread. Big messages are understood off the arbiter's thread.
+//! Reads the messages of one client: bytes are read, cut into frames and parsed, as a stream. Reading pauses while the
+//! client leaves its answers unread. Big messages are understood off the arbiter's thread.
 
 use std::sync::{Arc, OnceLock};
 
@@ -60,7 +60,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     async fn next_message(&mut self) -> Option<Result<Incoming, FrameError>> {
         loop {
             if let Some(batch) = self.batch.take() {
-                // Each entry may be answered, so that a batch is read no faster than frames are.
+                // Each entry may be answered, so a batch is read no faster than frames are.
                 self.gate.room_for_answers().await;
                 let (batch, message) = next_of(batch).await;
                 self.batch = batch;

@@ -1,7 +1,7 @@
 //! A connection at the end of the daemon: its goodbye to a bridge, and the answers that are still owed.
 //!
-//! A connection that ends without a goodbye has been lost, and the bridge brings a daemon back at once; after one, the bridge
-//! waits until its editor wants one. Only bridges are told, since others bring nobody back.
+//! A connection that ends without a goodbye has been lost, and the bridge brings a daemon back at once; after one, the
+//! bridge waits until its editor wants one. Only bridges get one, since other clients start no daemon.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use super::Connection;
 const LOOK: Duration = Duration::from_millis(5);
 
 impl Connection {
-    /// When the sessions have been put away, their last words may still be on the way to the client, and the runtime waits
-    /// for them to get there.
+    /// When the sessions have been evicted, their last answers may still be on the way to the client, and the runtime
+    /// waits for them to get there.
     pub(super) fn await_drain(&self, ctx: &mut Context<Self>) {
         let mut drained = self.runtime.drained();
         let told = async move {

@@ -1,5 +1,5 @@
-//! A log from elsewhere that becomes a session. It comes in parts, so that its length has no limit; what has come is in the
-//! store, where nobody finds it before all of it has.
+//! Imports a log from elsewhere as a session. It comes in parts, so its length has no limit. The parts are stored as
+//! they come, and the session can be found only when all of them have.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Answers that may be long, such as exports and lists: bounded for each client and in all, before anything is read for them.
+//! Answers that may be long, such as exports and lists: bounded for each client and in all, before anything is read for
+//! them.
 
 use std::future::Future;
 
@@ -12,9 +13,9 @@ use super::Connection;
 pub(super) const LONG_ANSWERS: usize = 2;
 
 impl Connection {
-    /// Answers a request that only looks and may bring much with what the future brings: it waits its turn and for room in the outbox before
-    /// anything is read, so that a client that asks and does not listen costs no more than its outbox. What was read is
-    /// let go of as soon as it is queued.
+    /// Answers a request that only looks and may bring much with what the future brings: it waits its turn and for room
+    /// in the outbox before anything is read, so a client that asks and does not read costs no more than its outbox.
+    /// What was read is let go of as soon as it is queued.
     pub(super) fn answer_at_length(
         &mut self,
         id: Id,

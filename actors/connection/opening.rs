@@ -1,5 +1,5 @@
 //! Bringing sessions into memory: new ones, forks, and those back from the log. Pure sequences of questions to the
-//! directory, the history and the new session; the connection only hears the result.
+//! directory, the history and the new session; the connection only gets the result.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::spans;
 /// How much of a log is read at a time.
 const READ: usize = 1 << 20;
 
-/// How often a session may leave just when it is opened.
+/// How often a session may be evicted just when it is opened.
 const TRIES: usize = 5;
 
 /// Numbers the actors of sessions: a late message of one is not taken for its successor's.
@@ -41,7 +41,7 @@ pub(super) struct Opener {
     pub(super) trace: Option<Trace>,
 }
 
-/// Spawns a session that nobody else can know yet, and enters it.
+/// Spawns a session under a new id, and enters it.
 pub(super) fn create(by: &Opener, id: &SessionId, created: EventKind, real_cwd: PathBuf) -> Addr<Session> {
     let state = SessionState { real_cwd: Some(real_cwd), ..SessionState::new(id.clone()) };
     enter(by, Seed { state, beginning: Beginning::Created(Box::new(created)) })
@@ -189,7 +189,7 @@ pub(super) async fn equipped_first(runtime: &Runtime, opened: Opened, servers: V
 pub(super) async fn keep(runtime: &Runtime, session: &SessionId, entry: Entry) -> Result<(), RpcError> {
     let (told, kept) = oneshot::channel();
     let receipt = Receipt::new(move |result| {
-        // Whoever waited may be gone.
+        // The caller may be gone.
         let _ = told.send(result);
     });
     runtime.ports().history.submit(Record { session: session.clone(), entry, receipt });

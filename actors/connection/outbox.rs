@@ -15,8 +15,9 @@ use crate::outbox_gate::{OutboxBudget, OutboxGate, QueuedBytes};
 
 /// Frames joined into one write.
 const JOINED: usize = 256;
-/// What waits for a client that has fallen behind by this much is kept in blocks. The C library gives a block of this size back to
-/// the system as soon as it is free; of small pieces that lie between those of others, it keeps the memory for ever.
+/// What waits for a client that has fallen behind by this much is kept in blocks. The C library gives a block of this
+/// size back to the system as soon as it is free; of small pieces that lie between those of others, it keeps the memory
+/// for ever.
 const BEHIND: usize = 256 << 10;
 const BLOCK: usize = 512 << 10;
 /// How long a client may take to read the rest after its connection has ended.
@@ -28,7 +29,7 @@ pub(super) struct Outbox {
     framing: Arc<OnceLock<Framing>>,
     /// What is left of the block that frames are put into.
     block: Mutex<BytesMut>,
-    /// Its drop tells the writer that the connection has ended, even in the middle of a write.
+    /// Its drop shows the writer that the connection has ended, even in the middle of a write.
     _open: watch::Sender<()>,
 }
 
@@ -61,7 +62,8 @@ impl Outbox {
         let frame = frame::encode(framing, message);
         let frame = self.pack(frame);
         let weight = frame.len();
-        // Counted before the writer can take it. A failed send means that the client is gone, as the writer has reported.
+        // Counted before the writer can take it. A failed send means that the client is gone, as the writer has
+        // reported.
         self.queued.add(weight);
         if self.frames.send(frame).is_err() {
             self.queued.remove(weight);

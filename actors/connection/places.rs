@@ -1,4 +1,4 @@
-//! The folders that a client names: checked before anything comes of them.
+//! Checks the folders that a client names before they are used.
 
 use std::path::{Path, PathBuf};
 
@@ -19,8 +19,8 @@ pub(super) async fn check_folders(runtime: &Runtime, folders: &[PathBuf]) -> Res
     Ok(())
 }
 
-/// The folder of a session in which another is to begin. The client did not name it, so that it is no mistake of its own if
-/// it is gone.
+/// The folder of a session in which another is to begin. The client did not name it, so that it is no mistake of its
+/// own if it is gone.
 pub(super) async fn own_folder(runtime: &Runtime, path: &Path) -> Result<PathBuf, RpcError> {
     let resolved = runtime.ports().folders.resolve(path.to_owned()).await;
     resolved.map_err(|why| RpcError::not_found(&file_uri(path), &format!("{why}; name another folder as `cwd`")))

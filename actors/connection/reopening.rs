@@ -1,5 +1,5 @@
-//! A session that somebody else closed while this client had it open: whatever this client wants of it next brings it back,
-//! and who only wants to know is told.
+//! Sessions that were closed by another client while this one had them open. The next request for such a session opens
+//! it again; a client that only waits for its end is answered.
 
 use actix::Context;
 use domain::SessionId;
@@ -67,7 +67,7 @@ impl Connection {
     pub(super) fn tell_end(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
         let runtime = self.runtime.clone();
         let look = async move {
-            // Answered when the directory is done with it, so that a deletion is complete. The leave is not used.
+            // Answered when the directory is done with it: a deletion is complete then. The permit is not used.
             drop(runtime.directory().send(Open(session.clone())).await);
             let known = runtime.ports().history.find(session).await.map_err(opening::unreadable)?;
             Ok(json!({ "deleted": known.is_none() }))

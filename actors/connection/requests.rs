@@ -23,7 +23,7 @@ struct Request {
     kind: Kind,
     /// What is being done about it. None while others hold its id until something happens.
     work: Option<SpawnHandle>,
-    /// The session that comes of it, and goes again if it is withdrawn.
+    /// The session that it creates, which is deleted again if the request is withdrawn.
     makes: Option<SessionId>,
     trace: Option<Trace>,
 }
@@ -106,7 +106,7 @@ impl Requests {
         self.position(id).and_then(|at| self.0[at].trace.clone())
     }
 
-    /// True if the request was open, so that it is answered now and never again.
+    /// True if the request was open: it is answered now and never again.
     pub(super) fn close(&mut self, id: &Id) -> bool {
         let found = self.position(id);
         found.map(|at| self.0.remove(at)).is_some()
@@ -142,7 +142,7 @@ impl Connection {
         }
     }
 
-    /// Notes which session comes of a request.
+    /// Notes which session a request creates.
     pub(super) fn makes(&mut self, id: &Id, session: &SessionId) {
         if let Some(request) = self.requests.get(id) {
             request.makes = Some(session.clone());

@@ -34,7 +34,7 @@ pub(super) struct Opened {
     pub(super) servers: SetServers,
 }
 
-/// How long a new session waits for providers to say which models they have, so that it begins with one that is there.
+/// How long a new session waits for the model lists of the providers. It should begin with a model that exists.
 const MODELS_WITHIN: Duration = Duration::from_secs(3);
 
 impl Connection {
@@ -347,7 +347,7 @@ impl Connection {
         let Some(attachment) = self.attachments.get(&session) else {
             return self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
         };
-        // The turn's id is chosen here, so that its end can be told apart before the session has even replied.
+        // The turn's id is chosen here: its end can be recognized even before the session has replied.
         let turn = TurnId::new();
         let origin =
             Origin { connection: self.id.clone(), bridge: self.client.bridge.clone(), request: id.raw().to_owned() };
@@ -381,7 +381,7 @@ impl Connection {
         if !self.attachments.contains_key(&session) {
             return self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
         }
-        self.leave(id, session, Fate::Keep, ctx, |this, id, session, left, ctx| match left {
+        self.evict(id, session, Fate::Keep, ctx, |this, id, session, left, ctx| match left {
             Ok(()) => match this.attachments.get_mut(&session) {
                 Some(attachment) if !attachment.ended => attachment.waiting.closing.push(id),
                 Some(_) | None => this.finish_close(&session, &id, ctx),
@@ -397,7 +397,7 @@ impl Connection {
     }
 
     fn delete_session(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
-        self.leave(id, session, Fate::Delete, ctx, |this, id, session, left, ctx| match left {
+        self.evict(id, session, Fate::Delete, ctx, |this, id, session, left, ctx| match left {
             Ok(()) => match this.attachments.get_mut(&session) {
                 Some(attachment) if !attachment.ended => attachment.waiting.closing.push(id),
                 Some(_) | None => this.finish_close(&session, &id, ctx),
@@ -406,7 +406,7 @@ impl Connection {
         });
     }
 
-    pub(super) fn leave(
+    pub(super) fn evict(
         &mut self,
         id: Id,
         session: SessionId,

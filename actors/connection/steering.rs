@@ -38,7 +38,7 @@ impl Connection {
                 return self.answer_later(id, async move { rename(&opener, session, title).await }, ctx);
             }
         };
-        self.leave(id, session, fate, ctx, |this, id, _, left, ctx| {
+        self.evict(id, session, fate, ctx, |this, id, _, left, ctx| {
             this.answer(&id, left.map(|()| json!({})), ctx);
         });
     }

@@ -14,8 +14,8 @@ use crate::mail::tell;
 use crate::runtime::Runtime;
 use crate::session::{LendEditor, Session};
 
-/// How many sessions are looked at when the daemon starts, newest first, and how many of them are opened. Others come back
-/// when a client opens them.
+/// How many sessions are looked at when the daemon starts, newest first, and how many of them are opened. Others come
+/// back when a client opens them.
 const LOOKED_AT: usize = 2000;
 const OPENED: usize = 64;
 
@@ -50,9 +50,9 @@ async fn find_waiting(runtime: &Runtime) -> Result<Vec<SessionId>, HistoryError>
 
 impl Connection {
     /// Handles the prompts of a session that left memory before they were answered. While the daemon shuts down, their
-    /// turns stay open: a bridge receives the answers from the next daemon, unless this one was stopped on purpose. Other
-    /// clients get an error that says what to do.
-    pub(super) fn leave_prompts(&mut self, session: &SessionId, error: &RpcError, ctx: &mut Context<Self>) {
+    /// turns stay open: a bridge receives the answers from the next daemon, unless this one was stopped on purpose.
+    /// Other clients get an error that says what to do.
+    pub(super) fn settle_prompts_of(&mut self, session: &SessionId, error: &RpcError, ctx: &mut Context<Self>) {
         let left = self.prompts.pending.extract_if(|_, prompt| prompt.session == *session);
         let left: Vec<Id> = left.map(|(_, PendingPrompt { request, .. })| request).collect();
         let is_draining = self.runtime.is_draining();

@@ -1,5 +1,5 @@
-//! The cursor against the simplest model of it: whatever is appended, settled and dropped meanwhile, and however fast or
-//! slowly somebody reads, what is read is the log.
+//! The cursor against the simplest model of it: whatever is appended, settled and dropped meanwhile, and however fast
+//! or slowly somebody reads, what is read is the log.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
-//! The callers of the directory that wait for an answer, by ticket. A caller that has given up is answered all the same;
-//! what it would have got is dropped, so that an unused permit goes to the next one.
+//! The callers of the directory that wait for an answer, by ticket. A caller that has given up is answered all the
+//! same; what it would have got is dropped, so that an unused permit goes to the next one.
 
 use std::collections::HashMap;
 

@@ -1,8 +1,8 @@
-//! No blocking call is reachable from an actor, as far as text can show it. An arbiter runs many actors on one thread: one
-//! `stat` on a network that is gone would freeze them all.
+//! No blocking call is reachable from an actor, as far as text can show it. An arbiter runs many actors on one thread:
+//! one `stat` on a network that is gone would freeze them all.
 //!
-//! Actors name no call that blocks, and every port method that is not async is listed here with the reason why it does not
-//! block. Ports report typed errors, because a caller can only match on those.
+//! Actors name no call that blocks, and every port method that is not async is listed here with the reason why it does
+//! not block. Ports report typed errors, because a caller can only match on those.
 
 use super::{File, code, is_name};
 

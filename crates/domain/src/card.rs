@@ -33,6 +33,8 @@ impl Activity {
     }
 }
 
+/// One session in a list. It has more than fifteen fields because it is the JSON object that `ctl` and scripts read,
+/// and that is flat.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionCard {

@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::ConnectionId;
 
-/// What a client says of itself when it initializes.
+/// How a client introduces itself when it initializes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientInfo {
     pub name: String,
     pub version: String,
 }
 
-/// Which request of which client started a turn, kept with the turn so that a client which lost its connection can
+/// Which request of which client started a turn, kept with the turn: a client that lost its connection can
 /// still learn how its prompt ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {

@@ -103,7 +103,8 @@ pub struct SessionTable {
 
 #[derive(Debug)]
 enum Entry {
-    /// A caller holds the permit. Others that want the session wait; so do those that want it deleted, until it is there.
+    /// A caller holds the permit. Others that want the session wait; so do those that want it deleted, until it is
+    /// there.
     Opening {
         permit: PermitId,
         waiting: Vec<Ticket>,
@@ -224,8 +225,8 @@ impl SessionTable {
         Effect::Grant { caller, id, permit }
     }
 
-    /// Starts over for the callers that waited for an entry which is no more: the first of them gets the permit. While the
-    /// daemon stops nobody waits: `drain` has refused those who did, and `open` refuses those who come.
+    /// Starts over for the callers that waited for an entry which is no more: the first of them gets the permit. While
+    /// the daemon stops nobody waits: `drain` has refused those who did, and `open` refuses those who come.
     fn reopen(&mut self, id: SessionId, mut waiting: Vec<Ticket>) -> Vec<Effect> {
         self.entries.remove(&id);
         if waiting.is_empty() {

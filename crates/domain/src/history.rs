@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Durability, Event, Millis, SessionId};
 
-/// What a list of sessions needs to know of one, stored beside its events and in the same batch.
+/// The summary of a session for lists, stored beside its events and in the same batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionMeta {
     pub id: SessionId,
@@ -27,10 +27,10 @@ pub struct SessionMeta {
     /// The number of the last event.
     pub last: u64,
     pub life: u32,
-    /// Whether a turn waits for the answer to a permission question, so that the session is opened when the daemon starts.
+    /// Whether a turn waits for the answer to a permission question. Such a session is opened when the daemon starts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waiting: bool,
-    /// Whether the session was put away in good order. One that was not starts a new life when it is opened.
+    /// Whether the session was evicted in good order. One that was not starts a new life when it is opened.
     pub clean: bool,
 }
 
@@ -51,7 +51,7 @@ pub struct Record {
 pub enum Entry {
     /// Events in order, and the summary as it is after the last of them.
     Append { events: Vec<Arc<Event>>, meta: SessionMeta },
-    /// Events of a session that nobody can find yet: it is there from its first `Append` on, all at once.
+    /// Events of a session that cannot be found yet: it appears as a whole with its first `Append`.
     Prepare { events: Vec<Arc<Event>> },
     /// The same with the events of another session up to this number, as they are stored.
     Copy { from: SessionId, last: u64 },
@@ -153,6 +153,7 @@ pub enum StoreStatus {
     },
 }
 
+/// The store. Only `submit` and `status` return at once; everything that may wait for the disk is async.
 pub trait History: Send + Sync + 'static {
     /// Takes a record for the committer and returns at once. Records of one session are kept in the order in which
     /// they were submitted; submitting an event again replaces it.

@@ -1,4 +1,4 @@
-//! Links in prompts: which file one leads to, and what a model is told of it. The file itself is read when a model asks.
+//! Links in prompts: which file a link leads to, and how a model sees it. The file itself is read when a model asks.
 
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,7 @@ fn percent_decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// What there is to say of a link.
+/// The parts of a link that a model sees.
 pub(crate) struct Label<'a> {
     pub(crate) uri: &'a str,
     pub(crate) name: &'a str,
