@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use tokio::sync::{mpsc, watch};
 
-use crate::project_file::Project;
+use crate::project_file::ProjectServers;
 use crate::runtime::McpRuntime;
 use crate::server_group::{ServerGroup, ServerPool};
 use crate::settings::{HostSettings, McpSettings};
@@ -35,7 +35,7 @@ pub struct McpHost {
     groups: Mutex<HashMap<SessionId, Arc<ServerGroup>>>,
     stored: Arc<StoredServers>,
     /// Reads a project's folder.
-    look: fn(&Path, &McpSettings) -> Project,
+    look: fn(&Path, &McpSettings) -> ProjectServers,
 }
 
 impl McpHost {

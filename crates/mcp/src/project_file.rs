@@ -18,7 +18,7 @@ pub(crate) const FILE: &str = ".mcp.json";
 const LARGEST: u64 = 1 << 20;
 
 /// What was found in a project's folder.
-pub(crate) struct Project {
+pub(crate) struct ProjectServers {
     /// The folder's path without symlinks.
     pub(crate) real: PathBuf,
     /// Whether the user wants to run what its file names.
@@ -27,19 +27,19 @@ pub(crate) struct Project {
 }
 
 /// Blocks for as long as the folder does, which may be for ever.
-pub(crate) fn look(folder: &Path, settings: &McpSettings) -> Project {
+pub(crate) fn look(folder: &Path, settings: &McpSettings) -> ProjectServers {
     let servers = read(folder);
     if servers.is_empty() {
-        return Project { real: folder.to_owned(), trusted: false, servers };
+        return ProjectServers { real: folder.to_owned(), trusted: false, servers };
     }
     let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    Project { trusted: settings.trusts(&real), real, servers }
+    ProjectServers { trusted: settings.trusts(&real), real, servers }
 }
 
 /// The result for a folder that did not answer within this time.
-pub(crate) fn unanswered(folder: &Path, patience: Duration) -> Project {
+pub(crate) fn unanswered(folder: &Path, patience: Duration) -> ProjectServers {
     let reason = format!("the folder did not answer within {} s", patience.as_secs());
-    Project { real: folder.to_owned(), trusted: false, servers: vec![(FILE.to_owned(), Err(reason))] }
+    ProjectServers { real: folder.to_owned(), trusted: false, servers: vec![(FILE.to_owned(), Err(reason))] }
 }
 
 /// Each server, or why it cannot be used. Without a file there are none; a file that cannot be read counts as one

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::HostSettings;
 use crate::link::{ConnectedServer, ConnectionState, ServerLink, SharedServer};
 use crate::names::{self, Names};
-use crate::project_file::{self, Project};
+use crate::project_file::{self, ProjectServers};
 use crate::prompts;
 use crate::runtime::RuntimeTask;
 use crate::server_key::ServerKey;
@@ -183,7 +183,7 @@ fn offered(members: &[Member]) -> Vec<OfferedTool> {
 }
 
 /// A server that a session wants, before it is joined.
-pub(crate) struct Wanted {
+pub(crate) struct WantedServer {
     name: String,
     /// The name of its transport.
     kind: &'static str,
@@ -194,11 +194,11 @@ pub(crate) struct Wanted {
 
 /// Collects the servers of a session: those of the editor, then the project's, then the user's. The first server of a
 /// name counts.
-pub(crate) fn gather(request: &McpRequest, settings: &HostSettings, project: Project) -> Vec<Wanted> {
+pub(crate) fn gather(request: &McpRequest, settings: &HostSettings, project: ProjectServers) -> Vec<WantedServer> {
     let mcp = &settings.servers;
-    let mut all: Vec<Wanted> = Vec::new();
+    let mut all: Vec<WantedServer> = Vec::new();
     for Server { name, transport } in &request.servers {
-        all.push(Wanted {
+        all.push(WantedServer {
             name: name.clone(),
             kind: transport.name(),
             source: Source::Client,
@@ -219,14 +219,14 @@ pub(crate) fn gather(request: &McpRequest, settings: &HostSettings, project: Pro
                 project_file::FILE,
             )),
         };
-        all.push(Wanted { name, kind, source: Source::Project, transport });
+        all.push(WantedServer { name, kind, source: Source::Project, transport });
     }
     for (name, server) in &mcp.servers {
         let kind = server.transport();
-        all.push(Wanted { name: name.clone(), kind, source: Source::User, transport: resolved(server) });
+        all.push(WantedServer { name: name.clone(), kind, source: Source::User, transport: resolved(server) });
     }
     let mut taken = HashSet::new();
-    for Wanted { name, transport, .. } in &mut all {
+    for WantedServer { name, transport, .. } in &mut all {
         if transport.is_ok() && !taken.insert(names::key(name)) {
             *transport =
                 Err("another server of this session has its name, or one that looks the same to models".to_owned());
@@ -240,7 +240,7 @@ pub(crate) fn gather(request: &McpRequest, settings: &HostSettings, project: Pro
 /// keep running.
 pub(crate) async fn watch(
     request: McpRequest,
-    gathered: Vec<Wanted>,
+    gathered: Vec<WantedServer>,
     settings: Arc<HostSettings>,
     pool: Arc<ServerPool>,
     before: Option<Arc<ServerGroup>>,
@@ -250,7 +250,7 @@ pub(crate) async fn watch(
     let roots: Vec<PathBuf> = std::iter::once(&request.cwd).chain(&request.extra_roots).cloned().collect();
     let joined: Vec<Member> = gathered
         .into_iter()
-        .map(|Wanted { name, kind, source, transport }| {
+        .map(|WantedServer { name, kind, source, transport }| {
             let state = match transport {
                 Ok(transport) => {
                     let link = pool.join(&name, ServerKey::new(transport, &request, &settings), &settings);

@@ -87,7 +87,7 @@ impl McpSettings {
 /// One server of a file. In variables, headers, arguments, address and command, `${NAME}` and `${NAME:-default}` stand
 /// for variables of the session's environment.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "Written")]
+#[serde(try_from = "ServerEntry")]
 pub struct ServerSettings {
     transport: Transport,
     pub(crate) enabled: bool,
@@ -96,7 +96,7 @@ pub struct ServerSettings {
 /// As it stands in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct ServerEntry {
     command: Option<String>,
     #[serde(default)]
     args: Vec<String>,
@@ -116,11 +116,11 @@ fn yes() -> bool {
     true
 }
 
-impl TryFrom<Written> for ServerSettings {
+impl TryFrom<ServerEntry> for ServerSettings {
     type Error = String;
 
-    fn try_from(written: Written) -> Result<Self, String> {
-        let Written { command, args, env, cwd, url, transport, headers, enabled } = written;
+    fn try_from(written: ServerEntry) -> Result<Self, String> {
+        let ServerEntry { command, args, env, cwd, url, transport, headers, enabled } = written;
         let headers = headers.into_iter().collect();
         let transport = match (transport.as_deref(), command, url) {
             (None | Some("stdio"), Some(command), None) => {

@@ -24,7 +24,7 @@ const LONGEST: usize = 16 << 20;
 /// Lines in a row that are no messages, at most.
 const NONSENSE: usize = 200;
 
-pub(crate) struct Stdio {
+pub(crate) struct StdioTransport {
     /// None once it is closed. Shared, because a message may still be on its way when the next one is sent.
     stdin: Arc<Mutex<Option<pipe::Sender>>>,
     stdout: pipe::Receiver,
@@ -38,7 +38,7 @@ pub(crate) struct Stdio {
     disconnect: DisconnectReason,
 }
 
-impl Stdio {
+impl StdioTransport {
     pub(crate) fn new(
         stdin: pipe::Sender,
         stdout: pipe::Receiver,
@@ -92,7 +92,7 @@ impl Stdio {
     }
 }
 
-impl Transport<RoleClient> for Stdio {
+impl Transport<RoleClient> for StdioTransport {
     type Error = io::Error;
 
     fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = io::Result<()>> + Send + 'static {

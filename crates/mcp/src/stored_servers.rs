@@ -106,7 +106,7 @@ impl StoredServers {
                 other => Ok(other?),
             };
         }
-        let text = serde_json::to_vec(&List { servers: servers.into_iter().map(Written::from).collect() })?;
+        let text = serde_json::to_vec(&StoredList { servers: servers.into_iter().map(StoredServer::from).collect() })?;
         if text.len() > LARGEST {
             // No list is better than an outdated one.
             let _ = fs::remove_file(&path);
@@ -140,7 +140,7 @@ impl StoredServers {
         if text.len() > LARGEST {
             return Err(StoreError::TooLarge);
         }
-        let list: List = serde_json::from_slice(&text)?;
+        let list: StoredList = serde_json::from_slice(&text)?;
         Ok(list.servers.into_iter().map(Server::from).collect())
     }
 
@@ -179,42 +179,42 @@ fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// As it is stored.
 #[derive(Serialize, Deserialize)]
-struct List {
-    servers: Vec<Written>,
+struct StoredList {
+    servers: Vec<StoredServer>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Written {
+struct StoredServer {
     name: String,
     #[serde(flatten)]
-    transport: WrittenWay,
+    transport: StoredTransport,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum WrittenWay {
+enum StoredTransport {
     Stdio { command: String, args: Vec<String>, env: Vec<(String, String)>, cwd: Option<PathBuf> },
     Http { url: String, headers: Vec<(String, String)> },
     Sse { url: String, headers: Vec<(String, String)> },
 }
 
-impl From<Server> for Written {
+impl From<Server> for StoredServer {
     fn from(Server { name, transport }: Server) -> Self {
         let transport = match transport {
-            Transport::Stdio { command, args, env, cwd } => WrittenWay::Stdio { command, args, env, cwd },
-            Transport::Http { url, headers } => WrittenWay::Http { url, headers },
-            Transport::Sse { url, headers } => WrittenWay::Sse { url, headers },
+            Transport::Stdio { command, args, env, cwd } => StoredTransport::Stdio { command, args, env, cwd },
+            Transport::Http { url, headers } => StoredTransport::Http { url, headers },
+            Transport::Sse { url, headers } => StoredTransport::Sse { url, headers },
         };
         Self { name, transport }
     }
 }
 
-impl From<Written> for Server {
-    fn from(Written { name, transport }: Written) -> Self {
+impl From<StoredServer> for Server {
+    fn from(StoredServer { name, transport }: StoredServer) -> Self {
         let transport = match transport {
-            WrittenWay::Stdio { command, args, env, cwd } => Transport::Stdio { command, args, env, cwd },
-            WrittenWay::Http { url, headers } => Transport::Http { url, headers },
-            WrittenWay::Sse { url, headers } => Transport::Sse { url, headers },
+            StoredTransport::Stdio { command, args, env, cwd } => Transport::Stdio { command, args, env, cwd },
+            StoredTransport::Http { url, headers } => Transport::Http { url, headers },
+            StoredTransport::Sse { url, headers } => Transport::Sse { url, headers },
         };
         Self { name, transport }
     }

@@ -23,7 +23,7 @@ use crate::offer;
 use crate::remote::{self, SseTransport, innermost};
 use crate::server_key::{Endpoint, ServerKey};
 use crate::settings::McpSettings;
-use crate::stdio::Stdio;
+use crate::stdio::StdioTransport;
 
 /// Before the second try, and at most.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -175,7 +175,7 @@ impl Supervisor {
             program.start_piped().await.map_err(|error| format!("starting it in {}: {error}", folder.display()))?;
         let log = self.shared.log.clone();
         tokio::spawn(async move { log.follow(stderr).await });
-        let transport = Stdio::new(stdin, stdout, self.shared.log.clone(), disconnect.clone());
+        let transport = StdioTransport::new(stdin, stdout, self.shared.log.clone(), disconnect.clone());
         let mut shake = std::pin::pin!(self.handler().serve(BoundedTransport::new(transport, disconnect.clone())));
         let reason = tokio::select! {
             served = &mut shake => match served {

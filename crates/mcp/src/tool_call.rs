@@ -133,16 +133,16 @@ pub(crate) fn plan(
         patience: context.patience,
         limit: context.output_limit,
     };
-    Ok(Box::new(Planned { card, call, runtime: context.runtime }))
+    Ok(Box::new(McpJob { card, call, runtime: context.runtime }))
 }
 
-struct Planned {
+struct McpJob {
     card: ToolCard,
     call: Call,
     runtime: Arc<McpRuntime>,
 }
 
-impl Job for Planned {
+impl Job for McpJob {
     fn card(&self) -> &ToolCard {
         &self.card
     }
@@ -186,12 +186,12 @@ impl Call {
         };
         // There is no await in between, and messages are read on this thread, so no progress is missed.
         entry.sent_as(sent.progress_token.clone());
-        let mut abandoned = Abandoned { peer: peer.clone(), request: Some(sent.id.clone()) };
+        let mut cancel_on_drop = CancelOnDrop { peer: peer.clone(), request: Some(sent.id.clone()) };
         let answer = tokio::select! {
             answer = sent.await_response() => answer,
             never = show(progress, host) => match never {},
         };
-        abandoned.request = None;
+        cancel_on_drop.request = None;
         match answer {
             Ok(ServerResult::CallToolResult(result)) => tool_result::of(result, self.limit),
             Ok(_) => Outcome::failed("The server's answer is nothing that acpd knows as the result of a call."),
@@ -226,12 +226,12 @@ async fn show(mut progress: watch::Receiver<Option<String>>, host: Arc<dyn ToolH
 }
 
 /// Sends a cancellation to the server if it is dropped while the request is open.
-struct Abandoned {
+struct CancelOnDrop {
     peer: Peer<RoleClient>,
     request: Option<RequestId>,
 }
 
-impl Drop for Abandoned {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         let (Some(request), Ok(runtime)) = (self.request.take(), Handle::try_current()) else { return };
         let peer = self.peer.clone();

@@ -12,7 +12,7 @@ const MAX_IMAGES: usize = 5 << 20;
 
 pub(crate) fn of(result: CallToolResult, limit: usize) -> Outcome {
     let CallToolResult { content, structured_content, is_error, .. } = result;
-    let mut read = Read { limit, ..Read::default() };
+    let mut read = ResultReader { limit, ..ResultReader::default() };
     content.into_iter().for_each(|block| read.take(block));
     if let (true, Some(structured)) = (read.told.is_empty() && read.shown.is_empty(), &structured_content) {
         read.text(serde_json::to_string_pretty(structured).unwrap_or_default());
@@ -49,7 +49,7 @@ fn raw(structured: Option<Value>, limit: usize) -> Value {
 }
 
 #[derive(Default)]
-struct Read {
+struct ResultReader {
     limit: usize,
     /// For the model.
     told: Vec<String>,
@@ -61,7 +61,7 @@ struct Read {
     block_bytes: usize,
 }
 
-impl Read {
+impl ResultReader {
     fn take(&mut self, block: ContentBlock) {
         let content = as_content(block);
         match content.payload {

@@ -31,7 +31,7 @@ use serde::Deserialize;
 
 use crate::glob::{BadGlob, Star, glob};
 #[cfg(test)]
-pub(crate) use command::CommandFit;
+pub(crate) use command::CommandRule;
 pub use hidden_files::{Exposure, HiddenFiles};
 
 /// Characters of a rule that are shown in a message about it.

@@ -32,14 +32,14 @@ pub const LONGEST: usize = 32 << 10;
 /// The commands that were found in a text.
 #[derive(Debug, Default)]
 pub struct Script {
-    pub commands: Vec<Simple>,
+    pub commands: Vec<SimpleCommand>,
     /// The text ends inside a construct, or is nested too deeply, so there may be more commands.
     pub is_torn: bool,
 }
 
 /// A program with its arguments, as far as they are known. Redirections are left out.
 #[derive(Debug, Default)]
-pub struct Simple {
+pub struct SimpleCommand {
     pub words: Vec<Word>,
     /// Its input comes from a pipe, a file or the script itself.
     pub is_fed: bool,
@@ -108,8 +108,8 @@ struct Heredoc {
 
 /// The list of commands that is being read.
 #[derive(Default)]
-struct List {
-    command: Simple,
+struct CommandList {
+    command: SimpleCommand,
     /// Open `case` constructs, in which `)` ends a pattern.
     cases: usize,
     pattern_comes: bool,
@@ -119,7 +119,7 @@ struct List {
     after_time: bool,
 }
 
-impl List {
+impl CommandList {
     fn is_in_pattern(&self) -> bool {
         self.cases > 0 && (self.pattern_comes || self.first() == Some("case"))
     }
@@ -171,7 +171,7 @@ impl Reader {
     /// Reads commands up to the end of the text, or to the parenthesis that closes them.
     fn commands(&mut self, end: Option<char>) {
         self.descend();
-        let mut list = List::default();
+        let mut list = CommandList::default();
         loop {
             while self.skip(" ") || self.skip("\t") || self.skip("\\\n") {}
             let Some(c) = self.peek() else {
@@ -245,7 +245,7 @@ impl Reader {
         self.arithmetic -= usize::from(is_arithmetic);
     }
 
-    fn push_word(&mut self, list: &mut List) {
+    fn push_word(&mut self, list: &mut CommandList) {
         let before = self.at;
         let word = self.word();
         let is_first = list.plain_words == 0;
@@ -274,7 +274,7 @@ impl Reader {
     }
 
     /// Completes a command; the next one may read its output.
-    fn finish(&mut self, list: &mut List, feeds_next: bool) {
+    fn finish(&mut self, list: &mut CommandList, feeds_next: bool) {
         let mut command = take(&mut list.command);
         list.plain_words = 0;
         list.after_time = false;
@@ -287,7 +287,7 @@ impl Reader {
         self.script.commands.push(command);
     }
 
-    fn redirect(&mut self, list: &mut List) {
+    fn redirect(&mut self, list: &mut CommandList) {
         // A number right before it belongs to it.
         let is_number = |word: &Word| !word.text.is_empty() && word.text.chars().all(|c| c.is_ascii_digit());
         if self.at > 0 && self.chars[self.at - 1].is_ascii_digit() && list.command.words.last().is_some_and(is_number) {

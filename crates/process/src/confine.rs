@@ -127,7 +127,7 @@ impl Roots {
                 Err(_) => {}
             }
         }
-        Ok(Self { roots, protected: Arc::new(ProtectedFiles::look(&limits.protected_paths)) })
+        Ok(Self { roots, protected: Arc::new(ProtectedFiles::locate(&limits.protected_paths)) })
     }
 
     /// The opened folders, the working folder first: what a command in the sandbox may write.

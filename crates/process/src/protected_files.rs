@@ -40,49 +40,49 @@ impl FileId {
 /// acpd's own files and folders as they are now.
 #[derive(Debug, Default)]
 pub struct ProtectedFiles {
-    places: Vec<Place>,
+    paths: Vec<ProtectedPath>,
     /// Everything below them; filled when it is first needed.
     inside: OnceLock<HashSet<FileId>>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct ProtectedPath {
     /// Without symlinks, as far as it exists.
     real: PathBuf,
     /// None if it does not exist.
     id: Option<FileId>,
     /// The folders above it, by its given name and by its real one. A command that can rename or create entries in one
     /// of them could replace it.
-    way: Vec<FileId>,
+    above: Vec<FileId>,
 }
 
 impl ProtectedFiles {
-    pub fn look(paths: &[PathBuf]) -> Self {
-        Self { places: paths.iter().map(|path| Place::look(path)).collect(), inside: OnceLock::new() }
+    pub fn locate(paths: &[PathBuf]) -> Self {
+        Self { paths: paths.iter().map(|path| ProtectedPath::locate(path)).collect(), inside: OnceLock::new() }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.paths.is_empty()
     }
 
     /// Whether a path without symlinks is protected or inside a protected folder.
     pub fn contains_path(&self, real: &Path) -> bool {
-        self.places.iter().any(|place| real.starts_with(&place.real))
+        self.paths.iter().any(|protected| real.starts_with(&protected.real))
     }
 
     /// Whether it is one of the protected files or folders itself.
     pub fn is_protected(&self, id: FileId) -> bool {
-        self.places.iter().any(|place| place.id == Some(id))
+        self.paths.iter().any(|protected| protected.id == Some(id))
     }
 
     /// Whether this inode number may belong to a protected file. A quick check before the device is known.
     pub fn may_be_protected(&self, inode: u64) -> bool {
-        self.places.iter().any(|place| place.id.is_some_and(|id| id.inode == inode))
+        self.paths.iter().any(|protected| protected.id.is_some_and(|id| id.inode == inode))
     }
 
     /// Whether a folder is above a protected file.
     pub fn is_above_protected(&self, id: FileId) -> bool {
-        self.places.iter().any(|place| place.way.contains(&id))
+        self.paths.iter().any(|protected| protected.above.contains(&id))
     }
 
     /// Whether a file is protected, or another name of a file in a protected folder.
@@ -94,7 +94,7 @@ impl ProtectedFiles {
     fn inside(&self) -> &HashSet<FileId> {
         self.inside.get_or_init(|| {
             let mut found = HashSet::new();
-            let mut folders: Vec<PathBuf> = self.places.iter().map(|place| place.real.clone()).collect();
+            let mut folders: Vec<PathBuf> = self.paths.iter().map(|protected| protected.real.clone()).collect();
             while let Some(folder) = folders.pop() {
                 for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
                     let Ok(metadata) = entry.metadata() else { continue };
@@ -112,19 +112,19 @@ impl ProtectedFiles {
     }
 }
 
-impl Place {
+impl ProtectedPath {
     /// Walks there one component at a time, so that it sees every folder on the way, including those around symlinks.
-    fn look(path: &Path) -> Self {
+    fn locate(path: &Path) -> Self {
         let mut at = PathBuf::from("/");
         let mut rest = steps(path);
         rest.reverse();
-        let (mut way, mut links) = (Vec::new(), 0);
+        let (mut above, mut links) = (Vec::new(), 0);
         while let Some(step) = rest.pop() {
             if step == ".." {
                 at.pop();
                 continue;
             }
-            way.extend(fs::symlink_metadata(&at).ok().as_ref().map(FileId::of_metadata));
+            above.extend(fs::symlink_metadata(&at).ok().as_ref().map(FileId::of_metadata));
             let next = at.join(&step);
             match fs::read_link(&next) {
                 Ok(target) if links < MAX_LINKS => {
@@ -138,9 +138,9 @@ impl Place {
             }
         }
         let id = fs::symlink_metadata(&at).ok().as_ref().map(FileId::of_metadata);
-        way.sort_unstable();
-        way.dedup();
-        Self { real: at, id, way }
+        above.sort_unstable();
+        above.dedup();
+        Self { real: at, id, above }
     }
 }
 
@@ -176,7 +176,7 @@ mod tests {
         fs::write(base.join("home/other"), "x").unwrap();
         fs::hard_link(base.join("home/other"), base.join("home/other2")).unwrap();
 
-        let protected = ProtectedFiles::look(&[base.join("home/state/acpd")]);
+        let protected = ProtectedFiles::locate(&[base.join("home/state/acpd")]);
         assert!(protected.contains_path(&base.join("data/acpd/keys/one")));
         assert!(!protected.contains_path(&base.join("data/acpd2")));
         assert!(protected.is_protected(id(&base.join("data/acpd"))));
@@ -192,7 +192,7 @@ mod tests {
     fn a_protected_file_that_does_not_exist_yet_is_recognised_by_its_path() {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
-        let protected = ProtectedFiles::look(&[base.join("config/acpd")]);
+        let protected = ProtectedFiles::locate(&[base.join("config/acpd")]);
         assert!(protected.contains_path(&base.join("config/acpd/config.toml")));
         assert!(protected.is_above_protected(id(&base)));
         assert!(!protected.is_empty() && ProtectedFiles::default().is_empty());

@@ -68,7 +68,7 @@ impl Sandbox {
     }
 
     fn restrict_files(&self, temporary: &Path) -> Result<(), SandboxError> {
-        let protected = ProtectedFiles::look(&self.protected_paths);
+        let protected = ProtectedFiles::locate(&self.protected_paths);
         // Without a list of readable paths, only the contents of protected files are hidden. Their folders can be
         // listed, because programs need to find their way.
         let read = if self.readable.is_some() { AccessFs::from_read(WANTED) } else { AccessFs::ReadFile.into() };
@@ -117,7 +117,7 @@ impl Sandbox {
 /// For commands outside the sandbox that search a folder around acpd's own files, such as `grep -r` in the home folder. A
 /// file that is created beside a folder that leads to them cannot be read by the command either, see `AllowedPaths`.
 pub(crate) fn shield(protected_paths: &[PathBuf]) -> Result<(), SandboxError> {
-    let protected = ProtectedFiles::look(protected_paths);
+    let protected = ProtectedFiles::locate(protected_paths);
     let ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::ReadFile)

@@ -112,7 +112,7 @@ impl Notes {
             tell(&mut brief, file, &note);
         }
         let filter =
-            NoteFilter { rules: self.rules_in(&place.cwd), protected: ProtectedFiles::look(&self.protected_paths) };
+            NoteFilter { rules: self.rules_in(&place.cwd), protected: ProtectedFiles::locate(&self.protected_paths) };
         // Notes of nearer folders come later and count more.
         for folder in folders(&place.cwd) {
             let mut told = Vec::new();

@@ -53,7 +53,7 @@ struct Input {
     #[serde(default, alias = "include")]
     glob: Option<String>,
     #[serde(default, alias = "output_mode")]
-    output: Show,
+    output: OutputMode,
     #[serde(default, alias = "-i", alias = "ignore_case", deserialize_with = "input::flag")]
     case_insensitive: bool,
     #[serde(default, alias = "fixed_strings", alias = "-F", deserialize_with = "input::flag")]
@@ -70,7 +70,7 @@ struct Input {
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Show {
+enum OutputMode {
     #[default]
     #[serde(alias = "lines")]
     Content,

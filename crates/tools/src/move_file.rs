@@ -80,7 +80,7 @@ impl Tool for MoveFile {
             access: subject.access(&call),
             input: call.input,
         };
-        let removal = Moving {
+        let removal = Move {
             from,
             to,
             real: (subject.confined.real.clone(), target.real.clone()),
@@ -114,7 +114,7 @@ fn target(roots: &Roots, to: &str, from: &ConfinedPath) -> Result<ConfinedPath, 
 }
 
 /// The second half, after the question was answered.
-struct Moving {
+struct Move {
     from: String,
     to: String,
     /// What both were when people were asked, without symlinks.
@@ -124,7 +124,7 @@ struct Moving {
     limits: Arc<AccessLimits>,
 }
 
-impl Moving {
+impl Move {
     fn make(&self, stop: &StopFlag) -> Result<(), Refused> {
         let roots = Roots::open(&self.site, &self.limits)?;
         let from = roots.find(&self.from)?;

@@ -183,17 +183,17 @@ fn show(shown: &str, image: &Image, bytes: &[u8]) -> Outcome {
 }
 
 #[derive(Debug)]
-struct Page {
+struct LineRange {
     text: String,
     total: usize,
     /// Whether lines follow that were not asked to be left out.
     cut: bool,
 }
 
-fn number_lines(text: &str, input: &Input, output_limit: usize) -> Result<Page, Refused> {
+fn number_lines(text: &str, input: &Input, output_limit: usize) -> Result<LineRange, Refused> {
     let total = text.lines().count();
     if total == 0 {
-        return Ok(Page { text: "[the file is empty]".to_owned(), total, cut: false });
+        return Ok(LineRange { text: "[the file is empty]".to_owned(), total, cut: false });
     }
     let first = input.first();
     if first > total {
@@ -220,7 +220,7 @@ fn number_lines(text: &str, input: &Input, output_limit: usize) -> Result<Page, 
         write!(page, "[{last} of {total} lines; go on with offset {}]", last + 1)
             .expect("writing to a string does not fail");
     }
-    Ok(Page { text: page, total, cut })
+    Ok(LineRange { text: page, total, cut })
 }
 
 #[cfg(test)]

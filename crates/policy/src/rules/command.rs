@@ -165,10 +165,10 @@ impl Pattern {
 
 /// A rule about commands, for tests elsewhere.
 #[cfg(test)]
-pub(crate) struct CommandFit(Pattern);
+pub(crate) struct CommandRule(Pattern);
 
 #[cfg(test)]
-impl CommandFit {
+impl CommandRule {
     pub(crate) fn of(rule: &str) -> Self {
         Self(Pattern::new(rule).unwrap())
     }

@@ -15,7 +15,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRu
 
 use super::plain;
 use crate::grants;
-use crate::rules::CommandFit;
+use crate::rules::CommandRule;
 
 /// Programs that bash finds. The last two stand for a program that is not allowed, and for one that a rule denies.
 const STUBS: [&str; 8] = ["ls", "cat", "git", "grep", "cargo", "sort", "evil", "wipe"];
@@ -100,7 +100,7 @@ impl Stage {
         // The same holds for rules that allow.
         for allowed in ["ls", "test", "env ls", "printf *", "git *"] {
             let name = allowed.split(' ').next_back().filter(|name| *name != "*").unwrap_or("git");
-            if CommandFit::of(allowed).allows(command) && ran.iter().any(|call| call[0] != name) {
+            if CommandRule::of(allowed).allows(command) && ran.iter().any(|call| call[0] != name) {
                 return Err(format!("a rule that allows `{allowed}` covers {command:?}, which runs {ran:?}"));
             }
         }
@@ -109,7 +109,7 @@ impl Stage {
             let is_simple =
                 |word: &&String| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
             let start = call.iter().take(2).take_while(is_simple).cloned().collect::<Vec<_>>().join(" ");
-            if !CommandFit::of(&start).may_deny(command) {
+            if !CommandRule::of(&start).may_deny(command) {
                 return Err(format!("a rule that denies `{start}` does not see it in {command:?}, which runs {ran:?}"));
             }
         }

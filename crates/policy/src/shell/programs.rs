@@ -7,7 +7,7 @@ mod hiding;
 mod sed;
 mod tables;
 
-use super::{LONGEST, Script, Simple, Word, has_substitution, read, read_quoted};
+use super::{LONGEST, Script, SimpleCommand, Word, has_substitution, read, read_quoted};
 use tables::{
     COMMAND_OPTIONS, EVALUATORS, FEEDERS, RUN_OPTIONS, SHELLS, SPEAKERS, STARTS_SHELL, UNCERTAIN, WRAPPERS,
     WRAPPING_SUBCOMMANDS,
@@ -55,7 +55,7 @@ pub fn base(program: &str) -> &str {
 impl Programs {
     fn add_script(&mut self, script: Script, depth: usize) {
         self.hides_some |= script.is_torn;
-        for Simple { words, is_fed, is_arithmetic } in script.commands {
+        for SimpleCommand { words, is_fed, is_arithmetic } in script.commands {
             if is_arithmetic {
                 self.add_evaluated(&words, depth);
             }

@@ -5,7 +5,7 @@ use super::*;
 fn found(text: &str) -> String {
     let script = read(text);
     let word = |word: &Word| if word.expands { format!("{}?", word.text) } else { word.text.clone() };
-    let command = |command: &Simple| command.words.iter().map(word).collect::<Vec<_>>().join(" ");
+    let command = |command: &SimpleCommand| command.words.iter().map(word).collect::<Vec<_>>().join(" ");
     let torn = if script.is_torn { " (torn)" } else { "" };
     script.commands.iter().map(command).collect::<Vec<_>>().join(" | ") + torn
 }

@@ -9,13 +9,13 @@ use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 use serde_json::json;
 
-use super::Show;
+use super::OutputMode;
 use crate::tool::left_out;
 
 const LONGEST_LINE: usize = 500;
 
 pub(super) struct Hits {
-    show: Show,
+    show: OutputMode,
     limit: usize,
     output_limit: usize,
     text: String,
@@ -27,7 +27,7 @@ pub(super) struct Hits {
 }
 
 impl Hits {
-    pub(super) fn new(show: Show, limit: usize, output_limit: usize) -> Self {
+    pub(super) fn new(show: OutputMode, limit: usize, output_limit: usize) -> Self {
         Self { show, limit, output_limit, text: String::new(), files: 0, matches: 0, full: false, hidden: 0 }
     }
 
@@ -56,19 +56,19 @@ impl Hits {
         }
         self.files += 1;
         match self.show {
-            Show::Content => self.add_lines(&found, shown),
-            Show::Files => {
+            OutputMode::Content => self.add_lines(&found, shown),
+            OutputMode::Files => {
                 self.matches += found.matches;
                 self.add_line(format_args!("{shown}"));
             }
-            Show::Count => {
+            OutputMode::Count => {
                 self.matches += found.matches;
                 self.add_line(format_args!("{shown}: {}", found.matches));
             }
         }
         let over = match self.show {
-            Show::Content => self.matches >= self.limit,
-            Show::Files | Show::Count => self.files >= self.limit,
+            OutputMode::Content => self.matches >= self.limit,
+            OutputMode::Files | OutputMode::Count => self.files >= self.limit,
         };
         self.full |= over || self.room() == 0;
     }
@@ -135,7 +135,7 @@ struct Line {
 
 /// Takes the matches of one file.
 struct FileSink {
-    show: Show,
+    show: OutputMode,
     most: usize,
     /// Bytes that may still be written.
     room: usize,
@@ -161,24 +161,24 @@ impl Sink for FileSink {
     fn matched(&mut self, _searcher: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
         self.found.matches += 1;
         match self.show {
-            Show::Content => {
+            OutputMode::Content => {
                 self.write(found.bytes(), found.line_number(), true);
                 Ok(self.found.matches < self.most && self.room > 0)
             }
-            Show::Files => Ok(false),
-            Show::Count => Ok(true),
+            OutputMode::Files => Ok(false),
+            OutputMode::Count => Ok(true),
         }
     }
 
     fn context(&mut self, _searcher: &Searcher, context: &SinkContext<'_>) -> Result<bool, io::Error> {
-        if self.show == Show::Content {
+        if self.show == OutputMode::Content {
             self.write(context.bytes(), context.line_number(), false);
         }
         Ok(true)
     }
 
     fn context_break(&mut self, _searcher: &Searcher) -> Result<bool, io::Error> {
-        if self.show == Show::Content {
+        if self.show == OutputMode::Content {
             self.found.lines.push(Line { text: "--\n".to_owned(), is_match: false });
         }
         Ok(true)

@@ -77,9 +77,9 @@ pub(super) fn check(host: &str, address: IpAddr, web: &WebSettings) -> Result<()
 }
 
 /// Resolves names to addresses that may be fetched from.
-pub(super) struct Checked(pub(super) Arc<WebSettings>);
+pub(super) struct CheckingResolver(pub(super) Arc<WebSettings>);
 
-impl Resolve for Checked {
+impl Resolve for CheckingResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let web = Arc::clone(&self.0);
         Box::pin(async move {

@@ -8,7 +8,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, LOCATION};
 use reqwest::{Certificate, Client, Response, StatusCode, Url, redirect};
 
 use super::WebSettings;
-use super::address::{self, Checked, Forbidden};
+use super::address::{self, CheckingResolver, Forbidden};
 
 const MAX_REDIRECTS: usize = 5;
 
@@ -126,7 +126,7 @@ async fn client(web: Arc<WebSettings>) -> Result<Client, GetError> {
             .redirect(redirect::Policy::none())
             // A proxy would resolve names by itself, unchecked.
             .no_proxy()
-            .dns_resolver(Checked(web))
+            .dns_resolver(CheckingResolver(web))
             .pool_max_idle_per_host(0)
             .build();
         client.map_err(|error| GetError::NoClient(innermost(&error)))
