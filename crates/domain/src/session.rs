@@ -16,6 +16,8 @@ mod prompts;
 mod questions;
 mod recovery;
 pub mod slash;
+#[cfg(test)]
+mod tests;
 mod turns;
 pub mod undo;
 

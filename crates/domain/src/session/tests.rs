@@ -1,0 +1,445 @@
+//! Explores interleavings of inputs. The world below plays everyone around a session: clients, the backend of a turn,
+//! executors, hooks, the toolbox, the disk and crashes. It believes effects and not the machine's own state, and after
+//! each step it checks the invariants of docs/architecture.md.
+
+mod moves;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use self::moves::{Move, any_move, policies};
+
+use super::effect::{Effect, Reply, UndoReply};
+use super::input::{Beginning, CallReport, Input, NewClient, Prompt, TurnReport};
+use super::{Activity, EvictionReason, Requester, SessionMachine, SessionPolicy, WhenBusy};
+use crate::checkpoint::RestoreDirection;
+use crate::mcp::Prepared;
+use crate::tool::ToolRequest;
+use crate::{
+    Access, Approval, CallId, Choice, Content, Decision, Event, EventKind, Millis, Mode, ModelId, Origin, Outcome,
+    SessionState, StopReason, ToolCard, ToolContent, ToolKind, TurnFailure, TurnId,
+};
+
+#[derive(Default)]
+struct Executor {
+    planned: bool,
+    running: bool,
+}
+
+/// What is at work outside the machine, as the effects so far say.
+#[derive(Default)]
+struct Work {
+    expanding: bool,
+    backend: Option<TurnId>,
+    calls: BTreeMap<CallId, Executor>,
+    hooks: Option<TurnId>,
+    restoring: bool,
+    closing: bool,
+    /// The idle timer is armed, or the Directory has been asked to evict.
+    may_evict: bool,
+}
+
+struct World {
+    machine: SessionMachine,
+    policy: SessionPolicy,
+    log: Vec<Arc<Event>>,
+    /// The fold of the log, apart from the machine's own.
+    folded: SessionState,
+    work: Work,
+    attached: Vec<u64>,
+    prompts: u32,
+    last_turn: Option<TurnId>,
+    old_turn: Option<TurnId>,
+}
+
+impl World {
+    fn new(policy: SessionPolicy) -> Self {
+        let created = EventKind::Created {
+            cwd: "/w".into(),
+            extra_roots: Vec::new(),
+            mode: Mode::default(),
+            approval: Approval::default(),
+            model: ModelId::from("m"),
+        };
+        let beginning = Beginning::Created(Box::new(created));
+        let machine = SessionMachine::new(SessionState::new("s".into()), &beginning, policy);
+        let mut world = Self {
+            machine,
+            policy,
+            log: Vec::new(),
+            folded: SessionState::new("s".into()),
+            work: Work::default(),
+            attached: Vec::new(),
+            prompts: 0,
+            last_turn: None,
+            old_turn: None,
+        };
+        world.deliver(Input::Opened(beginning));
+        world
+    }
+
+    /// Opens the session again from what its log holds.
+    fn reopen(&mut self, beginning: Beginning) {
+        let mut state = SessionState::new("s".into());
+        self.log.iter().for_each(|event| state.apply(event));
+        self.machine = SessionMachine::new(state, &beginning, self.policy);
+        self.work = Work::default();
+        self.attached.clear();
+        self.deliver(Input::Opened(beginning));
+        assert!(self.work.backend.is_none() && self.work.calls.is_empty(), "nothing starts before an answer");
+    }
+
+    fn deliver(&mut self, input: Input) -> Option<Reply> {
+        let mut reply = None;
+        for effect in self.machine.step(input, Millis(1)) {
+            match effect {
+                Effect::Reply(given) => reply = Some(given),
+                effect => self.carry_out(effect),
+            }
+        }
+        self.check();
+        reply
+    }
+
+    /// Nothing but the activity that an effect starts may be at work.
+    fn assert_free(&self, what: &str) {
+        let Work { expanding, backend, calls, restoring, closing, .. } = &self.work;
+        assert!(!expanding, "{what} while a prompt is expanded");
+        assert!(backend.is_none(), "{what} while a turn runs");
+        assert!(calls.is_empty(), "{what} while calls run");
+        assert!(!restoring, "{what} while files are put back");
+        assert!(!closing, "{what} while the session closes");
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Append(event) => self.append(event),
+            Effect::ExpandPrompt(_) => {
+                self.assert_free("a prompt starts");
+                self.work.expanding = true;
+            }
+            Effect::AbortExpansion => self.work.expanding = false,
+            Effect::StartTurn(start) => {
+                self.work.expanding = false;
+                self.assert_free("a turn starts");
+                self.last_turn = Some(start.turn.clone());
+                self.work.backend = Some(start.turn);
+            }
+            Effect::DropTurn => self.work.backend = None,
+            Effect::PlanCall(plan) => {
+                assert!(self.work.backend.is_some(), "a call is planned without a turn");
+                self.work.calls.insert(plan.call, Executor::default());
+            }
+            Effect::RunCall { call, after } => self.run_call(&call, after),
+            // The executor of a cancelled call reports its end later, as a move.
+            Effect::CancelCall(_) => {}
+            Effect::DropCall(call) => drop(self.work.calls.remove(&call)),
+            Effect::ConsultHooks { turn, .. } => {
+                assert_eq!(self.work.backend.as_ref(), Some(&turn), "hooks are asked about another turn");
+                self.work.hooks = Some(turn);
+            }
+            Effect::AbortHooks => self.work.hooks = None,
+            Effect::Restore { .. } => {
+                self.assert_free("files are put back");
+                self.work.restoring = true;
+            }
+            Effect::Close => {
+                self.assert_free("the session closes");
+                self.work.closing = true;
+                self.check_closed();
+            }
+            Effect::ArmIdleTimer(_) => {
+                self.assert_free("the idle timer starts");
+                assert!(self.attached.is_empty(), "the idle timer starts beside a client");
+                self.work.may_evict = true;
+            }
+            Effect::DisarmIdleTimer => self.work.may_evict = false,
+            _ => {}
+        }
+    }
+
+    fn append(&mut self, event: Arc<Event>) {
+        let last = self.log.last().map_or(0, |event| event.number);
+        assert_eq!(event.number, last + 1, "numbers grow by one");
+        let open = &self.folded;
+        match &event.kind {
+            EventKind::TurnStarted { .. } => {
+                assert!(open.turn.is_none(), "a turn starts while another is open in the log");
+            }
+            EventKind::TurnEnded { turn, .. } => {
+                assert_eq!(open.turn.as_ref().map(|open| &open.id), Some(turn), "a turn ends that is not open");
+            }
+            EventKind::PermissionAnswered { question, .. } => {
+                assert!(!self.work.closing, "an answer is recorded while the session closes");
+                let is_open = open.questions.iter().any(|asked| asked.question.id == *question);
+                assert!(is_open, "a question is answered that is not open");
+            }
+            EventKind::ToolStarted { call } => {
+                let is_asked = open.questions.iter().any(|asked| asked.question.call == *call);
+                assert!(!is_asked, "a call starts while its question is open");
+                assert!(open.calls.get(call).is_some_and(|open| !open.started), "a call starts twice or unrecorded");
+            }
+            _ => {}
+        }
+        self.folded.apply(&event);
+        self.log.push(event);
+    }
+
+    fn run_call(&mut self, call: &CallId, after: u64) {
+        let executor = self.work.calls.get_mut(call).expect("a call runs that has an executor");
+        assert!(executor.planned && !executor.running, "a call runs once, and after its plan");
+        executor.running = true;
+        let started = self.log.iter().any(|event| {
+            event.number == after && matches!(&event.kind, EventKind::ToolStarted { call: started } if started == call)
+        });
+        assert!(started, "a call runs after its own start is synced");
+    }
+
+    fn check(&self) {
+        let (folded, state) = (&self.folded, self.machine.state());
+        assert_eq!(folded.head, state.head);
+        assert_eq!(folded.questions, state.questions);
+        assert_eq!(folded.calls.keys().collect::<Vec<_>>(), state.calls.keys().collect::<Vec<_>>());
+        assert_eq!(folded.turn.as_ref().map(|turn| &turn.id), state.turn.as_ref().map(|turn| &turn.id));
+        let is_at_rest = self.machine.activity().is_idle();
+        assert!(!is_at_rest || folded.turn.is_none(), "an idle session has no open turn");
+        assert!(!is_at_rest || folded.calls.is_empty(), "an idle session has no open calls");
+        if is_at_rest || matches!(self.machine.activity(), Activity::Waiting(_)) {
+            self.assert_free("the session is at rest");
+        }
+    }
+
+    /// A log that is marked as in good order has nothing open but a turn that waits for an answer.
+    fn check_closed(&self) {
+        let state = &self.folded;
+        assert!(state.turn.is_none() || state.is_waiting(), "a log in good order has an open turn");
+        assert!(state.turn.is_some() || state.calls.is_empty(), "a log in good order has open calls");
+        assert!(state.calls.values().all(|open| !open.started), "a log in good order has a running call");
+    }
+
+    fn prompt(&mut self, text: &str) {
+        self.prompts += 1;
+        let was_busy = !self.machine.activity().is_idle();
+        let prompt = Prompt {
+            turn: TurnId::from(format!("t{}", self.prompts).as_str()),
+            origin: origin(),
+            content: vec![Content::text(text)],
+            message: None,
+            editor: None,
+            trace: None,
+        };
+        let reply = self.deliver(Input::Prompt { prompt, backlog_full: false });
+        let Some(Reply::Prompt(taken)) = reply else { panic!("a prompt is replied to") };
+        if was_busy && self.policy.when_busy == WhenBusy::Refuse {
+            assert!(taken.is_err(), "a prompt is refused while the session is busy");
+        }
+    }
+
+    fn turn(&mut self, report: TurnReport) {
+        if let Some(turn) = self.work.backend.clone() {
+            // A backend that waits for calls or hooks is silent, but it may die.
+            let is_silent = self.work.hooks.is_some() || !self.work.calls.is_empty();
+            if !is_silent || matches!(report, TurnReport::Died) {
+                self.deliver(Input::Turn { turn, report });
+            }
+        }
+    }
+
+    fn call(&mut self, wanted: impl Fn(&Executor) -> bool, report: CallReport) {
+        let Some(call) = self.work.calls.iter().find(|(_, executor)| wanted(executor)).map(|(call, _)| call.clone())
+        else {
+            return;
+        };
+        if let (CallReport::Planned { .. }, Some(executor)) = (&report, self.work.calls.get_mut(&call)) {
+            executor.planned = true;
+        }
+        self.deliver(Input::Call { call, report });
+    }
+
+    fn answer(&mut self, decision: Decision) {
+        if let Some(asked) = self.machine.state().questions.first() {
+            let question = asked.question.id.clone();
+            self.deliver(Input::Answer { question, decision, by: "client".to_owned() });
+        }
+    }
+
+    fn evict(&mut self, reason: EvictionReason) {
+        self.deliver(Input::Evict { reason, in_background: false });
+    }
+
+    fn apply(&mut self, step: Move) {
+        if self.work.closing && !matches!(step, Move::Reopen | Move::Crash) {
+            // Mail that is still on its way: it must not change the log.
+            let before = self.log.len();
+            self.answer(Decision::Chose(Choice::AllowOnce));
+            self.deliver(Input::Cancel(requester()));
+            assert_eq!(self.deliver(Input::Undo(RestoreDirection::Undo)), Some(Reply::Undo(UndoReply::Busy)));
+            assert_eq!(self.log.len(), before, "a closing session records something");
+            return;
+        }
+        match step {
+            Move::Prompt => self.prompt("hello"),
+            Move::SlashUndo => self.prompt("/undo"),
+            Move::SlashCompact => self.prompt("/compact"),
+            Move::CtlUndo => drop(self.deliver(Input::Undo(RestoreDirection::Undo))),
+            Move::Cancel => drop(self.deliver(Input::Cancel(requester()))),
+            Move::WithdrawLast => {
+                let turn = TurnId::from(format!("t{}", self.prompts).as_str());
+                self.deliver(Input::Withdraw(turn));
+            }
+            Move::Allow => self.answer(Decision::Chose(Choice::AllowOnce)),
+            Move::Deny => self.answer(Decision::Chose(Choice::RejectOnce)),
+            Move::AnswerCancelled => self.answer(Decision::Cancelled),
+            Move::Attach => self.attach(),
+            Move::Detach => {
+                if let Some(attach) = self.attached.pop() {
+                    self.deliver(Input::ClientDetached { attach });
+                }
+            }
+            Move::CannotAnswer => self.fail_to_answer(),
+            Move::DenyTimer => drop(self.deliver(Input::DenyTimerFired)),
+            Move::IdleTimer => drop(self.deliver(Input::IdleTimerFired { in_background: false })),
+            Move::EvictIdle => self.evict(EvictionReason::Idle),
+            Move::Close => self.evict(EvictionReason::Closed(requester())),
+            Move::Delete => self.evict(EvictionReason::Deleted(requester())),
+            Move::Drain => self.evict(EvictionReason::Drain),
+            Move::WriteFails => drop(self.deliver(Input::WriteFailed(TurnFailure::internal("disk")))),
+            Move::Crash => self.reopen(Beginning::Repaired),
+            Move::Reopen => {
+                if self.work.closing {
+                    self.reopen(Beginning::Continued);
+                }
+            }
+            step => self.apply_work(step),
+        }
+    }
+
+    /// The moves of what is at work for the session.
+    fn apply_work(&mut self, step: Move) {
+        match step {
+            Move::Expanded => {
+                if self.work.expanding {
+                    self.work.expanding = false;
+                    self.deliver(Input::PromptExpanded(Prepared::default()));
+                }
+            }
+            Move::TurnSpeaks => self.turn(TurnReport::Said { message: "m".into(), text: "x".to_owned() }),
+            Move::TurnCalls => {
+                let request = ToolRequest { tool: "edit".to_owned(), input: serde_json::Value::Null };
+                self.turn(TurnReport::Called { call: CallId::new(), message: "m".into(), request });
+            }
+            Move::TurnEnds => self.turn(TurnReport::Ended { reason: StopReason::EndTurn, fallback: None }),
+            Move::TurnDies => {
+                self.turn(TurnReport::Died);
+            }
+            Move::StaleTurnEnds => {
+                let stale = self.old_turn.replace(self.last_turn.clone().unwrap_or_default());
+                if let Some(turn) = stale.filter(|stale| self.work.backend.as_ref() != Some(stale)) {
+                    let before = self.log.len();
+                    let report = TurnReport::Ended { reason: StopReason::EndTurn, fallback: None };
+                    self.deliver(Input::Turn { turn, report });
+                    assert_eq!(self.log.len(), before, "a turn that is over reports");
+                }
+            }
+            Move::Planned => self.call(|call| !call.planned, planned(Access::AskEveryTime)),
+            Move::PlannedFree => self.call(|call| !call.planned, planned(Access::Free)),
+            Move::CallEnds => {
+                let diff = ToolContent::Diff { path: "a".into(), old: None, new: "x".to_owned() };
+                self.call(|call| call.running, CallReport::Ended(Outcome::completed("").showing(vec![diff])));
+            }
+            Move::CallDies => self.call(|_| true, CallReport::Died),
+            Move::HooksAgree => self.answer_hooks(None),
+            Move::HooksObject => self.answer_hooks(Some("not yet".to_owned())),
+            Move::RestoreEnds => {
+                if std::mem::take(&mut self.work.restoring) {
+                    self.deliver(Input::Restored(Ok(Vec::new())));
+                }
+            }
+            other => unreachable!("{other:?} is applied elsewhere"),
+        }
+    }
+
+    fn answer_hooks(&mut self, refusal: Option<String>) {
+        if let Some(turn) = self.work.hooks.take() {
+            self.deliver(Input::HooksAnswered { turn, refusal });
+        }
+    }
+
+    fn attach(&mut self) {
+        if !self.machine.is_evicting() && self.attached.len() < 2 {
+            let client =
+                NewClient { name: "editor".to_owned(), connection: "c".into(), one_shot: false, returning: None };
+            self.attached.push(self.machine.latest_attach() + 1);
+            self.work.may_evict = false;
+            self.deliver(Input::ClientAttached(client));
+        }
+    }
+
+    fn fail_to_answer(&mut self) {
+        let question = self.machine.state().questions.first().map(|asked| asked.question.id.clone());
+        if let (Some(question), Some(attach)) = (question, self.attached.last().copied()) {
+            self.deliver(Input::CannotAnswer { question, attach, why: "no dialogs".to_owned() });
+        }
+    }
+
+    /// Lets everything that is at work end. Then the session must be at rest.
+    fn settle(&mut self) {
+        for _ in 0..60 {
+            self.apply(Move::Expanded);
+            self.apply(Move::RestoreEnds);
+            self.apply(Move::PlannedFree);
+            self.apply(Move::Allow);
+            self.apply(Move::CallEnds);
+            if self.machine.activity().running().is_some() && self.work.backend.is_none() {
+                // Calls that were cancelled before they ran end by themselves.
+                self.call(|_| true, CallReport::Ended(Outcome::cancelled()));
+            }
+            self.apply(Move::HooksAgree);
+            self.apply(Move::TurnEnds);
+            // A turn that a drain has left open is taken up by the next daemon.
+            self.apply(Move::Reopen);
+        }
+        let activity = self.machine.activity();
+        assert!(activity.is_idle(), "the session does not come to rest: {activity:?}");
+        assert!(self.machine.prompted().is_empty(), "a prompt is never answered");
+    }
+}
+
+fn origin() -> Origin {
+    Origin { connection: "c".into(), bridge: None, request: "1".to_owned() }
+}
+
+fn requester() -> Requester {
+    Requester { name: None, connection: "other".into(), bridge: None }
+}
+
+fn planned(access: Access) -> CallReport {
+    let card = ToolCard {
+        tool: "edit".to_owned(),
+        title: "edit a".to_owned(),
+        kind: ToolKind::Edit,
+        locations: Vec::new(),
+        input: serde_json::Value::Null,
+        preview: Vec::new(),
+        access,
+    };
+    CallReport::Planned { card, rule: None }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_session_does_one_thing_at_a_time_in_every_interleaving(
+        policy in policies(),
+        moves in prop::collection::vec(any_move(), 1..60),
+    ) {
+        let mut world = World::new(policy);
+        for step in moves {
+            world.apply(step);
+        }
+        world.settle();
+    }
+}

@@ -1,0 +1,104 @@
+//! What can happen to a session, and how it may be configured.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use crate::session::{SessionPolicy, Unattended, WhenBusy};
+
+/// One thing that can happen. A move whose precondition does not hold is skipped.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Move {
+    Prompt,
+    SlashUndo,
+    SlashCompact,
+    CtlUndo,
+    Cancel,
+    WithdrawLast,
+    Allow,
+    Deny,
+    AnswerCancelled,
+    Attach,
+    Detach,
+    CannotAnswer,
+    DenyTimer,
+    IdleTimer,
+    EvictIdle,
+    Close,
+    Delete,
+    Drain,
+    Expanded,
+    TurnSpeaks,
+    TurnCalls,
+    TurnEnds,
+    TurnDies,
+    StaleTurnEnds,
+    Planned,
+    PlannedFree,
+    CallEnds,
+    CallDies,
+    HooksAgree,
+    HooksObject,
+    RestoreEnds,
+    WriteFails,
+    Crash,
+    Reopen,
+}
+
+pub(super) fn any_move() -> impl Strategy<Value = Move> {
+    use Move::*;
+    let often = vec![
+        Prompt,
+        Allow,
+        Expanded,
+        TurnCalls,
+        TurnEnds,
+        Planned,
+        PlannedFree,
+        CallEnds,
+        HooksAgree,
+        RestoreEnds,
+        Reopen,
+        CtlUndo,
+    ];
+    let all = vec![
+        SlashUndo,
+        SlashCompact,
+        Cancel,
+        WithdrawLast,
+        Deny,
+        AnswerCancelled,
+        Attach,
+        Detach,
+        CannotAnswer,
+        DenyTimer,
+        IdleTimer,
+        EvictIdle,
+        Close,
+        Delete,
+        Drain,
+        TurnSpeaks,
+        TurnDies,
+        StaleTurnEnds,
+        CallDies,
+        HooksObject,
+        WriteFails,
+        Crash,
+    ];
+    prop_oneof![2 => prop::sample::select(often), 1 => prop::sample::select(all)]
+}
+
+pub(super) fn policies() -> impl Strategy<Value = SessionPolicy> {
+    let busy = prop_oneof![Just(WhenBusy::Refuse), Just(WhenBusy::Queue)];
+    let unattended = prop_oneof![
+        Just(Unattended::Wait),
+        Just(Unattended::Wait),
+        Just(Unattended::Deny),
+        Just(Unattended::DenyAfter(Duration::from_secs(1)))
+    ];
+    (busy, unattended).prop_map(|(when_busy, unattended)| SessionPolicy {
+        when_busy,
+        unattended,
+        idle_after: Duration::from_secs(600),
+    })
+}
