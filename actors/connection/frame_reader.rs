@@ -18,6 +18,7 @@ const READ: usize = 16 << 10;
 /// A buffer that a rare big message has grown beyond this is not kept.
 const KEPT: usize = 256 << 10;
 
+#[expect(clippy::large_enum_variant, reason = "almost all are messages, and a box for each would only cost")]
 pub(super) enum Inbound {
     Message(Incoming),
     /// Bytes that are no frame. After a fatal error nothing more comes.
@@ -102,6 +103,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     }
 }
 
+#[expect(clippy::large_enum_variant, reason = "almost all are single messages")]
 enum Frame {
     One(Incoming),
     Several(Batch),
