@@ -53,14 +53,14 @@ use crate::{session, spans};
 
 pub(crate) use waiting::reopen_waiting;
 
-/// How a client came to us.
+/// Describes how a client reached the daemon.
 #[derive(Clone, Debug)]
 pub struct Peer {
     pub transport: Transport,
     pub pid: Option<u32>,
 }
 
-/// By what a client talks with us.
+/// The transport over which a client is connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// The Unix socket.
@@ -83,7 +83,8 @@ impl Transport {
         }
     }
 
-    /// Whether its clients may be on another machine, whose programs and keys are not here.
+    /// Whether its clients may run on another machine, whose programs and keys are not available
+    /// here.
     pub fn is_remote(self) -> bool {
         match self {
             Self::Socket | Self::Pipe => false,
@@ -92,7 +93,7 @@ impl Transport {
     }
 }
 
-/// The client can no longer be written to.
+/// Reports that the client can no longer be written to.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct HangUp;
@@ -105,26 +106,26 @@ pub(crate) struct Connection {
     attachments: HashMap<SessionId, Attachment>,
     opens: Opens,
     prompts: Prompts,
-    /// A log that comes in parts.
+    /// The import in progress of a log that arrives in parts.
     importing: Option<Importing>,
     asks: Asks,
     requests: Requests,
-    /// Held for each long answer that is being made.
+    /// Limits the long answers that are prepared at once; each one holds a permit.
     long_answers: Arc<Semaphore>,
-    /// The client sends nothing more; the connection ends when all is answered.
+    /// The client sends nothing more; the connection ends when every request is answered.
     half_closed: bool,
     card: watch::Sender<ConnectionCard>,
     span: tracing::Span,
     _death_notice: DeathNotice,
 }
 
-/// Who is at the other end.
+/// The client at the other end.
 struct Client {
     transport: Transport,
     phase: Phase,
-    /// The bridge's name for itself and its editor, if there is a bridge.
+    /// The name that the bridge gives itself and its editor, if there is a bridge.
     bridge: Option<String>,
-    /// It comes for one prompt.
+    /// Whether the client connects for a single prompt.
     one_shot: bool,
     environment: Arc<Environment>,
 }
@@ -137,42 +138,42 @@ enum Phase {
 /// The sessions that this client opens.
 #[derive(Default)]
 struct Opens {
-    /// How many attaches there have been. A cursor names the one it belongs to.
+    /// The number of attaches so far. A cursor carries the number of the one it belongs to.
     attaches: u64,
-    /// Cloned for each session that is being opened, so the number of clones counts against the limit.
+    /// Cloned for each session that is being opened: the number of clones counts against the limit.
     under_way: Rc<()>,
 }
 
-/// The prompts that are not answered yet.
+/// The prompts that have not been answered yet.
 #[derive(Default)]
 struct Prompts {
-    /// By the turn that they started.
+    /// Keyed by the turn that each prompt started.
     pending: HashMap<TurnId, PendingPrompt>,
-    /// Those whose session is being opened again.
+    /// Prompts whose session is being reopened.
     reopening: Vec<(Id, SessionId)>,
 }
 
-/// Our own requests to this client.
+/// The daemon's own requests to this client.
 #[derive(Default)]
 struct Asks {
-    /// Those that it has not answered.
+    /// Requests that the client has not answered.
     pending: Pending<Asked>,
-    /// What MCP servers have asked the person at this client.
+    /// Questions of MCP servers to the user at this client.
     elicitations: Arc<Elicitations>,
 }
 
-/// A request of ours to the client.
+/// A request from the daemon to the client.
 enum Asked {
     Permission(SessionId, QuestionId),
-    /// For a tool, which waits at the other end.
+    /// For a tool that waits for the answer.
     Help {
         session: SessionId,
         method: &'static str,
         answer: oneshot::Sender<Answered>,
     },
-    /// A terminal whose tool has given up. If the client creates it all the same, it is released.
+    /// A terminal whose tool has given up. If the client creates it nevertheless, it is released.
     LateTerminal(SessionId),
-    /// To open a page for a request of the client's. Its answer changes nothing.
+    /// To open a page for one of the client's requests. The answer changes nothing.
     Page(Id),
 }
 
@@ -246,7 +247,7 @@ impl Connection {
         }
     }
 
-    /// This client, for sessions whose turns it ends.
+    /// Identifies this client to the sessions whose turns it ends.
     fn by(&self) -> session::Requester {
         let name = match &self.client.phase {
             Phase::Initialized { client, .. } if !client.name.is_empty() => Some(client.name.clone()),
@@ -262,7 +263,7 @@ impl Connection {
         }
     }
 
-    /// What this client is sent beyond the stable protocol.
+    /// The extensions beyond the stable protocol that are sent to this client.
     fn extras(&self) -> ExtraSet {
         let ports = self.runtime.ports();
         match &self.client.phase {
@@ -271,12 +272,13 @@ impl Connection {
         }
     }
 
-    /// Where this client's keys and programs are found.
+    /// The environment in which this client's keys and programs are found.
     fn whole_environment(&self) -> Environment {
         self.client.environment.over(&self.runtime.ports().settings.base.get())
     }
 
-    /// Answers a request, unless it has been: one that was withdrawn may have left work behind.
+    /// Answers a request unless it is answered already: a withdrawn request may have left work
+    /// behind.
     fn answer(&mut self, id: &Id, result: Result<impl Serialize, RpcError>, ctx: &mut Context<Self>) {
         if !self.requests.close(id) {
             return;
@@ -337,7 +339,8 @@ impl Connection {
         }
     }
 
-    /// A reply to a request of ours. One to a question that is settled meanwhile finds nothing and is dropped.
+    /// Handles a reply to one of the daemon's requests. A reply to a question that has been settled
+    /// meanwhile matches nothing and is dropped.
     fn handle_reply(&mut self, id: &Id, result: Answered) {
         let (session, question) = match self.asks.pending.take(id) {
             None | Some(Asked::Page(_)) => return,
@@ -358,7 +361,7 @@ impl Connection {
         }
     }
 
-    /// Enters the directory, and every one that takes its place.
+    /// Registers with the directory, and again with each directory that replaces it.
     fn arrive(&self, ctx: &mut Context<Self>) {
         let mut directories = self.runtime.directories();
         let arrive = Arrive { id: self.id.clone(), card: self.card.subscribe(), queued: self.outbox.queued() };

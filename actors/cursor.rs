@@ -1,6 +1,6 @@
-//! A reader's place in a session's log: a stream that yields events in order, from the tail or, when it is behind, from
-//! the store, and only while its client has room. Replay, live streaming, late joining and a slow client are this one
-//! thing.
+//! A reader's position in a session's log: a stream that yields events in order, from the tail or,
+//! when it is behind, from the store, and only while its client has room. Replay, live streaming,
+//! late joining and slow clients all use this one mechanism.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use futures_util::stream;
 use crate::outbox_gate::{OutboxGate, Reservation};
 use crate::tail::{Found, Progress, Tail};
 
-/// How much is read from the tail, and from the store, at a time.
+/// How many bytes are read at a time from the tail, and from the store.
 const FROM_TAIL: usize = 64 << 10;
 const FROM_STORE: usize = 256 << 10;
 /// Adjacent text is joined up to this size.
@@ -22,9 +22,9 @@ const JOINED: usize = 32 << 10;
 pub(crate) enum CursorItem {
     Events {
         events: Vec<Arc<Event>>,
-        /// Set if it is one event that could not be stored as it should have been.
+        /// Set if the item is a single event that could not be stored as it should have been.
         unsaved: Option<HistoryError>,
-        /// To be held until they are in the client's outbox.
+        /// Held until the events are in the client's outbox.
         reservation: Reservation,
     },
     /// The session left memory; nothing more comes.
@@ -54,15 +54,15 @@ impl Cursor {
     }
 
     async fn advance(&mut self, watch: &mut tokio::sync::watch::Receiver<Progress>) -> CursorItem {
-        // Nothing is held while there is nothing to yield: neither room, which others need, nor events, which cost
-        // memory.
+        // While there is nothing to yield, the cursor holds neither room, which others need, nor
+        // events, which cost memory.
         if !self.something_to_pass(watch).await {
             return CursorItem::Ended;
         }
         let reservation = self.gate.reserve(FROM_STORE).await;
         let events = match self.tail.read(self.next, FROM_TAIL) {
             Found::Events(events) => events,
-            // What was in the ring a moment ago is in the store if it is not in the ring any more.
+            // An event that has left the ring is in the store.
             Found::InStore | Found::Nothing => {
                 match self.history.read(self.session.clone(), self.next, FROM_STORE).await {
                     Ok(events) if events.is_empty() => return CursorItem::Unreadable(HistoryError::Lost),
@@ -74,10 +74,12 @@ impl Cursor {
         self.pass(events, reservation).await
     }
 
-    /// Waits for the next event, and until it is safe or cannot be. False if none will come.
+    /// Waits until the next event is safe or has failed to become so. Returns false if none will
+    /// come.
     async fn something_to_pass(&self, watch: &mut tokio::sync::watch::Receiver<Progress>) -> bool {
         loop {
-            // Marked as seen before the ring is read: what comes after the look wakes us again.
+            // Marked as seen before the ring is read: an event that arrives afterwards wakes the
+            // cursor again.
             let ended = watch.borrow_and_update().ended;
             match self.tail.read(self.next, 0) {
                 Found::InStore => return true,
@@ -94,8 +96,9 @@ impl Cursor {
         }
     }
 
-    /// Yields what is as safe as it must be before anything rests on it. A reader never sees a call, a decision or the
-    /// end of a turn that a crash could take back; text, of which it could, is not held up.
+    /// Yields the events that are as safe as their kinds demand. A reader never sees a call, a
+    /// decision or the end of a turn that a crash could undo. Text, which a crash may lose, is not
+    /// delayed.
     async fn pass(&mut self, mut events: Vec<Arc<Event>>, reservation: Reservation) -> CursorItem {
         let safe = {
             let progress = self.tail.watch();

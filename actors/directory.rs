@@ -1,8 +1,10 @@
-//! Knows which sessions are in memory, and the connections that are open. Started by the `Runtime`, which replaces it
-//! if it dies. It keeps sessions in memory when connections go, and never looks into one.
+//! Knows which sessions are in memory and which connections are open. The `Runtime` starts it, and
+//! replaces it if it dies. It keeps sessions in memory when connections end, and never looks inside
+//! one.
 //!
-//! Who wins when open, close, delete and eviction race is decided by `domain::directory`. This actor delivers the
-//! inputs and carries out the effects: it holds the channels to the callers and the guards of the sessions.
+//! `domain::directory` decides who wins when open, close, delete and eviction race. This actor
+//! delivers the inputs and carries out the effects: it holds the channels to the callers and the
+//! guards of the sessions.
 
 mod callers;
 mod sweeping;
@@ -26,7 +28,8 @@ use crate::session::{EvictSession, Session};
 
 use callers::Callers;
 
-/// Asks for a session: the live one, or, for one caller at a time, the permit to bring it back from its log.
+/// Asks for a session: returns the live one or, to one caller at a time, the permit to restore it
+/// from its log.
 #[derive(Message)]
 #[rtype(result = "Result<Opening, Closed>")]
 pub(crate) struct Open(pub(crate) SessionId);
@@ -44,7 +47,7 @@ pub(crate) struct Enter {
     pub(crate) live: LiveSession,
 }
 
-/// Enters a session that a connection has brought back from its log.
+/// Enters a session that a connection has restored from its log.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct EnterAgain {
@@ -53,7 +56,7 @@ struct EnterAgain {
     live: LiveSession,
 }
 
-/// Gives back a permit that was not used.
+/// Returns a permit that was not used.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Abandon {
@@ -61,7 +64,8 @@ struct Abandon {
     permit: PermitId,
 }
 
-/// Removes a session from memory and, if wanted, deletes its log. Answered when that is done and written.
+/// Removes a session from memory and, if requested, deletes its log. The reply comes when that is
+/// done and written.
 #[derive(Message)]
 #[rtype(result = "Result<(), HistoryError>")]
 pub(crate) struct Evict {
@@ -70,17 +74,17 @@ pub(crate) struct Evict {
     pub(crate) why: EvictionReason,
 }
 
-/// A session that was idle stays in memory, because a client has come.
+/// Reports that an idle session stays in memory because a client has attached.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct EvictionRefused(pub(crate) SessionId);
 
-/// Evicts every session and lets no other in.
+/// Evicts every session and admits no others.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Drain;
 
-/// A session's actor is gone.
+/// Reports that a session's actor is gone.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct SessionStopped {
@@ -89,7 +93,7 @@ pub(crate) struct SessionStopped {
     pub(crate) cause: StopCause,
 }
 
-/// A session's log is gone from the disk, or could not be removed.
+/// Reports that a session's log has been deleted, or could not be.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Deleted {
@@ -116,14 +120,14 @@ pub(crate) struct Depart(pub(crate) ConnectionId);
 #[rtype(result = "Overview")]
 pub(crate) struct Describe;
 
-/// The sessions, connections and the state of the store at one moment.
+/// The sessions, the connections and the state of the store at one moment.
 pub struct Overview {
     pub sessions: Vec<SessionCard>,
     pub connections: Vec<ConnectionCard>,
     pub store: StoreStatus,
 }
 
-/// The daemon is stopping, and opens no session.
+/// The daemon is stopping and opens no more sessions.
 #[derive(Debug)]
 pub(crate) struct Closed;
 
@@ -133,7 +137,7 @@ pub(crate) enum Opening {
     Permit(OpenPermit),
 }
 
-/// The right to bring one session back. Dropped unused, it goes to the next caller that waits.
+/// The right to restore one session. Dropped unused, it passes to the next waiting caller.
 pub(crate) struct OpenPermit {
     id: SessionId,
     permit: PermitId,
@@ -161,13 +165,13 @@ pub(crate) struct LiveSession {
     pub(crate) addr: Addr<Session>,
     pub(crate) incarnation: Incarnation,
     pub(crate) card: watch::Receiver<SessionCard>,
-    /// Stops the session when it is dropped, also if that happens because the directory died.
+    /// Dropping it stops the session, also when the directory dies.
     pub(crate) _guard: ChildGuard,
 }
 
 impl LiveSession {
-    /// Whether nobody would look for it: it never had a prompt, and no editor has it open, whose bridge would come back
-    /// to it with the next daemon.
+    /// Whether the session can be deleted: it never had a prompt, and no editor has it open, whose
+    /// bridge would come back to it with the next daemon.
     fn is_empty(&self) -> bool {
         let card = self.card.borrow();
         card.messages == 0 && card.clients.is_empty()

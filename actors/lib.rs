@@ -1,8 +1,9 @@
-//! Concurrency: which actor owns what, and which messages pass between them. No sockets, files, HTTP or sled: the world
-//! is behind `Ports`.
+//! Concurrency: which actor owns what, and which messages pass between them. No sockets, files,
+//! HTTP or sled: everything outside is behind `Ports`.
 //!
-//! `Connection` -> `Session` -> `Turn` -> (model | `ToolExecutor` -> tool): messages go down by address, events come up
-//! by weak recipient, and what editors see is pulled from each session's `Tail` by cursors. See docs/architecture.md.
+//! `Connection` -> `Session` -> `Turn` -> (model | `ToolExecutor` -> tool): messages go down by
+//! address, events come up by weak recipient, and cursors pull what editors see from each session's
+//! `Tail`. See docs/architecture.md.
 
 mod connection;
 mod cursor;

@@ -1,8 +1,10 @@
-//! How actors reach each other: the only place that sends without waiting, and the two ties between parent and child.
+//! How actors reach each other: the only place that sends without waiting, and the two links
+//! between parent and child.
 //!
-//! actix drops a message to a dead actor silently, lets a panicked actor vanish silently, and keeps an actor alive that
-//! no address leads to any more. `tell` and `report` return whether the other side is there. A `DeathNotice` reports to
-//! the parent that its child is gone, and a `ParentGone` stops the child when its parent is.
+//! actix silently drops a message to a dead actor, lets a panicked actor vanish silently, and keeps
+//! an actor alive that no address refers to any more. `tell` and `report` return whether the other
+//! side exists. A `DeathNotice` reports to the parent that its child is gone, and a `ParentGone`
+//! stops the child when its parent is gone.
 
 #![expect(clippy::disallowed_methods, reason = "this is the one place where mail is sent")]
 
@@ -10,7 +12,7 @@ use actix::dev::ToEnvelope;
 use actix::{Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Handler, Message, WeakRecipient};
 use tokio::sync::oneshot;
 
-/// Sends a message down. False if the actor is dead; the message is lost then.
+/// Sends a message down to a child. Returns false if the actor is dead; the message is then lost.
 pub(crate) fn tell<A, M>(to: &Addr<A>, command: M) -> bool
 where
     A: Actor + Handler<M>,
@@ -23,7 +25,7 @@ where
     there
 }
 
-/// Sends an event up. False if the recipient is gone.
+/// Sends an event up to a parent. Returns false if the recipient is gone.
 pub(crate) fn report<M>(to: &WeakRecipient<M>, event: M) -> bool
 where
     M: Message + Send + 'static,
@@ -35,7 +37,7 @@ where
     })
 }
 
-/// Whether the recipient of an event is there.
+/// Whether the recipient of an event still exists.
 pub(crate) fn reaches<M>(to: &WeakRecipient<M>) -> bool
 where
     M: Message + Send + 'static,
@@ -51,7 +53,8 @@ pub(crate) enum StopCause {
     Panicked,
 }
 
-/// A field of every actor whose end its parent must notice. Its drop reports the end, after a panic and a normal stop.
+/// A field of every actor whose end its parent must notice. Dropping it reports the end, after a
+/// panic as well as after a normal stop.
 pub(crate) struct DeathNotice(Option<Box<dyn FnOnce(StopCause) + Send>>);
 
 impl DeathNotice {
@@ -80,7 +83,7 @@ pub(crate) fn child_guard() -> (ChildGuard, ParentGone) {
 }
 
 impl ParentGone {
-    /// Called in the child's `started`: stops the child when the parent lets go.
+    /// Stops the child when the parent drops its guard. Call it in the child's `started`.
     pub(crate) fn stop_child<A>(self, ctx: &mut A::Context)
     where
         A: Actor,

@@ -1,20 +1,21 @@
-//! Backpressure towards clients: counts the bytes that wait to be read, and makes producers wait while there are too
-//! many.
+//! Backpressure towards clients: counts the bytes that wait to be read, and makes producers wait
+//! while there are too many.
 //!
-//! Each client has one count (`QueuedBytes`), and all of them share one budget (`OutboxBudget`). While the budget is
-//! used up, every client may still have a small share queued. Clients that read go on, and those that do not cannot
-//! make them wait. Nothing here knows what the bytes are: cursors, long answers and the frame reader only see the gate.
+//! Each client has one count (`QueuedBytes`), and all of them share one budget (`OutboxBudget`).
+//! While the budget is used up, every client may still have a small share queued. Clients that read
+//! continue, and those that do not read cannot block them. Nothing here knows what the bytes are:
+//! cursors, long answers and the frame reader only see the gate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{Notify, watch};
 
-/// Bytes that may wait for all clients together.
+/// How many bytes may wait for all clients together.
 const ALL_OUTBOXES: usize = 64 << 20;
-/// What one client may have queued in any case.
+/// How many bytes one client may have queued in any case.
 const SHARE: usize = 256 << 10;
-/// How much more than the limit answers may take before no further requests are read.
+/// How far answers may exceed the limit before no further requests are read.
 const FOR_ANSWERS: usize = 1 << 20;
 
 /// The bytes that wait for all clients of a daemon.
@@ -94,7 +95,8 @@ pub(crate) struct OutboxGate {
     limit: usize,
 }
 
-/// Room for what a cursor is about to yield. It counts as queued until it is dropped, when the frames themselves are.
+/// Reserved room for what a cursor is about to yield. It counts as queued until it is dropped; by
+/// then the frames themselves are counted.
 pub(crate) struct Reservation {
     queued: Arc<QueuedBytes>,
     size: usize,
@@ -115,8 +117,8 @@ impl OutboxGate {
         if self.queued.all.is_used_up() { self.limit.min(SHARE) } else { self.limit }
     }
 
-    /// Resolves when a cursor may yield about so much, with the room reserved: cursors that wake together do not
-    /// overshoot.
+    /// Resolves when a cursor may yield about `size` bytes, with the room reserved: cursors that
+    /// wake together do not exceed the limit.
     pub(crate) async fn reserve(&self, size: usize) -> Reservation {
         loop {
             self.below(0).await;
@@ -132,7 +134,8 @@ impl OutboxGate {
         }
     }
 
-    /// Resolves when a long answer may be made: the client has read enough of those before it.
+    /// Resolves when a long answer may be prepared, because the client has read enough of the
+    /// earlier ones.
     pub(crate) async fn room_for_long_answer(&self) {
         self.below(0).await;
     }
@@ -142,18 +145,18 @@ impl OutboxGate {
         self.below(FOR_ANSWERS).await;
     }
 
-    /// Resolves when less than the limit and `extra` bytes are queued.
+    /// Resolves when fewer bytes are queued than the limit plus `extra`.
     async fn below(&self, extra: usize) {
         let mut own = self.queued.watch();
         loop {
             let mut freed = std::pin::pin!(self.queued.all.freed.notified());
-            // Registered before the look: a change between the two is not missed.
+            // Registered before the check: a change between the two is not missed.
             freed.as_mut().enable();
             if *own.borrow_and_update() < self.limit().saturating_add(extra) {
                 return;
             }
             tokio::select! {
-                // The sender is a field of this, so it is not gone.
+                // The sender is a field of `self`, so it still exists.
                 _ = own.changed() => {}
                 () = freed => {}
             }
@@ -190,7 +193,7 @@ mod tests {
             let reservation = reader.reserve(SHARE).now_or_never();
             assert!(reservation.is_some(), "a client that reads is let through");
         }
-        // Those that were held back go on when others have read.
+        // Producers that were held back continue when other clients have read.
         let waiting = tokio::spawn({
             let gate = stuck[99].clone();
             async move { gate.reserve(SHARE).await.size }

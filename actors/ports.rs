@@ -1,4 +1,5 @@
-//! What the composition root hands to the actors: the ports to the world, and the settings that shape sessions.
+//! What the composition root passes to the actors: the ports to the outside, and the settings that
+//! shape sessions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,13 +22,13 @@ pub struct Ports {
     pub folders: Arc<dyn Folders>,
     pub accounts: Arc<dyn Accounts>,
     pub briefing: Arc<dyn Briefing>,
-    /// What all sessions have appended and the history has not written yet.
+    /// The events that all sessions have appended and the history has not written yet.
     pub backlog: Arc<Backlog>,
     pub settings: Settings,
 }
 
-/// The settings that shape sessions and connections. It has more than fifteen fields because each of them is one key of
-/// the configuration, which `src/assemble` sets one by one.
+/// The settings that shape sessions and connections. It has more than fifteen fields because each
+/// of them is one key of the configuration, which `src/assemble` sets one by one.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// What a new session starts with.
@@ -35,28 +36,28 @@ pub struct Settings {
     pub approval: Approval,
     pub when_busy: WhenBusy,
     pub unattended: Unattended,
-    /// Model requests in one turn, at most.
+    /// The maximum number of model requests in one turn.
     pub max_requests: u32,
-    /// Model requests of one sub-agent, at most.
+    /// The maximum number of model requests of one sub-agent.
     pub agent_requests: u32,
-    /// Bytes of one incoming message, at most.
+    /// The maximum number of bytes of one incoming message.
     pub frame_limit: usize,
-    /// Bytes that may wait for one client before its cursors pause.
+    /// How many bytes may wait for one client before its cursors pause.
     pub outbox_limit: usize,
-    /// Sessions that one connection may have open.
+    /// How many sessions one connection may have open.
     pub sessions_per_connection: usize,
-    /// Sessions on one page of a list.
+    /// How many sessions are on one page of a list.
     pub page: usize,
-    /// How long a session with nobody attached and nothing to do stays in memory.
+    /// How long an idle session without attached clients stays in memory.
     pub idle_after: Duration,
     /// How long a cancelled tool may take to end by itself.
     pub cancel_patience: Duration,
-    /// What clients are sent beyond the stable protocol.
+    /// The extensions beyond the stable protocol that are sent to clients.
     pub extras: ExtrasPolicy,
     pub version: &'static str,
     /// The folders of this daemon; a client that expects others is refused.
     pub folders: DaemonFolders,
-    /// What the environments of clients rest on.
+    /// The environment on which those of clients are based.
     pub base: Arc<BaseEnvironment>,
 }
 

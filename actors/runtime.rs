@@ -1,5 +1,5 @@
-//! The whole of the actors behind one handle: starts the `Directory`, replaces it if it dies,
-//! spreads sessions and connections over the arbiters, and is what the program holds on to.
+//! The handle to the whole actor system, which the program holds: starts the `Directory`, replaces
+//! it if it dies, and distributes sessions and connections over the arbiters.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,13 +22,14 @@ use crate::ports::{Ports, Settings};
 #[derive(Clone)]
 pub struct Runtime(Arc<RuntimeState>);
 
-/// Reads the configuration again. Resolves with what has changed and the settings for new sessions and connections.
+/// Reloads the configuration. Resolves with the changes and the settings for new sessions and
+/// connections.
 pub type Reload = dyn Fn() -> BoxFuture<'static, Result<(ReloadCard, Settings), ReloadError>> + Send + Sync;
 
-/// Tries whether a restarted daemon could start.
+/// Checks whether a restarted daemon could start.
 pub type Rehearse = dyn Fn() -> BoxFuture<'static, Result<(), RehearsalError>> + Send + Sync;
 
-/// Why the configuration stays as it was.
+/// Why a reload left the configuration unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReloadError {
     #[error("this daemon has no configuration to read")]
@@ -37,46 +38,48 @@ pub enum ReloadError {
     Invalid(String),
 }
 
-/// Why the daemon that would come after this one could not start, in its own words.
+/// Why the next daemon could not start, in its own words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct RehearsalError(pub String);
 
 struct RuntimeState {
     ports: Swap<Ports>,
-    /// Reads the configuration again. Set by the program.
+    /// Reloads the configuration. Set by the program.
     reload: OnceLock<Box<Reload>>,
-    /// Held while a configuration is read and replaced: of two reloads the later one counts.
+    /// Held while a configuration is read and replaced: of two reloads the later one takes effect.
     reloading: Mutex<()>,
-    /// Tries whether the installed program could start. Set by the program.
+    /// Checks whether the installed program could start. Set by the program.
     rehearse: OnceLock<Box<Rehearse>>,
     directory: Swap<Addr<Directory>>,
-    /// How many directories there have been before this one.
+    /// The number of directories before this one.
     directories: watch::Sender<u32>,
     arbiters: Vec<ArbiterHandle>,
     next_arbiter: AtomicUsize,
     shutdown: watch::Sender<Option<Shutdown>>,
-    /// True once the daemon stops for good. A connection holds a receiver until it has sent its client the goodbye.
+    /// True once the daemon stops for good. A connection holds a receiver until it has sent the
+    /// goodbye to its client.
     leaving: watch::Sender<bool>,
     /// True once all sessions have been evicted. A connection holds a receiver until its last answers are written.
     drained: watch::Sender<bool>,
-    /// Sessions are being evicted. Turns that wait for an answer go on with the next daemon.
+    /// Whether sessions are being evicted. Turns that wait for an answer continue in the next
+    /// daemon.
     draining: AtomicBool,
-    /// One permit per long answer that is being made, for any client.
+    /// One permit per long answer that is being prepared, for any client.
     long_answers: Arc<Semaphore>,
-    /// What waits to be read by all clients.
+    /// The bytes that wait to be read by all clients.
     outboxes: Arc<OutboxBudget>,
     started: Millis,
 }
 
-/// Long answers that may be made at a time, for all clients together.
+/// How many long answers may be prepared at a time, for all clients together.
 const LONG_ANSWERS: usize = 8;
 
 /// How a client wants the daemon to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
     Stop,
-    /// To come back as the installed program; not before the running turns have ended, unless `now`.
+    /// Restart as the installed program; not before the running turns have ended, unless `now`.
     Restart {
         now: bool,
     },
@@ -85,14 +88,15 @@ pub enum Shutdown {
 /// How long clients may take to read the last answers of their sessions.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Between two looks at whether a turn still runs.
+/// The interval between two checks whether a turn still runs.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The directory died.
+/// Reports that the directory died.
 struct DirectoryDied;
 
 impl Runtime {
-    /// Must be called inside an actix system. Without arbiters everything runs on the current one.
+    /// Starts the actors. Must be called inside an actix system. Without arbiters everything runs
+    /// on the current one.
     pub fn open(ports: Ports, mut arbiters: Vec<ArbiterHandle>) -> Runtime {
         if arbiters.is_empty() {
             arbiters.push(actix::Arbiter::current());
@@ -151,12 +155,12 @@ impl Runtime {
         Connection::start_in_arbiter(&self.arbiter(), move |ctx| Connection::new(runtime, peer, reader, writer, ctx));
     }
 
-    /// Resolves when it is time to stop as a client asked: at once, or, for a restart that can wait, when the running
-    /// turns have ended or `patience` is over.
+    /// Resolves when the daemon should stop at a client's request: at once or, for a restart that
+    /// can wait, when the running turns have ended or `patience` has passed.
     pub async fn shutdown_requested(&self, patience: Duration) -> Shutdown {
         let mut wishes = self.0.shutdown.subscribe();
         loop {
-            // The sender lives in self, so neither wait can end early.
+            // The sender lives in `self`, so neither wait can end early.
             let wish = wishes.wait_for(Option::is_some).await.ok().and_then(|wish| *wish);
             let Some(wish) = wish else { return std::future::pending().await };
             match wish {
@@ -180,7 +184,8 @@ impl Runtime {
         actix::spawn(connection::reopen_waiting(self.clone()));
     }
 
-    /// Resolves when no turn runs. One that only waits for an answer goes on after the restart.
+    /// Resolves when no turn runs. A turn that only waits for an answer continues after the
+    /// restart.
     async fn calm(&self) {
         loop {
             let overview = self.directory().send(Describe).await;
@@ -196,8 +201,8 @@ impl Runtime {
         }
     }
 
-    /// Sends the bridges a goodbye, after which none of them starts another daemon by itself. Resolves when all
-    /// goodbyes are written, or after the deadline: a bridge may not be reading.
+    /// Sends a goodbye to the bridges, after which none of them starts another daemon by itself.
+    /// Resolves when all goodbyes are written, or after the deadline: a bridge may not be reading.
     pub async fn say_goodbye(&self, deadline: Duration) {
         self.0.leaving.send_replace(true);
         if tokio::time::timeout(deadline, self.0.leaving.closed()).await.is_err() {
@@ -218,8 +223,9 @@ impl Runtime {
         self.0.drained.subscribe()
     }
 
-    /// No new turns; running ones are cancelled and recorded; those that wait for an answer stay as they are; every
-    /// session is evicted with its log in good order; and clients that read receive their last answers.
+    /// Drains the daemon. No new turns begin. Running turns are cancelled and recorded; those that
+    /// wait for an answer stay as they are. Every session is evicted with its log cleanly closed,
+    /// and clients that read receive their last answers.
     pub fn drain(&self, deadline: Duration) -> impl Future<Output = ()> + use<> {
         self.0.draining.store(true, Ordering::Release);
         let drained = self.directory().send(Drain);
@@ -253,12 +259,13 @@ impl Runtime {
         self.0.ports.get()
     }
 
-    /// Has clients reach what reads the configuration again. Only the first counts.
+    /// Sets the function that reloads the configuration for clients. Only the first call counts.
     pub fn on_reload(&self, reload: Box<Reload>) {
         let _ = self.0.reload.set(reload);
     }
 
-    /// Reads the configuration again. Settings of sessions and connections count for those that are opened from now on.
+    /// Reloads the configuration. Changed settings apply to sessions and connections opened from
+    /// now on.
     pub async fn reload(&self) -> Result<ReloadCard, ReloadError> {
         let reload = self.0.reload.get().ok_or(ReloadError::NoConfiguration)?;
         let _turn = self.0.reloading.lock().await;
@@ -268,12 +275,14 @@ impl Runtime {
         Ok(card)
     }
 
-    /// Has clients learn before a restart whether it would succeed. Only the first counts.
+    /// Sets the function that checks before a restart whether it would succeed. Only the first call
+    /// counts.
     pub fn on_restart(&self, rehearse: Box<Rehearse>) {
         let _ = self.0.rehearse.set(rehearse);
     }
 
-    /// Why a restarted daemon could not start, as far as that can be found out while this one runs.
+    /// Reports why a restarted daemon could not start, as far as that can be determined while this
+    /// one runs.
     pub(crate) async fn rehearse(&self) -> Result<(), RehearsalError> {
         match self.0.rehearse.get() {
             Some(rehearse) => rehearse().await,
@@ -281,7 +290,7 @@ impl Runtime {
         }
     }
 
-    /// Changes when another directory has taken the place of one that died.
+    /// Changes when another directory has replaced one that died.
     pub(crate) fn directories(&self) -> watch::Receiver<u32> {
         self.0.directories.subscribe()
     }
@@ -290,12 +299,13 @@ impl Runtime {
         (*self.0.directory.get()).clone()
     }
 
-    /// Everything that is in memory, at one moment. None if the directory has just died; another takes its place.
+    /// Describes everything that is in memory at one moment. None if the directory has just died;
+    /// another replaces it.
     pub async fn describe(&self) -> Option<Overview> {
         self.directory().send(Describe).await.ok()
     }
 
-    /// Whether there is such a session, in memory or stored.
+    /// Whether such a session exists, in memory or stored.
     pub async fn knows(&self, session: &SessionId) -> bool {
         let live = self.directory().send(Find(session.clone())).await;
         live.is_ok_and(|live| live.is_some())
@@ -306,7 +316,7 @@ impl Runtime {
         self.0.started
     }
 
-    /// The arbiters take turns.
+    /// Returns the next arbiter; they take turns.
     pub(crate) fn arbiter(&self) -> ArbiterHandle {
         let turn = self.0.next_arbiter.fetch_add(1, Ordering::Relaxed);
         self.0.arbiters[turn % self.0.arbiters.len()].clone()
@@ -316,7 +326,7 @@ impl Runtime {
 fn start_directory(ports: &Ports, deaths: &mpsc::UnboundedSender<DirectoryDied>) -> Addr<Directory> {
     let deaths = deaths.clone();
     let death_notice = DeathNotice::new(move |_| {
-        // Nobody receives this once the runtime itself is gone.
+        // The receiver is gone once the runtime itself is.
         let _ = deaths.send(DirectoryDied);
     });
     Directory::new(ports.history.clone(), ports.toolbox.clone(), ports.settings.idle_after, death_notice).start()

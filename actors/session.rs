@@ -1,9 +1,11 @@
-//! One conversation: its log, its settings, its permission memory, its environment, and at most one activity.
+//! One conversation: its log, its settings, its permission memory, its environment, and at most one
+//! activity.
 //!
-//! Spawned by the `Connection` that opens it and kept by the `Directory`. The rules are in `domain::session`: this actor
-//! delivers inputs to the machine and carries out the effects. It alone appends to its log; everything that a turn or a
-//! tool does is recorded here first. It stops when it is evicted, or with the Directory. It knows nothing of ACP, and of
-//! clients only their names.
+//! The `Connection` that opens a session spawns it, and the `Directory` keeps it. The rules are in
+//! `domain::session`: this actor delivers inputs to the machine and carries out the effects. It
+//! alone appends to its log; everything that a turn or a tool does is recorded here first. It stops
+//! when it is evicted, or with the Directory. It knows nothing of ACP, and of clients only their
+//! names.
 
 mod effects;
 mod eviction;
@@ -59,7 +61,7 @@ pub(crate) struct Seed {
     pub(crate) beginning: Beginning,
 }
 
-/// What a session reaches outside itself.
+/// The parts of the daemon that a session uses.
 pub(crate) struct Surroundings {
     pub(crate) ports: Ports,
     pub(crate) evict: WeakRecipient<Evict>,
@@ -72,23 +74,24 @@ pub(crate) struct Surroundings {
 }
 
 pub(crate) struct Session {
-    /// Decides everything; the fields below carry its decisions out.
+    /// Makes every decision; the fields below carry them out.
     machine: SessionMachine,
     log: LogWriter,
     ports: Ports,
     directory: DirectoryLinks,
     card: watch::Sender<SessionCard>,
     tool_context: ToolContext,
-    /// What is at work for the machine's activity.
+    /// The actors and futures that work on the machine's activity.
     work: Work,
     timers: Timers,
     servers: ServerSet,
     /// Taken when the actor starts.
     start: Option<(Beginning, ParentGone)>,
-    /// Whether the providers' lists were waited for, so that a model that nobody chose can be corrected.
+    /// Whether the session has waited for the providers' model lists. It waits once, to correct a
+    /// default model that its provider turns out not to have.
     models_awaited: bool,
     span: tracing::Span,
-    /// The span of the turn that runs.
+    /// The span of the running turn.
     turn_span: tracing::Span,
     _death_notice: DeathNotice,
 }
@@ -98,7 +101,7 @@ struct DirectoryLinks {
     eviction_refused: WeakRecipient<EvictionRefused>,
 }
 
-/// What tools get of the session besides its state.
+/// What the tools receive from the session besides its state.
 #[derive(Default)]
 struct ToolContext {
     /// The environment of the client that opened the session; a second client does not change it.
@@ -154,8 +157,8 @@ impl Session {
         &self.state().id
     }
 
-    /// Hands an input to the machine and carries out what follows from it. An effect that is done at once may lead to a
-    /// further input, which comes after the effects of this one.
+    /// Passes an input to the machine and carries out the effects. An effect that completes at once
+    /// may produce a further input, which is processed after the remaining effects of this one.
     fn deliver(&mut self, input: Input, ctx: &mut Context<Self>) -> Option<Reply> {
         let mut reply = None;
         let mut inputs = VecDeque::from([input]);
@@ -178,7 +181,7 @@ impl Session {
         }
     }
 
-    /// Shows the session as it is now to those who list sessions.
+    /// Publishes the session's current state for lists of sessions.
     fn publish(&self) {
         let names = self.machine.client_names();
         self.card.send_replace(describe(self.state(), self.activity_card(), names, Proposal::LISTED));
@@ -188,7 +191,7 @@ impl Session {
         !self.ports.toolbox.background(self.id()).is_empty()
     }
 
-    /// The environment of the session's client over that of the user.
+    /// The environment of the session's client, layered over that of the user.
     fn environment(&self) -> Arc<Environment> {
         let base = self.ports.settings.base.get();
         match &self.tool_context.environment {
@@ -235,7 +238,8 @@ pub(crate) fn describe(
             })
             .collect(),
         doing: state.calls.values().filter(|open| open.started).map(|open| open.card.title.clone()).collect(),
-        // Filled in by those who show the card, because the end of a command is not reported.
+        // The code that shows the card fills this in, because the end of a background command is
+        // not reported.
         background: Vec::new(),
     }
 }
@@ -252,7 +256,7 @@ impl Actor for Session {
     }
 
     fn stopping(&mut self, ctx: &mut Context<Self>) -> actix::Running {
-        // What was not yet on its way to the disk goes now; an orderly end has nothing left.
+        // Submits events that are not yet on their way to the disk. An orderly stop has none left.
         self.submit(ctx);
         actix::Running::Stop
     }

@@ -1,5 +1,6 @@
-//! The spans of the actors: `connection` > `session` > `turn` > `tool`. A span does not cross a mailbox, so each actor
-//! is given its own, whose parent is named here; what a client says of the trace it belongs to is in its fields.
+//! The spans of the actors: `connection` > `session` > `turn` > `tool`. A span does not cross a
+//! mailbox, so each actor has its own, with an explicit parent. The trace that a client names is
+//! recorded in the span's fields.
 
 use domain::{CallId, ConnectionId, SessionId, Trace};
 use tracing::Span;
@@ -9,12 +10,12 @@ pub(crate) fn connection(id: &ConnectionId) -> Span {
     tracing::info_span!(parent: None, "connection", %id)
 }
 
-/// A session belongs to the connection that opened it, and outlives it.
+/// The span of a session. Its parent is the connection that opened it, which it outlives.
 pub(crate) fn session(within: &Span, id: &SessionId, trace: Option<&Trace>) -> Span {
     traced(tracing::info_span!(parent: within, "session", %id, trace_id = Empty, parent_id = Empty), trace)
 }
 
-/// `n` is the number of the event that began the turn.
+/// The span of a turn; `n` is the number of the event that began it.
 pub(crate) fn turn(within: &Span, n: u64, trace: Option<&Trace>) -> Span {
     traced(tracing::info_span!(parent: within, "turn", n, trace_id = Empty, parent_id = Empty), trace)
 }

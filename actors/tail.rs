@@ -1,7 +1,8 @@
-//! The end of a session's log in memory: a shared ring of events and a watch of how far they have come.
+//! The end of a session's log in memory: a shared ring of events and a watch of its progress.
 //!
-//! The session appends, the committer's receipts settle, and any number of cursors read, each at its own pace. What is
-//! not committed is never dropped; what is committed stays only as long as the ring has room, for the store has it too.
+//! The session appends, the committer's receipts settle, and any number of cursors read, each at
+//! its own pace. Uncommitted events are never dropped. Committed events stay only while the ring
+//! has room, because the store has them too.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,10 +15,10 @@ use tokio::sync::{Notify, watch};
 /// Committed events stay in memory up to this many bytes, so readers that keep up never touch the store.
 const KEPT_COMMITTED: usize = 16 << 10;
 
-/// Above this many uncommitted bytes of one session, its turn stops reading its model.
+/// Above this many uncommitted bytes of one session, its turn stops reading from its model.
 const UNCOMMITTED_LIMIT: usize = 16 << 20;
 
-/// Above this many of all sessions together, every turn does.
+/// Above this many uncommitted bytes of all sessions together, every turn stops reading.
 const ALL_UNCOMMITTED_LIMIT: usize = 64 << 20;
 
 pub(crate) struct Tail {
@@ -48,7 +49,7 @@ impl Backlog {
     async fn room(&self) {
         loop {
             let mut shrunk = std::pin::pin!(self.shrunk.notified());
-            // Registered before the look: a change between the two is not missed.
+            // Registered before the check: a change between the two is not missed.
             shrunk.as_mut().enable();
             if self.bytes.load(Ordering::Relaxed) <= ALL_UNCOMMITTED_LIMIT {
                 return;
@@ -65,16 +66,17 @@ struct Ring {
     /// Bytes of committed and uncommitted events in the ring.
     committed: usize,
     uncommitted: usize,
-    /// Whether the uncommitted bytes are part of the backlog. Those that failed are not until they are tried again: the
-    /// committer has nothing to do for them, and the turns of other sessions must not wait for them.
+    /// Whether the uncommitted bytes are part of the backlog. Bytes that failed are not, until they
+    /// are retried: the committer has nothing to do for them, and the turns of other sessions must
+    /// not wait for them.
     counted: bool,
-    /// The last number that is written.
+    /// The number of the last written event.
     written: u64,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
-    /// The last number appended, written, and synced.
+    /// The number of the last event that is appended, written, or synced.
     pub(crate) appended: u64,
     pub(crate) written: u64,
     pub(crate) synced: u64,
@@ -95,17 +97,17 @@ impl Progress {
     }
 }
 
-/// What a reader finds at a number.
+/// What a reader finds at an event number.
 pub(crate) enum Found {
     Events(Vec<Arc<Event>>),
-    /// The ring has moved on; the store has it.
+    /// The event has left the ring; the store has it.
     InStore,
-    /// Nothing yet.
+    /// The event does not exist yet.
     Nothing,
 }
 
 impl Tail {
-    /// A tail that goes on after event number `last`, which is committed.
+    /// Creates a tail that continues after event number `last`, which is committed.
     pub(crate) fn after(last: u64, backlog: Arc<Backlog>) -> Self {
         let ring = Ring {
             events: VecDeque::new(),
@@ -121,7 +123,7 @@ impl Tail {
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
-        // No operation leaves the ring half changed, so a panic elsewhere does not spoil it.
+        // No operation leaves the ring half changed, so a panic elsewhere does not corrupt it.
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -143,8 +145,8 @@ impl Tail {
         });
     }
 
-    /// The events from `first` to `number` are as safe as `settled` says. Ignored if something before them is not
-    /// written: they will be submitted again together with it.
+    /// Records that the events from `first` to `number` are as safe as `settled` says. Ignored if
+    /// an earlier event is not written: they will be submitted again together with it.
     pub(crate) fn settle(&self, first: u64, number: u64, settled: Settled) {
         let full = {
             let mut ring = self.ring();
@@ -172,7 +174,7 @@ impl Tail {
         self.progress.send_modify(|progress| progress.failure = Some(error));
     }
 
-    /// Forgets a failure because what failed is being tried again; true if there was one.
+    /// Clears a failure because the failed events are being retried. Returns true if there was one.
     pub(crate) fn retry(&self) -> bool {
         let mut failed = false;
         self.progress.send_if_modified(|progress| {
@@ -185,7 +187,7 @@ impl Tail {
         failed
     }
 
-    /// Whether there are more uncommitted events of this session than may be.
+    /// Whether this session has more uncommitted events than allowed.
     pub(crate) fn is_full(&self) -> bool {
         self.progress.borrow().full
     }
@@ -249,10 +251,11 @@ impl Tail {
         }
     }
 
-    /// Resolves when there is room for more uncommitted events, of this session and of all.
+    /// Resolves when there is room for more uncommitted events, of this session and of all
+    /// sessions.
     pub(crate) async fn room(&self) {
         let mut watch = self.watch();
-        // An error means that the tail is gone, and with it the turn that would wait.
+        // An error means that the tail is gone, and with it the waiting turn.
         let _ = watch.wait_for(|progress| !progress.full || progress.ended).await;
         self.backlog.room().await;
     }
@@ -331,7 +334,7 @@ mod tests {
         });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished() && idle.room().now_or_never().is_none());
-        // One that ends gives back what it held.
+        // A session that ends releases what it held.
         drop(busy);
         waiting.await.unwrap();
         assert_eq!(backlog.bytes.load(Ordering::Relaxed), 0);
@@ -350,7 +353,7 @@ mod tests {
         assert!(failed.is_full() && other.room().now_or_never().is_some());
         assert!(failed.retry() && bytes() > ALL_UNCOMMITTED_LIMIT);
         failed.fail(HistoryError::Lost);
-        // Written by a record from before the failure; the rest is tried again.
+        // A record from before the failure wrote this event; the rest is retried.
         failed.settle(1, 1, Settled::Written);
         assert!(!failed.is_full() && bytes() > 0);
         failed.fail(HistoryError::Lost);

@@ -1,5 +1,6 @@
-//! One tool call: plans it, waits for leave to run it, runs it, and says how it ended. Started by the `Session`, whose
-//! lead it holds; it decides nothing about permission and writes nothing to the log.
+//! One tool call: plans it, waits for approval, runs it, and reports how it ended. The `Session`
+//! starts the executor and holds its `ChildGuard`. The executor decides nothing about permission
+//! and writes nothing to the log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +15,14 @@ use tracing::Instrument;
 use crate::mail::{DeathNotice, ParentGone, report};
 use crate::tail::Tail;
 
-/// Leave to run, once event number `after` is safe.
+/// Approves the call: it runs once event number `after` is safe.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Run {
     pub(crate) after: u64,
 }
 
-/// The call should end, and says so when it has.
+/// Asks the call to end. The executor reports when it has ended.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Cancel;
@@ -34,17 +35,18 @@ pub(crate) struct ExecutorEvent {
 }
 
 pub(crate) enum ExecutorReport {
-    /// This is what it would do.
+    /// The call is planned; the card describes what it would do.
     Planned(ToolCard),
-    /// It cannot be done at all.
+    /// The call cannot be carried out at all.
     Refused(Refusal),
     Progressed(Vec<ToolContent>),
-    /// A sub-agent shall do this; its report goes back by the channel, which closes if it will not.
+    /// The call needs a sub-agent, whose report is returned over the channel. The channel closes if
+    /// no sub-agent will run.
     Delegated(SubAgentTask, oneshot::Sender<Outcome>),
-    /// The person has agreed to another mode; how that went goes back by the channel.
+    /// The user has agreed to another mode. The outcome of the switch is returned over the channel.
     ModeAgreed(Mode, oneshot::Sender<Outcome>),
     Ended(Outcome),
-    /// The executor is gone; an end that was not told is a crash.
+    /// The executor is gone. If it has not reported an end before, it crashed.
     Died,
 }
 
@@ -52,7 +54,7 @@ pub(crate) struct Assignment {
     pub(crate) span: tracing::Span,
     pub(crate) call: CallId,
     pub(crate) request: ToolRequest,
-    /// What the log shows of a call that was planned before the daemon restarted.
+    /// The recorded card of a call that was planned before the daemon restarted.
     pub(crate) recorded: Option<Box<ToolCard>>,
     pub(crate) site: Arc<CallSite>,
     pub(crate) toolbox: Arc<dyn Toolbox>,
@@ -84,13 +86,13 @@ enum Phase {
         parent_gone: ParentGone,
     },
     Planning(Around),
-    /// Planned, and waiting for leave.
+    /// Planned, and waiting for approval.
     Ready(Box<dyn Job>, Around),
     Running,
     Over,
 }
 
-/// What the call's hooks need.
+/// The inputs of the call's hooks.
 #[derive(Clone)]
 struct Around {
     site: Arc<CallSite>,
@@ -149,14 +151,16 @@ impl ToolExecutor {
 impl Around {
     async fn plan(self, request: ToolRequest, recorded: Option<Box<ToolCard>>) -> Result<Box<dyn Job>, Refusal> {
         let Some(recorded) = recorded else { return self.toolbox.plan(request, self.site).await };
-        // The daemon has just started, and the server that has the tool may still be connecting.
+        // The daemon has just started, and the server that provides the tool may still be
+        // connecting.
         if let Some(ready) = self.toolbox.prepare(&self.site.session, &self.site.cwd, &[]) {
             ready.await;
         }
         self.toolbox.plan_again(request, *recorded, self.site).await
     }
 
-    /// The call with its hooks: those before it may deny it, and the model hears what those after it say.
+    /// Runs the call with its hooks. The hooks before the call may deny it, and the output of those
+    /// after it is added to the outcome that the model receives.
     async fn run(self, job: Box<dyn Job>, desk: Arc<dyn ToolHost>) -> Outcome {
         let card = job.card().clone();
         match self.consult(HookPoint::BeforeTool { card: &card }, &desk).await {
@@ -242,7 +246,7 @@ impl Handler<Cancel> for ToolExecutor {
     }
 }
 
-/// What the running tool may ask of its session.
+/// The requests that a running tool may make to its session.
 struct CallHost {
     call: CallId,
     parent: WeakRecipient<ExecutorEvent>,
@@ -272,7 +276,7 @@ impl ToolHost for CallHost {
     fn cancelled(&self) -> BoxFuture<'static, ()> {
         let mut cancel = self.cancel.clone();
         Box::pin(async move {
-            // An executor that is gone wants its tool to end as well.
+            // An error means that the executor is gone; then the tool must end as well.
             let _ = cancel.wait_for(|cancelled| *cancelled).await;
         })
     }

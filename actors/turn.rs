@@ -1,5 +1,6 @@
-//! One prompt's loop: ask the model, have its tool calls carried out, ask again. Started by the `Session`, which
-//! holds its guard and records everything it does; it ends with its turn. It runs no tool and writes no log.
+//! The loop that works on one prompt: ask the model, have its tool calls carried out, ask again.
+//! The `Session` starts the turn, holds its guard, and records everything it does. The actor ends
+//! with its turn. It runs no tool and writes no log.
 
 mod compaction;
 mod endings;
@@ -31,14 +32,15 @@ pub(crate) use self::tool_calls::{CallEnded, OfferTools};
 use crate::mail::{DeathNotice, ParentGone, report};
 use crate::tail::Tail;
 
-/// Older messages have been replaced by a summary.
+/// Reports that a summary has replaced older messages.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Compacted {
     pub(crate) conversation: Conversation,
 }
 
-/// The turn may not end yet: something was added to the conversation, and is safe once event number `at` is.
+/// Continues a turn that was about to end: something was added to the conversation, which is safe
+/// once event number `at` is.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct GoOn {
@@ -46,11 +48,11 @@ pub(crate) struct GoOn {
     pub(crate) conversation: Conversation,
 }
 
-/// The person chose another model or thought level, which counts from the next request on.
+/// Switches to another model or thought level that the user chose, from the next request on.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Switch {
-    /// None to stay with the model of this turn.
+    /// None keeps the model of this turn.
     pub(crate) model: Option<Arc<dyn Model>>,
     pub(crate) thought: ThoughtLevel,
 }
@@ -66,7 +68,7 @@ pub(crate) struct Task {
     pub(crate) turn: TurnId,
     pub(crate) purpose: Purpose,
     pub(crate) model: Arc<dyn Model>,
-    /// What the model is told first; taken by the first request.
+    /// The instructions at the start of the conversation; the first request takes them.
     pub(crate) briefing: Option<BoxFuture<'static, Brief>>,
     pub(crate) tools: Vec<ToolSpec>,
     pub(crate) thought: ThoughtLevel,
@@ -74,10 +76,10 @@ pub(crate) struct Task {
     pub(crate) conversation: Conversation,
     /// How full the model's window was after its last request.
     pub(crate) window_used: u64,
-    /// The user's message, which must be safe before the model is asked.
+    /// The number of the user's message, which must be safe before the model is asked.
     pub(crate) after: u64,
     pub(crate) max_requests: u32,
-    /// A response whose calls come first, because the turn comes back from the log.
+    /// A response whose calls are carried out first, because the turn was restored from the log.
     pub(crate) unfinished: Option<Unfinished>,
     pub(crate) tail: Arc<Tail>,
     pub(crate) parent: WeakRecipient<TurnEvent>,
@@ -85,12 +87,12 @@ pub(crate) struct Task {
 }
 
 pub(crate) struct Turn {
-    /// What it works on; `after`, `conversation` and `window_used` are kept up to date, and `model` and `thought` are those
-    /// of the request that runs.
+    /// The task of the turn. `after`, `conversation` and `window_used` are kept up to date, and
+    /// `model` and `thought` are those of the running request.
     task: Task,
     switch: Option<Switch>,
     parent_gone: Option<ParentGone>,
-    /// Known once the first request is made.
+    /// The system prompt, known once the first request is made.
     system: String,
     requests: u32,
     /// The response that is being streamed.
@@ -98,36 +100,37 @@ pub(crate) struct Turn {
     doing: Doing,
     tally: Tally,
     stopped: StopReason,
-    /// Whether the response has shown anything yet, so that asking again would show it twice.
+    /// Whether the response has produced visible output. A retry would then show it twice.
     visible: bool,
     overflowed: bool,
     endings: Endings,
-    /// Calls of this response as the model made them.
+    /// The calls of this response as the model requested them.
     requested: Vec<RequestedCall>,
-    /// Calls of this response that have not been handed over yet, in the model's order.
+    /// Calls of this response that have not been handed to the session yet, in the model's order.
     waiting: VecDeque<(CallId, ToolRequest)>,
-    /// Calls that have been handed over and have no outcome yet.
+    /// Calls that have been handed to the session and have no outcome yet.
     running: Vec<(CallId, ToolRequest)>,
     repeated_failures: RepeatedFailures,
     _death_notice: DeathNotice,
 }
 
-/// What the stream that is being read is for.
+/// The purpose of the stream that is being read.
 enum Doing {
     Answering {
-        /// Whether the model made calls and so waits for their outcomes.
+        /// Whether the model made calls and therefore waits for their outcomes.
         called: bool,
-        /// Calls that the model has begun to write, by their place in the answer, with their tools.
+        /// Calls that the model has begun to write, with their tools, keyed by their place in the
+        /// answer.
         begun: BTreeMap<usize, (CallId, String)>,
     },
     Summarising {
         summary: String,
         then: Purpose,
-        /// The first message that is not summarised.
+        /// The first message that is kept instead of summarised.
         kept_from: Option<MessageId>,
-        /// Tokens of older messages that are told, at most.
+        /// The maximum number of tokens of older messages that are given to the model to summarise.
         room: u64,
-        /// How often the room was halved because even the summary's request did not fit.
+        /// How often `room` was halved because even the request for the summary did not fit.
         halvings: u32,
     },
 }
@@ -138,7 +141,7 @@ impl Doing {
     }
 }
 
-/// A summary that does not fit is asked for with half as much to read, this often.
+/// How often a request for a summary that does not fit is retried with half as much to read.
 const HALVINGS: u32 = 8;
 
 impl Turn {
@@ -175,14 +178,14 @@ impl Turn {
     }
 
     fn end(&self, reason: StopReason) {
-        // The session answers by dropping the guard.
+        // The session reacts by dropping the guard.
         self.say(TurnReport::Ended { reason, fallback: None });
     }
 
-    /// Asks the model, after a summary of older messages if its window is nearly full.
+    /// Asks the model, after summarising older messages if its window is nearly full.
     fn go_on(&mut self, ctx: &mut Context<Self>) {
         self.take_up_switch();
-        // What came since the last request, such as long outcomes, is not in its count.
+        // The count of the last request does not include what came after it, such as long outcomes.
         let expected = estimate::conversation(self.task.conversation.messages(), &self.task.tools);
         if compaction::is_due(self.task.window_used.max(expected), self.window()) && self.kept_from().is_some() {
             return self.summarise(Purpose::Answer, ctx);
@@ -218,7 +221,7 @@ impl Turn {
         }
     }
 
-    /// Waits until what the request rests on is safe, then asks.
+    /// Waits until everything that the request depends on is safe, then asks the model.
     fn ask(&mut self, ctx: &mut Context<Self>) {
         if self.requests == self.task.max_requests {
             return self.end(StopReason::MaxTurnRequests);
@@ -366,7 +369,7 @@ impl Handler<Compacted> for Turn {
 
     fn handle(&mut self, Compacted { conversation }: Compacted, ctx: &mut Context<Self>) {
         self.task.conversation = conversation;
-        // Unknown until the next request says.
+        // Unknown until the next request reports it.
         self.task.window_used = 0;
         match self.doing {
             Doing::Summarising { then: Purpose::Answer, .. } => self.answer(ctx),

@@ -1,4 +1,5 @@
-//! `authenticate` and `logout`: a look at the environment, or a login that a person finishes in a browser.
+//! `authenticate` and `logout`: checks the environment, or starts a login that the user finishes in
+//! a browser.
 
 use actix::{ActorFutureExt, Context, WrapFuture};
 use domain::MessageId;
@@ -49,7 +50,8 @@ impl Connection {
         self.work_on(&request, work, ctx);
     }
 
-    /// Shows address and code where the client can: as an elicitation, in an open session, or in the answer.
+    /// Shows the address and code where the client can display them: as an elicitation, in an open
+    /// session, or in the answer.
     fn show_login(&mut self, id: Id, login: Login, ctx: &mut Context<Self>) {
         let Login { address, code, done } = login;
         if self.capabilities().elicits_url {
@@ -96,7 +98,7 @@ impl Connection {
         self.work_on(&request, work, ctx);
     }
 
-    /// The client no longer wants to log in, so the page is not wanted either.
+    /// Withdraws the login page after the client has cancelled its login request.
     pub(super) fn withdraw_page(&mut self, request: &Id) {
         for (id, _) in self.asks.pending.take_where(|_, asked| matches!(asked, Asked::Page(by) if by == request)) {
             self.outbox.push(&rpc::notification(method::CANCEL_REQUEST, &json!({ "requestId": id })));

@@ -1,5 +1,6 @@
-//! Attaching this client to a session: a translator for what it may see, a cursor that starts where it stopped, and
-//! what an earlier attach to the same session leaves to it.
+//! Attaches this client to a session: a translator for what the client may see, a cursor that
+//! starts where the client stopped, and the state taken over from an earlier attach to the same
+//! session.
 
 use actix::{AsyncContext, Context};
 use domain::briefing::Command;
@@ -19,12 +20,12 @@ use crate::cursor::Cursor;
 use crate::mail::tell;
 use crate::session::Attached;
 
-/// What an earlier attach to the same session leaves to the next one.
+/// The state that an earlier attach to the same session passes on to the next one.
 #[derive(Default)]
 struct Inheritance {
     waiting: Waiting,
     asks: Vec<AskClient>,
-    /// The last event that it has brought to a bridge that resumed.
+    /// The number of the last event that was sent to a resuming bridge.
     brought: u64,
 }
 
@@ -39,7 +40,7 @@ impl Connection {
         let resume = resumes.then(|| self.resume(&mut attached, brought));
         let is_awaited = resume.as_ref().is_some_and(|resume| !resume.pending.is_empty());
         waiting.loading.extend(load(answer, attached.head));
-        // What was to be closed has been: the session is open again.
+        // Pending close requests are done: the session was closed, and is open again.
         let closed = std::mem::take(&mut waiting.closing);
         tell(&addr, servers);
         self.opens.attaches += 1;
@@ -71,7 +72,7 @@ impl Connection {
         if is_awaited {
             self.lend_editor(session, &addr, ctx);
         }
-        // With nothing to replay the cursor is past the head already.
+        // With nothing to replay, the cursor is already past the head.
         self.answer_load(session, next - 1, ctx);
         self.ask_what_is_due(session);
     }
@@ -110,12 +111,13 @@ impl Connection {
         let Some(Attachment { mut waiting, asks, start, seen, .. }) = self.attachments.remove(session) else {
             return Inheritance::default();
         };
-        // They are asked again by this replay.
+        // This replay asks the questions again.
         waiting.unasked.clear();
         Inheritance { waiting, asks, brought: start.resume.map_or(0, |_| seen.number) }
     }
 
-    /// What a bridge that resumes gets answered here: what an earlier attach has brought is answered already.
+    /// Determines which prompts of a resuming bridge are answered on this connection. Those that an
+    /// earlier attach brought are already answered.
     fn resume(&self, attached: &mut Attached, brought: u64) -> Resume {
         let bridge = &self.client.bridge;
         let prompted = std::mem::take(&mut attached.prompted).into_iter();
@@ -137,7 +139,7 @@ impl Connection {
     }
 }
 
-/// The request that is answered when the cursor has passed all that had happened, if there is one.
+/// The request to answer when the cursor has passed all earlier events, if there is one.
 fn load(answer: Answering, head: u64) -> Option<Load> {
     let (id, resumes): (Id, bool) = match answer {
         Answering::Now => return None,

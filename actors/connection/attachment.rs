@@ -1,4 +1,5 @@
-//! A client's view of one session: the cursor that brings its events, and what becomes of each.
+//! A client's view of one session: the cursor that reads its events, and the handling of each
+//! event.
 
 use std::sync::Arc;
 
@@ -19,10 +20,10 @@ use crate::cursor::CursorItem;
 use crate::session::{AttachmentGuard, Session};
 use crate::tail::Tail;
 
-/// What a cursor of this connection brought.
+/// An item that one of this connection's cursors has read.
 pub(super) struct CursorYield {
     pub(super) session: SessionId,
-    /// Which attach of this connection the cursor belongs to: a cancelled one may still have yielded something.
+    /// The attach that the cursor belongs to: a cancelled cursor may still have yielded something.
     pub(super) attach: u64,
     pub(super) passed: CursorItem,
 }
@@ -34,16 +35,17 @@ pub(super) struct Attachment {
     pub(super) tail: Arc<Tail>,
     pub(super) commands: SlashCommands,
     pub(super) translator: Translator,
-    /// The last event that the cursor passed.
+    /// The place of the last event that the cursor passed.
     pub(super) seen: Place,
     pub(super) start: Start,
-    /// The session left memory; the next prompt brings it back.
+    /// Whether the session has left memory; the next prompt brings it back.
     pub(super) ended: bool,
     pub(super) waiting: Waiting,
-    /// Requests of tools to this client, until the cursor has passed what had happened when they were made.
+    /// Requests of tools to this client. Each waits until the cursor has passed all events that
+    /// preceded it.
     pub(super) asks: Vec<AskClient>,
     pub(super) cursor: SpawnHandle,
-    /// Detaches when it is dropped.
+    /// Dropping it detaches the client.
     pub(super) guard: AttachmentGuard,
 }
 
@@ -52,62 +54,63 @@ pub(super) struct SlashCommands {
     pub(super) own: Vec<Command>,
     /// Those that the session's MCP servers add.
     pub(super) served: watch::Receiver<Vec<Command>>,
-    /// The stream of changes to these.
+    /// The stream of changes to the served commands.
     pub(super) changes: SpawnHandle,
 }
 
-/// The session as it was at the attach.
+/// The state of the session at the attach.
 pub(super) struct Start {
-    /// Its last event, which the answer names for a bridge.
+    /// Its last event, which the answer to a bridge names.
     pub(super) head: Place,
     /// How many messages it had.
     pub(super) messages: u64,
-    /// Whether the client is a bridge, which wants to know places.
+    /// Whether the client is a bridge, which needs to know places.
     pub(super) places: bool,
     pub(super) resume: Option<Resume>,
 }
 
-/// What waits for the cursor.
+/// Requests and questions that wait for the cursor.
 #[derive(Default)]
 pub(super) struct Waiting {
     pub(super) loading: Vec<Load>,
-    /// Closes that are answered when the cursor has brought the session's end.
+    /// Close requests, which are answered when the cursor has read the session's end.
     pub(super) closing: Vec<Id>,
-    /// Requests that are answered then, and want nothing else.
+    /// Requests that are answered at the session's end and need nothing else.
     pub(super) watching: Vec<Id>,
     /// Open questions, which are asked once the requests to open the session are answered.
     pub(super) unasked: Vec<(QuestionId, Value)>,
 }
 
-/// What the session's MCP servers add to its commands has changed.
+/// Reports that the slash commands of the session's MCP servers have changed.
 pub(super) struct Announced {
     pub(super) session: SessionId,
     pub(super) attach: u64,
 }
 
-/// A request to open the session that is answered when the cursor passes all that had happened.
+/// A request to open the session, answered when the cursor has passed all earlier events.
 pub(super) struct Load {
     pub(super) head: u64,
     pub(super) id: Id,
-    /// Asked by a bridge that goes on after a place it has seen.
+    /// Whether a bridge made it that continues after a place it has seen.
     pub(super) resumes: bool,
 }
 
-/// How a bridge goes on that had another connection before.
+/// How a bridge continues that had another connection before.
 pub(super) struct Resume {
-    /// Prompts that it sent by then, and that ended after this, are answered here.
+    /// Prompts that the bridge sent earlier, and that ended after this event, are answered here.
     pub(super) after: u64,
-    /// Those of its requests that will be, as it wrote their ids. It need not wait for others.
+    /// The requests that will be answered here, by the ids that the bridge gave them. It need not
+    /// wait for others.
     pub(super) pending: Vec<String>,
 }
 
 /// When the request that opens a session is answered.
 pub(super) enum Answering {
-    /// By the caller, at once: nothing is replayed.
+    /// The caller answers at once, because nothing is replayed.
     Now,
-    /// When the cursor has passed all that had happened.
+    /// When the cursor has passed all earlier events.
     Load(Id),
-    /// The same, for a bridge that goes on after a place it has seen.
+    /// The same, for a bridge that continues after a place it has seen.
     Resume(Id),
 }
 
@@ -121,7 +124,7 @@ impl Attachment {
         opened
     }
 
-    /// The answer to a request that opened a session which was there before.
+    /// The answer to a request that opened an existing session.
     fn opened_again(&self, session: &SessionId) -> Value {
         let mut opened = self.opened(None);
         opened["_meta"]["acpd"]["sessionId"] = json!(session);
@@ -129,14 +132,14 @@ impl Attachment {
         opened
     }
 
-    /// The notification of what the person can type to acpd itself.
+    /// The notification that lists the available slash commands.
     pub(super) fn commands(&self, session: &SessionId) -> Vec<u8> {
         let served = self.commands.served.borrow();
         let all: Vec<Command> = self.commands.own.iter().chain(served.iter()).cloned().collect();
         encode::commands(session, &all)
     }
 
-    /// Removes a request that waits here. Returns whether it was one to open the session.
+    /// Removes a waiting request. Returns whether it was a request to open the session.
     pub(super) fn withdraw(&mut self, request: &Id) -> Option<bool> {
         if let Some(at) = self.waiting.closing.iter().position(|close| close == request) {
             self.waiting.closing.remove(at);
@@ -151,15 +154,16 @@ impl Attachment {
         Some(true)
     }
 
-    /// Whether a request waits for what the cursor brings.
+    /// Whether a request waits for the cursor.
     pub(super) fn is_awaited(&self) -> bool {
         !self.waiting.loading.is_empty() || !self.waiting.closing.is_empty() || !self.waiting.watching.is_empty()
     }
 }
 
 impl Connection {
-    /// The client will read no more updates: its sessions live on without it, and what it waited for in them is not
-    /// answered. Short requests on their way still are.
+    /// Detaches from every session, because the client will read no more updates. The sessions live
+    /// on, and requests that waited for their events are not answered. Short requests in progress
+    /// still are.
     pub(super) fn detach_all(&mut self, ctx: &mut Context<Self>) {
         for attachment in self.attachments.values() {
             let loads = attachment.waiting.loading.iter().map(|load| &load.id);
@@ -174,7 +178,7 @@ impl Connection {
         sessions.iter().for_each(|session| self.detach(session, ctx));
     }
 
-    /// Forgets a session. It lives on without this client.
+    /// Detaches from a session, which lives on without this client.
     pub(super) fn detach(&mut self, session: &SessionId, ctx: &mut Context<Self>) {
         self.cancel_cursor(session, ctx);
         if let Some(left) = self.attachments.remove(session) {
@@ -218,7 +222,7 @@ impl Connection {
 
     fn show(&mut self, session: &SessionId, event: &Event, unsaved: Option<&HistoryError>, ctx: &mut Context<Self>) {
         tracing::debug!(parent: &self.span, %session, number = event.number, event = event.kind.name(), "tells");
-        // What was offered when the client came may be out of date by now.
+        // The models that were offered when the client attached may be out of date.
         let models = match &event.kind {
             EventKind::Configured { setting: Setting::Model(model), .. } => Some(self.models_with(model)),
             _ => None,
@@ -235,12 +239,13 @@ impl Connection {
         self.ask_what_is_due(session);
     }
 
-    /// Whether this client is at that session already, with a cursor that goes on.
+    /// Whether this client is already attached to that session with a cursor that continues.
     pub(super) fn follows(&self, session: &SessionId, addr: &Addr<Session>) -> bool {
         self.attachments.get(session).is_some_and(|attachment| !attachment.ended && attachment.addr == *addr)
     }
 
-    /// Answers a client that resumes what it follows: nothing is brought twice, and nothing is left out.
+    /// Answers a client that resumes a session it already follows: no event is sent twice or left
+    /// out.
     pub(super) fn resume_again(&mut self, session: &SessionId, id: &Id, ctx: &mut Context<Self>) {
         let Some(attachment) = self.attachments.get(session) else { return };
         let opened = attachment.opened_again(session);
@@ -248,7 +253,7 @@ impl Connection {
         self.answer(id, Ok(opened), ctx);
     }
 
-    /// Tells a client that starts in the middle what is open.
+    /// Sends the open calls and questions to a client that starts in the middle of the log.
     pub(super) fn catch_up(&mut self, session: &SessionId, seen: PriorView, next: u64, ctx: &mut Context<Self>) {
         let Some(attachment) = self.attachments.get_mut(session) else { return };
         for said in attachment.translator.catch_up(seen, next) {
@@ -266,7 +271,8 @@ impl Connection {
     ) {
         match said {
             Outbound::Update(message) => {
-                // Of all messages, only what is said in a session is ever shown: others may hold keys.
+                // Only session updates are ever logged with their contents: other messages may hold
+                // keys.
                 tracing::trace!(parent: &self.span, message = %String::from_utf8_lossy(&message), "update");
                 self.outbox.push(&message);
             }
@@ -290,7 +296,8 @@ impl Connection {
                 }
             }
             Outbound::TurnOver { turn, origin, answer } => {
-                // The end of an earlier turn that is only replayed does not concern the tools of the running one.
+                // The replayed end of an earlier turn does not concern the tools of the running
+                // one.
                 let happened_since = |attachment: &Attachment| number > attachment.start.head.number;
                 if self.prompts.pending.contains_key(&turn) || self.attachments.get(session).is_some_and(happened_since)
                 {
@@ -303,7 +310,8 @@ impl Connection {
                 if let Some(prompt) = self.prompts.pending.remove(&turn) {
                     self.answer(&prompt.request, answer, ctx);
                 } else if let Some(request) = self.inherited(session, number, origin) {
-                    // Its request came by another connection, so it is not among those of this one.
+                    // The request arrived on another connection, so it is not among the requests of
+                    // this one.
                     self.requests.open(request.clone(), None, None);
                     self.answer(&request, answer, ctx);
                 }
@@ -312,13 +320,13 @@ impl Connection {
     }
 
     fn ask_permission(&mut self, session: &SessionId, question: QuestionId, params: &Value) {
-        // Unique across daemons and askings: an old answer never meets a new question.
+        // Unique across daemons and repeated questions: an old answer never matches a new question.
         let id = Id::from_text(QuestionId::new().as_str());
         self.outbox.push(&rpc::request(&id, method::SESSION_REQUEST_PERMISSION, params));
         self.asks.pending.insert(id, Asked::Permission(session.clone(), question));
     }
 
-    /// Asks what has waited for the answer to a request that opens the session, once none is left.
+    /// Asks the questions that waited for requests to open the session, once none of those is left.
     pub(super) fn ask_unasked(&mut self, session: &SessionId) {
         let Some(attachment) = self.attachments.get_mut(session).filter(|open| open.waiting.loading.is_empty()) else {
             return;
@@ -328,7 +336,8 @@ impl Connection {
         }
     }
 
-    /// The prompt that this client's bridge sent before it reconnected, if that is what started the turn.
+    /// The prompt that this client's bridge sent before it reconnected, if that prompt started the
+    /// turn.
     fn inherited(&self, session: &SessionId, number: u64, origin: Option<Origin>) -> Option<Id> {
         let origin = origin?;
         let after = self.attachments.get(session)?.start.resume.as_ref()?.after;
@@ -354,7 +363,7 @@ impl Connection {
             let mut opened = opened.clone();
             if load.resumes {
                 opened["pending"] = pending.clone().unwrap_or_else(|| json!([]));
-                // Whatever else the bridge sent before has not been taken, and will not be.
+                // Any other prompt that the bridge sent earlier was not accepted, and will not be.
                 opened["final"] = json!(is_bridge);
             }
             self.answer(&load.id, Ok(opened), ctx);
@@ -362,8 +371,8 @@ impl Connection {
         self.ask_unasked(session);
     }
 
-    /// The session left memory. What waits for it here is answered: with its true end if the cursor brought it, else
-    /// with `error`.
+    /// Handles the end of a session that left memory. Requests that wait for it are answered: with
+    /// its real end if the cursor has read it, else with `error`.
     pub(super) fn ended(&mut self, session: &SessionId, error: RpcError, ctx: &mut Context<Self>) {
         let Some(attachment) = self.attachments.get_mut(session) else { return };
         attachment.ended = true;

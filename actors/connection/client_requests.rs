@@ -1,5 +1,5 @@
-//! The client as the editor of its own prompts: its files, its terminals and the person at it, asked for over this
-//! connection and no other.
+//! Lets tools use the client as the editor of its own prompts: its files, its terminals and its
+//! user, reached over this connection and no other.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,23 +22,25 @@ use super::{Asked, Connection};
 use crate::mail::{reaches, report};
 use crate::tail::Tail;
 
-/// How long the client may take for what is quickly done. A write and a new terminal may wait for the person, and a
-/// command may run for as long as it likes.
+/// How long the client may take for quick requests. A write and a new terminal may wait for the
+/// user, and a command may run for as long as it likes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Sends a request to the client; the answer goes back by the channel, which closes if the connection does.
+/// Sends a request to the client. The answer is returned over the channel, which closes when the
+/// connection does.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(super) struct AskClient {
     session: SessionId,
-    /// The last event when it was asked. The client receives everything up to there first, such as the call that asks.
+    /// The number of the last event when the request was made. The client receives everything up to
+    /// that event first, such as the call that makes the request.
     after: u64,
     method: &'static str,
     params: Value,
     answer: Option<oneshot::Sender<Answered>>,
 }
 
-/// Something for the client that it does not answer.
+/// A message for the client that needs no answer.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(super) enum TellClient {
@@ -46,7 +48,7 @@ pub(super) enum TellClient {
         method: &'static str,
         params: Value,
     },
-    /// A caller does not wait for its answer any more.
+    /// A caller no longer waits for its answer.
     Abandoned,
 }
 
@@ -57,14 +59,15 @@ impl AskClient {
     }
 }
 
-/// An answer that a tool waits for. When it is dropped, the request is withdrawn; the fields are dropped in this order,
-/// so that the connection finds that nobody waits.
+/// An answer that a tool waits for. Dropping it withdraws the request. The order of the fields
+/// matters: the receiver is dropped first, and therefore the connection sees that the caller has
+/// given up.
 struct Awaited {
     told: oneshot::Receiver<Answered>,
     _abandon: Abandon,
 }
 
-/// Tells so when it is dropped.
+/// Reports on drop that the caller has given up.
 struct Abandon(WeakRecipient<TellClient>);
 
 impl Drop for Abandon {
@@ -74,7 +77,7 @@ impl Drop for Abandon {
 }
 
 impl Connection {
-    /// What the tools of this client's prompts may ask of it.
+    /// The interface through which the tools of this client's prompts make requests to it.
     pub(super) fn as_editor(
         &self,
         session: &SessionId,
@@ -102,7 +105,7 @@ impl Connection {
         })
     }
 
-    /// What no tool waits for any more is taken back from the client.
+    /// Withdraws from the client the requests for which no tool waits any more.
     fn withdraw_abandoned(&mut self) {
         for attachment in self.attachments.values_mut() {
             attachment.asks.retain(|ask| !ask.is_abandoned());
@@ -110,8 +113,8 @@ impl Connection {
         self.withdraw_help(|asked| matches!(asked, Asked::Help { answer, .. } if answer.is_closed()));
     }
 
-    /// The turn whose tools wait for this client is over. They are told that nothing more comes, and must not have an
-    /// effect by other means.
+    /// Withdraws the requests of a turn that is over. Its tools receive a cancellation, and must
+    /// not achieve the effect by other means.
     pub(super) fn withdraw_help_of(&mut self, session: &SessionId) {
         self.withdraw_help(|asked| matches!(asked, Asked::Help { session: of, .. } if of == session));
     }
@@ -166,7 +169,7 @@ impl Connection {
         }
     }
 
-    /// Sends the requests whose moment the cursor has passed.
+    /// Sends the requests whose preceding events the cursor has passed.
     pub(super) fn ask_what_is_due(&mut self, session: &SessionId) {
         let Some(attachment) = self.attachments.get_mut(session) else { return };
         let seen = attachment.seen.number;
@@ -174,7 +177,8 @@ impl Connection {
         due.into_iter().for_each(|ask| self.ask_client(ask));
     }
 
-    /// The client receives nothing more of the session. No caller waits for answers, but a terminal has to be released.
+    /// Drops the requests of a session from which the client receives nothing more. No caller waits
+    /// for the answers, but terminals have to be released.
     pub(super) fn drop_asks(&mut self, asks: Vec<AskClient>) {
         asks.into_iter().filter(|ask| ask.answer.is_none()).for_each(|ask| self.ask_client(ask));
     }
@@ -213,7 +217,7 @@ pub(super) struct ClientEditor {
 }
 
 impl ClientEditor {
-    /// False if the client is gone.
+    /// Returns false if the client is gone.
     fn send(&self, method: &'static str, params: Value, answer: Option<oneshot::Sender<Answered>>) -> bool {
         let after = self.tail.watch().borrow().appended;
         report(&self.reach, AskClient { session: self.session.clone(), after, method, params, answer })
@@ -231,7 +235,7 @@ impl ClientEditor {
         })
     }
 
-    /// Waits until the client answers, the turn ends or the connection does.
+    /// Waits until the client answers, the turn ends, or the connection closes.
     fn ask_patiently<T: 'static>(
         &self,
         method: &'static str,

@@ -1,4 +1,5 @@
-//! Options of a session: what a client names becomes a setting, and the answer is all of them as they are then.
+//! Options of a session: turns the option that a client names into a setting, and answers with all
+//! options after the change.
 
 use actix::Context;
 use domain::event::Setting;
@@ -53,7 +54,7 @@ impl Connection {
 }
 
 impl Connection {
-    /// What this client may choose from, with the model that is chosen.
+    /// The models that this client may choose from, including the current one.
     pub(super) fn models_with(&self, chosen: &ModelId) -> Vec<ModelInfo> {
         let ports = self.runtime.ports();
         let mut models = ports.models.list(&self.whole_environment());

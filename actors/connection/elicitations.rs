@@ -1,16 +1,19 @@
-//! What MCP servers ask of the person at one client, bounded where it enters the connection: a server writes as fast as
-//! it likes, and each of its questions is a message to an actor and a line in the client's outbox.
+//! Limits what MCP servers ask the user at one client. The limit applies where questions enter the
+//! connection, because a server writes as fast as it likes and each question is a message to an
+//! actor and a line in the client's outbox.
 //!
-//! Shared by a Connection and the editors that it lends to its prompts. Locked for a moment only.
+//! A Connection shares this with the editors that it lends to its prompts. The lock is only held
+//! briefly.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Questions that may be open at one client.
+/// How many questions may be open at one client.
 const OPEN: usize = 16;
 
-/// Open pages per client whose end has not been reported yet. Beyond these the oldest are forgotten.
+/// How many open pages per client are remembered until their end is reported. Beyond that the
+/// oldest are forgotten.
 const PAGES: usize = 64;
 
 #[derive(Default)]
@@ -19,7 +22,7 @@ pub(super) struct Elicitations {
     pages: Mutex<VecDeque<String>>,
 }
 
-/// A question that is open at the client, until this is dropped.
+/// A question that is open at the client until this is dropped.
 pub(super) struct Open(Arc<Elicitations>);
 
 impl Drop for Open {
@@ -29,13 +32,13 @@ impl Drop for Open {
 }
 
 impl Elicitations {
-    /// Another question; None if there are too many.
+    /// Opens another question. None if too many are open.
     pub(super) fn open(self: &Arc<Self>) -> Option<Open> {
         let more = |open| (open < OPEN).then_some(open + 1);
         self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Open(self.clone()))
     }
 
-    /// The client is asked to open a page.
+    /// Records that the client is asked to open a page.
     pub(super) fn opens_page(&self, id: &str) {
         let mut pages = self.pages();
         pages.retain(|known| known != id);
@@ -45,8 +48,8 @@ impl Elicitations {
         pages.push_back(id.to_owned());
     }
 
-    /// Whether the client is to be notified that a page is done with: once for each page that it was asked to
-    /// open, and never of others.
+    /// Whether to notify the client that a page is finished: once for each page that it was asked
+    /// to open, and never for others.
     pub(super) fn closes_page(&self, id: &str) -> bool {
         let mut pages = self.pages();
         let found = pages.iter().position(|known| known == id);
@@ -54,7 +57,7 @@ impl Elicitations {
     }
 
     fn pages(&self) -> std::sync::MutexGuard<'_, VecDeque<String>> {
-        // The list is whole after every step, so a panic elsewhere does not spoil it.
+        // The list is consistent after every step, so a panic elsewhere does not corrupt it.
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,6 @@
-//! Reads the messages of one client: bytes are read, cut into frames and parsed, as a stream. Reading pauses while the
-//! client leaves its answers unread. Big messages are understood off the arbiter's thread.
+//! Reads the messages of one client as a stream: reads bytes, cuts them into frames and parses
+//! them. Reading pauses while the client leaves its answers unread. Big messages are parsed off the
+//! arbiter's thread.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,20 +16,20 @@ use crate::outbox_gate::OutboxGate;
 /// Messages above this size are parsed on another thread.
 const BIG: usize = 256 << 10;
 const READ: usize = 16 << 10;
-/// A buffer that a rare big message has grown beyond this is not kept.
+/// A buffer that a rare big message has grown beyond this size is not kept.
 const KEPT: usize = 256 << 10;
 
 #[expect(clippy::large_enum_variant, reason = "almost all are messages, and a box for each would only cost")]
 pub(super) enum Inbound {
     Message(Incoming),
-    /// Bytes that are no frame. After a fatal error nothing more comes.
+    /// Bytes that are not a valid frame. After a fatal error nothing more comes.
     Broken(FrameError),
 }
 
 struct FrameReader<R> {
     reader: R,
     decoder: Decoder,
-    /// What is left of a frame that holds several messages.
+    /// The rest of a frame that holds several messages.
     batch: Option<Batch>,
     gate: OutboxGate,
     framing: Arc<OnceLock<Framing>>,
@@ -57,7 +58,7 @@ where
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
-    /// The next message, alone in its frame or one of a batch. None at the end.
+    /// The next message, alone in its frame or part of a batch. None at the end.
     async fn next_message(&mut self) -> Option<Result<Incoming, FrameError>> {
         loop {
             if let Some(batch) = self.batch.take() {
@@ -79,7 +80,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
     }
 
-    /// None at the end of file, or when reading fails, which is the same to us.
+    /// The next frame. None at the end of the file or after a read error, which are treated alike.
     async fn next_frame(&mut self) -> Option<Result<Bytes, FrameError>> {
         loop {
             let next = self.decoder.next();
@@ -115,7 +116,7 @@ async fn understand(frame: Bytes) -> Frame {
     off_thread(size, read).await.unwrap_or_else(|| Frame::One(unread()))
 }
 
-/// The next message of a batch, and what is left of it.
+/// The next message of a batch, and the rest of the batch.
 async fn next_of(mut batch: Batch) -> (Option<Batch>, Option<Incoming>) {
     let size = batch.len();
     let read = move || {

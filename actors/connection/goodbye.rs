@@ -1,7 +1,9 @@
-//! A connection at the end of the daemon: its goodbye to a bridge, and the answers that are still owed.
+//! The end of a connection when the daemon stops: its goodbye to a bridge, and the outstanding
+//! answers.
 //!
-//! A connection that ends without a goodbye has been lost, and the bridge brings a daemon back at once; after one, the
-//! bridge waits until its editor wants one. Only bridges get one, since other clients start no daemon.
+//! A connection that ends without a goodbye was lost, and the bridge starts a new daemon at once.
+//! After a goodbye, the bridge waits until its editor needs a daemon. Only bridges get a goodbye,
+//! because other clients start no daemon.
 
 use std::time::Duration;
 
@@ -10,12 +12,12 @@ use wire::{method, rpc};
 
 use super::Connection;
 
-/// Between two looks at what is still to be written.
+/// The interval between two checks for unwritten answers.
 const LOOK: Duration = Duration::from_millis(5);
 
 impl Connection {
-    /// When the sessions have been evicted, their last answers may still be on the way to the client, and the runtime
-    /// waits for them to get there.
+    /// Waits, after the sessions have been evicted, until their last answers have reached the
+    /// client. The runtime waits for this.
     pub(super) fn await_drain(&self, ctx: &mut Context<Self>) {
         let mut drained = self.runtime.drained();
         let told = async move {
@@ -44,7 +46,7 @@ impl Connection {
             let mut queued = this.outbox.queued();
             let written = async move {
                 let _ = queued.wait_for(|queued| *queued == 0).await;
-                // The runtime waits until everybody has let go of this.
+                // The runtime waits until every receiver is dropped.
                 drop(leaving);
             };
             written.into_actor(this)

@@ -1,5 +1,6 @@
-//! Imports a log from elsewhere as a session. It comes in parts, so its length has no limit. The parts are stored as
-//! they come, and the session can be found only when all of them have.
+//! Imports an exported log as a session. The log arrives in parts, and therefore its length has no
+//! limit. The parts are stored as they arrive, and the session can be found only once it is
+//! complete.
 
 use std::sync::Arc;
 
@@ -18,16 +19,16 @@ use crate::mail::tell;
 use crate::ports::Settings;
 use crate::session;
 
-/// An import that is under way. Dropped unfinished, it takes what has come with it.
+/// An import in progress. Dropping it unfinished deletes the parts that have arrived.
 pub(super) struct Importing {
     by: Opener,
     session: SessionId,
-    /// The place of the last event that has come; number 0 before the first.
+    /// The place of the last event that has arrived; number 0 before the first.
     last: Place,
     finished: bool,
 }
 
-/// What came of one part.
+/// The result of one part.
 enum Part {
     More(Importing),
     Last(SessionId),
@@ -53,7 +54,7 @@ impl Importing {
         Ok(Part::Last(self.session.clone()))
     }
 
-    /// A log begins with its creation, and its numbers grow by one.
+    /// Checks that the log begins with its creation and that its numbers grow by one.
     fn check(&mut self, events: &[Event]) -> Result<(), RpcError> {
         let wrong = |why: &str| Err(RpcError::invalid_params("events", why));
         if self.last.number == 0 && !matches!(events.first(), Some(Event { kind: EventKind::Created { .. }, .. })) {
@@ -72,7 +73,8 @@ impl Importing {
     }
 }
 
-/// What the exporter allowed counts for nobody else: the mode and approval of new sessions here, and no "always".
+/// Replaces the exporter's permissions with local defaults: the mode and approval setting of new
+/// sessions here, and no "always" grants.
 fn with_defaults(mut event: Event, settings: &Settings) -> Event {
     match &mut event.kind {
         EventKind::Created { mode, approval, .. } => (*mode, *approval) = (settings.mode, settings.approval),
@@ -115,7 +117,7 @@ impl Connection {
             let answer = taken.map(|part| match part {
                 Part::More(importing) => {
                     let answer = json!({ "into": importing.session });
-                    // One that was begun before is given up.
+                    // Replaces an earlier, unfinished import.
                     this.importing = Some(importing);
                     answer
                 }

@@ -1,5 +1,5 @@
-//! Answers that may be long, such as exports and lists: bounded for each client and in all, before anything is read for
-//! them.
+//! Answers that may be long, such as exports and lists. Their number is limited per client and in
+//! total, before anything is read for them.
 
 use std::future::Future;
 
@@ -9,13 +9,14 @@ use wire::{Id, RpcError};
 
 use super::Connection;
 
-/// Long answers to one client that may be made at a time. The others wait.
+/// How many long answers may be prepared at once for one client. The others wait.
 pub(super) const LONG_ANSWERS: usize = 2;
 
 impl Connection {
-    /// Answers a request that only looks and may bring much with what the future brings: it waits its turn and for room
-    /// in the outbox before anything is read, so a client that asks and does not read costs no more than its outbox.
-    /// What was read is let go of as soon as it is queued.
+    /// Answers a read-only request that may have a long answer, with the result of the future. It
+    /// waits for its turn and for room in the outbox before anything is read. A client that asks
+    /// and does not read therefore costs no more than its outbox. The data is dropped as soon as it
+    /// is queued.
     pub(super) fn answer_at_length(
         &mut self,
         id: Id,
@@ -26,7 +27,7 @@ impl Connection {
         let (own, all) = (self.long_answers.clone(), self.runtime.long_answers());
         let gate = self.outbox.gate(self.runtime.ports().settings.outbox_limit);
         let work = async move {
-            // Neither is ever closed.
+            // Neither semaphore is ever closed.
             let own = own.acquire_owned().await.ok();
             gate.room_for_long_answer().await;
             let all = all.acquire_owned().await.ok();

@@ -1,5 +1,6 @@
-//! Bringing sessions into memory: new ones, forks, and those back from the log. Pure sequences of questions to the
-//! directory, the history and the new session; the connection only gets the result.
+//! Brings sessions into memory: new ones, forks, and those restored from the log. These are plain
+//! sequences of requests to the directory, the history and the new session; the connection only
+//! receives the result.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,31 +24,31 @@ use crate::session::{
 };
 use crate::spans;
 
-/// How much of a log is read at a time.
+/// How many bytes of a log are read at a time.
 const READ: usize = 1 << 20;
 
-/// How often a session may be evicted just when it is opened.
+/// How often to retry when a session is evicted while it is being opened.
 const TRIES: usize = 5;
 
-/// Numbers the actors of sessions: a late message of one is not taken for its successor's.
+/// Numbers the session actors, so that a late message from one is not attributed to its successor.
 static INCARNATIONS: AtomicU64 = AtomicU64::new(1);
 
-/// Who opens a session: its span has its place there.
+/// The connection that opens a session; the session's span is placed under it.
 #[derive(Clone)]
 pub(super) struct Opener {
     pub(super) runtime: Runtime,
     pub(super) span: tracing::Span,
-    /// The trace that the client said its request is part of.
+    /// The trace that the client named in its request.
     pub(super) trace: Option<Trace>,
 }
 
-/// Spawns a session under a new id, and enters it.
+/// Spawns a session under a new id and enters it in the directory.
 pub(super) fn create(by: &Opener, id: &SessionId, created: EventKind, real_cwd: PathBuf) -> Addr<Session> {
     let state = SessionState { real_cwd: Some(real_cwd), ..SessionState::new(id.clone()) };
     enter(by, Seed { state, beginning: Beginning::Created(Box::new(created)) })
 }
 
-/// Spawns a session whose id nobody else knows yet.
+/// Spawns a session whose id is not known elsewhere yet.
 fn enter(by: &Opener, seed: Seed) -> Addr<Session> {
     let id = seed.state.id.clone();
     let live = spawn(by, seed);
@@ -56,7 +57,8 @@ fn enter(by: &Opener, seed: Seed) -> Addr<Session> {
     addr
 }
 
-/// The live session, or the one from the log, with this client attached. One that is just leaving is waited for.
+/// Returns the live session, or the one restored from the log, with this client attached. Waits for
+/// a session that is just being evicted.
 pub(super) async fn open_attached(
     by: &Opener,
     id: &SessionId,
@@ -73,7 +75,7 @@ pub(super) async fn open_attached(
     Err(RpcError::retry("the session is being put away"))
 }
 
-/// The live session, or the one from the log.
+/// Returns the live session, or the one restored from the log.
 pub(super) async fn open(by: &Opener, id: &SessionId) -> Result<Addr<Session>, RpcError> {
     let opening = by.runtime.directory().send(Open(id.clone())).await;
     let opening = opening.map_err(|_| no_directory())?;
@@ -81,7 +83,8 @@ pub(super) async fn open(by: &Opener, id: &SessionId) -> Result<Addr<Session>, R
         Opening::Live(addr) => Ok(addr),
         Opening::Permit(permit) => {
             let seed = revive(&by.runtime, id).await?;
-            // A turn that waits may go on before a client attaches, because `ctl` can answer its question.
+            // A waiting turn may continue before a client attaches, because `ctl` can answer its
+            // question.
             let kept = match seed.state.is_waiting() {
                 true => Some(by.runtime.ports().toolbox.kept_servers(id).await),
                 false => None,
@@ -107,13 +110,14 @@ async fn revive(runtime: &Runtime, id: &SessionId) -> Result<Seed, RpcError> {
     }
     state.extra_roots = meta.extra_roots;
     state.real_cwd = meta.real_cwd;
-    // A clean mark without the events before it is none.
+    // A clean mark counts only if all events before it are there.
     let orderly = meta.clean && meta.last == state.head.number && (state.turn.is_none() || state.is_waiting());
     let beginning = if orderly { Beginning::Continued } else { Beginning::Repaired };
     Ok(Seed { state, beginning })
 }
 
-/// A new session with the history of another, independent from then on. Nobody finds it before it is complete.
+/// Creates a session with the history of another, independent from then on. It cannot be found
+/// before it is complete.
 pub(super) async fn fork(
     by: &Opener,
     from: &SessionId,
@@ -142,7 +146,7 @@ pub(super) async fn fork(
     Ok(addr)
 }
 
-/// Tells a fork from its original, and the fork of a fork from that.
+/// A title that distinguishes a fork from its original, and a fork of a fork from both.
 fn fork_title(title: &str) -> String {
     let again = title.strip_suffix(')').and_then(|title| title.rsplit_once(" (fork"));
     let forks = again.and_then(|(original, number)| match number.trim_start() {
@@ -152,17 +156,17 @@ fn fork_title(title: &str) -> String {
     forks.map_or_else(|| format!("{title} (fork)"), |(original, number)| format!("{original} (fork {number})"))
 }
 
-/// A new session with a log from elsewhere, which has been checked and is in the store.
+/// Opens a session with an imported log, which has been checked and stored.
 pub(super) async fn import(by: &Opener, id: &SessionId) -> Result<Addr<Session>, RpcError> {
     let mut state = SessionState::new(id.clone());
     each_event(&by.runtime, id, |event| state.apply(event)).await?;
-    // It may come from another machine, where its folder is.
+    // The log may come from another machine, where its folder is.
     state.real_cwd = by.runtime.ports().folders.resolve(state.cwd.clone()).await.ok();
     Ok(enter(by, Seed { state, beginning: Beginning::Imported }))
 }
 
-/// A session that was opened, with its servers: those that the client names, which are kept for the next time, or those
-/// that were kept.
+/// Gives an opened session its servers: those that the client names, which are stored for the next
+/// time, or the stored ones.
 pub(super) async fn equipped(runtime: &Runtime, opened: Opened, wanted: Option<Vec<Server>>) -> Opened {
     let toolbox = &runtime.ports().toolbox;
     let servers = match wanted {
@@ -177,7 +181,7 @@ pub(super) async fn equipped(runtime: &Runtime, opened: Opened, wanted: Option<V
     Opened { servers, ..opened }
 }
 
-/// The same for a session for which nothing can be kept yet.
+/// The same for a session for which nothing can be stored yet.
 pub(super) async fn equipped_first(runtime: &Runtime, opened: Opened, servers: Vec<Server>) -> Opened {
     if servers.is_empty() {
         return Opened { servers: SetServers { wanted: Some(servers), kept: Vec::new() }, ..opened };
@@ -185,7 +189,7 @@ pub(super) async fn equipped_first(runtime: &Runtime, opened: Opened, servers: V
     equipped(runtime, opened, Some(servers)).await
 }
 
-/// Has something kept of a session that nobody can find yet, and waits until it is written.
+/// Stores an entry for a session that cannot be found yet, and waits until it is written.
 pub(super) async fn keep(runtime: &Runtime, session: &SessionId, entry: Entry) -> Result<(), RpcError> {
     let (told, kept) = oneshot::channel();
     let receipt = Receipt::new(move |result| {

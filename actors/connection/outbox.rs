@@ -1,7 +1,9 @@
-//! What waits to be read by one client: a queue of encoded frames, counted in bytes, and the task that writes them.
+//! The outbox of one client: a queue of encoded frames, counted in bytes, and the task that writes
+//! them.
 //!
-//! Cursors and long answers pass `outbox_gate` before they produce anything, so a client that does not read costs one
-//! bounded queue. Short answers are always queued; instead the frame reader stops reading requests when they pile up.
+//! Cursors and long answers pass `outbox_gate` before they produce anything, so a client that does
+//! not read costs one bounded queue. Short answers are always queued; instead the frame reader
+//! stops reading requests when they pile up.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -13,11 +15,11 @@ use wire::frame::{self, Framing};
 
 use crate::outbox_gate::{OutboxBudget, OutboxGate, QueuedBytes};
 
-/// Frames joined into one write.
+/// How many frames are joined into one write.
 const JOINED: usize = 256;
-/// What waits for a client that has fallen behind by this much is kept in blocks. The C library gives a block of this
-/// size back to the system as soon as it is free; of small pieces that lie between those of others, it keeps the memory
-/// for ever.
+/// The frames of a client that has fallen behind by this many bytes are kept in blocks. The C
+/// library returns a block of this size to the system as soon as it is free, but keeps the memory
+/// of small pieces that lie between others.
 const BEHIND: usize = 256 << 10;
 const BLOCK: usize = 512 << 10;
 /// How long a client may take to read the rest after its connection has ended.
@@ -27,9 +29,9 @@ pub(super) struct Outbox {
     frames: mpsc::UnboundedSender<Bytes>,
     queued: Arc<QueuedBytes>,
     framing: Arc<OnceLock<Framing>>,
-    /// What is left of the block that frames are put into.
+    /// The rest of the block into which frames are copied.
     block: Mutex<BytesMut>,
-    /// Its drop shows the writer that the connection has ended, even in the middle of a write.
+    /// Dropping it signals the end of the connection to the writer, even in the middle of a write.
     _open: watch::Sender<()>,
 }
 
@@ -70,7 +72,7 @@ impl Outbox {
         }
     }
 
-    /// The same frame, in a block if the client is behind.
+    /// Returns the same frame, copied into a block if the client is behind.
     fn pack(&self, frame: Bytes) -> Bytes {
         let mut block = self.block.lock().unwrap_or_else(PoisonError::into_inner);
         if self.queued.get() < BEHIND {
@@ -121,7 +123,7 @@ async fn write_all<W: AsyncWrite + Unpin>(
             () = last_call(&mut ended) => return Err(std::io::ErrorKind::TimedOut.into()),
         }
         frames.clear();
-        // A burst should not cost memory for ever.
+        // The memory of a burst must not be kept for ever.
         if joined.capacity() > JOINED << 10 {
             joined = BytesMut::new();
         }
@@ -130,7 +132,7 @@ async fn write_all<W: AsyncWrite + Unpin>(
     writer.shutdown().await
 }
 
-/// Resolves a while after the connection has ended.
+/// Resolves some time after the connection has ended.
 async fn last_call(ended: &mut watch::Receiver<()>) {
     while ended.changed().await.is_ok() {}
     tokio::time::sleep(LAST_CALL).await;

@@ -19,19 +19,20 @@ pub(super) async fn check_folders(runtime: &Runtime, folders: &[PathBuf]) -> Res
     Ok(())
 }
 
-/// The folder of a session in which another is to begin. The client did not name it, so that it is no mistake of its
-/// own if it is gone.
+/// Checks the folder of a session from which another one is created. The client did not name the
+/// folder, and therefore a missing one is not reported as the client's mistake.
 pub(super) async fn own_folder(runtime: &Runtime, path: &Path) -> Result<PathBuf, RpcError> {
     let resolved = runtime.ports().folders.resolve(path.to_owned()).await;
     resolved.map_err(|why| RpcError::not_found(&file_uri(path), &format!("{why}; name another folder as `cwd`")))
 }
 
-/// The folder that a client asks about, by its real path as far as there is one.
+/// The real path of a folder that a client asks about, as far as it exists.
 pub(super) async fn real_folder(runtime: &Runtime, path: PathBuf) -> PathBuf {
     runtime.ports().folders.resolve(path.clone()).await.unwrap_or(path)
 }
 
-/// Paths are compared as they are and then with their symlinks resolved; the session's folder may be gone by now.
+/// Checks that two paths name the same folder: as they are, then with symlinks resolved. The
+/// session's folder may be gone by now.
 pub(super) async fn same_folder(runtime: &Runtime, named: &Path, own: &Path) -> Result<(), RpcError> {
     if named == own {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Sessions that were closed by another client while this one had them open. The next request for such a session opens
-//! it again; a client that only waits for its end is answered.
+//! Sessions that another client closed while this one had them open. The next request for such a
+//! session reopens it; a client that only waits for its end is answered.
 
 use actix::Context;
 use domain::SessionId;
@@ -14,7 +14,8 @@ use crate::mail::tell;
 use crate::session::{self, StartAt};
 
 impl Connection {
-    /// Goes on with a session that this client has open, if need be after it was opened again where the cursor stopped.
+    /// Continues with a session that this client has open, reopening it where the cursor stopped if
+    /// needed.
     pub(super) fn with_session(
         &mut self,
         id: Id,
@@ -45,7 +46,7 @@ impl Connection {
                 return this.answer(&id, Err::<Value, _>(error), ctx);
             }
             if !this.attachments.contains_key(&opened.session) {
-                // It was closed or deleted by this very client meanwhile.
+                // This client itself closed or deleted the session meanwhile.
                 return this.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
             }
             if !this.follows(&opened.session, &opened.addr) {
@@ -55,7 +56,7 @@ impl Connection {
         });
     }
 
-    /// Answers when the session leaves memory and the cursor has brought all of it.
+    /// Answers when the session has left memory and the cursor has read all of it.
     pub(super) fn wait_for_end(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
         match self.attachments.get_mut(&session) {
             None => self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx),
@@ -67,7 +68,8 @@ impl Connection {
     pub(super) fn tell_end(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
         let runtime = self.runtime.clone();
         let look = async move {
-            // Answered when the directory is done with it: a deletion is complete then. The permit is not used.
+            // Answered when the directory has finished with the session: a deletion is complete
+            // then. The permit is not used.
             drop(runtime.directory().send(Open(session.clone())).await);
             let known = runtime.ports().history.find(session).await.map_err(opening::unreadable)?;
             Ok(json!({ "deleted": known.is_none() }))
@@ -75,7 +77,7 @@ impl Connection {
         self.answer_later(id, look, ctx);
     }
 
-    /// Cancels what runs, and the prompts that still wait for their session to open again.
+    /// Cancels the running turn, and the prompts that still wait for their session to be reopened.
     pub(super) fn cancel_turn(&mut self, session: &SessionId, ctx: &mut Context<Self>) {
         if let Some(attachment) = self.attachments.get(session) {
             tell(&attachment.addr, session::Cancel(self.by()));

@@ -1,4 +1,5 @@
-//! The requests of a client that wait for an answer. Each is answered once, and until then the client may withdraw it.
+//! The unanswered requests of a client. Each is answered once, and until then the client may
+//! withdraw it.
 
 use actix::{ActorFuture, AsyncContext, Context, SpawnHandle};
 use domain::{Extra, ExtraSet, SessionId, StopReason, Trace, Usage};
@@ -12,7 +13,7 @@ use crate::directory::{Evict, EvictionReason, Fate};
 use crate::mail::tell;
 use crate::session;
 
-/// Requests of one client that may be unanswered at a time.
+/// How many requests of one client may be unanswered at a time.
 pub(super) const OPEN_REQUESTS: usize = 1024;
 
 #[derive(Default)]
@@ -21,21 +22,22 @@ pub(super) struct Requests(Vec<Request>);
 struct Request {
     id: Id,
     kind: Kind,
-    /// What is being done about it. None while others hold its id until something happens.
+    /// The future that works on the request. None while its id waits elsewhere for something to
+    /// happen.
     work: Option<SpawnHandle>,
-    /// The session that it creates, which is deleted again if the request is withdrawn.
+    /// The session that the request creates, which is deleted if the request is withdrawn.
     makes: Option<SessionId>,
     trace: Option<Trace>,
 }
 
-/// What is left of a request that is withdrawn.
+/// What remains of a withdrawn request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// It is answered as a turn that was cancelled.
+    /// A prompt, answered as a cancelled turn.
     Prompt,
-    /// Nothing: it changes nothing, or what it made goes again.
+    /// Nothing remains: the request changes nothing, or what it created is deleted.
     Traceless,
-    /// Perhaps all: it cannot be taken back.
+    /// Everything may remain: the request cannot be undone.
     Lasting,
 }
 
@@ -95,24 +97,26 @@ impl Requests {
         self.0.len() >= OPEN_REQUESTS
     }
 
-    /// None is what is no request and gets its error at once.
+    /// Registers a request. `call` is None for an invalid request, which is answered with an error
+    /// at once.
     pub(super) fn open(&mut self, id: Id, call: Option<&ClientRequest>, trace: Option<Trace>) {
         let kind = call.map_or(Kind::Traceless, Kind::of);
         self.0.push(Request { id, kind, work: None, makes: None, trace });
     }
 
-    /// The trace that the client said a request is part of.
+    /// The trace that the client named in a request.
     pub(super) fn trace(&self, id: &Id) -> Option<Trace> {
         self.position(id).and_then(|at| self.0[at].trace.clone())
     }
 
-    /// True if the request was open: it is answered now and never again.
+    /// Removes a request. Returns true if it was open: it is answered now and never again.
     pub(super) fn close(&mut self, id: &Id) -> bool {
         let found = self.position(id);
         found.map(|at| self.0.remove(at)).is_some()
     }
 
-    /// A client that uses an id for several requests at a time cannot tell them apart, and neither can we.
+    /// The position of a request. If a client uses one id for several requests at a time, neither
+    /// side can tell them apart.
     fn position(&self, id: &Id) -> Option<usize> {
         let as_written = self.0.iter().rposition(|open| open.id.raw() == id.raw());
         as_written.or_else(|| self.0.iter().rposition(|open| open.id == *id))
@@ -124,12 +128,12 @@ impl Requests {
 }
 
 impl Connection {
-    /// Who opens a session for a request.
+    /// The `Opener` for a session that a request opens.
     pub(super) fn opener(&self, id: &Id) -> Opener {
         Opener { runtime: self.runtime.clone(), span: self.span.clone(), trace: self.requests.trace(id) }
     }
 
-    /// Does what a request needs done. It stops where it is if the request is withdrawn.
+    /// Runs the work of a request. The work is dropped if the request is withdrawn.
     pub(super) fn work_on(
         &mut self,
         id: &Id,
@@ -142,17 +146,17 @@ impl Connection {
         }
     }
 
-    /// Notes which session a request creates.
+    /// Records which session a request creates.
     pub(super) fn makes(&mut self, id: &Id, session: &SessionId) {
         if let Some(request) = self.requests.get(id) {
             request.makes = Some(session.clone());
         }
     }
 
-    /// `$/cancel_request`: whatever it was is answered. What runs for it ends; what it made goes.
+    /// `$/cancel_request`: answers the request, stops its work, and deletes what it created.
     pub(super) fn withdraw(&mut self, id: &Id, ctx: &mut Context<Self>) {
         if let Some((turn, prompt)) = self.prompts.pending.iter().find(|(_, prompt)| prompt.request == *id) {
-            // It is answered when the turn has ended.
+            // The prompt is answered when the turn has ended.
             if let Some(attachment) = self.attachments.get(&prompt.session) {
                 tell(&attachment.addr, session::Withdraw(turn.clone()));
             }
@@ -173,7 +177,8 @@ impl Connection {
         self.answer(&id, kind.withdrawn(extras), ctx);
     }
 
-    /// Loads and closes wait for what a cursor brings, which others may wait for, too.
+    /// Withdraws a load or close request from its attachment, where other requests may wait as
+    /// well.
     fn withdraw_waiting(&mut self, id: &Id, ctx: &mut Context<Self>) {
         let waited = self.attachments.iter_mut().find_map(|(session, attachment)| {
             let loaded = attachment.withdraw(id)?;

@@ -1,5 +1,5 @@
-//! What each request does: one step a method. The slow part of a step is a future that knows nothing of the connection;
-//! what it brings back is then taken in one go.
+//! The request methods: one step per method. The slow part of a step is a future without access to
+//! the connection; the connection then handles its result in a single step.
 
 use std::future::Future;
 use std::rc::Rc;
@@ -24,17 +24,18 @@ use crate::mail::tell;
 use crate::runtime::{Runtime, Shutdown};
 use crate::session::{self, Attach, Attached, BridgeReturn, PromptRefused, Session, SetServers, StartAt};
 
-/// A session that a client may see now.
+/// A session that a client has opened and may now see.
 pub(super) struct Opened {
     pub(super) session: SessionId,
     pub(super) addr: Addr<Session>,
     pub(super) attached: Attached,
-    /// What the person can type to acpd itself.
+    /// The slash commands that the user can type.
     pub(super) commands: Vec<Command>,
     pub(super) servers: SetServers,
 }
 
-/// How long a new session waits for the model lists of the providers. It should begin with a model that exists.
+/// How long a new session waits for the model lists of the providers. It should begin with a model
+/// that exists.
 const MODELS_WITHIN: Duration = Duration::from_secs(3);
 
 impl Connection {
@@ -154,7 +155,7 @@ impl Connection {
         self.answer_at_length(id, look, ctx);
     }
 
-    /// Answers with what the future brings.
+    /// Answers with the result of the future.
     pub(super) fn answer_later(
         &mut self,
         id: Id,
@@ -237,7 +238,7 @@ impl Connection {
         self.open_then(id, open, ctx, Self::greet);
     }
 
-    /// Answers with a session that is new to this client; its notifications come after.
+    /// Answers with a session that is new to this client, and sends its notifications afterwards.
     fn greet(&mut self, id: Id, opened: Opened, ctx: &mut Context<Self>) {
         let session = opened.session.clone();
         self.attach(opened, Answering::Now, ctx);
@@ -277,7 +278,7 @@ impl Connection {
                     this.resume_again(&session, &id, ctx);
                 }
                 StartAt::Head => {
-                    // Nobody will see the end of what this client followed before.
+                    // The client will not see the end of the session that it followed before.
                     this.ended(&session, RpcError::retry("the session was closed and opened again"), ctx);
                     this.attach(opened, Answering::Load(id), ctx);
                     this.catch_up(&session, PriorView::Nothing, next, ctx);
@@ -298,7 +299,7 @@ impl Connection {
         then: impl FnOnce(&mut Self, Id, Opened, &mut Context<Self>) + 'static,
     ) {
         let request = id.clone();
-        // Counts until the future is done or dropped.
+        // Counts against the limit until the future completes or is dropped.
         let place = self.opens.under_way.clone();
         let work = open.into_actor(self).map(move |opened, this, ctx| {
             drop(place);
@@ -347,7 +348,7 @@ impl Connection {
         let Some(attachment) = self.attachments.get(&session) else {
             return self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
         };
-        // The turn's id is chosen here: its end can be recognized even before the session has replied.
+        // The turn's id is chosen here, because the turn may end before the session has replied.
         let turn = TurnId::new();
         let origin =
             Origin { connection: self.id.clone(), bridge: self.client.bridge.clone(), request: id.raw().to_owned() };
@@ -390,7 +391,7 @@ impl Connection {
         });
     }
 
-    /// The session is gone and the cursor has brought its last event.
+    /// Answers a close request when the session is gone and the cursor has read its last event.
     pub(super) fn finish_close(&mut self, session: &SessionId, id: &Id, ctx: &mut Context<Self>) {
         self.detach(session, ctx);
         self.answer(id, Ok(json!({})), ctx);
@@ -444,7 +445,7 @@ async fn attach_written(
     }
 }
 
-/// Waits until all that the client will rest on is written.
+/// Waits until everything that the client will rely on is written.
 pub(super) async fn written(
     runtime: &Runtime,
     session: SessionId,

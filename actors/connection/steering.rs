@@ -1,4 +1,4 @@
-//! What `ctl` does to sessions that it has not opened: steer and export.
+//! Methods with which `ctl` controls sessions that it has not opened: steer and export.
 
 use actix::{ActorFutureExt as _, Addr, Context, MailboxError};
 use domain::checkpoint::RestoreDirection;
@@ -16,7 +16,7 @@ use crate::mail::tell;
 use crate::runtime::{Runtime, Shutdown};
 use crate::session::{self, Recorded, Session, UndoError};
 
-/// How much of a log is exported at a time.
+/// How many bytes of a log are exported at a time.
 const PAGE: usize = 1 << 20;
 
 impl Connection {
@@ -43,7 +43,7 @@ impl Connection {
         });
     }
 
-    /// Has the daemon read its configuration again.
+    /// Reloads the daemon's configuration.
     pub(super) fn reload(&mut self, id: Id, ctx: &mut Context<Self>) {
         let runtime = self.runtime.clone();
         let work = async move {
@@ -58,7 +58,7 @@ impl Connection {
         self.answer_later(id, work, ctx);
     }
 
-    /// Has the daemon make way for the installed program, unless that could not take its place.
+    /// Replaces the daemon with the installed program, unless that program could not start.
     pub(super) fn restart(&mut self, id: Id, now: bool, ctx: &mut Context<Self>) {
         let (runtime, request) = (self.runtime.clone(), id.clone());
         let work = async move { runtime.rehearse().await };
@@ -93,7 +93,7 @@ impl Connection {
         self.answer_later(id, work, ctx);
     }
 
-    /// How the servers of one session are, or of all that are in memory and have any.
+    /// Lists the state of the servers of one session, or of all sessions in memory that have any.
     pub(super) fn servers(&mut self, id: Id, wanted: Option<SessionId>, ctx: &mut Context<Self>) {
         self.describe(id, ctx, move |overview, runtime| {
             let live = overview.sessions.into_iter().map(|card| card.id);
@@ -180,7 +180,7 @@ async fn rename(by: &Opener, session: SessionId, title: String) -> Result<Value,
     written(addr.send(session::Rename(title)).await).await
 }
 
-/// Waits until what a session has recorded is written.
+/// Waits until the event that a session has recorded is written.
 pub(super) async fn written(recorded: Result<Recorded, MailboxError>) -> Result<Value, RpcError> {
     let recorded = recorded.map_err(|_| RpcError::retry("the session is not there"))?;
     recorded.written().await.map_err(opening::unreadable)?;

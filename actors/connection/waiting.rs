@@ -1,4 +1,4 @@
-//! Sessions whose turns wait for an answer, across the end of one daemon and the start of the next.
+//! Sessions whose turns wait for an answer while one daemon ends and the next one starts.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::mail::tell;
 use crate::runtime::Runtime;
 use crate::session::{LendEditor, Session};
 
-/// How many sessions are looked at when the daemon starts, newest first, and how many of them are opened. Others come
-/// back when a client opens them.
+/// How many sessions are examined when the daemon starts, newest first, and how many of them are
+/// opened. Others come back when a client opens them.
 const LOOKED_AT: usize = 2000;
 const OPENED: usize = 64;
 
-/// Opens the sessions whose turns wait for an answer, one after the other.
+/// Opens the sessions whose turns wait for an answer, one after another.
 pub(crate) async fn reopen_waiting(runtime: Runtime) {
     let waiting = match find_waiting(&runtime).await {
         Ok(waiting) => waiting,
@@ -68,7 +68,7 @@ impl Connection {
         }
     }
 
-    /// Lets the tools of a turn that waits use this client, whose prompt it is.
+    /// Lets the tools of a waiting turn use this client, which sent its prompt.
     pub(super) fn lend_editor(&self, session: &SessionId, addr: &actix::Addr<Session>, ctx: &Context<Self>) {
         let Some(attachment) = self.attachments.get(session) else { return };
         if let Some(editor) = self.as_editor(session, &Arc::clone(&attachment.tail), ctx) {

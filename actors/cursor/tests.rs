@@ -1,5 +1,5 @@
-//! The cursor against the simplest model of it: whatever is appended, settled and dropped meanwhile, and however fast
-//! or slowly somebody reads, what is read is the log.
+//! Compares the cursor with the simplest model of it: whatever is appended, settled and dropped
+//! meanwhile, and however fast or slowly a client reads, what it reads is the log.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -56,28 +56,28 @@ impl History for Shelf {
 
 #[derive(Clone, Debug)]
 enum Move {
-    /// Appends an event: text of a message, with so many kilobytes, or something that must be safe first.
+    /// Appends an event: message text of so many kilobytes, or an event that must be safe first.
     Say {
         message: u8,
         kilobytes: usize,
     },
     Call,
     End,
-    /// So many of the events that are not settled yet are.
+    /// Settles so many of the unsettled events.
     Settle {
         many: usize,
         synced: bool,
     },
-    /// Somebody attaches at this part of the log, in percent.
+    /// Attaches a reader at this position in the log, in percent.
     Attach {
         at: u64,
     },
-    /// A reader looks for as much as there is, in so many steps at most.
+    /// Reads as much as there is, in so many steps at most.
     Read {
         who: usize,
         steps: usize,
     },
-    /// A reader's client has no room for more, or has it again.
+    /// Fills the outbox of a reader's client, or empties it.
     Stuff {
         who: usize,
         full: bool,
@@ -85,7 +85,8 @@ enum Move {
 }
 
 fn moves() -> impl Strategy<Value = Vec<Move>> {
-    // A few events of these sizes are more than the ring keeps, so that readers go to the store and back.
+    // A few events of these sizes exceed what the ring keeps, which sends readers to the store and
+    // back.
     let one = prop_oneof![
         6 => (0..3_u8, 0..9_usize).prop_map(|(message, kilobytes)| Move::Say { message, kilobytes }),
         1 => Just(Move::Call),
@@ -110,7 +111,8 @@ struct Reader {
     stream: std::pin::Pin<Box<dyn Stream<Item = CursorItem>>>,
     queued: Arc<QueuedBytes>,
     full: bool,
-    /// What a client without room may still be shown: an event that its cursor had taken and was waiting with.
+    /// How many events a client without room may still receive: those that its cursor had already
+    /// taken.
     grace: usize,
     from: u64,
     seen: Vec<Arc<Event>>,
@@ -124,7 +126,7 @@ impl Stage {
         self.log.push(event);
     }
 
-    /// As the committer does it: first the store has it, then the receipt says so.
+    /// Settles events as the committer does: the store has them first, then the receipt reports it.
     fn settle(&mut self, many: usize, settled: Settled) {
         let first = self.settled;
         let last = self.log.len().min(first + many);
@@ -161,7 +163,8 @@ impl Reader {
         }
     }
 
-    /// Takes what can be had without waiting. Nothing may come that is not as safe as it must be.
+    /// Reads what is available without waiting. Everything read must be as safe as its kind
+    /// demands.
     fn read(&mut self, steps: usize, tail: &Tail) {
         for _ in 0..steps {
             match self.stream.next().now_or_never() {
@@ -184,7 +187,8 @@ impl Reader {
         }
     }
 
-    /// Texts are joined on the way, so that the two are compared by what they say, and by the places they end at.
+    /// Compares what was read with the log. Texts are joined on the way, and therefore the
+    /// comparison uses their contents and the places where they end.
     fn check(&self, log: &[Arc<Event>]) {
         let mut expected = log.iter().skip(usize::try_from(self.from).unwrap() - 1);
         for seen in &self.seen {
@@ -228,7 +232,8 @@ fn play(moves: Vec<Move>) {
             }
         }
     }
-    // In the end all is safe, there is room, and the session goes: everybody has seen all of it.
+    // At the end everything is safe, there is room, and the session ends: every reader has seen all
+    // of it.
     stage.settle(usize::MAX / 2, Settled::Written);
     stage.tail.settle(1, stage.log.len() as u64, Settled::Synced);
     stage.tail.end();
@@ -258,7 +263,7 @@ fn the_kinds_that_the_property_uses_differ_in_how_safe_they_must_be() {
     assert_eq!(kinds.map(|kind| kind.durability()), [Durability::Soon, Durability::Written, Durability::Synced]);
 }
 
-/// Out of memory and back again: the ring keeps only so much of what is settled.
+/// The ring keeps only a limited amount of settled events.
 #[test]
 fn a_reader_that_fell_behind_goes_on_from_the_store_and_comes_back_to_the_ring() {
     let (tail, shelf) = (Arc::new(Tail::after(0, Arc::default())), Arc::new(Shelf::default()));
@@ -276,7 +281,7 @@ fn a_reader_that_fell_behind_goes_on_from_the_store_and_comes_back_to_the_ring()
     reader.check(&stage.log);
 }
 
-/// However many wake together, no more than the client has room for is on its way to it.
+/// However many cursors wake together, they yield no more than the client has room for.
 #[test]
 fn cursors_of_one_client_that_wake_together_share_its_room() {
     const LIMIT: usize = 1 << 20;

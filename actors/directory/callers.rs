@@ -1,5 +1,6 @@
-//! The callers of the directory that wait for an answer, by ticket. A caller that has given up is answered all the
-//! same; what it would have got is dropped, so that an unused permit goes to the next one.
+//! The callers that wait for an answer from the directory, by ticket. A caller that has given up is
+//! still answered; the dropped answer returns an unused permit, which then passes to the next
+//! caller.
 
 use std::collections::HashMap;
 

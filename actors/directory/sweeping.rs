@@ -28,7 +28,8 @@ impl Directory {
         ctx.spawn(self.toolbox.keep_servers(id, Vec::new()).into_actor(self).map(|_, _, _| ()));
     }
 
-    /// Removes the MCP servers of sessions that are gone: a daemon may have ended between the two deletions.
+    /// Removes the MCP servers of deleted sessions: a daemon may have ended between the two
+    /// deletions.
     fn sweep_servers(&self, ctx: &mut Context<Self>) {
         let (toolbox, history) = (self.toolbox.clone(), self.history.clone());
         let look = async move {
@@ -50,7 +51,8 @@ impl Directory {
         }));
     }
 
-    /// Deletes the leftovers that had no prompt since, and that no client has brought into memory.
+    /// Deletes the leftovers that have had no prompt since, and that no client has brought into
+    /// memory.
     fn sweep(&self, found: Vec<SessionId>, ctx: &mut Context<Self>) {
         ctx.spawn(self.history.leftovers().into_actor(self).map(move |still, this, ctx| {
             let still = still.unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Carries out what the session's machine decides, and holds what is at work for it.
+//! Carries out the decisions of the session's machine, and holds the actors and futures that work
+//! for it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,18 +23,18 @@ use crate::turn::{CallEnded, Compacted, GoOn, Turn};
 pub(super) struct Work {
     pub(super) turn: Option<(Addr<Turn>, ChildGuard)>,
     pub(super) calls: HashMap<CallId, (Addr<ToolExecutor>, ChildGuard)>,
-    /// The sub-agents, by the turns in which they work.
+    /// The sub-agents, keyed by the turn in which each one works.
     pub(super) agents: HashMap<TurnId, SubAgent>,
     pub(super) expansion: Option<SpawnHandle>,
     pub(super) hooks: Option<SpawnHandle>,
     pub(super) restoration: Option<Restoration>,
 }
 
-/// Files that are being put back.
+/// Files that are being restored.
 pub(super) struct Restoration {
-    /// True once it has to stop.
+    /// Set to true to stop the restoration.
     pub(super) stop: watch::Sender<bool>,
-    /// The work itself, until somebody drives it.
+    /// The restoration itself, until something starts to drive it.
     pub(super) work: Option<super::undo::Restoring>,
 }
 
@@ -41,12 +42,14 @@ pub(super) struct Restoration {
 pub(super) struct Timers {
     /// Runs while the session is idle and no client is attached.
     idle: Option<SpawnHandle>,
-    /// Runs while a question is open and no client is attached, if it is denied after a while.
+    /// Runs while a question is open and no client is attached, if questions are denied after a
+    /// timeout.
     deny: Option<SpawnHandle>,
 }
 
 impl Session {
-    /// Carries out one effect. What is done at once may return the input that reports it.
+    /// Carries out one effect. An effect that completes at once may return the input that reports
+    /// it.
     pub(super) fn carry_out(&mut self, effect: Effect, ctx: &mut Context<Self>) -> Option<Input> {
         match effect {
             Effect::Append(event) => self.write(event, ctx),
@@ -78,7 +81,7 @@ impl Session {
         None
     }
 
-    /// Passes orders to what is at work, or drops it.
+    /// Forwards an instruction to the running work, or drops that work.
     fn direct(&mut self, effect: Effect, ctx: &mut Context<Self>) {
         match effect {
             Effect::Order(order) => self.order_turn(order),
@@ -157,13 +160,14 @@ impl Session {
         }));
     }
 
-    /// A session that never had a prompt holds nothing that a client would look for, so the Directory deletes it.
+    /// Asks the Directory to evict this session. The Directory deletes a session that never had a
+    /// prompt, because it holds nothing that a client would come back for.
     fn request_eviction(&self) {
         let fate = Fate::DeleteIfEmpty;
         report(&self.directory.evict, Evict { id: self.id().clone(), fate, why: EvictionReason::Idle });
     }
 
-    /// Where the tools of a turn work.
+    /// Builds the call site for the tools of a turn.
     pub(super) fn call_site(&self, turn: TurnId) -> Arc<CallSite> {
         let state = self.state();
         Arc::new(CallSite {
@@ -178,21 +182,21 @@ impl Session {
         })
     }
 
-    /// Notifies a person who may not be looking.
+    /// Notifies a user who may not be watching the session.
     fn notify(&self, event: NotificationKind, about: &str, turn: Option<TurnId>, attended: bool) {
         let title = self.state().title.as_deref();
         let site = self.call_site(turn.unwrap_or_default());
         self.ports.toolbox.notify(Notification { event, about, title, attended }, &site);
     }
 
-    /// Marks the log as in good order and stops the actor.
+    /// Marks the log as cleanly closed and stops the actor.
     fn close(&mut self, ctx: &mut Context<Self>) {
         let marked = self.state().head.number;
         let written = self.submit_clean(ctx);
         ctx.spawn(written.into_actor(self).map(move |written, this, ctx| {
             let is_written = matches!(written, Ok(Ok(_)));
             if is_written && this.state().head.number > marked {
-                // A setting, a title or a notice was appended meanwhile, which takes the mark back.
+                // A setting, a title or a notice was appended meanwhile and invalidated the mark.
                 return this.close(ctx);
             }
             if !is_written {

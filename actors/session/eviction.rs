@@ -7,17 +7,17 @@ use domain::session::eviction::{EvictionReason, Requester};
 
 use super::Session;
 
-/// Ends the running turn, if there is one, and gives up the prompts in the queue.
+/// Ends the running turn, if there is one, and cancels the queued prompts.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Cancel(pub(crate) Requester);
 
-/// Ends this turn, whether it runs or waits in the queue.
+/// Ends this turn, whether it is running or queued.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Withdraw(pub(crate) TurnId);
 
-/// Ends what runs, marks the log as in good order, and stops the session.
+/// Ends the running activity, marks the log as cleanly closed, and stops the session.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct EvictSession(pub(crate) EvictionReason);

@@ -1,5 +1,6 @@
-//! How a session's events get into its log: shown on the tail, and submitted to the history, which stores them without
-//! blocking the session. The machine has numbered them and folded them into its state.
+//! Writes a session's events to its log: shows them on the tail, and submits them to the history,
+//! which stores them without blocking the session. The machine has already numbered the events and
+//! folded them into its state.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,26 +16,27 @@ use tokio::sync::oneshot;
 use super::Session;
 use crate::tail::Tail;
 
-/// Streamed text is gathered this long, or this many bytes, before it goes to the history. Together with the
-/// committer's own delay it stays within the 200 ms that a crash may cost.
+/// Streamed text is gathered for this long, or up to this many bytes, before it is submitted to the
+/// history. Together with the committer's own delay this stays within the 200 ms of text that a
+/// crash may lose.
 const GATHER: Duration = Duration::from_millis(50);
 const GATHER_BYTES: usize = 64 << 10;
 
-/// How often a record may get lost on its way before that counts as a failure.
+/// How many records in a row may be lost on the way to the history before that counts as a failure.
 const LOSSES: u32 = 20;
 
 pub(super) struct LogWriter {
     pub(super) tail: Arc<Tail>,
     history: Arc<dyn History>,
-    /// Appended, and not yet submitted to the history.
+    /// Events that are appended but not yet submitted to the history.
     unsent: Vec<Arc<Event>>,
     unsent_bytes: usize,
     gathering: bool,
-    /// Records in a row that got lost.
+    /// The number of records lost in a row.
     losses: Arc<AtomicU32>,
 }
 
-/// A record did not reach the disk.
+/// Reports that a record did not reach the disk.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(super) struct RecordFailed(HistoryError);
@@ -66,7 +68,7 @@ impl LogWriter {
             }
         });
         let record = Record { session: meta.id.clone(), entry: Entry::Append { events, meta }, receipt };
-        // Does not block. If the committer is gone, the record's drop reports that it was lost.
+        // Does not block. If the committer is gone, dropping the record reports the loss.
         self.history.submit(record);
     }
 }
@@ -74,7 +76,7 @@ impl LogWriter {
 type Written = oneshot::Sender<Result<Settled, HistoryError>>;
 
 impl Session {
-    /// Shows an event on the tail and submits it, at once if it must be safe soon.
+    /// Shows an event on the tail and submits it, without delay if it must be safe soon.
     pub(super) fn write(&mut self, event: Arc<Event>, ctx: &mut Context<Self>) {
         self.log.tail.push(event.clone());
         self.log.unsent_bytes += event.kind.weight();
@@ -91,7 +93,8 @@ impl Session {
         }
     }
 
-    /// Submits what has been appended to the history. After a failure that is everything since the last success.
+    /// Submits the appended events to the history: after a failure, everything since the last
+    /// success.
     pub(super) fn submit(&mut self, ctx: &mut Context<Self>) {
         if self.log.tail.retry() {
             self.log.unsent = self.log.tail.uncommitted();
@@ -102,7 +105,7 @@ impl Session {
         }
     }
 
-    /// Marks the log as in good order; resolves when that is written.
+    /// Marks the log as cleanly closed. The receiver resolves when the mark is written.
     pub(super) fn submit_clean(&mut self, ctx: &mut Context<Self>) -> oneshot::Receiver<Result<Settled, HistoryError>> {
         self.submit(ctx);
         let (sender, written) = oneshot::channel();

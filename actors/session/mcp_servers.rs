@@ -1,5 +1,6 @@
-//! The MCP servers of a session: which it wants, when it gets them, and what becomes of them. The toolbox connects them; a
-//! session only says which, and passes on what it hears.
+//! The MCP servers of a session: which ones it wants, when they are connected, and how their events
+//! are handled. The toolbox connects the servers; a session only names them and forwards their
+//! events.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,28 +16,31 @@ use super::Session;
 use crate::mail::tell;
 use crate::turn::OfferTools;
 
-/// The servers that a client wants for the session, from the next turn on.
+/// Sets the servers that a client wants for the session, from the next turn on.
 #[derive(Message, Default)]
 #[rtype(result = "()")]
 pub(crate) struct SetServers {
-    /// None leaves the session what it has.
+    /// The servers to connect. With None the session keeps its current ones.
     pub(crate) wanted: Option<Vec<Server>>,
-    /// What was kept for the session, for one that has come back from the log and has nothing yet.
+    /// The stored servers of the session, used if it was restored from its log and has no servers
+    /// yet.
     pub(crate) kept: Vec<Server>,
 }
 
-/// What the session's servers are.
+/// The servers of a session, current and pending.
 pub(super) struct ServerSet {
-    /// What it was equipped for; None before a client has come that lends it an environment.
+    /// What the current servers were connected for. None before a client with an environment has
+    /// attached.
     now: Option<Wanted>,
-    /// From the next turn on.
+    /// The servers to connect at the next turn.
     next: Option<Vec<Server>>,
-    /// What was kept for a session that has come back from the log. It counts with the first turn, or as soon as there is
-    /// an environment: a client that only looks at a session starts no programs.
+    /// The stored servers of a session that was restored from its log. They are connected with the
+    /// first turn, or as soon as there is an environment: a client that only looks at a session
+    /// starts no programs.
     kept: Option<Vec<Server>>,
-    /// The commands that its servers add.
+    /// The slash commands that the servers add.
     commands: watch::Sender<Vec<Command>>,
-    /// Numbers the streams of news: one that was replaced may still have its say.
+    /// Numbers the event streams, because a replaced stream may still deliver an event.
     stream: u64,
 }
 
@@ -59,14 +63,14 @@ impl ServerSet {
     }
 }
 
-/// News of the servers of one equipment.
+/// An event from the servers of one event stream.
 struct Heard {
     stream: u64,
     supply: McpEvent,
 }
 
 impl Session {
-    /// Has the toolbox connect what is wanted, unless that is what there is.
+    /// Has the toolbox connect the wanted servers, unless they are the current ones.
     pub(super) fn connect_servers(&mut self, ctx: &mut Context<Self>) {
         let before = self.servers.now.as_ref().map(|wanted| wanted.servers.clone());
         let kept = self.servers.kept.take();
@@ -101,7 +105,7 @@ impl Session {
         });
     }
 
-    /// A running turn offers what there is now, from its next request on.
+    /// Gives the running turn the current tools, which it offers from its next request on.
     fn offer_tools(&self) {
         if let Some((turn, _)) = &self.work.turn {
             tell(turn, OfferTools(self.ports.toolbox.offer(&self.state().id, self.state().mode)));
@@ -135,7 +139,7 @@ fn describe(server: &ServerCard) -> String {
     text
 }
 
-/// How much of a server's log is shown.
+/// How many lines of a server's log are shown.
 const LOG: usize = 5;
 
 impl Handler<SetServers> for Session {
@@ -163,7 +167,7 @@ impl StreamHandler<Heard> for Session {
             McpEvent::ToolsChanged => self.offer_tools(),
             McpEvent::CommandsChanged => self.publish_commands(),
             McpEvent::Lost(text) => {
-                // The next turn tries again.
+                // The next turn tries to connect the servers again.
                 self.servers.next = self.servers.now.take().map(|wanted| wanted.servers);
                 self.deliver(Input::Notice { text }, ctx);
             }
@@ -174,6 +178,6 @@ impl StreamHandler<Heard> for Session {
     }
 
     fn finished(&mut self, _: &mut Context<Self>) {
-        // The servers ended, not the session.
+        // The end of this stream means that the servers ended, not the session.
     }
 }

@@ -23,7 +23,7 @@ use super::Session;
 use crate::mail::tell;
 use crate::tail::Tail;
 
-/// A client wants to see the session.
+/// Attaches a client to the session.
 #[derive(Message)]
 #[rtype(result = "Result<Attached, BeingEvicted>")]
 #[derive(Clone)]
@@ -34,50 +34,50 @@ pub(crate) struct Attach {
     pub(crate) from: StartAt,
     pub(crate) environment: Arc<Environment>,
     pub(crate) returning: Option<BridgeReturn>,
-    /// The session need not stay in memory for this client once it has detached.
+    /// Whether the session may leave memory as soon as this client has detached.
     pub(crate) one_shot: bool,
 }
 
-/// A bridge that continues on another connection. A prompt that it sent on an earlier one is refused if it arrives from
-/// now on, so that the bridge may send it again.
+/// Identifies a bridge that continues on a new connection. From now on the session refuses a prompt
+/// that the bridge sent on an earlier connection, and therefore the bridge may send it again.
 #[derive(Clone, Debug)]
 pub(crate) struct BridgeReturn {
     pub(crate) bridge: String,
     pub(crate) connection: ConnectionId,
 }
 
-/// The session is leaving memory; it can be opened again in a moment.
+/// Reports that the session is being evicted; it can be opened again in a moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BeingEvicted;
 
 /// Where a client's cursor starts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StartAt {
-    /// At the first event: all is replayed.
+    /// At the first event: everything is replayed.
     Start,
-    /// After the last event: nothing is.
+    /// After the last event: nothing is replayed.
     Head,
-    /// After a place that the client has seen.
+    /// After a place that the client has already seen.
     After(Place),
 }
 
-/// The session as it is at the moment of the attach.
+/// The state of the session at the moment of the attach.
 pub(crate) struct Attached {
     pub(crate) guard: AttachmentGuard,
     pub(crate) tail: Arc<Tail>,
-    /// The first event for the cursor to yield.
+    /// The number of the first event that the cursor will yield.
     pub(crate) next: u64,
-    /// The last event that had happened.
+    /// The number of the last event so far.
     pub(crate) head: u64,
     pub(crate) life: u32,
     pub(crate) cwd: PathBuf,
-    /// How many messages it has, of the person and of the model.
+    /// The number of messages from the user and from the model.
     pub(crate) messages: u64,
     pub(crate) mode: Mode,
     pub(crate) approval: Approval,
     pub(crate) model: ModelId,
     pub(crate) thought: ThoughtLevel,
-    /// The origins of the prompts of the running turn and of those that wait.
+    /// The origins of the running turn's prompt and of the queued prompts.
     pub(crate) prompted: Vec<Origin>,
     pub(crate) open_calls: Vec<(CallId, OpenCall)>,
     pub(crate) hidden_calls: Vec<CallId>,
@@ -93,7 +93,7 @@ pub(crate) struct AttachmentGuard {
 }
 
 impl AttachmentGuard {
-    /// The number by which the session knows the client.
+    /// The number that identifies the client's attach to the session.
     pub(crate) fn attach(&self) -> u64 {
         self.attach
     }
@@ -119,23 +119,24 @@ pub(crate) struct Prompt {
     pub(crate) origin: Origin,
     pub(crate) content: Vec<Content>,
     pub(crate) message: Option<MessageId>,
-    /// The editor that sent it, as far as it helps the tools.
+    /// The editor that sent the prompt, if it offers capabilities to tools.
     pub(crate) editor: Option<Arc<dyn Editor>>,
-    /// The trace that the client named.
+    /// The trace that the client named in its request.
     pub(crate) trace: Option<Trace>,
 }
 
-/// Folders beside the working folder that a client named; they have been checked.
+/// Sets additional folders that a client named besides the working folder; they have been checked.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Roots(pub(crate) Vec<PathBuf>);
 
-/// Lends the tools the editor of the bridge that sent the prompt of a waiting turn and has come back.
+/// Gives the tools of a waiting turn the editor of the bridge that sent its prompt and has
+/// reconnected.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct LendEditor(pub(crate) Arc<dyn Editor>);
 
-/// Gives the session another title.
+/// Changes the title of the session.
 #[derive(Message)]
 #[rtype(result = "Recorded")]
 pub(crate) struct Rename(pub(crate) String);
@@ -145,7 +146,7 @@ pub(crate) struct Rename(pub(crate) String);
 #[rtype(result = "()")]
 pub(crate) struct PostNotice(pub(crate) String);
 
-/// Asks for the last event so far.
+/// Asks for the number of the last event so far.
 #[derive(Message)]
 #[rtype(result = "Recorded")]
 pub(crate) struct DescribeHead;
@@ -176,12 +177,12 @@ pub(crate) struct Configured {
     pub(crate) thought: ThoughtLevel,
 }
 
-/// Asks what decides about the session's calls.
+/// Asks for the rules and settings that decide about the session's tool calls.
 #[derive(Message)]
 #[rtype(result = "PermissionsCard")]
 pub(crate) struct DescribePermissions;
 
-/// Asks for everything about the session that fits on a page.
+/// Asks for all details about the session, as one page.
 #[derive(Message)]
 #[rtype(result = "SessionDetails")]
 pub(crate) struct DescribeDetails;
@@ -191,7 +192,8 @@ impl Session {
         Recorded { tail: self.log.tail.clone(), number: self.state().head.number }
     }
 
-    /// The rules of the project may have to be read first.
+    /// Describes the permissions. This is a future because the project's rules may have to be read
+    /// first.
     fn permissions(&self) -> BoxFuture<'static, PermissionsCard> {
         let remembered = self.state().memory.rules().iter().map(|(grant, allow)| Remembered {
             allow: *allow,
@@ -243,7 +245,8 @@ impl Handler<Attach> for Session {
         // Events that could not be written earlier may be writable now.
         self.submit(ctx);
         let Attach { name, connection, from, environment, returning, one_shot } = attach;
-        // A client without an environment, such as `ctl`, leaves it to the next.
+        // A client without an environment, such as `ctl`, leaves connecting the servers to the next
+        // client.
         if !environment.is_empty() {
             self.tool_context.environment.get_or_insert(environment);
         }
@@ -267,7 +270,8 @@ impl Handler<Prompt> for Session {
 
     fn handle(&mut self, prompt: Prompt, ctx: &mut Context<Self>) -> Self::Result {
         let Prompt { turn, origin, content, message, editor, trace } = prompt;
-        // After a failed write this tries again. Until that succeeds, more prompts must not fill the memory.
+        // Retries after a failed write. Until that succeeds, further prompts must not fill the
+        // memory.
         self.submit(ctx);
         let prompt = session::Prompt { turn, origin, content, message, editor, trace };
         let backlog_full = self.log.tail.is_full();

@@ -1,5 +1,5 @@
-//! The model of a session that nobody chose one for: corrected when its provider turns out not to have it, and explained
-//! where the person would not expect it.
+//! The default model of a session for which the user chose none: corrected when its provider turns
+//! out not to have it, and explained where the user would not expect it.
 
 use std::time::Duration;
 
@@ -8,11 +8,12 @@ use domain::session::Input;
 
 use super::Session;
 
-/// How long the lists of slow providers are waited for; each request for one has an earlier deadline of its own.
+/// How long to wait for the lists of slow providers. Each request for a list has an earlier
+/// deadline of its own.
 const LISTS_WITHIN: Duration = Duration::from_secs(30);
 
 impl Session {
-    /// Corrects the model when the providers' lists come after the session was opened.
+    /// Corrects the model when the providers' lists arrive after the session was opened.
     pub(super) fn await_models(&mut self, ctx: &mut Context<Self>) {
         if self.state().model_chosen || std::mem::replace(&mut self.models_awaited, true) {
             return;
@@ -21,7 +22,7 @@ impl Session {
         ctx.spawn(settled.into_actor(self).map(|(), this, ctx| this.correct_model(ctx)));
     }
 
-    /// Replaces a model that nobody chose and its provider does not have.
+    /// Replaces a default model that its provider does not have.
     pub(super) fn correct_model(&mut self, ctx: &mut Context<Self>) {
         if self.state().model_chosen || self.machine.is_evicting() {
             return;
@@ -32,7 +33,8 @@ impl Session {
         }
     }
 
-    /// Says, with the first prompt, which providers cannot be used and what answers in their place.
+    /// Reports, with the first prompt, which providers cannot be used and which model answers
+    /// instead.
     pub(super) fn remark_on_model(&mut self, ctx: &mut Context<Self>) {
         if self.state().model_chosen || self.state().messages > 1 {
             return;

@@ -1,5 +1,5 @@
-//! What a prompt names and must be read before the model is asked: the slash commands of the project and its user, which
-//! stand for a text, and the resources and prompts of MCP servers.
+//! Reads what a prompt refers to before the model is asked: the custom slash commands of the
+//! project and of the user, which stand for a text, and the resources and prompts of MCP servers.
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use domain::briefing::{Command, Expansion, Workplace};
@@ -14,8 +14,8 @@ impl Session {
         Workplace { cwd: state.cwd.clone(), extra_roots: state.extra_roots.clone(), mode: state.mode }
     }
 
-    /// Reads what a prompt names: a slash command of the project, and what MCP servers have. If it names nothing, that is
-    /// known at once.
+    /// Reads what a prompt refers to: a custom slash command, and items of MCP servers. A prompt
+    /// that refers to nothing is ready at once.
     pub(super) fn expand_prompt(&mut self, message: &PromptMessage, ctx: &mut Context<Self>) -> Option<Input> {
         let command = slash::call(&message.content).map(|call| {
             let briefing = &self.ports.briefing;
@@ -33,7 +33,7 @@ impl Session {
             };
             let Some((name, command, commands)) = command else { return prepared };
             match command.await {
-                // The project's own text counts before a server's.
+                // The project's own text takes precedence over a server's.
                 Some(Expansion::Text(text)) => Prepared { stands_for: Some(text), refusal: None, ..prepared },
                 Some(Expansion::Withheld(why)) => Prepared { refusal: Some(why), ..prepared },
                 None if prepared.stands_for.is_some() || prepared.refusal.is_some() => prepared,
@@ -47,7 +47,7 @@ impl Session {
         None
     }
 
-    /// Lists all slash commands, those of the project and of MCP servers included.
+    /// Lists all slash commands, including those of the project and of MCP servers.
     pub(super) fn list_commands(&mut self, ctx: &mut Context<Self>) {
         let look = self.ports.briefing.commands(self.workplace());
         ctx.spawn(look.into_actor(self).map(|mut commands, this, ctx| {
@@ -58,7 +58,8 @@ impl Session {
     }
 }
 
-/// All slash commands: the built-in ones, and the others that do not have the name of a built-in one.
+/// All slash commands: the built-in ones, and every other one whose name is not that of a built-in
+/// one.
 pub(crate) fn offered(custom: Vec<Command>) -> Vec<Command> {
     let ours = slash::COMMANDS.iter().map(|(name, description, hint)| Command {
         name: (*name).to_owned(),
@@ -69,7 +70,8 @@ pub(crate) fn offered(custom: Vec<Command>) -> Vec<Command> {
     ours.chain(custom.into_iter().filter(|command| !is_ours(command))).collect()
 }
 
-/// The answer to an unknown slash command. None where the text looks like a path, which goes to the model.
+/// The answer to an unknown slash command. None if the text looks like a path, which goes to the
+/// model.
 fn unknown_command(name: &str, mut custom: Vec<Command>, served: Vec<Command>) -> Option<String> {
     if slash::is_path(name) {
         return None;

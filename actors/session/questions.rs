@@ -7,7 +7,7 @@ use domain::{Decision, QuestionId};
 use super::Session;
 use super::messages::Recorded;
 
-/// An answer to a permission question. One that is not open any more is ignored.
+/// Answers a permission question. The answer is ignored if the question is no longer open.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Answer {
@@ -17,7 +17,8 @@ pub(crate) struct Answer {
     pub(crate) by: String,
 }
 
-/// A client answered a question with an error: it cannot ask its user. Others may.
+/// Reports that a client answered a question with an error because it cannot ask its user. Other
+/// clients may still answer.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct CannotAnswer {
@@ -27,7 +28,8 @@ pub(crate) struct CannotAnswer {
     pub(crate) why: String,
 }
 
-/// An answer to the named question, or to the only one that is open. Otherwise the reply is how many are open.
+/// Answers the named question, or the only open one. If the question is ambiguous or missing, the
+/// reply is the number of open questions.
 #[derive(Message)]
 #[rtype(result = "Result<Recorded, usize>")]
 pub(crate) struct AnswerOpen {

@@ -1,5 +1,6 @@
-//! Sub-agents of a running turn: each is a turn of its own that works on one call. Its conversation lives here and not in
-//! the log; its calls are handled like all others, and its report is the outcome of the call on which it works.
+//! Sub-agents of a running turn: each is a turn of its own that works on one call. Its conversation
+//! lives here and not in the log. Its calls are handled like all others, and its report is the
+//! outcome of the call on which it works.
 
 use std::sync::Arc;
 
@@ -22,12 +23,12 @@ use crate::mail::{ChildGuard, child_guard, tell};
 use crate::turn::{CallEnded, Compacted, GoOn, Switch, Task, Turn};
 
 pub(super) struct SubAgent {
-    /// Whether it uses the model of the session, and not one that it was given.
+    /// Whether it follows the session's model instead of having its own.
     follows: bool,
     turn: Addr<Turn>,
     _guard: ChildGuard,
     conversation: Conversation,
-    /// What it has said in the response `message`; the last one is its report.
+    /// The text of the response `message`; the text of the last response is the sub-agent's report.
     said: String,
     message: Option<MessageId>,
     report: oneshot::Sender<Outcome>,
@@ -38,14 +39,14 @@ impl SubAgent {
         tell(&self.turn, Switch { model: model.filter(|_| self.follows), thought });
     }
 
-    /// Adds to its conversation what is in the log for others, or in no log at all.
+    /// Adds an event to its conversation that is not in the log, or is there for other readers.
     pub(super) fn hear(&mut self, kind: EventKind) {
         self.conversation.apply(&Event { life: 0, number: 0, at: Millis::default(), kind });
     }
 }
 
 impl Session {
-    /// Starts a sub-agent for a call that has been allowed.
+    /// Starts a sub-agent for a call that has been approved.
     pub(super) fn delegate(
         &mut self,
         call: CallId,
@@ -106,7 +107,7 @@ impl Session {
         self.deliver(Input::SubAgentStarted { turn, call, mode }, ctx);
     }
 
-    /// What a sub-agent's turn does. Only its calls and their cost are recorded.
+    /// Handles a report from a sub-agent's turn. Only its calls and their cost are recorded.
     pub(super) fn hear_agent(&mut self, turn: TurnId, report: TurnReport, ctx: &mut Context<Self>) {
         let after = self.machine.sync_point();
         let Some(sub) = self.work.agents.get_mut(&turn) else { return };
@@ -138,7 +139,7 @@ impl Session {
                 let (at, conversation) = (after, sub.conversation.clone());
                 tell(&sub.turn, GoOn { at, conversation });
             }
-            // A retry and the like; the person sees that the call goes on.
+            // Retries and the like are not shown; the user sees that the call goes on.
             TurnReport::Noticed { .. } | TurnReport::Begun { .. } => {}
             TurnReport::Called { call, message, request } if request.tool == AGENT => {
                 let reason = "a sub-agent has no sub-agents; do the work yourself".to_owned();
@@ -152,7 +153,7 @@ impl Session {
                 let refusal = Refusal { kind: ToolKind::Other, title: request.tool.clone(), reason };
                 self.deliver(Input::SubAgentBarred { agent: turn, call, message, request, refusal }, ctx);
             }
-            // The plan that people see is that of the conversation.
+            // Users see only the plan of the main conversation.
             TurnReport::Planned { call, message, entries } => {
                 sub.hear(EventKind::Planned { call: call.clone(), message, entries });
                 self.end_agent_call(&turn, call, false, after);
@@ -175,7 +176,8 @@ impl Session {
         }
     }
 
-    /// A call of a sub-agent has its outcome, which is recorded and in its conversation.
+    /// Passes the outcome of a call to its sub-agent, once the outcome is recorded and in its
+    /// conversation.
     pub(super) fn end_agent_call(&mut self, agent: &TurnId, call: CallId, failed: bool, at: u64) {
         if let Some(sub) = self.work.agents.get(agent) {
             tell(&sub.turn, CallEnded { call, failed, at, conversation: sub.conversation.clone() });

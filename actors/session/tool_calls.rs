@@ -1,4 +1,4 @@
-//! The executors of a turn's tool calls: started, and heard.
+//! The executors of a turn's tool calls: starts them and handles their reports.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl Session {
     fn switch_mode(&mut self, call: CallId, mode: Mode, reply: oneshot::Sender<Outcome>, ctx: &mut Context<Self>) {
         let report = CallReport::ModeAgreed(mode);
         if let Some(Reply::ModeSwitched(outcome)) = self.deliver(Input::Call { call, report }, ctx) {
-            // An executor that is gone does not miss it.
+            // The send fails only if the executor is gone, and then nothing waits for the outcome.
             let _ = reply.send(outcome);
         }
     }

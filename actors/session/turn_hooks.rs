@@ -8,7 +8,7 @@ use domain::{StopReason, TurnId};
 use super::Session;
 
 impl Session {
-    /// Asks the hooks whether the turn may end; without hooks it may.
+    /// Asks the hooks whether the turn may end. Without hooks it may.
     pub(super) fn consult_hooks(&mut self, turn: TurnId, reason: StopReason, ctx: &mut Context<Self>) -> Option<Input> {
         let site = self.call_site(turn.clone());
         let Some(asked) = self.ports.toolbox.consult(HookPoint::TurnEnd { reason: &reason }, &site) else {
@@ -21,7 +21,7 @@ impl Session {
         None
     }
 
-    /// Tells the hooks how a turn ends that was stopped. Nothing waits for them.
+    /// Informs the hooks how a stopped turn ends, without waiting for them.
     pub(super) fn inform_hooks(&mut self, turn: TurnId, reason: &StopReason, ctx: &mut Context<Self>) {
         let site = self.call_site(turn);
         if let Some(asked) = self.ports.toolbox.consult(HookPoint::TurnEnd { reason }, &site) {

@@ -1,5 +1,5 @@
-//! The backend of a turn: started, switched to another model, and heard. The native engine is the `Turn` actor; another
-//! backend would report the same `TurnReport`s.
+//! The backend of a turn: starts it, switches its model, and handles its reports. The native engine
+//! is the `Turn` actor; another backend would report the same `TurnReport`s.
 
 use actix::{Actor, AsyncContext, Context, Handler};
 use domain::session::effect::{Effect, StartTurn};
@@ -13,7 +13,7 @@ use crate::spans;
 use crate::turn::{Switch, Task, Turn, TurnEvent};
 
 impl Session {
-    /// Has the model work on what the log holds now.
+    /// Starts a turn in which the model works on the current contents of the log.
     pub(super) fn start_turn(&mut self, start: StartTurn, ctx: &mut Context<Self>) -> Option<Input> {
         let StartTurn { turn, purpose, unfinished, after } = start;
         self.correct_model(ctx);
@@ -49,8 +49,8 @@ impl Session {
         None
     }
 
-    /// The running turn asks the model that is set now, from its next request on. A sub-agent with a model of its own
-    /// keeps that.
+    /// Switches the running turn to the current model, from its next request on. A sub-agent with a
+    /// model of its own keeps that one.
     pub(super) fn switch_model(&self) {
         let Some((turn, _)) = &self.work.turn else { return };
         let (model, thought) = (self.ports.models.find(&self.state().model), self.state().thought);
@@ -58,7 +58,7 @@ impl Session {
         tell(turn, Switch { model, thought });
     }
 
-    /// A turn has a span of its own from its first event to its last.
+    /// Gives each turn a span of its own, from its first event to its last.
     pub(super) fn trace_turn(&mut self, effect: Effect) {
         match effect {
             Effect::TurnOpened { number, trace, editor } => {
@@ -77,7 +77,7 @@ impl Session {
         }
     }
 
-    /// The model that may answer in place of one that its provider does not know.
+    /// The model that may replace one that its provider does not know.
     fn fallback_for(&self, reason: &StopReason) -> Option<domain::ModelId> {
         match reason {
             StopReason::Failed(failure) if failure.kind == FailureKind::UnknownModel => {

@@ -1,4 +1,5 @@
-//! Undo and redo of a turn's changes to files: the log holds the earlier contents, and the toolbox puts them back.
+//! Undoes and redoes a turn's changes to files: the log holds the earlier contents, and the toolbox
+//! restores them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,26 +19,27 @@ use tokio::sync::watch;
 use super::Session;
 use super::effects::Restoration;
 
-/// Puts files back to what they were before the last turn that changed any, or forth again.
+/// Restores files to their state before the last turn that changed any, or reapplies the changes.
 #[derive(Message)]
 #[rtype(result = "Result<UndoCard, UndoError>")]
 pub(crate) struct Undo(pub(crate) RestoreDirection);
 
 #[derive(Debug)]
 pub(crate) enum UndoError {
-    /// A turn is running, or files are being put back already.
+    /// A turn is running, or files are already being restored.
     Busy,
-    /// What the files were cannot be read.
+    /// The earlier contents of the files cannot be read.
     Unreadable(HistoryError),
 }
 
-/// How much of the log is read at a time.
+/// How many bytes of the log are read at a time.
 const PAGE: usize = 1 << 20;
 
 pub(super) type Restoring = BoxFuture<'static, Result<Vec<Restored>, HistoryError>>;
 
 impl Session {
-    /// Starts to put files back. For a prompt the work is driven here, and for `ctl undo` by the handler that replies.
+    /// Starts to restore files. For a prompt the work is driven here; for `ctl undo` the handler
+    /// that replies drives it.
     pub(super) fn restore(
         &mut self,
         turn: Option<TurnId>,
@@ -48,7 +50,7 @@ impl Session {
         let (stop, stopped) = watch::channel(false);
         let mut site = self.call_site(turn.clone().unwrap_or_default());
         if turn.is_none() {
-            // No prompt, so no editor.
+            // `ctl undo` has no prompt and therefore no editor.
             site = Arc::new(CallSite { editor: None, ..(*site).clone() });
         }
         let work = self.restoring(checkpoint, direction, site, stopped);
@@ -97,7 +99,8 @@ impl Session {
     }
 }
 
-/// Restores one file after the other until it has to stop. The file that is being written then has a moment to finish.
+/// Restores one file after another until it has to stop. A file that is being written at that
+/// moment gets a short time to finish.
 async fn restore(
     toolbox: &dyn Toolbox,
     steps: Vec<Restore>,
@@ -115,7 +118,7 @@ async fn restore(
         }
         let mut one = toolbox.restore(vec![step], site.clone());
         let told = async {
-            // The sender lives until this is done.
+            // The sender lives until this future completes.
             let _ = stopped.wait_for(|stopped| *stopped).await;
         };
         let done = tokio::select! {

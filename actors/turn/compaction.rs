@@ -1,5 +1,6 @@
-//! What to do when the model's window fills up: pure decisions about which messages to summarise, which to keep, and
-//! which to cut. Tokens are guessed as `estimate` does, which is near enough for a decision.
+//! Decides what to do when the model's window fills up: which messages to summarise, which to keep,
+//! and which to cut. The decisions are pure. Token counts come from `estimate`, which is accurate
+//! enough for them.
 
 use std::sync::Arc;
 
@@ -10,10 +11,11 @@ use super::estimate;
 
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// No single outcome may take more than this part of the window, and those of one response no more than half of it.
+/// A single outcome may take at most this fraction of the window (one over this number), and the
+/// outcomes of one response together at most half of the window.
 const RESULT_SHARE: u64 = 4;
 
-/// Outcomes and inputs of calls in what is to be summarised are cut to this many bytes.
+/// In the text to be summarised, the inputs and outcomes of calls are cut to this many bytes.
 const DIGEST: usize = 2_000;
 
 const INSTRUCTION: &str = "Summarise the conversation so far for somebody who has to go on with it and will see only your \
@@ -25,8 +27,9 @@ pub(super) fn is_due(used: u64, window: u64) -> bool {
     window > 0 && used * 5 > window * 4
 }
 
-/// The first message to keep as it is: the last of the user's, or where what follows it is long itself or is the whole
-/// conversation, the model's last. None if there is nothing before it to summarise.
+/// The first message to keep unchanged. That is the user's last message, or, if what follows it is
+/// long itself or is the whole conversation, the model's last message. None if nothing before it
+/// could be summarised.
 pub(super) fn kept_from(conversation: &Conversation, window: u64) -> Option<MessageId> {
     let messages = conversation.messages();
     let last = |wanted: fn(&Message) -> bool| messages.iter().rposition(|message| wanted(message)).filter(|at| *at > 0);
@@ -53,15 +56,17 @@ fn older<'a>(conversation: &'a Conversation, kept_from: Option<&MessageId>) -> &
     &messages[..kept.unwrap_or(messages.len())]
 }
 
-/// How many tokens of older messages to tell: all of them if they take no more than half of the window.
+/// How many tokens of older messages to summarise: all of them if they take at most half of the
+/// window.
 pub(super) fn room(conversation: &Conversation, kept_from: Option<&MessageId>, window: u64) -> u64 {
     let all = older(conversation, kept_from).iter().map(|message| estimate::tokens(in_words(message).len())).sum();
     if window == 0 { all } else { (window / 2).min(all) }
 }
 
-/// The messages before those that are kept, told in one, so that no provider minds calls without their tools; then the
-/// instruction. What does not fit is left out from the front, but an earlier summary stays: it is all that is left of
-/// what came before it.
+/// The request for a summary: all messages before the kept ones as a single message, followed by
+/// the instruction. One message avoids tool calls without tool definitions, which some providers
+/// reject. Messages that do not fit are left out from the front, but an earlier summary stays,
+/// because nothing else is left of what came before it.
 pub(super) fn to_summarise(conversation: &Conversation, kept_from: Option<&MessageId>, room: u64) -> Arc<Message> {
     let limit = usize::try_from(room.saturating_mul(BYTES_PER_TOKEN)).unwrap_or(usize::MAX);
     let older = older(conversation, kept_from);
@@ -95,7 +100,7 @@ fn in_words(message: &Message) -> String {
                     cut(&mut input, DIGEST);
                     Some(format!("Agent calls {tool}: {input}"))
                 }
-                // What was thought has led to what was said and done.
+                // Thoughts can be left out: what was said and done follows from them.
                 Part::Thought(_) | Part::Seal(_) => None,
             });
             said.collect::<Vec<_>>().join("\n")
@@ -115,7 +120,8 @@ fn as_text(content: &[Content]) -> String {
     content.iter().map(Content::as_text).collect::<Vec<_>>().join(" ")
 }
 
-/// The messages with every outcome cut that is too large for the window; the others are shared.
+/// The messages, with every outcome that is too large for the window cut. Other messages are
+/// shared.
 pub(super) fn fitted(messages: &[Arc<Message>], window: u64) -> Vec<Arc<Message>> {
     let bytes = |tokens: u64| usize::try_from(tokens.saturating_mul(BYTES_PER_TOKEN)).unwrap_or(usize::MAX);
     let cut_results = |message: &Arc<Message>| {
@@ -183,7 +189,7 @@ mod tests {
         EventKind::Compacted { summary: summary.to_owned(), kept_from: None }
     }
 
-    /// What the model is told of the messages before those that are kept.
+    /// The text that the model receives for the messages before the kept ones.
     fn told(talk: &Conversation, room: u64) -> String {
         let message = to_summarise(talk, kept_from(talk, WIDE).as_ref(), room);
         let Message::User { content, .. } = &*message else { panic!("{message:?}") };

@@ -1,5 +1,5 @@
-//! How a response ends: counted, summarised, carried out, mended where it broke at a limit or said nothing, or the end of the
-//! turn.
+//! Handles the end of a response: counts its tokens, stores a summary, carries out its calls, asks
+//! again if it was cut off at a limit or empty, or ends the turn.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use domain::{Content, MessageId, StopReason, TurnFailure, Usage};
 use super::estimate::Tally;
 use super::{Doing, HALVINGS, Turn};
 
-/// How often in one turn a call that the limit of an answer cut off is asked for again.
+/// How often in one turn the model is asked again for a call that the output limit cut off.
 const CUTS: u32 = 2;
 
 /// The reminder to a model that ended its turn with an empty answer.
@@ -23,21 +23,21 @@ const SILENCE: &str = "Your answer was empty. Go on with the task, or say what c
 const LAST_REQUEST: &str = "This is the last request of this turn. Do not call tools any more: say what is done, what is \
     not, and what you would do next.";
 
-/// What is known of how the responses of a turn have ended.
+/// State about how the responses of a turn have ended.
 #[derive(Default)]
 pub(super) struct Endings {
-    /// Whether this response has said anything in words.
+    /// Whether this response contains any text.
     pub(super) has_spoken: bool,
-    /// The tool whose call the limit of this response cut off.
+    /// The tool whose call was cut off by the output limit of this response.
     pub(super) cut: Option<String>,
     cuts: u32,
     was_silent: bool,
-    /// What the model must be told before it is asked again.
+    /// A message to the model that must precede the next request.
     pub(super) owed: Option<String>,
 }
 
 impl Endings {
-    /// Another response begins.
+    /// Resets the state for another response.
     pub(super) fn begin(&mut self) {
         self.has_spoken = false;
         self.cut = None;
@@ -62,7 +62,8 @@ impl Endings {
 }
 
 impl Turn {
-    /// The response that is being streamed broke off, and comes again from its beginning.
+    /// Discards the response that is being streamed, because it broke off and will be sent again
+    /// from its beginning.
     pub(super) fn abandon(&mut self) {
         self.count_if_nobody_has();
         self.tally = Tally { sent: self.tally.sent, ..Tally::default() };
@@ -81,7 +82,7 @@ impl Turn {
         self.endings.begin();
     }
 
-    /// The messages of a request, with a word about its being the last one if it is.
+    /// The messages of a request, with an instruction added if it is the last request of the turn.
     pub(super) fn with_last_call(&self, mut messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
         let is_answer = matches!(self.doing, Doing::Answering { .. });
         if is_answer && self.requests > 1 && self.requests == self.task.max_requests {
@@ -104,7 +105,8 @@ impl Turn {
         self.say(TurnReport::Used { usage, window: info.window, price: info.price.clone(), estimated });
     }
 
-    /// Many servers count nothing; without a number nobody would see the window fill up.
+    /// Estimates the token count if the server reports none, as many servers do. Without a number
+    /// the user could not see the window fill up.
     fn count_if_nobody_has(&mut self) {
         let is_answered = self.tally.received > 0 || !matches!(self.stopped, StopReason::Failed(_));
         if is_answered && !self.tally.is_counted {
@@ -112,7 +114,7 @@ impl Turn {
         }
     }
 
-    /// The stream has ended for good.
+    /// Handles the final end of the stream.
     pub(super) fn conclude(&mut self, ctx: &mut Context<Self>) {
         self.count_if_nobody_has();
         let overflow = matches!(&self.stopped, StopReason::Failed(failure) if failure.kind == FailureKind::Overflow);
@@ -132,7 +134,7 @@ impl Turn {
             (Doing::Answering { called, .. }, StopReason::MaxTokens) if self.endings.may_mend_cut() => {
                 let (called, text) = (*called, self.endings.mend_cut());
                 if called {
-                    // What is whole is carried out first.
+                    // The complete calls are carried out first.
                     self.endings.owed = Some(text);
                     self.take_up_calls(ctx);
                 } else {
@@ -145,7 +147,7 @@ impl Turn {
             (Doing::Summarising { summary, .. }, StopReason::EndTurn | StopReason::MaxTokens)
                 if summary.trim().is_empty() =>
             {
-                // Nothing in place of everything would be the end of the conversation.
+                // An empty summary in place of all messages would lose the conversation.
                 let message = "the model gave no summary; the conversation is as it was".to_owned();
                 let kind = FailureKind::Model;
                 self.end(StopReason::Failed(TurnFailure { kind, message, data: serde_json::Value::Null }));

@@ -1,6 +1,6 @@
-//! How many tokens a request and its answer are, where the provider does not say: a quarter of the bytes of all text, a few
-//! for every message and tool, and a fixed number for every picture or sound. Near enough to see the window fill up, and no
-//! more. Pure.
+//! Estimates the tokens of a request and its answer when the provider does not report them: a
+//! quarter of the bytes of all text, a few for every message and tool, and a fixed number for every
+//! picture or sound. The estimate is only accurate enough to see the window fill up. Pure.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use domain::{Content, Payload, Usage};
 
 const BYTES_PER_TOKEN: usize = 4;
 
-/// What is around a message or a tool: roles, names of fields, marks of beginning and end.
+/// The overhead of a message or a tool: roles, field names, and start and end markers.
 const AROUND: u64 = 8;
 
-/// What a picture of common size costs at the large providers, however many bytes it has.
+/// The cost of a picture of common size at the large providers, regardless of its size in bytes.
 const MEDIUM: u64 = 1_600;
 
-/// What one request and its answer come to.
+/// The estimated size of one request and its answer.
 #[derive(Default)]
 pub(super) struct Tally {
     /// Tokens.
     pub(super) sent: u64,
     /// Bytes.
     pub(super) received: usize,
-    /// Whether the model itself has counted.
+    /// Whether the provider has reported its own count.
     pub(super) is_counted: bool,
 }
 
@@ -66,7 +66,7 @@ fn block(content: &Content) -> u64 {
     }
 }
 
-/// Bytes of the answer in one piece of it.
+/// The number of bytes that one delta adds to the answer.
 pub(super) fn weight(delta: &Delta) -> usize {
     match delta {
         Delta::Text(text) | Delta::Thought(text) => text.len(),

@@ -1,16 +1,18 @@
-//! The calls of a turn that have failed: the same one again and again is not worth another try. Pure.
+//! Counts the failed calls of a turn, because a call that keeps failing is not worth another try.
+//! Pure.
 
 use domain::tool::ToolRequest;
 
-/// The same call may fail this often, with nothing changed in between, before the model is told to do something else.
+/// How often the same call may fail, with no change in between, before the model must try something
+/// else.
 const SAME_FAILURES: u32 = 3;
 
-/// Calls that have failed since something was last changed, and how often.
+/// Calls that have failed since the last change, and how often.
 #[derive(Default)]
 pub(super) struct RepeatedFailures(Vec<(ToolRequest, u32)>);
 
 impl RepeatedFailures {
-    /// What the model is told in place of an outcome, if this call is not to be run.
+    /// The message that the model receives instead of an outcome, if this call should not run.
     pub(super) fn why_not(&self, request: &ToolRequest) -> Option<String> {
         let is_hopeless = self.0.iter().any(|(failed, times)| failed == request && *times >= SAME_FAILURES);
         is_hopeless.then(|| {
@@ -30,7 +32,7 @@ impl RepeatedFailures {
         } else if only_reads {
             self.0.retain(|(before, _)| *before != request);
         } else {
-            // Something may be otherwise now, so that what failed before may be worth another try.
+            // A change may let a call succeed that failed before.
             self.0.clear();
         }
     }

@@ -1,4 +1,5 @@
-//! The calls of a response: which are handed over together, which one after another, and which the turn carries out itself.
+//! The calls of a response: decides which are handed over together, which one after another, and
+//! which the turn carries out itself.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,8 @@ use domain::{CallId, visible};
 
 use super::{Doing, Turn};
 
-/// A tool call has its outcome, which is in the conversation and safe once event number `at` is.
+/// Reports that a tool call has its outcome. The outcome is in the conversation, and is safe once
+/// event number `at` is.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct CallEnded {
@@ -22,19 +24,22 @@ pub(crate) struct CallEnded {
     pub(crate) conversation: Conversation,
 }
 
-/// The id under which the next whole call was shown while the model wrote it.
+/// Removes and returns the id under which the next complete call was shown while the model wrote
+/// it.
 pub(super) fn take_begun(begun: &mut BTreeMap<usize, (CallId, String)>, tool: &str) -> Option<CallId> {
     let first = begun.first_entry().filter(|first| first.get().1 == tool)?;
     Some(first.remove().0)
 }
 
 impl Turn {
-    /// Goes on with the calls of an earlier response; the model is asked when all of them have ended.
+    /// Continues with the calls of an earlier response; the model is asked when all of them have
+    /// ended.
     pub(super) fn take_up(&mut self, Unfinished { message, open, queued }: Unfinished) {
         (self.message, self.running, self.waiting) = (message, open, queued.into());
     }
 
-    /// Hands over the next call, and with it those that follow as long as all of them only read.
+    /// Hands over the next call, together with those that follow it as long as all of them only
+    /// read.
     pub(super) fn hand_over(&mut self, ctx: &mut Context<Self>) {
         while let Some((call, request)) = self.waiting.pop_front() {
             let reads = request.tool == UPDATE_PLAN || self.only_reads(&request.tool);
@@ -76,7 +81,7 @@ impl Turn {
         if let Some(reason) = self.repeated_failures.why_not(&request) {
             return self.say(TurnReport::Barred { call, message, request, reason });
         }
-        // A plan has no effect but on what people see, so that the turn itself carries it out.
+        // A plan only affects what users see, and therefore the turn carries it out itself.
         let plan = (request.tool == UPDATE_PLAN).then(|| read_plan(&request.input));
         match plan {
             Some(Ok(entries)) => self.say(TurnReport::Planned { call, message, entries }),
@@ -86,7 +91,7 @@ impl Turn {
     }
 }
 
-/// What the session's servers offer has changed; it counts from the next request on.
+/// Replaces the tools that the session's servers offer, from the next request on.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct OfferTools(pub(crate) Vec<ToolSpec>);
