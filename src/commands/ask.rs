@@ -59,7 +59,7 @@ pub fn run(places: &Places, args: &Ask) -> anyhow::Result<Ending> {
         let mut conversation = Conversation {
             client,
             session: opened.session.clone(),
-            output: if args.json { Output::Json } else { Output::Text(Box::new(SessionPrinter::new())) },
+            output: if args.json { Output::Json } else { Output::Text(Box::new(SessionPrinter::stdio())) },
             signals: Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?,
             allow: args.allow,
             kept: VecDeque::new(),

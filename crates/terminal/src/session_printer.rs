@@ -48,7 +48,8 @@ enum LinePosition {
 }
 
 impl SessionPrinter {
-    pub fn new() -> Self {
+    /// A printer for this process's stdout and stderr.
+    pub fn stdio() -> Self {
         Self {
             stdout_is_terminal: io::stdout().is_terminal(),
             stderr_is_terminal: io::stderr().is_terminal(),

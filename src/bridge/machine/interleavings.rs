@@ -117,11 +117,11 @@ impl World {
                 self.place += 1;
                 let meta = json!({ "acpd": { "at": [1, self.place] } });
                 let update = json!({ "method": "session/update", "params": { "sessionId": session, "_meta": meta } });
-                self.from_daemon(update.to_string());
+                self.receive_from_daemon(update.to_string());
             }
             Step::Ask => {
                 let id = format!("\"question-{}\"", self.questions.len());
-                self.from_daemon(format!(r#"{{"id":{id},"method":"session/request_permission","params":{{}}}}"#));
+                self.receive_from_daemon(format!(r#"{{"id":{id},"method":"session/request_permission","params":{{}}}}"#));
                 self.questions.push(id);
             }
             Step::Reply(which) if !self.questions.is_empty() => {
@@ -129,8 +129,8 @@ impl World {
                 self.stdin.push_back(format!(r#"{{"id":{id},"result":{{"outcome":{{}}}}}}"#).into());
             }
             Step::Reply(_) => {}
-            Step::Rubbish(text) => self.from_daemon(text.to_owned()),
-            Step::Goodbye => self.from_daemon(json!({ "method": method::GOODBYE }).to_string()),
+            Step::Rubbish(text) => self.receive_from_daemon(text.to_owned()),
+            Step::Goodbye => self.receive_from_daemon(json!({ "method": method::GOODBYE }).to_string()),
             Step::Break => self.is_broken = self.link.is_some(),
             Step::Die { recorded, is_final, too_often } => self.die(&recorded, is_final, too_often),
             Step::Sent => self.finish_sending(),
@@ -275,7 +275,7 @@ impl World {
         json!({ "pending": pending, "final": self.is_final })
     }
 
-    fn from_daemon(&mut self, frame: String) {
+    fn receive_from_daemon(&mut self, frame: String) {
         if self.link.is_some() && !self.is_broken {
             self.step(Input::DaemonFrame(frame.into()));
         }

@@ -29,7 +29,7 @@ pub(super) async fn run(mut daemon: DaemonClient, id: &str) -> anyhow::Result<En
     let mut end = None;
     // The log may be long, and what follows takes as long as it takes; but the first word comes soon.
     let mut silence = Some(Instant::now() + daemon.client.patience());
-    let mut view = View { printer: SessionPrinter::new(), json: daemon.json, session, fresh: false };
+    let mut view = View { printer: SessionPrinter::stdio(), json: daemon.json, session, fresh: false };
     loop {
         tokio::select! {
             () = until(silence) => return Err(daemon.client.silent().into()),

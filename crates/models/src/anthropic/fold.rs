@@ -34,7 +34,7 @@ enum Block {
     },
     Call {
         place: usize,
-        partial: PartialCall,
+        partial: Box<PartialCall>,
         /// The whole input, which some servers send at the start instead of in pieces.
         input: Value,
     },
@@ -70,7 +70,7 @@ impl AnthropicFold {
                 let place = self.begun;
                 self.begun += 1;
                 partial.announce(place, deltas);
-                Block::Call { place, partial, input: block["input"].clone() }
+                Block::Call { place, partial: Box::new(partial), input: block["input"].clone() }
             }
             // Tools that run at the provider are never asked for; whatever else comes is newer than this.
             _ => Block::Other,
@@ -104,7 +104,7 @@ impl AnthropicFold {
                 if partial.arguments.is_empty() && !input.is_null() {
                     partial.arguments = input.to_string();
                 }
-                self.calls.push(partial);
+                self.calls.push(*partial);
             }
             Some(Block::Text | Block::Thinking { .. } | Block::Other) | None => {}
         }

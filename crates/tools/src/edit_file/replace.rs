@@ -141,7 +141,7 @@ fn find_by_words(text: &str, old: &str, deadline: Instant) -> Option<usize> {
         words.extend(line.split_whitespace().map(|word| (index + 1, word)));
     }
     let fits = |window: &[(usize, &str)]| window.iter().map(|(_, word)| word).eq(&wanted);
-    let in_time = |index: usize| index % 256 != 0 || Instant::now() < deadline;
+    let in_time = |index: usize| !index.is_multiple_of(256) || Instant::now() < deadline;
     let windows = words.windows(wanted.len()).enumerate().take_while(|(index, _)| in_time(*index));
     windows.map(|(_, window)| window).find(|window| fits(window)).map(|window| window[0].0)
 }
