@@ -393,7 +393,7 @@ mod tests {
             ("[protocol]\nstrict = \"perhaps\"\n", &[], &[]),
         ]);
         expect![[r#"
-            DIR/config.toml:2: models.providers.p.kind: unknown value `gopher`, expected one of anthropic, openai, openai_responses, gemini, ollama
+            DIR/config.toml:2: models.providers.p.kind: unknown value `gopher`, expected one of anthropic, openai, openai_responses, vertex, gemini, ollama
             DIR/config.toml:1: models.providers.p.kind: is missing
             DIR/config.toml:1: hooks.before_tool[0].command: is missing
             DIR/config.toml:2: notify.when: unknown value `sometimes`, expected unattended or always
