@@ -121,7 +121,9 @@ impl World {
             }
             Step::Ask => {
                 let id = format!("\"question-{}\"", self.questions.len());
-                self.receive_from_daemon(format!(r#"{{"id":{id},"method":"session/request_permission","params":{{}}}}"#));
+                self.receive_from_daemon(format!(
+                    r#"{{"id":{id},"method":"session/request_permission","params":{{}}}}"#
+                ));
                 self.questions.push(id);
             }
             Step::Reply(which) if !self.questions.is_empty() => {
