@@ -1,11 +1,12 @@
-//! The port to accounts with model providers: is there a key, get one, forget it. No key ever passes through here.
+//! The port to accounts with model providers: checks for a key, logs in and logs out. Keys
+//! themselves never cross this port.
 
 use futures_util::future::BoxFuture;
 
 use crate::Environment;
 
 pub trait Accounts: Send + Sync + 'static {
-    /// The variables that may hold a key.
+    /// Lists the variables that may hold a key.
     fn variables(&self) -> Vec<KeyVariable>;
 
     /// Whether some provider has a key, in this environment or stored.
@@ -14,7 +15,7 @@ pub trait Accounts: Send + Sync + 'static {
     /// Begins a login at an address that a person opens.
     fn begin_login(&self) -> BoxFuture<'static, Result<Login, AccountError>>;
 
-    /// Forgets what a login stored.
+    /// Deletes the key that a login stored.
     fn forget(&self) -> BoxFuture<'static, Result<(), AccountError>>;
 }
 
@@ -31,13 +32,13 @@ pub enum AccountError {
     Store(String),
 }
 
-/// A variable of the environment that may hold a key.
+/// An environment variable that may hold a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyVariable {
     pub name: String,
-    /// What people call the key.
+    /// The name of the key in words that people use.
     pub label: String,
-    /// The page on which people get one.
+    /// The page where people get a key.
     pub link: Option<String>,
 }
 
@@ -49,10 +50,10 @@ impl KeyVariable {
 
 /// A login that waits for a person.
 pub struct Login {
-    /// What to open, without the code in it.
+    /// The address to open in a browser, without the code in it.
     pub address: String,
-    /// What to type there.
+    /// The code to type at `address`.
     pub code: String,
-    /// Resolves when the key is stored, or with the reason why there is none.
+    /// Resolves when the key is stored, or with the reason why the login failed.
     pub done: BoxFuture<'static, Result<(), AccountError>>,
 }

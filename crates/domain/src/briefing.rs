@@ -1,5 +1,5 @@
-//! The port to what the project and the user have written down for agents: what every model is told before the
-//! conversation, and the slash commands of theirs.
+//! The port to the instructions and slash commands that the project and the user have written for
+//! agents.
 
 use std::path::PathBuf;
 
@@ -8,36 +8,38 @@ use futures_util::future::BoxFuture;
 use crate::Mode;
 
 pub trait Briefing: Send + Sync + 'static {
-    /// Who the model is, where it works, and their notes. Read anew for every turn, so that a changed file counts from the
-    /// next prompt on.
+    /// Builds the model's instructions: who it is, where it works, and the notes of the project and
+    /// the user. It reads the files for every turn, so a changed file takes effect with the next
+    /// prompt.
     fn brief(&self, place: Workplace) -> BoxFuture<'static, Brief>;
 
-    /// The slash commands that are there for this place, by name.
+    /// Lists the slash commands that are available in this place, by name.
     fn commands(&self, _place: Workplace) -> BoxFuture<'static, Vec<Command>> {
         Box::pin(std::future::ready(Vec::new()))
     }
 
-    /// What a command stands for; None if there is no such command.
+    /// Returns the text that a slash command stands for, or None if there is no such command.
     fn expand(&self, _place: Workplace, _call: CommandCall) -> BoxFuture<'static, Option<Expansion>> {
         Box::pin(std::future::ready(None))
     }
 }
 
-/// What a slash command stands for.
+/// The result of expanding a slash command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expansion {
-    /// The text that the model gets in its place.
+    /// The text that replaces the command for the model.
     Text(String),
-    /// A rule keeps the model from the command's file; the reason is a sentence for the person.
+    /// A permission rule keeps the model from reading the command's file. The reason is a sentence
+    /// for the person.
     Withheld(String),
 }
 
-/// What is said before a turn.
+/// The instructions for a turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Brief {
-    /// To the model.
+    /// The text for the model.
     pub text: String,
-    /// To the person: what is wrong with the files that it comes from.
+    /// Sentences for the person about what is wrong with the instruction files.
     pub notices: Vec<String>,
 }
 
@@ -47,7 +49,7 @@ impl From<String> for Brief {
     }
 }
 
-/// Where a turn works.
+/// The place in which a turn works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workplace {
     pub cwd: PathBuf,
@@ -58,17 +60,17 @@ pub struct Workplace {
 /// A slash command as it is shown to people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// Without the slash.
+    /// The name without the slash.
     pub name: String,
     pub description: String,
-    /// What may follow the name.
+    /// A hint at the arguments that may follow the name.
     pub hint: Option<String>,
 }
 
-/// A slash command as somebody typed it.
+/// A slash command as the person typed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandCall {
     pub name: String,
-    /// All that follows the name, as it was typed.
+    /// Everything that follows the name, as it was typed.
     pub arguments: String,
 }

@@ -1,4 +1,4 @@
-//! What `ctl` shows: small pictures of a session, a connection and the daemon. Read and written as JSON.
+//! Summaries of a session, a connection and the daemon for `ctl`, read and written as JSON.
 
 use std::path::PathBuf;
 
@@ -33,8 +33,8 @@ impl Activity {
     }
 }
 
-/// One session in a list. It has more than fifteen fields because it is the JSON object that `ctl` and scripts read,
-/// and that is flat.
+/// One session in a list. It has more than fifteen fields because it is the flat JSON object that
+/// `ctl` and scripts read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionCard {
@@ -56,10 +56,10 @@ pub struct SessionCard {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
     pub questions: Vec<OpenQuestion>,
-    /// Titles of the calls that run now. An older daemon does not say.
+    /// Titles of the calls that are running. Empty from an older daemon.
     #[serde(default)]
     pub doing: Vec<String>,
-    /// Commands that go on in the background, which keep the session in memory.
+    /// Commands that run in the background and keep the session in memory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<String>,
 }
@@ -69,16 +69,18 @@ pub struct SessionCard {
 #[serde(rename_all = "camelCase")]
 pub struct SessionDetails {
     pub card: SessionCard,
-    /// Events of its log.
+    /// The number of events in its log.
     pub events: u64,
-    /// Its folders: the working directory and those that were added.
+    /// Its folders: the working directory and the additional roots.
     pub roots: Vec<PathBuf>,
     pub permissions: PermissionsCard,
-    /// How much of the model's window was used by the last request.
+    /// The tokens of the model's window that the last request used.
     pub window_used: u64,
-    /// Names of the environment's variables. Values stay in the daemon, since any of them may be a key.
+    /// Names of the environment's variables. The values stay in the daemon, because any of them may
+    /// be a key.
     pub environment: Vec<String>,
-    /// Whether a client brought an environment of its own, or it is the daemon's base.
+    /// Whether a client sent an environment. If not, the session uses the daemon's base
+    /// environment.
     pub own_environment: bool,
 }
 
@@ -88,10 +90,10 @@ pub struct OpenQuestion {
     pub id: QuestionId,
     pub call: CallId,
     pub title: String,
-    /// What an "always" answer would cover; none if there is no such answer.
+    /// What an "always" answer would cover; None if that answer is not offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub always: Option<String>,
-    /// What would be done. An older daemon does not report it.
+    /// What the call would do. An older daemon does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal: Option<Proposal>,
 }
@@ -107,10 +109,11 @@ pub struct Proposal {
     /// The arguments as the model wrote them; null if they were cut.
     #[serde(default)]
     pub input: Value,
-    /// The whole command, the diff of an edit, the task of a sub-agent.
+    /// The effect of the call: the whole command, the diff of an edit, or the task of a sub-agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preview: Vec<ToolContent>,
-    /// Bytes that are missing because the limit was reached. What is here does not show all that would be done then.
+    /// The number of bytes that were cut off at the limit. If it is not zero, the proposal is
+    /// incomplete.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cut: usize,
 }
@@ -120,13 +123,13 @@ fn is_zero(number: &usize) -> bool {
 }
 
 impl Proposal {
-    /// Bytes of a proposal in a list of sessions, which is read every second.
+    /// The largest proposal, in bytes, in a list of sessions, which `ctl` reads every second.
     pub const LISTED: usize = 32 << 10;
 
-    /// Bytes of a proposal in the details of one session.
+    /// The largest proposal, in bytes, in the details of one session.
     pub const DETAILED: usize = 1 << 20;
 
-    /// What `card` would do, in `limit` bytes at most.
+    /// Describes what `card` would do in at most `limit` bytes.
     pub fn of(card: &ToolCard, limit: usize) -> Self {
         let mut proposal = Self {
             tool: card.tool.clone(),
@@ -158,7 +161,7 @@ impl Proposal {
         }
         let shown = match content {
             ToolContent::Text { text } => &text[..text.floor_char_boundary(*left)],
-            // Half of a diff would show a change that is none.
+            // A truncated diff would show a change that is never made.
             ToolContent::Diff { .. }
             | ToolContent::Image { .. }
             | ToolContent::Block { .. }
@@ -171,20 +174,22 @@ impl Proposal {
         }
     }
 
-    /// The arguments that the preview does not show already, if there are any.
+    /// Returns the arguments that the preview does not show, if there are any.
     pub fn arguments(&self) -> Option<Value> {
         unseen(&self.input, &self.preview)
     }
 }
 
-/// The members of `input` that `preview` does not show. A diff is the whole effect of an edit.
+/// Returns the members of `input` that `preview` does not show. A diff shows the whole effect of an
+/// edit.
 fn unseen(input: &Value, preview: &[ToolContent]) -> Option<Value> {
     if preview.iter().any(|content| matches!(content, ToolContent::Diff { .. })) {
         return None;
     }
     let is_shown = |value: &Value| {
         let shown = |content: &ToolContent| match content {
-            // To the letter: what is written out may look like something else that was written so.
+            // The comparison is exact, because two different texts may look alike once their
+            // control characters are written out.
             ToolContent::Text { text } => value.as_str() == Some(text),
             ToolContent::Diff { .. }
             | ToolContent::Image { .. }
@@ -205,15 +210,15 @@ fn pair((name, value): (&String, &Value)) -> (String, Value) {
     (name.clone(), value.clone())
 }
 
-/// What decides about a session's calls.
+/// The settings and answers that decide about a session's calls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PermissionsCard {
     pub mode: Mode,
     pub approval: Approval,
-    /// What people have answered with "always" in this session, oldest first.
+    /// The "always" answers of this session, oldest first.
     pub remembered: Vec<Remembered>,
-    /// What the configuration says for its folder.
+    /// The rules that the configuration has for its folder.
     pub rules: RuleTexts,
 }
 
@@ -221,24 +226,24 @@ pub struct PermissionsCard {
 #[serde(rename_all = "camelCase")]
 pub struct Remembered {
     pub allow: bool,
-    /// What it covers, in words.
+    /// A description of what the answer covers.
     pub what: String,
     pub grant: Grant,
 }
 
-/// What reading the configuration again has changed, by key.
+/// The settings that a reload of the configuration has changed, by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReloadCard {
-    /// These count already.
+    /// These apply at once.
     pub now: Vec<String>,
-    /// These count for sessions and connections that are opened from now on.
+    /// These apply to sessions and connections that are opened from now on.
     pub later: Vec<String>,
-    /// These count after a restart.
+    /// These apply after a restart.
     pub restart: Vec<String>,
 }
 
-/// What an undo or redo did. Without files there was nothing to do.
+/// The result of an undo or redo. It has no files if there was nothing to do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UndoCard {
@@ -250,12 +255,12 @@ pub struct UndoCard {
 pub struct ConnectionCard {
     pub id: ConnectionId,
     pub client: ClientInfo,
-    /// How it came: `socket`, later `http` and others.
+    /// How the client is connected, such as `socket` or `http`.
     pub transport: String,
     pub pid: Option<u32>,
     pub connected: Millis,
     pub sessions: Vec<SessionId>,
-    /// Bytes that wait to be read by the client.
+    /// Bytes that the client has not read yet.
     pub outbox: u64,
 }
 
@@ -265,11 +270,11 @@ pub struct StatusCard {
     pub version: String,
     pub pid: u32,
     pub started: Millis,
-    /// Live sessions and open connections.
+    /// The numbers of live sessions and open connections.
     pub sessions: usize,
     pub connections: usize,
     pub store: StoreStatus,
-    /// What a new session would use.
+    /// The model of a new session.
     pub model: ModelId,
 }
 
@@ -316,7 +321,7 @@ mod tests {
         let large = Proposal::of(&card(json!({ "new": long }), vec![diff(&long)]), 100);
         assert_eq!((large.cut, large.preview.len()), (200, 0), "half a diff is not shown");
 
-        // Without a preview the arguments are all there is.
+        // Without a preview, the arguments alone describe the call.
         let arguments = json!({ "text": long });
         let called = Proposal::of(&card(arguments.clone(), Vec::new()), 1000);
         assert_eq!((called.cut, called.arguments()), (0, Some(arguments.clone())));

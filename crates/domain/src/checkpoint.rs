@@ -1,5 +1,5 @@
-//! Putting files back: which turns changed files, and what undoing one of them means for each file. Pure; the contents
-//! come from the log, and the toolbox writes them.
+//! Undo and redo of file changes: which turns changed files, and what undoing a turn means for each
+//! file. Pure: the contents come from the log, and the toolbox writes the files.
 
 use std::path::PathBuf;
 
@@ -9,14 +9,14 @@ use serde_json::Value;
 use crate::tool::OutcomeKind;
 use crate::{Event, EventKind, Outcome, ToolContent, TurnId};
 
-/// More turns than this nobody wants back.
+/// The number of turns that can be undone.
 const KEPT: usize = 100;
 
-/// A turn that changed files, and where in the log its changes are.
+/// A turn that changed files, and the position of its changes in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     pub turn: TurnId,
-    /// The numbers of the first and the last event that holds a change.
+    /// The numbers of the first and the last event that hold a change.
     pub first: u64,
     pub last: u64,
     undone: bool,
@@ -25,18 +25,18 @@ pub struct Checkpoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RestoreDirection {
-    /// To what was before the turn.
+    /// Restores the files to their state before the turn.
     Undo,
-    /// To what the turn had made of it.
+    /// Restores the files to their state after the turn.
     Redo,
 }
 
-/// The turns that can be undone, and those that were undone last.
+/// The turns that can be undone or redone, oldest first.
 #[derive(Clone, Debug, Default)]
 pub struct Checkpoints(Vec<Checkpoint>);
 
 impl Checkpoints {
-    /// A call of the turn has ended.
+    /// Records that a call of the turn has ended.
     pub(crate) fn note(&mut self, turn: &TurnId, number: u64, outcome: &Outcome) {
         if changes(outcome).next().is_none() && unkept(outcome).is_none() {
             return;
@@ -44,7 +44,7 @@ impl Checkpoints {
         match self.0.last_mut() {
             Some(last) if last.turn == *turn => last.last = number,
             Some(_) | None => {
-                // What was undone before something new was made stays undone.
+                // A new change discards the turns that could still be redone.
                 self.0.retain(|known| !known.undone);
                 self.0.push(Checkpoint { turn: turn.clone(), first: number, last: number, undone: false });
                 let surplus = self.0.len().saturating_sub(KEPT);
@@ -59,7 +59,7 @@ impl Checkpoints {
         }
     }
 
-    /// The turn whose changes come next on this way.
+    /// Returns the turn to restore next in this direction.
     pub fn next(&self, way: RestoreDirection) -> Option<&Checkpoint> {
         match way {
             RestoreDirection::Undo => self.0.iter().rfind(|known| !known.undone),
@@ -72,15 +72,16 @@ impl Checkpoints {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     pub path: PathBuf,
-    /// None where the file did not exist.
+    /// The old content; None if the file did not exist.
     pub old: Option<String>,
-    /// None where the file is gone.
+    /// The new content; None if the file was deleted.
     pub new: Option<String>,
 }
 
 fn changes(outcome: &Outcome) -> impl Iterator<Item = Change> {
     let done = outcome.verdict == OutcomeKind::Completed;
-    // A diff says what a file holds, and not whether it is there; the call's facts name the one that is gone.
+    // A diff holds content and does not say whether the file exists, so the call's raw output names
+    // the deleted file.
     let deleted = outcome.raw.get("deleted").and_then(Value::as_str);
     outcome.content.iter().filter(move |_| done).filter_map(move |content| match content {
         ToolContent::Diff { path, old, new } => {
@@ -94,13 +95,14 @@ fn changes(outcome: &Outcome) -> impl Iterator<Item = Change> {
     })
 }
 
-/// The changes in an event of the log.
+/// Returns the file changes in an event of the log.
 pub fn changes_in(event: &Event) -> Vec<Change> {
     let EventKind::ToolEnded { outcome, .. } = &event.kind else { return Vec::new() };
     changes(outcome).collect()
 }
 
-/// A file that an event's call changed without keeping what it held, because that was too large or no text.
+/// Returns the file that the event's call changed without recording its old content, which was too
+/// large or not text.
 pub fn unkept_in(event: &Event) -> Option<PathBuf> {
     let EventKind::ToolEnded { outcome, .. } = &event.kind else { return None };
     unkept(outcome)
@@ -112,7 +114,8 @@ fn unkept(outcome: &Outcome) -> Option<PathBuf> {
     (changed && changes(outcome).next().is_none()).then(|| path.into())
 }
 
-/// What is to be done to one file: it must hold `from`, and then holds `to`. None means that there is no such file.
+/// One step of a restore: the file must hold `from`, and afterwards holds `to`. None means that the
+/// file does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restore {
     pub path: PathBuf,
@@ -120,17 +123,17 @@ pub struct Restore {
     pub to: Option<String>,
 }
 
-/// What became of it.
+/// The result of one restore step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restored {
     pub path: PathBuf,
-    /// Why the file was left as it is.
+    /// Why the file was left unchanged, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<String>,
 }
 
-/// A turn's changes as one step a file. Where somebody else changed a file between two of them, only what came after that
-/// is part of the step: their work is not undone.
+/// Merges a turn's changes into one step per file. If somebody else changed a file between two of
+/// them, the step covers only the changes after that, so it does not undo their work.
 pub fn steps(changes: Vec<Change>, way: RestoreDirection) -> Vec<Restore> {
     let mut steps: Vec<Restore> = Vec::new();
     for Change { path, old, new } in changes {

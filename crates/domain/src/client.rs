@@ -1,21 +1,21 @@
-//! Who is on the other end of a connection.
+//! The identity of the client at the other end of a connection.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ConnectionId;
 
-/// How a client introduces itself when it initializes.
+/// The name and version that a client sends with `initialize`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientInfo {
     pub name: String,
     pub version: String,
 }
 
-/// Which request of which client started a turn, kept with the turn: a client that lost its connection can
-/// still learn how its prompt ended.
+/// The client request that started a turn. It is stored with the turn, so a client that lost its
+/// connection can still learn how its prompt ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
-    /// The connection that carried the prompt. Its own message is not shown to it again.
+    /// The connection that sent the prompt. It does not get its own message back as an update.
     pub connection: ConnectionId,
     /// The bridge behind it, which outlives connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,9 +1,10 @@
-//! What serde says of a wrong value in a file, in the words of people who write such files. Pure. A value of the wrong type
-//! is named by its kind and never quoted: it may be a key in the wrong place.
+//! Rewords serde's errors for people who write configuration files. Pure. A value of the wrong type
+//! is named by its kind and never quoted, because it may be a key in the wrong place.
 
 use crate::redact;
 
-/// What should stand there. Serde names a Rust type where nobody gave it better words.
+/// Returns what was expected in plain words. Serde names a Rust type where no `expecting` text was
+/// given.
 pub fn expected(expected: &str) -> String {
     match expected {
         "an integer" => "a whole number".to_owned(),
@@ -19,7 +20,7 @@ pub fn expected(expected: &str) -> String {
     }
 }
 
-/// The kind of what stands there, by the word with which every error begins to name it.
+/// Returns the kind of the value that was found, taken from the first word of serde's description.
 pub fn found(unexpected: &str) -> &'static str {
     let kinds = [
         ("string", "a string"),
@@ -32,14 +33,15 @@ pub fn found(unexpected: &str) -> &'static str {
     kinds.iter().find(|(start, _)| unexpected.starts_with(start)).map_or("a number", |(_, kind)| kind)
 }
 
-/// A message of serde in our words: a value of another type, or a word that it does not know.
+/// Rewords a message of serde about a value of the wrong type or an unknown word.
 pub fn plain(text: &str) -> String {
     if let Some((given, known)) =
         text.strip_prefix("unknown variant `").and_then(|rest| rest.split_once("`, expected "))
     {
         return format!("unknown value `{}`, expected {}", redact::secrets(given), known.replace('`', ""));
     }
-    // What was found may itself hold these words; what is expected does not.
+    // The found value may itself contain ", expected ", and the expectation cannot, so this splits
+    // at the last one.
     let wrong = text.strip_prefix("invalid type: ").and_then(|rest| rest.rsplit_once(", expected "));
     match wrong {
         Some((unexpected, wanted)) => format!("expected {}, found {}", expected(wanted), found(unexpected)),

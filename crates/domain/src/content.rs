@@ -1,4 +1,4 @@
-//! What people put into prompts and what models answer with.
+//! The content of prompts and answers.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::link::{self, Label};
 
-/// One block of a prompt, with whatever its sender attached to it.
+/// One block of a prompt, with the annotations and metadata that its sender attached.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Content {
     #[serde(flatten)]
@@ -25,7 +25,7 @@ pub enum Payload {
     Text {
         text: String,
     },
-    /// A pointer to something that the model may read if it needs to.
+    /// A link to something that the model may read if it needs to.
     Link {
         uri: String,
         name: String,
@@ -37,18 +37,19 @@ pub enum Payload {
         description: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         size: Option<i64>,
-        /// Where the file is, as a model should name it. Known in conversations only; it follows from the address.
+        /// The file's path as the model should name it. It is set in conversations only, where it
+        /// is derived from `uri`.
         #[serde(skip)]
         path: Option<PathBuf>,
     },
-    /// The text of a resource, embedded in the prompt.
+    /// The text of a resource that is embedded in the prompt.
     TextResource {
         uri: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mime: Option<String>,
         text: String,
     },
-    /// The bytes of a resource in base64, embedded in the prompt.
+    /// The bytes, in base64, of a resource that is embedded in the prompt.
     BlobResource {
         uri: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,21 +63,21 @@ pub enum Payload {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         uri: Option<String>,
     },
-    /// Sound in base64.
+    /// Audio in base64.
     Audio {
         data: String,
         mime: String,
     },
 }
 
-/// Annotations and metadata, carried through unread.
+/// Annotations and metadata, which are passed through without being interpreted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Extras {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<Value>,
-    /// `_meta` of the resource inside an embedded resource.
+    /// `_meta` of the resource inside an embedded resource block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_meta: Option<Value>,
 }
@@ -92,7 +93,7 @@ impl Content {
         Payload::Text { text: text.into() }.into()
     }
 
-    /// Roughly what it costs to hold in memory.
+    /// Estimates how many bytes the block takes in memory.
     pub fn weight(&self) -> usize {
         let extras = if self.extras.is_empty() { 0 } else { 256 };
         extras
@@ -105,8 +106,8 @@ impl Content {
             }
     }
 
-    /// The block as a conversation in this folder holds it: a link knows how the model should name its file, and text that
-    /// came as bytes is text.
+    /// Returns the block as a conversation in this folder holds it: a link gets the path that the
+    /// model should use, and text that came as base64 is decoded.
     pub(crate) fn told_in(&self, cwd: &Path) -> Self {
         let mut told = self.clone();
         match &mut told.payload {
@@ -121,7 +122,7 @@ impl Content {
         told
     }
 
-    /// The block as text for a model that can take nothing else.
+    /// Renders the block as text for a model that accepts nothing else.
     pub fn as_text(&self) -> String {
         match &self.payload {
             Payload::Text { text } => text.clone(),
@@ -148,12 +149,13 @@ impl Content {
     }
 }
 
-/// The text in the bytes of a resource, if its type says that it is text, or, where there is none, if it looks like it.
+/// Decodes the bytes of a resource if its media type says that they are text, or if it has no type
+/// and the bytes look like text.
 fn text_in(mime: Option<&str>, blob: &str) -> Option<String> {
     if !mime.is_none_or(is_text) {
         return None;
     }
-    // Padding is missing here and there, and some clients break lines.
+    // Some clients leave out the padding, and some break lines.
     const LENIENT: GeneralPurpose = GeneralPurpose::new(
         &STANDARD,
         GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -164,8 +166,8 @@ fn text_in(mime: Option<&str>, blob: &str) -> Option<String> {
     (mime.is_some() || !text.contains(is_odd)).then_some(text)
 }
 
-/// Whether a type of media is text to a model. Parameters such as the charset are passed over: bytes that are no UTF-8 are
-/// found out later.
+/// Whether a media type is text to a model. Parameters such as the charset are ignored; bytes that
+/// are not UTF-8 are rejected later.
 fn is_text(mime: &str) -> bool {
     const TEXTS: [&str; 17] = [
         "json",
@@ -205,7 +207,7 @@ impl From<Payload> for Content {
 mod tests {
     use super::*;
 
-    /// What a model hears of bytes with this type.
+    /// Describes bytes of this type to the model.
     fn told(mime: Option<&str>, blob: &str) -> String {
         let resource =
             Payload::BlobResource { uri: "file:///x".into(), mime: mime.map(str::to_owned), blob: blob.to_owned() };

@@ -1,4 +1,4 @@
-//! What the model sees of a session: the log folded into messages.
+//! The conversation that the model sees: the session's log folded into messages.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub enum Message {
         id: MessageId,
         parts: Vec<Part>,
     },
-    /// Outcomes of the calls in the assistant's message before it.
+    /// The outcomes of the calls in the preceding assistant message.
     Results {
         results: Vec<CallResult>,
     },
@@ -31,14 +31,14 @@ pub enum Message {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
     Thought(String),
-    /// The provider's own; goes back as it is.
+    /// An opaque value of the provider, which is sent back unchanged.
     Seal(Value),
     Text(String),
     Call {
         id: CallId,
         tool: String,
         input: Value,
-        /// What the provider that made the call must get back with it.
+        /// What must be sent back with the call to the provider that made it.
         origin: Option<CallOrigin>,
     },
 }
@@ -47,28 +47,29 @@ pub enum Part {
 pub struct CallResult {
     pub call: CallId,
     pub text: String,
-    /// Pictures among what the call showed; the model sees what people see.
+    /// The images in the call's content, which the model sees as people do.
     pub images: Vec<Content>,
     pub failed: bool,
 }
 
-/// The outcome of a call that its turn did not come to.
+/// The outcome of a call that was not started before its turn ended.
 pub(crate) const NOT_RUN: &str = "This call was not run: the turn ended before it was started.";
 
-/// The id of the message that stands for what was summarised.
+/// The id of the message that replaces the summarised messages.
 const SUMMARY: &str = "summary";
 
-/// The messages so far. Cheap to clone: a running request shares them.
+/// The messages so far. Cloning is cheap, because a running request shares them.
 #[derive(Clone, Debug, Default)]
 pub struct Conversation {
     messages: Vec<Arc<Message>>,
-    /// The working folder, from which files are named.
+    /// The working folder, to which file names are relative.
     cwd: PathBuf,
-    /// Open calls of sub-agents, which are no part of it.
+    /// Open calls of sub-agents, which are not part of the conversation.
     delegated: BTreeSet<CallId>,
-    /// Calls that the model has made and nothing has become of yet.
+    /// Calls that the model has made and that have not been taken up yet.
     requested: BTreeSet<CallId>,
-    /// Calls that the model has begun to write, which are no part of it unless they become whole.
+    /// Calls that the model has begun to write. They become part of the conversation only once they
+    /// are complete.
     begun: BTreeSet<CallId>,
 }
 
@@ -102,7 +103,7 @@ impl Conversation {
             EventKind::ToolEnded { call, .. } if self.begun.remove(call) => {}
             EventKind::CallsRequested { message, calls } => calls.iter().for_each(|call| self.request(message, call)),
             EventKind::Abandoned { message } => self.abandon(message),
-            // It has its place already, where the model put it.
+            // The call already has its place in the response that requested it.
             EventKind::ToolCalled { call, .. } if self.requested.remove(call) => {}
             EventKind::ToolCalled { call, message, card } => {
                 self.add_call(message, call, &card.tool, card.input.clone());
@@ -142,7 +143,7 @@ impl Conversation {
         }
     }
 
-    /// The response that made a call which has no outcome yet.
+    /// Returns the response that made a call which has no outcome yet.
     pub fn response_with(&self, call: &CallId) -> Option<&MessageId> {
         let makes = |part: &Part| matches!(part, Part::Call { id, .. } if id == call);
         self.messages.iter().rev().find_map(|message| match &**message {
@@ -175,7 +176,8 @@ impl Conversation {
 
     fn add_call(&mut self, message: &MessageId, call: &CallId, tool: &str, input: Value) {
         let parts = self.response(message);
-        // A call that was planned again after a restart is recorded again if it would do something else by then.
+        // After a restart, a call is planned again, and recorded again if it would now do something
+        // else.
         if !parts.iter().any(|part| matches!(part, Part::Call { id, .. } if id == call)) {
             parts.push(Part::Call { id: call.clone(), tool: tool.to_owned(), input, origin: None });
         }
@@ -189,7 +191,7 @@ impl Conversation {
     }
 
     fn abandon(&mut self, message: &MessageId) {
-        // It is the last one, and nothing has become of it.
+        // The message is the last one, and no call of it has been taken up.
         if matches!(self.messages.last().map(|last| &**last), Some(Message::Assistant { id, .. }) if id == message) {
             self.messages.pop();
         }
@@ -212,9 +214,10 @@ impl Conversation {
         }
     }
 
-    /// The parts of a response, which may already be followed by the results of its first calls.
+    /// Returns the parts of a response, which may already be followed by the results of its first
+    /// calls.
     fn response(&mut self, message: &MessageId) -> &mut Vec<Part> {
-        // Nothing but results can stand between a response and its later parts, so the search is short.
+        // Only results can stand between a response and its later parts, so the search is short.
         let recent = self.messages.len().saturating_sub(2);
         let known = self.messages[recent..]
             .iter()
@@ -259,7 +262,8 @@ fn image(shown: &ToolContent) -> Option<Content> {
     }
 }
 
-/// The model would otherwise go on from files that are not there any more.
+/// Tells the model which files were restored. Otherwise it would continue from contents that no
+/// longer exist.
 fn restored(way: RestoreDirection, files: &[PathBuf]) -> String {
     let files: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
     match way {
@@ -269,12 +273,12 @@ fn restored(way: RestoreDirection, files: &[PathBuf]) -> String {
 }
 
 impl Message {
-    /// Whether it stands for older messages, which are not there any more.
+    /// Whether the message is the summary that replaces older messages.
     pub fn is_summary(&self) -> bool {
         matches!(self, Message::User { id, .. } if id.as_str() == SUMMARY)
     }
 
-    /// Roughly its size in bytes.
+    /// Estimates the size of the message in bytes.
     pub fn weight(&self) -> usize {
         match self {
             Message::User { content, .. } => content.iter().map(Content::weight).sum(),
@@ -306,7 +310,7 @@ mod tests {
 
     use super::*;
 
-    /// The conversation that a log folds into. The events are as they are stored.
+    /// Folds a log, given as stored events, into a conversation.
     fn fold(events: &[Value]) -> Conversation {
         let mut conversation = Conversation::default();
         for (number, event) in (1..).zip(events) {

@@ -1,15 +1,16 @@
-//! The folders that decide whose daemon this is, and the check that a client expects the same ones.
+//! The folders that identify a daemon, and the check that a client expects the same ones.
 //!
-//! `HOME`, `XDG_STATE_HOME` and `XDG_CONFIG_HOME` of the program that starts a daemon choose the daemon's history, keys
-//! and rules. A client whose own variables lead elsewhere would silently work with somebody else's, so it is refused.
+//! `HOME`, `XDG_STATE_HOME` and `XDG_CONFIG_HOME` of the program that starts a daemon choose the
+//! daemon's history, keys and rules. A client with other values would silently work with the wrong
+//! ones, so it is refused.
 
 use std::path::PathBuf;
 
-/// The folders of a daemon, or those that a client expects its daemon to have. A field that is `None` is not compared.
+/// The folders of a daemon, or those that a client expects. A field that is `None` is not compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DaemonFolders {
     pub home: Option<PathBuf>,
-    /// Where history, keys and logs are kept.
+    /// The folder of history, keys and logs.
     pub state: Option<PathBuf>,
     /// The configuration file. `None` for a daemon that was started with `--config`.
     pub config: Option<PathBuf>,
@@ -18,7 +19,7 @@ pub struct DaemonFolders {
 /// A difference between a daemon's folders and those that a client expects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderMismatch {
-    /// One sentence that names both folders.
+    /// A sentence that names both folders.
     pub reason: String,
     /// What the user can do about it.
     pub hint: String,

@@ -1,4 +1,5 @@
-//! The port to the editor that sent a prompt: its unsaved files and its terminals, as far as it offers them.
+//! The port to the editor that sent a prompt: its unsaved files and its terminals, as far as it
+//! offers them.
 
 use std::path::PathBuf;
 
@@ -7,25 +8,27 @@ use serde_json::Value;
 
 use crate::ConnectionId;
 
-/// Handed to tools with their site. Every call goes to that one editor and to no other.
+/// The editor behind a `CallSite`. Every request goes to the editor that sent the prompt and to no
+/// other.
 pub trait Editor: Send + Sync + 'static {
     fn capabilities(&self) -> EditorCapabilities;
 
-    /// False once it has hung up.
+    /// Whether the editor is still connected.
     fn is_connected(&self) -> bool {
         true
     }
 
-    /// Where it is connected; a terminal of it can be shown only there.
+    /// Returns the editor's connection. Its terminals can be shown only there.
     fn connection(&self) -> ConnectionId;
 
-    /// The text of a file as the editor has it, unsaved changes included: all of it, or these lines. Not every editor heeds
-    /// the lines.
+    /// Reads a file as the editor has it, with unsaved changes: all of it, or the given lines. Not
+    /// every editor honours the lines.
     fn read_text(&self, path: PathBuf, lines: Option<Lines>) -> BoxFuture<'static, Result<String, EditorError>>;
 
     fn write_text(&self, path: PathBuf, text: String) -> BoxFuture<'static, Result<(), EditorError>>;
 
-    /// Starts a command in a terminal of the editor and gives the terminal's id. It must be released in the end.
+    /// Starts a command in a terminal of the editor and returns the terminal's id. The caller must
+    /// release the terminal.
     fn open_terminal(&self, order: TerminalOrder) -> BoxFuture<'static, Result<TerminalId, EditorError>>;
 
     fn terminal_output(&self, terminal: TerminalId) -> BoxFuture<'static, Result<TerminalOutput, EditorError>>;
@@ -35,25 +38,26 @@ pub trait Editor: Send + Sync + 'static {
 
     fn kill_terminal(&self, terminal: TerminalId) -> BoxFuture<'static, Result<(), EditorError>>;
 
-    /// Sent without waiting for an answer, so that it can be sent from a drop.
+    /// Releases a terminal without waiting for an answer, so it can be called from `drop`.
     fn release_terminal(&self, terminal: TerminalId);
 
-    /// Asks the person something, on behalf of whoever needs to know. Resolves when they have answered, however long that
-    /// takes; dropping the future takes the question back.
+    /// Asks the person a question on behalf of a tool or an MCP server. Resolves when they have
+    /// answered, however long that takes; dropping the future withdraws the question.
     fn elicit(&self, _elicitation: Elicitation) -> BoxFuture<'static, Result<Elicited, EditorError>> {
         Box::pin(std::future::ready(Err(EditorError::Refused("it shows no questions".to_owned()))))
     }
 
-    /// What the person was asked to do elsewhere is done. Sent without waiting for an answer.
+    /// Notifies the editor that the person has finished what they were asked to do elsewhere. Does
+    /// not wait for an answer.
     fn elicited_elsewhere(&self, _id: String) {}
 }
 
-/// A part of a file.
+/// A range of lines in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lines {
-    /// Counted from 1; none is the first.
+    /// The first line, counted from 1; None means the beginning of the file.
     pub first: Option<u32>,
-    /// None is all that follow.
+    /// The number of lines; None means up to the end of the file.
     pub count: Option<u32>,
 }
 
@@ -62,9 +66,9 @@ pub struct EditorCapabilities {
     pub read_files: bool,
     pub write_files: bool,
     pub terminal: bool,
-    /// Shows a form that it is given.
+    /// The editor can show forms.
     pub forms: bool,
-    /// Opens a page that it is given.
+    /// The editor can open web pages.
     pub pages: bool,
 }
 
@@ -77,13 +81,13 @@ pub struct Elicitation {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Form {
-    /// Fields to fill in, by the JSON Schema of an object.
+    /// Fields to fill in, described by the JSON Schema of an object.
     Fields(Value),
-    /// A page to open, and the asker's name for this question.
+    /// A page to open, and the asker's id for this question.
     Page { url: String, id: String },
 }
 
-/// What the person made of a question.
+/// The person's answer to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Elicited {
     Accepted(Option<Value>),
@@ -91,7 +95,7 @@ pub enum Elicited {
     Cancelled,
 }
 
-/// An editor's own name for one of its terminals.
+/// The id that an editor gives to one of its terminals.
 pub type TerminalId = String;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +104,7 @@ pub struct TerminalOrder {
     pub args: Vec<String>,
     pub environment: Vec<(String, String)>,
     pub cwd: PathBuf,
-    /// The editor keeps this many bytes of output, the newest.
+    /// The number of bytes of output that the editor keeps. It drops the oldest.
     pub output_limit: u64,
 }
 
@@ -120,7 +124,8 @@ pub struct TerminalExit {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditorError {
-    /// It hung up, or did not answer in time. For reading a file that means the disk; for writing it means that nobody knows.
+    /// The editor disconnected or did not answer in time. After a read, the caller falls back to
+    /// the disk; after a write, the result is unknown.
     #[error("the editor is gone")]
     Gone,
     #[error("the editor refused: {0}")]

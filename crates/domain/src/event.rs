@@ -46,7 +46,7 @@ pub enum EventKind {
         approval: Approval,
         model: ModelId,
     },
-    /// The session was opened after an unclean end; a new life begins here.
+    /// The session was opened after an unclean end, and a new life begins.
     Reopened,
     TurnStarted {
         turn: TurnId,
@@ -56,17 +56,18 @@ pub enum EventKind {
         turn: TurnId,
         message: MessageId,
         content: Vec<Content>,
-        /// A command to acpd, which the model does not see.
+        /// A slash command to acpd, which the model does not see.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         aside: bool,
-        /// The text of the command that the first block calls; the model is told this in its place.
+        /// The text that replaces the slash command in the first block for the model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stands_for: Option<String>,
-        /// What was fetched for it, such as the resources that it links to; the model is told this, too.
+        /// Content that was fetched for the prompt, such as the resources that it links to. The
+        /// model gets it with the prompt.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         context: Vec<Content>,
     },
-    /// A piece of the model's answer. All pieces of one response share its message id.
+    /// A piece of the model's answer. All pieces of one response share a message id.
     AgentText {
         message: MessageId,
         text: String,
@@ -75,26 +76,29 @@ pub enum EventKind {
         message: MessageId,
         text: String,
     },
-    /// Something of the provider's own that must go back to it with this response.
+    /// An opaque value of the provider that must be sent back with this response.
     ResponseSealed {
         message: MessageId,
         seal: Value,
     },
-    /// The model has begun to write a call of this tool. Recorded again when more of its title is known. `ToolCalled` or
-    /// `ToolEnded` follows for the same call, so that no client shows it as pending for ever.
+    /// The model has begun to write a call of this tool. It is recorded again when more of the
+    /// title is known. `ToolCalled` or `ToolEnded` follows for the same call, so no client shows it
+    /// as pending for ever.
     CallBegun {
         call: CallId,
         message: MessageId,
         tool: String,
         title: String,
     },
-    /// The calls of this response, in the model's order and exactly as it made them. Each that is taken up is recorded again
-    /// as what becomes of it; those that are not were not run. Logs from before this event have none.
+    /// The calls of this response, in the model's order and exactly as it made them. Each call that
+    /// is taken up is recorded again with its progress; the others were not run. Older logs do not
+    /// have this event.
     CallsRequested {
         message: MessageId,
         calls: Vec<RequestedCall>,
     },
-    /// The response broke off and the model is asked again: people have seen it, the model does not see it again.
+    /// The response broke off and the model is asked again. People have seen the response; the
+    /// model does not see it.
     Abandoned {
         message: MessageId,
     },
@@ -104,8 +108,8 @@ pub enum EventKind {
         message: MessageId,
         card: ToolCard,
     },
-    /// The next call of this id is a sub-agent's, which works on the call `within`. The model of the conversation sees only
-    /// what comes of that one.
+    /// The next call with this id belongs to a sub-agent that works on the call `within`. The
+    /// conversation's model sees only the outcome of `within`.
     Delegated {
         call: CallId,
         within: CallId,
@@ -117,7 +121,7 @@ pub enum EventKind {
         question: QuestionId,
         call: CallId,
         decision: Decision,
-        /// Who answered, by name.
+        /// The name of the client that answered.
         by: String,
     },
     /// From here on the call may have had an effect.
@@ -140,40 +144,42 @@ pub enum EventKind {
     },
     Configured {
         setting: Setting,
-        /// Set by acpd itself, because what was set could not be used.
+        /// acpd changed the setting itself, because the value could not be used.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         automatic: bool,
     },
     Titled {
         title: String,
     },
-    /// What one model request cost, and how full its window is now.
+    /// The tokens of one model request, and how full the model's window is now.
     Used {
         usage: Usage,
         window_used: u64,
         window: u64,
-        /// What the session has cost up to here, where prices are known.
+        /// The cost of the session so far, if prices are known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost: Option<Cost>,
-        /// Guessed from what was sent and received, because the provider counted nothing.
+        /// The numbers are estimated from what was sent and received, because the provider reported
+        /// none.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         estimated: bool,
     },
-    /// Older messages were replaced by a summary in what the model sees.
+    /// A summary replaced older messages in the conversation that the model sees.
     Compacted {
         summary: String,
-        /// The first message that the model still sees as it was.
+        /// The first message that the model still sees in full.
         kept_from: Option<MessageId>,
     },
-    /// Something that the person should know and the model need not.
+    /// A message for the person, which the model does not see.
     Noticed {
         message: MessageId,
         text: String,
-        /// Of interest only while it happens, such as a retry; an answer to a command is not.
+        /// The message is relevant only while it happens, such as a retry. Answers to slash
+        /// commands are not.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         passing: bool,
     },
-    /// The person put files back to what they were before a turn, or to what it had made of them.
+    /// The person restored files to their state before a turn, or to the state after it.
     Restored {
         message: MessageId,
         turn: TurnId,
@@ -182,7 +188,8 @@ pub enum EventKind {
     },
     TurnEnded {
         turn: TurnId,
-        /// As in its start, so that whoever comes back later can be answered from this event alone.
+        /// The origin from the turn's start, repeated here so that a client that reconnects can be
+        /// answered from this event alone.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         origin: Option<Origin>,
         reason: StopReason,
@@ -210,14 +217,14 @@ pub enum Setting {
     ThoughtLevel(ThoughtLevel),
 }
 
-/// How safe an event must be before anything rests on it.
+/// How durable an event must be before anything depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// Written soon; nobody waits for it.
+    /// Written soon. Nothing waits for it.
     Soon,
     /// Must survive the end of the process before it is acknowledged.
     Written,
-    /// Must survive the loss of power before what follows from it begins.
+    /// Must survive a loss of power before its effects begin.
     Synced,
 }
 
@@ -226,7 +233,7 @@ impl Event {
         Place { life: self.life, number: self.number }
     }
 
-    /// Whether `next` is a further piece of this event's message.
+    /// Whether `next` is another piece of the same message.
     pub fn continues_with(&self, next: &Event) -> bool {
         match (&self.kind, &next.kind) {
             (EventKind::AgentText { message: mine, .. }, EventKind::AgentText { message: theirs, .. })
@@ -237,7 +244,7 @@ impl Event {
         }
     }
 
-    /// Joins the text of `next`, which must continue this event, and takes its place.
+    /// Appends the text of `next`, which must continue this event, and takes its position.
     pub fn absorb(&mut self, next: &Event) {
         if let (
             EventKind::AgentText { text, .. } | EventKind::AgentThought { text, .. },
@@ -265,7 +272,8 @@ impl EventKind {
             | Self::Used { .. }
             | Self::Titled { .. }
             | Self::Noticed { .. }
-            // Goes to the disk in one batch with the user's message, which follows at once unless it is expanded first.
+            // This reaches the disk in one batch with the user's message, which follows at once
+            // unless it is expanded first.
             | Self::TurnStarted { .. }
             | Self::Delegated { .. } => Durability::Soon,
             Self::Created { .. }
@@ -282,7 +290,7 @@ impl EventKind {
         }
     }
 
-    /// What kind of event it is, for logs: nothing of what is in it.
+    /// Returns the kind of the event for logs, without any of its content.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Created { .. } => "created",
@@ -313,7 +321,7 @@ impl EventKind {
         }
     }
 
-    /// Roughly what the event costs to hold in memory.
+    /// Estimates how many bytes the event takes in memory.
     pub fn weight(&self) -> usize {
         const BASE: usize = 200;
         BASE + match self {
@@ -352,7 +360,7 @@ impl EventKind {
     }
 }
 
-/// Roughly what a JSON value costs to hold in memory.
+/// Estimates how many bytes a JSON value takes in memory.
 fn json_weight(value: &Value) -> usize {
     const NODE: usize = size_of::<Value>();
     NODE + match value {

@@ -1,18 +1,18 @@
-//! What we send beyond the stable protocol, and who is spared it.
+//! Extensions to the stable protocol, and the clients that do not get them.
 //!
-//! The extras are on by default. The configuration leaves out single ones or all, and clients that are known to stumble
-//! over what they do not know are spared by their name and version.
+//! The extras are on by default. The configuration can turn off single ones or all of them. Clients
+//! that are known to fail on unknown fields or updates are excluded by name and version.
 
 use crate::ClientInfo;
 
-/// Something that not every client of the protocol knows.
+/// An extension that not every client of the protocol knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extra {
-    /// `models` in the answers that open a session.
+    /// `models` in responses that open a session.
     Models,
-    /// `usage` in the answer to a prompt.
+    /// `usage` in the response to a prompt.
     Usage,
-    /// `userMessageId` in the answer to a prompt.
+    /// `userMessageId` in the response to a prompt.
     UserMessageId,
     /// The update `usage_update`.
     UsageUpdate,
@@ -23,7 +23,7 @@ pub enum Extra {
 impl Extra {
     pub const ALL: [Extra; 5] = [Extra::Models, Extra::Usage, Extra::UserMessageId, Extra::UsageUpdate, Extra::Fork];
 
-    /// Its name in the configuration.
+    /// Returns its name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Extra::Models => "models",
@@ -58,31 +58,32 @@ impl ExtraSet {
     }
 }
 
-/// Clients of one name and a range of versions, and what they are not sent.
+/// Clients with one name and a range of versions, and the extras that they do not get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spared {
-    /// As in `clientInfo`, in whatever case. An empty one is that of clients that do not say theirs.
+    /// The name in `clientInfo`, in any case. An empty name matches clients that do not send one.
     pub name: String,
-    /// The first version that this is about; none for all up to `below`.
+    /// The first version that this applies to; None for all versions before `below`.
     pub from: Option<String>,
-    /// The first version that this is no longer about.
+    /// The first version that this no longer applies to.
     pub below: Option<String>,
     pub without: Vec<Extra>,
 }
 
-/// The clients that are known to stumble, as (name, below, without). docs/protocol.md has the same table.
+/// The clients that are known to fail, as (name, below, without). docs/protocol.md has the same
+/// table.
 const KNOWN: [(&str, &str, &[Extra]); 2] = [
-    // Ends the connection at an update that it does not know.
+    // Closes the connection on an unknown update.
     ("sacp", "12", &Extra::ALL),
-    // Prints an error for each update that it does not know.
+    // Prints an error for each unknown update.
     ("@agentclientprotocol/sdk", "0.13", &[Extra::UsageUpdate]),
 ];
 
-/// Which extras clients are sent.
+/// Decides which extras each client gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtrasPolicy {
     pub offered: ExtraSet,
-    /// In addition to those that are known.
+    /// Exclusions in addition to `KNOWN`.
     pub spared: Vec<Spared>,
 }
 
@@ -105,7 +106,8 @@ impl ExtrasPolicy {
     }
 }
 
-/// A client that does not say its version may have any.
+/// Whether the client has this name and a version in the range. A client without a version matches
+/// every range.
 fn is_about(client: &ClientInfo, name: &str, from: Option<&str>, below: Option<&str>) -> bool {
     let version = numbers(&client.version);
     let is_unknown = client.version.is_empty();
@@ -114,7 +116,7 @@ fn is_about(client: &ClientInfo, name: &str, from: Option<&str>, below: Option<&
         && (is_unknown || below.is_none_or(|below| version < numbers(below)))
 }
 
-/// The numbers of a version such as `v1.2.3-beta`, as many as count; what is missing is zero.
+/// Parses the numbers of a version such as `v1.2.3-beta`. Missing numbers are zero.
 fn numbers(version: &str) -> [u64; 4] {
     let mut numbers = [0; 4];
     let parts = version.trim_start_matches(['v', 'V']).split('.');

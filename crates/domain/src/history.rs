@@ -13,7 +13,7 @@ use crate::{Durability, Event, Millis, SessionId};
 pub struct SessionMeta {
     pub id: SessionId,
     pub cwd: PathBuf,
-    /// Where `cwd` led when the session began. An older log does not say.
+    /// The real path of `cwd` when the session began. Older logs do not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub real_cwd: Option<PathBuf>,
     #[serde(default)]
@@ -22,26 +22,27 @@ pub struct SessionMeta {
     pub title: Option<String>,
     pub created: Millis,
     pub updated: Millis,
-    /// Messages of the user and of the model.
+    /// The number of messages of the user and of the model.
     pub messages: u64,
     /// The number of the last event.
     pub last: u64,
     pub life: u32,
-    /// Whether a turn waits for the answer to a permission question. Such a session is opened when the daemon starts.
+    /// Whether a turn waits for the answer to a permission question. The daemon opens such a
+    /// session when it starts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waiting: bool,
-    /// Whether the session was evicted in good order. One that was not starts a new life when it is opened.
+    /// Whether the session was evicted cleanly. If not, it starts a new life when it is opened.
     pub clean: bool,
 }
 
 impl SessionMeta {
-    /// The folder under which it is listed.
+    /// Returns the folder under which the session is listed.
     pub fn folder(&self) -> &Path {
         self.real_cwd.as_deref().unwrap_or(&self.cwd)
     }
 }
 
-/// Something to keep, with the place to report to when it is kept.
+/// A change to store, and the receipt that reports when it is stored.
 pub struct Record {
     pub session: SessionId,
     pub entry: Entry,
@@ -49,18 +50,19 @@ pub struct Record {
 }
 
 pub enum Entry {
-    /// Events in order, and the summary as it is after the last of them.
+    /// Appends events in order, and replaces the summary with the one after the last event.
     Append { events: Vec<Arc<Event>>, meta: SessionMeta },
-    /// Events of a session that cannot be found yet: it appears as a whole with its first `Append`.
+    /// Stores events of a session that is not visible yet. The session appears as a whole with its
+    /// first `Append`.
     Prepare { events: Vec<Arc<Event>> },
-    /// The same with the events of another session up to this number, as they are stored.
+    /// Like `Prepare`, with the stored events of another session up to this number.
     Copy { from: SessionId, last: u64 },
-    /// All of the session's events and its summary go.
+    /// Deletes the session's events and its summary.
     Delete,
 }
 
 impl Record {
-    /// The strongest wish among its events.
+    /// Returns the strongest durability that its events require.
     pub fn durability(&self) -> Durability {
         match &self.entry {
             Entry::Append { events, .. } => {
@@ -71,7 +73,7 @@ impl Record {
     }
 }
 
-/// How safe a record is once its receipt is stamped.
+/// How durable a record is once its receipt is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Settled {
     /// Survives the end of the process.
@@ -80,7 +82,7 @@ pub enum Settled {
     Synced,
 }
 
-/// Reports what became of a record, exactly once: a record that is dropped on its way reports `Lost`.
+/// Reports the result of a record exactly once. A record that is dropped on its way reports `Lost`.
 pub struct Receipt(Option<Report>);
 
 type Report = Box<dyn FnOnce(Result<Settled, HistoryError>) + Send>;
@@ -107,14 +109,14 @@ impl Drop for Receipt {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HistoryError {
-    /// The disk refused; what was not acknowledged may be submitted again.
+    /// The disk failed. Records that were not acknowledged may be submitted again.
     #[error("cannot write the history: {0}")]
     Write(String),
     #[error("cannot read the history: {0}")]
     Read(String),
     #[error("the store could not be opened: {0}")]
     Open(String),
-    /// Dropped on its way to the store.
+    /// The record was dropped on its way to the store.
     #[error("the record was lost on its way to the history")]
     Lost,
     #[error("unknown cursor")]
@@ -124,9 +126,9 @@ pub enum HistoryError {
 /// Which sessions to list, newest first.
 #[derive(Clone, Debug, Default)]
 pub struct ListQuery {
-    /// Only those of this folder, by its real path.
+    /// Lists only the sessions of this folder, by its real path.
     pub cwd: Option<PathBuf>,
-    /// Where the last page ended, as that page said.
+    /// The cursor that the previous page returned.
     pub cursor: Option<String>,
     pub limit: usize,
 }
@@ -137,7 +139,7 @@ pub struct Page {
     pub next: Option<String>,
 }
 
-/// How the store is, for `ctl status`.
+/// The state of the store, for `ctl status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum StoreStatus {
@@ -153,14 +155,15 @@ pub enum StoreStatus {
     },
 }
 
-/// The store. Only `submit` and `status` return at once; everything that may wait for the disk is async.
+/// The store of sessions. Only `submit` and `status` return at once; everything that may wait for
+/// the disk is async.
 pub trait History: Send + Sync + 'static {
-    /// Takes a record for the committer and returns at once. Records of one session are kept in the order in which
-    /// they were submitted; submitting an event again replaces it.
+    /// Queues a record for the committer and returns at once. Records of one session are stored in
+    /// the order of submission; submitting an event again replaces it.
     fn submit(&self, record: Record);
 
-    /// Committed events from number `from` on, in order, as many as fit into about `budget` bytes but at least one if
-    /// there is one.
+    /// Reads committed events from number `from` on, in order: as many as fit into about `budget`
+    /// bytes, and at least one if there is one.
     fn read(
         &self,
         session: SessionId,
@@ -172,7 +175,7 @@ pub trait History: Send + Sync + 'static {
 
     fn list(&self, query: ListQuery) -> BoxFuture<'static, Result<Page, HistoryError>>;
 
-    /// Sessions that never had a prompt, and those that were prepared and nothing came of.
+    /// Lists the sessions that never had a prompt, and those that were prepared and never appeared.
     fn leftovers(&self) -> BoxFuture<'static, Result<Vec<SessionId>, HistoryError>>;
 
     fn status(&self) -> StoreStatus;

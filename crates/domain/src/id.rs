@@ -1,4 +1,4 @@
-//! Newtype ids. Each is a short string that is cheap to clone; new ones are time-ordered UUIDs.
+//! Newtype ids. Each is a short string that is cheap to clone. New ids are time-ordered UUIDs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ macro_rules! id {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// A fresh id, unique across daemon lives.
+            /// Creates an id that is unique across daemon lives.
             pub fn new() -> Self {
                 Self(uuid::Uuid::now_v7().to_string().into())
             }
@@ -60,7 +60,8 @@ id!(
     SessionId
 );
 id!(
-    /// One prompt and all that follows from it. Chosen by the connection that sends the prompt.
+    /// One prompt and everything that follows from it. The connection that sends the prompt chooses
+    /// the id.
     TurnId
 );
 id!(
@@ -84,10 +85,11 @@ id!(
     ModelId
 );
 
-/// Where an event stands in its session's log.
+/// The position of an event in its session's log.
 ///
-/// Numbers grow by one within a session. A session that was opened after an unclean end starts a new life, so that a
-/// number which an editor saw but the disk did not is never confused with the event that took its number later.
+/// Numbers grow by one within a session. A session that is opened after an unclean end starts a new
+/// life. A client may have seen an event that never reached the disk, and the life tells it apart
+/// from the later event with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Place {
     pub life: u32,

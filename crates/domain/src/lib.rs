@@ -1,7 +1,8 @@
-//! The vocabulary of acpd: what a session is made of, and the ports through which the actors reach the world.
+//! The vocabulary of acpd: the parts of a session, and the ports through which the actors do I/O.
 //!
-//! Everything here is a plain value, a pure function or a trait. No I/O, no actix, no ACP: an editor's protocol is
-//! translated in `wire`, a provider's in `models`, and a disk's in `history`.
+//! Everything here is a plain value, a pure function or a trait. There is no I/O, no actix and no
+//! ACP: `wire` translates the editor's protocol, `models` the providers' APIs, and `history` the
+//! stored form.
 
 pub mod account;
 pub mod briefing;

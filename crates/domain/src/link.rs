@@ -1,8 +1,9 @@
-//! Links in prompts: which file a link leads to, and how a model sees it. The file itself is read when a model asks.
+//! Links in prompts: which file a link points to, and how the model sees it. The file is read only
+//! when the model asks for it.
 
 use std::path::{Path, PathBuf};
 
-/// The path of a `file:` address, without what stands behind `?` and `#`. None if it is no such address.
+/// Returns the path of a `file:` URI without its query and fragment, or None for any other URI.
 pub fn file_path(uri: &str) -> Option<PathBuf> {
     let path = uri.strip_prefix("file://")?;
     let path = path.strip_prefix("localhost").unwrap_or(path);
@@ -10,7 +11,7 @@ pub fn file_path(uri: &str) -> Option<PathBuf> {
     percent_decoded(path).map(PathBuf::from)
 }
 
-/// The address of a file.
+/// Returns the `file:` URI of a path.
 pub fn file_uri(path: &Path) -> String {
     let mut uri = "file://".to_owned();
     for byte in path.as_os_str().as_encoded_bytes() {
@@ -22,7 +23,8 @@ pub fn file_uri(path: &Path) -> String {
     uri
 }
 
-/// How a model should name a file: as tools take it, short where it lies in the working folder.
+/// Returns the path by which a model should name a file. It is relative to the working folder if
+/// the file is inside it.
 pub(crate) fn told_path(uri: &str, cwd: &Path) -> Option<PathBuf> {
     let path = file_path(uri)?;
     match path.strip_prefix(cwd) {
@@ -56,12 +58,13 @@ pub(crate) struct Label<'a> {
     pub(crate) title: Option<&'a str>,
     pub(crate) description: Option<&'a str>,
     pub(crate) size: Option<i64>,
-    /// As a model should name it, where that is known.
+    /// The path that the model should use, if it is known.
     pub(crate) path: Option<&'a Path>,
 }
 
 impl Label<'_> {
-    /// One line for the model. That nothing of it has been read yet is part of it.
+    /// Describes the link to the model in one line, which states that the target has not been read
+    /// yet.
     pub(crate) fn told(&self) -> String {
         let path = self.path.map(Path::to_owned).or_else(|| file_path(self.uri));
         let Some(path) = path else {
@@ -69,7 +72,7 @@ impl Label<'_> {
         };
         let last = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         let facts = self.facts(&last);
-        // Editors name lines behind the path, each in its own way.
+        // Editors append line numbers as a fragment, each in its own format.
         let lines = self.uri.split_once('#').map(|(_, lines)| format!(" at {lines}")).unwrap_or_default();
         let address = self.uri.split(['#', '?']).next().unwrap_or_default();
         let is_folder = address.ends_with('/') || path == Path::new(".");

@@ -1,5 +1,5 @@
-//! MCP servers as the actors see them: which a session wants, how each is, and what they add to prompts. How one talks to
-//! them is the toolbox's business.
+//! MCP servers as the actors see them: which servers a session wants, their status, and what they
+//! add to prompts. The toolbox implements the connection to them.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,21 +9,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Content, Environment, SessionId};
 
-/// A server that a session is to work with.
+/// A server that a session wants to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
     pub name: String,
     pub transport: Transport,
 }
 
-/// How a server is reached. Variables and headers may hold keys, so `Debug` shows their names only.
+/// How a server is reached. Variables and headers may hold keys, so `Debug` shows only their names.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Transport {
-    /// A program that is started, and talked with over its standard input and output.
+    /// A program that acpd starts and talks to over its standard input and output.
     Stdio { command: String, args: Vec<String>, env: Vec<(String, String)>, cwd: Option<PathBuf> },
-    /// The protocol's present form over HTTP.
+    /// The protocol's current HTTP transport.
     Http { url: String, headers: Vec<(String, String)> },
-    /// Its older form: one stream of events, and a request for each message.
+    /// The protocol's older HTTP transport: one event stream, and one request per message.
     Sse { url: String, headers: Vec<(String, String)> },
 }
 
@@ -44,7 +44,7 @@ impl fmt::Debug for Transport {
             Transport::Stdio { command, args, env, cwd } => f
                 .debug_struct("Stdio")
                 .field("command", command)
-                // Arguments hold keys, too, now and then.
+                // Arguments may hold keys, too.
                 .field("args", &args.len())
                 .field("env", &names(env))
                 .field("cwd", cwd)
@@ -59,42 +59,43 @@ impl fmt::Debug for Transport {
     }
 }
 
-/// What a session's servers need to know of it.
+/// The information about a session that its servers need.
 #[derive(Clone, Debug)]
 pub struct McpRequest {
     pub session: SessionId,
     pub cwd: PathBuf,
     pub extra_roots: Vec<PathBuf>,
     pub environment: Arc<Environment>,
-    /// Those that the client passed. The configuration's come on top.
+    /// The servers that the client passed. Those of the configuration are added.
     pub servers: Vec<Server>,
 }
 
-/// What happened to a session's servers.
+/// A change in a session's servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum McpEvent {
-    /// What a mode offers is not what it was.
+    /// The tools that a mode offers have changed.
     ToolsChanged,
-    /// What the person can type is not what it was.
+    /// The slash commands that the person can type have changed.
     CommandsChanged,
-    /// Something that the person should know, in a sentence.
+    /// A sentence for the person.
     Told(String),
-    /// No server could be started, for this reason, in a sentence. The session may be equipped anew.
+    /// No server could be started. The text is the reason, in a sentence. The session may set its
+    /// servers again.
     Lost(String),
 }
 
-/// What a prompt needs before the model is asked.
+/// The result of preparing a prompt before the model is asked.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prepared {
-    /// What the first block of the prompt stands for, where it names a prompt of a server.
+    /// The text that the first block stands for, if it names a prompt of a server.
     pub stands_for: Option<String>,
-    /// The prompt without the files that a rule keeps from the model, where there are some.
+    /// The prompt without the files that a rule keeps from the model, if there are any.
     pub prompt: Option<Vec<Content>>,
-    /// For the model, on top of what the person wrote.
+    /// Content for the model in addition to the person's prompt.
     pub context: Vec<Content>,
-    /// What the person should know of it.
+    /// Sentences for the person.
     pub notices: Vec<String>,
-    /// Why the model should not be asked at all.
+    /// Why the model must not be asked at all, if it must not.
     pub refusal: Option<String>,
 }
 
@@ -107,29 +108,29 @@ pub struct ServerCard {
     pub transport: String,
     pub source: Source,
     pub state: ServerState,
-    /// What the server calls itself.
+    /// The name that the server reports for itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// The names under which models know its tools.
+    /// The names of its tools as models see them.
     #[serde(default)]
     pub tools: Vec<String>,
-    /// The commands that its prompts have become.
+    /// The slash commands made from its prompts.
     #[serde(default)]
     pub prompts: Vec<String>,
-    /// The end of what it wrote to its log.
+    /// The last lines of its log.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<String>,
 }
 
-/// Who wants a server.
+/// Where a server was configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// The editor passed it.
+    /// The client passed it.
     Client,
-    /// The user's configuration has it.
+    /// It is in the user's configuration.
     User,
-    /// The project's `.mcp.json` has it.
+    /// It is in the project's `.mcp.json`.
     Project,
 }
 
@@ -148,12 +149,12 @@ impl Source {
 pub enum ServerState {
     Connecting,
     Ready,
-    /// It is tried again in so many seconds.
+    /// The connection failed and is retried after this many seconds.
     Failed {
         reason: String,
         retry_in: u64,
     },
-    /// It is not even tried, for this reason.
+    /// The server is not started, for this reason.
     Off {
         reason: String,
     },

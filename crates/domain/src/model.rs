@@ -13,15 +13,15 @@ use crate::tool::ToolSpec;
 use crate::turn::FailureKind;
 use crate::{Environment, ModelId, StopReason, ThoughtLevel, TurnFailure, Usage};
 
-/// One request to a model: everything it is told.
+/// One request to a model, with everything that the model sees.
 #[derive(Clone, Debug)]
 pub struct ModelRequest {
-    /// Who it is and where it works.
+    /// The system prompt: who the model is and where it works.
     pub system: String,
     pub messages: Vec<Arc<Message>>,
     pub tools: Vec<ToolSpec>,
     pub thought: ThoughtLevel,
-    /// Where keys may be found.
+    /// The environment in which keys are looked up.
     pub environment: Arc<Environment>,
 }
 
@@ -30,43 +30,47 @@ pub struct ModelRequest {
 pub enum Delta {
     Text(String),
     Thought(String),
-    /// Something of the provider's own, such as the signature of a thought, that must go back with this response as it is.
+    /// An opaque value of the provider, such as the signature of a thought. It must be sent back
+    /// unchanged with this response.
     Seal(Value),
-    /// The model has begun to write a tool call. Sent again for the same `place` once more of it is known.
+    /// The model has begun to write a tool call. Sent again for the same `place` when more of it is
+    /// known.
     CallBegun {
-        /// Orders the calls of this answer: `Call` and `CutCall` follow in the order of their places.
+        /// Orders the calls of this answer: `Call` and `CutCall` follow in the order of their
+        /// places.
         place: usize,
         tool: String,
         /// What the call is about, such as a path or a command, as far as it has arrived.
         detail: Option<String>,
     },
-    /// A tool call, whole.
+    /// A complete tool call.
     Call {
         tool: String,
         input: Value,
-        /// As the provider knows it; None where it does not matter.
+        /// The provider's data about the call; None if there is nothing to send back.
         origin: Option<CallOrigin>,
     },
-    /// A call of this tool that the limit of the answer cut off. Nothing of it may run.
+    /// A call that was cut off at the answer's token limit. It must not be run.
     CutCall {
         tool: String,
     },
-    /// What the answer has said so far is void: it broke off, and the model is asked again.
+    /// The answer so far is void: it broke off, and the model is asked again.
     Abandoned,
-    /// The tokens of this request. Where a model says nothing they are estimated; one that says zero costs nothing.
+    /// The tokens of this request. If a model reports none they are estimated; one that reports
+    /// zero costs nothing.
     Usage(Usage),
-    /// Something that the person should know while they wait, such as a retry.
+    /// A message for the person while they wait, such as a retry.
     Notice(String),
-    /// Why the answer ended. `EndTurn` with calls made means that the model waits for their outcomes.
+    /// Why the answer ended. `EndTurn` after calls means that the model waits for their outcomes.
     Stopped(StopReason),
 }
 
-/// What a provider must get back with a call, exactly as it came.
+/// What must be sent back to the provider with a call, exactly as it came.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallOrigin {
-    /// Who made it up; nobody else gets it back.
+    /// The provider that made the call. No other provider gets this data.
     pub provider: String,
-    /// The provider's own id of the call; empty if it has none.
+    /// The provider's id of the call; empty if it has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub id: String,
     /// Opaque values beside the call, such as a signature.
@@ -74,8 +78,8 @@ pub struct CallOrigin {
     pub extra: Value,
 }
 
-/// How the notice of the built-in model begins when it did not understand a prompt. `acpd ask` recognizes it and exits
-/// with the status for "no model configured".
+/// The beginning of the built-in model's notice when it did not understand a prompt. `acpd ask`
+/// recognises it and exits with the status for "no model configured".
 pub const NO_MODEL_CONFIGURED: &str = "No language model is configured";
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -97,16 +101,16 @@ impl From<ModelError> for TurnFailure {
 pub struct ModelInfo {
     pub id: ModelId,
     pub name: String,
-    /// Tokens that fit into one request.
+    /// The number of tokens that fit into one request.
     pub window: u64,
     pub images: bool,
     pub audio: bool,
-    /// Whether it can think before it answers, so that a thought level means something.
+    /// Whether the model can think before it answers. If not, the thought level has no effect.
     pub thinks: bool,
     pub price: Option<Price>,
 }
 
-/// What a million tokens cost, in the currency that the configuration names.
+/// The price of a million tokens, in the currency that the configuration names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Price {
     pub currency: String,
@@ -117,7 +121,8 @@ pub struct Price {
 }
 
 impl Price {
-    /// What this many tokens cost. Cached tokens are counted among those of the input, and priced by themselves.
+    /// Computes the price of this many tokens. Cached tokens are included in the input's count and
+    /// have their own price.
     pub fn of(&self, usage: &Usage) -> f64 {
         let plain = usage.input.saturating_sub(usage.cached_read + usage.cached_write);
         let parts = [
@@ -144,31 +149,32 @@ pub trait Catalogue: Send + Sync + 'static {
 
     fn find(&self, id: &ModelId) -> Option<Arc<dyn Model>>;
 
-    /// What a new session uses.
+    /// Returns the model of a new session.
     fn default_model(&self, environment: &Environment) -> ModelId;
 
-    /// Whether a session may choose this model: all that `list` has, and what it had no room for.
+    /// Whether a session may choose this model: every model in `list`, and those that `list` had to
+    /// leave out.
     fn offers(&self, id: &ModelId, environment: &Environment) -> bool {
         self.list(environment).iter().any(|info| info.id == *id)
     }
 
-    /// Resolves when the providers have said which models they have, as far as the default model depends on it; after
-    /// `within` at the latest.
+    /// Waits for the providers' lists of models, as far as the default model depends on them, and
+    /// at most for `within`.
     fn settle(&self, _environment: &Environment, _within: Duration) -> BoxFuture<'static, ()> {
         Box::pin(ready(()))
     }
 
-    /// What to use in place of a model that nobody chose, once it is known that its provider does not have it.
+    /// Returns a replacement for a default model that its provider turned out not to have.
     fn correction(&self, _id: &ModelId, _environment: &Environment) -> Option<ModelId> {
         None
     }
 
-    /// A listed model to use after the provider has refused to know this one.
+    /// Returns a listed model to use after the provider has reported this one as unknown.
     fn fallback(&self, _id: &ModelId, _environment: &Environment) -> Option<ModelId> {
         None
     }
 
-    /// What a person should know who uses this model without having chosen it: providers that cannot be used, and why.
+    /// Explains to a person who did not choose this model which providers cannot be used, and why.
     fn remarks(&self, _id: &ModelId, _environment: &Environment) -> Vec<String> {
         Vec::new()
     }

@@ -1,4 +1,4 @@
-//! Who may do what: the question, the answer, and what is remembered of it.
+//! Permission questions, their answers, and the answers that a session remembers.
 
 use std::path::PathBuf;
 
@@ -6,15 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Approval, CallId, QuestionId, ToolCard, ToolKind, visible};
 
-/// Whether a call must be allowed before it runs.
+/// Whether a call needs permission before it runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// Runs without asking.
+    /// The call runs without a question.
     Free,
-    /// Asks first. `always` is what an "always" answer would cover; without it only "once" is offered.
+    /// The person is asked first. `always` is what an "always" answer would cover; if it is None,
+    /// only "once" is offered.
     Ask { always: Option<Grant> },
-    /// Asks every time. No grant, no rule that allows and no approval answers for the person; only "once" is offered.
+    /// The person is asked every time. No grant, rule or approval setting answers for them, and
+    /// only "once" is offered.
     AskEveryTime,
 }
 
@@ -30,7 +32,7 @@ pub enum Grant {
     Exactly(String),
     /// Edits of files below a folder.
     Folder(PathBuf),
-    /// The same, as long as it runs in the sandbox.
+    /// The inner grant, as long as the command runs in the sandbox.
     Sandboxed(Box<Grant>),
 }
 
@@ -43,13 +45,13 @@ impl Grant {
             (Grant::Folder(mine), Grant::Folder(theirs)) => theirs.starts_with(mine),
             (Grant::Sandboxed(mine), Grant::Sandboxed(theirs)) => mine.covers(theirs),
             (Grant::Sandboxed(_), _) => false,
-            // What may be done, or may not, counts all the more in the sandbox.
+            // An answer about a command also covers the command in the sandbox, where it can do less.
             (mine, Grant::Sandboxed(theirs)) => mine.covers(theirs),
             (Grant::Tool(_) | Grant::Command(_) | Grant::Exactly(_) | Grant::Folder(_), _) => false,
         }
     }
 
-    /// The end of a sentence that begins with "Always allow".
+    /// Returns the end of a sentence that begins with "Always allow".
     pub fn label(&self) -> String {
         let label = match self {
             Grant::Tool(name) => name.clone(),
@@ -62,7 +64,7 @@ impl Grant {
     }
 }
 
-/// A question that is open until somebody answers it.
+/// A question that is open until a client answers it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
     pub id: QuestionId,
@@ -71,7 +73,7 @@ pub struct Question {
 }
 
 impl Question {
-    /// The answers on offer, in the order in which they are shown.
+    /// Returns the answers to offer, in the order in which they are shown.
     pub fn choices(&self) -> &'static [Choice] {
         match self.always {
             Some(_) => &[Choice::AllowOnce, Choice::AllowAlways, Choice::RejectOnce, Choice::RejectAlways],
@@ -125,13 +127,13 @@ impl Choice {
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
     Chose(Choice),
-    /// The client cancelled, which ends the turn.
+    /// The client cancelled the question, which ends the turn.
     Cancelled,
-    /// The daemon ended before anybody answered; nothing was run.
+    /// The daemon stopped before anybody answered. Nothing was run.
     Unanswered,
 }
 
-/// "Always" answers of one session, newest last.
+/// The "always" answers of one session, newest last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
     rules: Vec<(Grant, bool)>,
@@ -143,7 +145,7 @@ impl Memory {
         self.rules.push((grant, allow));
     }
 
-    /// A rejection wins over a permission.
+    /// Looks up a remembered answer. A rejection wins over a permission.
     pub fn recall(&self, wanted: &Grant) -> Option<bool> {
         let mut found = None;
         for (grant, allow) in &self.rules {
@@ -159,7 +161,7 @@ impl Memory {
     }
 }
 
-/// What becomes of a planned call.
+/// The decision about a planned call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Run,
@@ -167,9 +169,10 @@ pub enum Verdict {
     Deny,
 }
 
-/// Decides from the card, what the operator's rules say of it, the session's approval setting and what it remembers. The
-/// stricter wins: denying (a rule, then a remembered rejection), a rule that asks, a remembered permission, a rule that
-/// allows, and where nothing of this speaks of the call, the approval.
+/// Decides from the card, the operator's rule about it, the session's approval setting and its
+/// remembered answers. The strictest wins, in this order: a rule that denies, a remembered
+/// rejection, a rule that asks, a remembered permission, a rule that allows, and finally the
+/// approval setting.
 pub fn decide(card: &ToolCard, rule: Option<Verdict>, approval: Approval, memory: &Memory) -> Verdict {
     if rule == Some(Verdict::Deny) {
         return Verdict::Deny;
@@ -188,7 +191,8 @@ pub fn decide(card: &ToolCard, rule: Option<Verdict>, approval: Approval, memory
         (None, Some(verdict), _) => verdict,
         (None, None, _) if card.access == Access::Free => Verdict::Run,
         (None, None, Approval::Never) => Verdict::Run,
-        // An edit that no "always" answer could cover is more than an edit: the file runs something later.
+        // An edit that no "always" answer may cover is more than an edit: the file is executed
+        // later.
         (None, None, Approval::AcceptEdits) if card.kind == ToolKind::Edit && offers_always(card) => Verdict::Run,
         (None, None, Approval::AcceptEdits | Approval::Ask) => Verdict::Ask,
     }
@@ -198,7 +202,7 @@ fn offers_always(card: &ToolCard) -> bool {
     matches!(card.access, Access::Ask { always: Some(_) })
 }
 
-/// The operator's rules as they are written, for people.
+/// The operator's rules as they are written in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleTexts {
     pub allow: Vec<String>,

@@ -1,14 +1,15 @@
-//! The plan that a model sends with `update_plan`, read leniently: models differ in the words they use for the same.
+//! Reads the plan that a model sends with `update_plan`. The reader is lenient, because models use
+//! different words for the same status.
 
 use serde_json::{Map, Value};
 
 use crate::PlanEntry;
 use crate::tool::{PlanStatus, Priority};
 
-/// What to send instead of a plan that cannot be read.
+/// An example for the model when its plan cannot be read.
 const EXAMPLE: &str = r#"send {"entries": [{"content": "Add a test", "status": "in_progress", "priority": "medium"}]}, with every entry of the plan; status is pending, in_progress or completed"#;
 
-/// Reads the input of a call of `update_plan`. The error tells the model what to send instead.
+/// Reads the input of an `update_plan` call. The error explains to the model what to send instead.
 pub fn read_plan(input: &Value) -> Result<Vec<PlanEntry>, String> {
     let entries = match input {
         Value::Array(entries) => entries,
@@ -52,16 +53,17 @@ fn read_entry(at: usize, entry: &Value) -> Result<PlanEntry, String> {
     })
 }
 
-/// The value of the first of these keys that is there.
+/// Returns the value of the first of these keys that exists.
 fn first<'a>(fields: &'a Map<String, Value>, names: &[&str]) -> Option<&'a Value> {
     names.iter().find_map(|name| fields.get(*name)).filter(|value| !value.is_null())
 }
 
-/// What a word for a status means in the protocol, which knows three.
+/// The protocol's meaning of a word for a status; the protocol has only three.
 enum Status<'a> {
     Known(PlanStatus),
-    /// The nearest there is; the word itself is shown with the entry. One that failed or was given up is one on which nobody
-    /// works any more, and would be shown as open for ever otherwise.
+    /// The nearest status; the word itself is shown with the entry. An entry that failed or was
+    /// given up counts as completed, because nobody works on it any more and it would otherwise
+    /// stay open for ever.
     Nearest(PlanStatus, &'a str),
 }
 
@@ -89,7 +91,7 @@ fn read_status(status: &Value) -> Option<Status<'_>> {
     })
 }
 
-/// An odd one does not spoil a plan.
+/// Reads a priority, or returns None for an unknown one, which does not invalidate the plan.
 fn read_priority(priority: &Value) -> Option<Priority> {
     Some(match plain(priority.as_str()?).as_str() {
         "high" | "highest" | "critical" | "urgent" | "important" => Priority::High,
@@ -98,7 +100,7 @@ fn read_priority(priority: &Value) -> Option<Priority> {
     })
 }
 
-/// `In-Progress`, `in_progress` and `in progress` are one word.
+/// Normalises a word: `In-Progress`, `in_progress` and `in progress` become the same.
 fn plain(word: &str) -> String {
     word.chars().filter(|letter| letter.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }

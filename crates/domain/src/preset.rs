@@ -1,4 +1,5 @@
-//! Modes choose the tools; approval says when to ask; the thought level says how long a model may think.
+//! A session's presets: the mode selects the tools, the approval when to ask, and the thought level
+//! how much a model thinks.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,12 +1,12 @@
-//! Removes what looks like a secret from a message, so that a key in the wrong place does not travel with the complaint
-//! about it. Pure.
+//! Hides what looks like a secret in a message, so a key in the wrong place does not end up in the
+//! error about it. Pure.
 
 use std::borrow::Cow;
 
-/// Stands for what is not shown.
+/// Replaces hidden words.
 pub const HIDDEN: &str = "(hidden)";
 
-/// How the keys and tokens of well-known services begin.
+/// The prefixes of keys and tokens of well-known services.
 const PREFIXES: [&str; 16] = [
     "sk-",
     "sk_",
@@ -26,13 +26,13 @@ const PREFIXES: [&str; 16] = [
     "eyJ",
 ];
 
-/// A word that begins like a key is one from this length on.
+/// The shortest word with a known prefix that counts as a key.
 const SHORTEST_KNOWN: usize = 8;
 
-/// Letters and digits in a row, without a break, that nobody writes by hand.
+/// The shortest run of mixed letters and digits that counts as random.
 const SHORTEST_RANDOM: usize = 16;
 
-/// The text with `(hidden)` in place of every word that looks like a key or a token.
+/// Replaces every word that looks like a key or a token by `(hidden)`.
 pub fn secrets(text: &str) -> Cow<'_, str> {
     if !words(text).any(looks_secret) {
         return Cow::Borrowed(text);
@@ -49,7 +49,8 @@ pub fn secrets(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Whether a word looks like a key or a token: it begins like one, or has a long part that mixes letters and digits.
+/// Whether a word looks like a key or a token: it has a known prefix, or a long part that mixes
+/// letters and digits.
 pub fn looks_secret(word: &str) -> bool {
     let known = word.len() >= SHORTEST_KNOWN && PREFIXES.iter().any(|prefix| word.starts_with(prefix));
     let random = |part: &str| {

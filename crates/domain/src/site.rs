@@ -1,4 +1,5 @@
-//! Where a session's tools work: folder, roots, environment, and which files the model has seen.
+//! The place in which a session's tools work: folder, roots, environment, and the files that the
+//! model has seen.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -11,19 +12,19 @@ use futures_util::future::BoxFuture;
 use crate::editor::Editor;
 use crate::{Mode, SessionId, TurnId};
 
-/// Handed to the toolbox with every call. The roots are absolute; the first is the working folder.
+/// The context of a tool call. The roots are absolute; the first is the working folder.
 #[derive(Clone)]
 pub struct CallSite {
     pub session: SessionId,
-    /// The turn that the call is part of, and with whose cancellation it ends what it started.
+    /// The turn that the call is part of. Cancelling the turn ends what the call started.
     pub turn: TurnId,
     pub cwd: PathBuf,
-    /// Folders beside `cwd` that the session may work in.
+    /// Folders other than `cwd` in which the session may work.
     pub extra_roots: Vec<PathBuf>,
     pub mode: Mode,
     pub environment: Arc<Environment>,
     pub seen: Arc<SeenFiles>,
-    /// The editor that sent the prompt, if it is still there and offers anything.
+    /// The editor that sent the prompt, if it is still connected and offers anything.
     pub editor: Option<Arc<dyn Editor>>,
 }
 
@@ -33,7 +34,8 @@ impl CallSite {
     }
 }
 
-/// Environment variables of the editor behind a session. They may hold keys, so `Debug` shows names only.
+/// Environment variables of a session's editor. They may hold keys, so `Debug` shows only the
+/// names.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Environment(BTreeMap<String, String>);
 
@@ -50,7 +52,8 @@ impl Environment {
         self.0.is_empty()
     }
 
-    /// These variables over those of `base`. `PATH` is merged, with the entries of this one first.
+    /// Returns these variables on top of those of `base`. `PATH` is merged, with the entries of
+    /// this one first.
     #[must_use]
     pub fn over(&self, base: &Environment) -> Environment {
         let mut merged = base.0.clone();
@@ -74,8 +77,8 @@ fn join_paths(first: &str, then: &str) -> String {
     entries.join(":")
 }
 
-/// What every session's environment rests on. It is the daemon's own at first and the login shell's once that has
-/// answered, which nobody waits for.
+/// The environment that every session's environment is based on. It starts as the daemon's own and
+/// becomes the login shell's once that has answered; nothing waits for the shell.
 #[derive(Debug, Default)]
 pub struct BaseEnvironment(RwLock<Arc<Environment>>);
 
@@ -105,8 +108,9 @@ impl fmt::Debug for Environment {
     }
 }
 
-/// What the model saw of each file when it last read or wrote it, so that an edit of a file that changed since can be
-/// refused. Kept in memory only: after a restart the model reads again before it writes.
+/// A fingerprint of each file from when the model last read or wrote it. It lets a tool refuse to
+/// edit a file that has changed since. It is kept in memory only: after a restart the model must
+/// read a file again before it writes.
 #[derive(Debug, Default)]
 pub struct SeenFiles(Mutex<HashMap<PathBuf, Fingerprint>>);
 
@@ -124,25 +128,25 @@ impl SeenFiles {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<PathBuf, Fingerprint>> {
-        // The map is whole after every operation, so a panic elsewhere does not spoil it.
+        // Every operation leaves the map consistent, so a panic elsewhere does no harm.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The port to the folders of this machine, for checking what a client names.
+/// The port to this machine's folders, for checking the folders that a client names.
 pub trait Folders: Send + Sync + 'static {
-    /// The folder's real path, or why it cannot be worked in.
+    /// Returns the folder's real path, or why the folder cannot be used.
     fn resolve(&self, path: PathBuf) -> BoxFuture<'static, Result<PathBuf, FolderError>>;
 }
 
-/// Why a folder cannot be worked in.
+/// Why a folder cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FolderError {
     #[error("{} does not exist", .0.display())]
     Missing(PathBuf),
     #[error("{} is not a folder", .0.display())]
     NotAFolder(PathBuf),
-    /// It is probably on a network that is gone.
+    /// The folder did not answer in time. It is probably on a network that is gone.
     #[error("{} did not answer within {} s", path.display(), patience.as_secs())]
     NoAnswer { path: PathBuf, patience: Duration },
     #[error("{}: {reason}", path.display())]

@@ -1,4 +1,5 @@
-//! What a session is now: its log, folded. Live appends and a reopening from disk go through the same `apply`.
+//! The current state of a session: its log, folded. Live appends and reopening from disk use the
+//! same `apply`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ const NOT_WHOLE: &str = "This call was not run: the answer broke off before the 
 pub struct SessionState {
     pub id: SessionId,
     pub cwd: PathBuf,
-    /// Where that led when the session began. Not in the log; it is kept beside it.
+    /// The real path of `cwd` when the session began. It is stored beside the log.
     pub real_cwd: Option<PathBuf>,
     pub extra_roots: Vec<PathBuf>,
     pub mode: Mode,
@@ -34,7 +35,7 @@ pub struct SessionState {
     pub created: Millis,
     pub updated: Millis,
     pub memory: Memory,
-    /// Spent over the session's whole life.
+    /// The tokens used over the session's whole life.
     pub usage: Usage,
     pub cost: Option<Cost>,
     /// How full the model's window was after its last request.
@@ -44,19 +45,21 @@ pub struct SessionState {
     pub turn: Option<OpenTurn>,
     /// Calls that have no outcome yet.
     pub calls: BTreeMap<CallId, OpenCall>,
-    /// Calls that the model has begun to write and that have not been taken up yet, as clients see them.
+    /// Calls that the model has begun to write and that have not been taken up yet, as clients see
+    /// them.
     pub begun: BTreeMap<CallId, ToolCard>,
-    /// The calls of sub-agents, which are not shown: up to the event that asks the person about them, if there is one.
+    /// The calls of sub-agents. Clients see one only from the event that asks the person about it,
+    /// if there is such an event.
     pub hidden: BTreeMap<CallId, Option<u64>>,
     /// The turns whose changes to files can be undone or redone.
     pub checkpoints: Checkpoints,
-    /// The questions that nobody has answered, oldest first.
+    /// The open questions, oldest first.
     pub questions: Vec<Asked>,
-    /// Calls of the response that is being worked on that nothing has become of yet, in the model's order.
+    /// Calls of the current response that have not been taken up yet, in the model's order.
     pub queued: Vec<RequestedCall>,
-    /// The place of the last event; number 0 before the first.
+    /// The position of the last event; number 0 before the first.
     pub head: Place,
-    /// The last place of each life that is over.
+    /// The last position of each past life.
     pub past_lives: Vec<Place>,
 }
 
@@ -65,16 +68,16 @@ pub struct OpenTurn {
     pub id: TurnId,
     pub origin: Origin,
     pub started: Millis,
-    /// The number of the event that started it.
+    /// The number of the event that started the turn.
     pub number: u64,
-    /// What its model requests have cost so far.
+    /// The tokens of its model requests so far.
     pub usage: Usage,
 }
 
-/// A question that nobody has answered.
+/// An open question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// The number of the event that asked it.
+    /// The number of the event that asked the question.
     pub at: u64,
     pub question: Question,
 }
@@ -184,7 +187,7 @@ impl SessionState {
                 self.window_used = *window_used;
                 self.messages += 1;
             }
-            // Unknown until the next request says; what the summary itself took says nothing.
+            // The next request reports it. The request for the summary itself is no indication.
             EventKind::Compacted { .. } => self.window_used = 0,
             EventKind::TurnEnded { .. } => {
                 self.turn = None;
@@ -228,8 +231,9 @@ impl SessionState {
         }
     }
 
-    /// What must be appended so that nothing stays open: unanswered questions, calls without an outcome, and the turn.
-    /// Used when a session is opened after an unclean end, and when a turn dies.
+    /// Returns the events that close everything open: unanswered questions, calls without an
+    /// outcome, and the turn. Used when a session is opened after an unclean end, and when a turn
+    /// dies.
     pub fn closing(&self, verdict: OutcomeKind, reason: StopReason) -> Vec<EventKind> {
         let mut kinds: Vec<EventKind> = self.questions.iter().map(unanswered).collect();
         for (call, open) in &self.calls {
@@ -247,33 +251,35 @@ impl SessionState {
         kinds
     }
 
-    /// Every call that clients show as unfinished: those that are open and those that the model is still writing.
+    /// Iterates over every call that clients show as unfinished: the open ones and those that the
+    /// model is still writing.
     pub fn shown_calls(&self) -> impl Iterator<Item = (CallId, OpenCall)> {
         let begun = self.begun.iter().map(|(id, card)| (id.clone(), OpenCall { card: card.clone(), started: false }));
         begun.chain(self.calls.iter().map(|(id, open)| (id.clone(), open.clone())))
     }
 
-    /// What must be appended when a response breaks off, or ends with these calls: an outcome for every other call that it
-    /// had begun to write.
+    /// Returns the events to append when a response breaks off or ends with the calls `kept`: an
+    /// outcome for every other call that it had begun to write.
     pub fn dropping(&self, kept: &[RequestedCall]) -> Vec<EventKind> {
         let is_kept = |call: &CallId| kept.iter().any(|requested| requested.call == *call);
         let dropped = self.begun.keys().filter(|call| !is_kept(call));
         dropped.map(|call| never_run(call, OutcomeKind::Interrupted, NOT_WHOLE)).collect()
     }
 
-    /// Whether the turn outlives the daemon: a permission question about a call of its own is open.
+    /// Whether the turn survives a restart of the daemon, because a permission question about one
+    /// of its own calls is open.
     pub fn is_waiting(&self) -> bool {
         self.turn.is_some() && self.questions.iter().any(|asked| self.can_wait(&asked.question.call))
     }
 
-    /// Whether the call can still be run after a restart: it has not started, and it is not a sub-agent's, whose conversation
-    /// is in no log.
+    /// Whether the call can still be run after a restart: it has not started, and it does not
+    /// belong to a sub-agent, whose conversation is not in the log.
     pub fn can_wait(&self, call: &CallId) -> bool {
         self.calls.get(call).is_some_and(|open| !open.started) && !self.hidden.contains_key(call)
     }
 
-    /// What must be appended so that nothing stays open but a turn that waits: calls that ran get an outcome, and what
-    /// sub-agents wanted ends with them.
+    /// Returns the events that close everything except a waiting turn: calls that ran get an
+    /// outcome, and the calls of sub-agents end.
     pub fn suspending(&self) -> Vec<EventKind> {
         let lost = |call: &CallId| !self.can_wait(call);
         let questions = self.questions.iter().filter(|asked| lost(&asked.question.call)).map(unanswered);
@@ -284,15 +290,16 @@ impl SessionState {
         questions.chain(calls).collect()
     }
 
-    /// Where a reader who saw everything up to `place` goes on. A place beyond what is stored of its life means the end
-    /// of that life, since the rest of it never reached the disk.
+    /// Returns the number of the next event for a reader that saw everything up to `place`. A place
+    /// beyond the stored part of its life means the end of that life, because the rest never
+    /// reached the disk.
     pub fn next_after(&self, place: Place) -> u64 {
         let end = self.past_lives.iter().find(|end| end.life == place.life).copied();
         let end = end.unwrap_or(self.head);
         place.number.min(end.number) + 1
     }
 
-    /// The calls that are not shown to a reader at event `next`.
+    /// Iterates over the calls that are hidden from a reader at event `next`.
     pub fn hidden_at(&self, next: u64) -> impl Iterator<Item = &CallId> {
         self.hidden.iter().filter(move |(_, until)| until.is_none_or(|until| until >= next)).map(|(call, _)| call)
     }
@@ -315,12 +322,12 @@ impl SessionState {
     }
 }
 
-/// The end of a call that was shown to clients while the model wrote it, and that did not run.
+/// Builds the end of a call that clients saw while the model wrote it, and that did not run.
 fn never_run(call: &CallId, verdict: OutcomeKind, text: &str) -> EventKind {
     EventKind::ToolEnded { call: call.clone(), outcome: Outcome { verdict, ..Outcome::failed(text) } }
 }
 
-/// Nobody answers this question any more.
+/// Builds the event that closes a question without an answer.
 fn unanswered(Asked { question, .. }: &Asked) -> EventKind {
     EventKind::PermissionAnswered {
         question: question.id.clone(),
@@ -331,7 +338,7 @@ fn unanswered(Asked { question, .. }: &Asked) -> EventKind {
 }
 
 impl OpenCall {
-    /// The outcome of a call that did not come to its end.
+    /// Builds the outcome of a call that did not finish.
     pub fn unfinished(&self, verdict: OutcomeKind) -> Outcome {
         let text = match (verdict, self.started) {
             (OutcomeKind::Cancelled, _) => return Outcome::cancelled(),
@@ -363,7 +370,7 @@ mod tests {
         let state =
             log(vec![(1, said()), (1, said()), (2, EventKind::Reopened), (2, said()), (3, EventKind::Reopened)]);
         let next = |life, number| state.next_after(Place { life, number });
-        // Life 1 ended at 2 as far as the disk knows, though somebody has seen 4 of it.
+        // On disk, life 1 ended at 2, although a client has seen event 4 of it.
         assert_eq!([next(1, 1), next(1, 2), next(1, 4)], [2, 3, 3]);
         assert_eq!([next(2, 3), next(2, 4), next(2, 9)], [4, 5, 5]);
         assert_eq!([next(3, 5), next(3, 9), next(1, 0)], [6, 6, 1]);

@@ -1,6 +1,7 @@
-//! A value that is replaced as a whole while others use it: whoever has taken it goes on with what they took.
+//! A value that can be replaced while others use it. A reader keeps the value that it has loaded.
 //!
-//! A port behind a swap is itself that port, so that the actors need not know that a configuration was read again.
+//! A swap of a port implements that port, so the actors do not notice when the configuration is
+//! reloaded.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -21,7 +22,7 @@ impl<T> Swap<T> {
     }
 
     pub fn get(&self) -> Arc<T> {
-        // Nothing can panic while the lock is held, and an `Arc` is whole in any case.
+        // Nothing can panic while the lock is held, and an `Arc` is always consistent.
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

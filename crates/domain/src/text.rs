@@ -8,12 +8,12 @@ pub fn cut(text: &str, limit: usize) -> String {
     }
 }
 
-/// A number with its noun: "1 line", "3 lines".
+/// Formats a number with its noun: "1 line", "3 lines".
 pub fn count(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
-/// A number of bytes in a unit that people read easily.
+/// Formats a number of bytes in a readable unit.
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KB", "MB", "GB", "TB"];
     if bytes < 1024 {

@@ -1,4 +1,5 @@
-//! Tools as the actors see them: what is offered, what one call would do, and the port that carries it out.
+//! Tools as the actors see them: the tools on offer, what a call would do, and the port that runs
+//! it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,10 +15,10 @@ use crate::mcp::{McpEvent, McpRequest, Prepared, Server, ServerCard};
 use crate::permission::RuleTexts;
 use crate::{Access, CallSite, ConnectionId, Content, Mode, ModelId, SessionId, StopReason, TurnId, Verdict};
 
-/// The name under which the turn itself keeps the plan; the registry declares it, the turn carries it out.
+/// The name of the plan tool. The registry declares it, and the turn runs it.
 pub const UPDATE_PLAN: &str = "update_plan";
 
-/// The name under which the session itself runs a sub-agent; the registry declares and plans it.
+/// The name of the sub-agent tool. The registry declares and plans it, and the session runs it.
 pub const AGENT: &str = "agent";
 
 /// A tool as it is offered to a model.
@@ -25,13 +26,13 @@ pub const AGENT: &str = "agent";
 pub struct ToolSpec {
     pub name: String,
     pub description: String,
-    /// JSON Schema of the input.
+    /// The JSON Schema of the input.
     pub schema: Value,
-    /// Changes nothing, so that several such calls may run at once.
+    /// The tool changes nothing, so several of its calls may run at once.
     pub read_only: bool,
 }
 
-/// What a model asked for, before anybody looked at it.
+/// A call as the model requested it, before it is planned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolRequest {
     pub tool: String,
@@ -53,7 +54,7 @@ pub enum ToolKind {
     Other,
 }
 
-/// What one call would do, in words and pictures for the person who must allow it.
+/// A description of what one call would do, for the person who must allow it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCard {
     pub tool: String,
@@ -62,14 +63,15 @@ pub struct ToolCard {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locations: Vec<Location>,
     pub input: Value,
-    /// Shown before the call runs: the diff of an edit, the command of a shell.
+    /// Content shown before the call runs: the diff of an edit, or the command of a shell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preview: Vec<ToolContent>,
     pub access: Access,
 }
 
 impl ToolCard {
-    /// The card of a call that the model is still writing: nothing is known but its tool and title.
+    /// Builds the card of a call that the model is still writing, when only its tool and title are
+    /// known.
     pub fn begun(tool: &str, title: &str) -> Self {
         Self {
             tool: tool.to_owned(),
@@ -98,7 +100,7 @@ pub enum ToolContent {
     },
     Diff {
         path: PathBuf,
-        /// None for a new file.
+        /// The old text; None for a new file.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         old: Option<String>,
         new: String,
@@ -107,12 +109,12 @@ pub enum ToolContent {
         data: String,
         mime: String,
     },
-    /// A resource, a link to one, or a sound. Models get the text that stands for it in the outcome.
+    /// A resource, a link to one, or audio. Models get the outcome's text instead.
     Block {
         block: Box<Content>,
     },
-    /// A terminal of one editor, which only that editor can show, and only while it lives. Others get the text that
-    /// stands beside it.
+    /// A terminal of one editor. Only that editor can show it, and only while the terminal exists;
+    /// other clients get the text beside it.
     Terminal {
         id: String,
         owner: ConnectionId,
@@ -135,16 +137,16 @@ impl ToolContent {
     }
 }
 
-/// How a call ended. A failure is an outcome that the model hears, not an error of ours.
+/// How a call ended. A failure is an outcome for the model, not an error of acpd.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     pub verdict: OutcomeKind,
-    /// What the model hears.
+    /// The text for the model.
     pub text: String,
-    /// What people see; empty means what the model hears.
+    /// The content for people; if it is empty, they see `text`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub content: Vec<ToolContent>,
-    /// Facts for programs: exit status, sizes.
+    /// Data for programs, such as the exit status and sizes.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub raw: Value,
 }
@@ -156,7 +158,7 @@ pub enum OutcomeKind {
     Failed,
     Denied,
     Cancelled,
-    /// The daemon ended before the call did.
+    /// The daemon stopped before the call ended.
     Interrupted,
 }
 
@@ -173,7 +175,7 @@ impl Outcome {
         Self::of(OutcomeKind::Denied, "Permission denied.")
     }
 
-    /// Denied by somebody who says why.
+    /// Builds the outcome of a call that was denied with a reason.
     pub fn denied_because(reason: &str) -> Self {
         Self::of(OutcomeKind::Denied, format!("Permission denied: {reason}"))
     }
@@ -226,26 +228,27 @@ pub enum PlanStatus {
     Completed,
 }
 
-/// When the operator's hooks are asked.
+/// The points at which the operator's hooks run.
 #[derive(Clone, Copy, Debug)]
 pub enum HookPoint<'a> {
-    /// The call is about to run; a refusal denies it.
+    /// The call is about to run. A refusal denies it.
     BeforeTool { card: &'a ToolCard },
-    /// The call has ended; the model hears a refusal with the outcome.
+    /// The call has ended. A refusal is sent to the model with the outcome.
     AfterTool { card: &'a ToolCard, outcome: &'a Outcome },
-    /// The turn is about to end; if the model ends it, a refusal is said to the model, and the turn goes on.
+    /// The turn is about to end. If the model ended it, a refusal is sent to the model and the turn
+    /// continues.
     TurnEnd { reason: &'a StopReason },
 }
 
-/// Something that a person who is not looking may want to know.
+/// An event that a person who is not watching may want to know about.
 #[derive(Clone, Copy, Debug)]
 pub struct Notification<'a> {
     pub event: NotificationKind,
-    /// The call that waits, or why the turn ended.
+    /// The title of the waiting call, or why the turn ended.
     pub about: &'a str,
-    /// The session's.
+    /// The title of the session.
     pub title: Option<&'a str>,
-    /// Whether a client is attached, and so somebody may be looking.
+    /// Whether a client is attached, so that somebody may be watching.
     pub attended: bool,
 }
 
@@ -267,55 +270,57 @@ impl NotificationKind {
 
 /// The tools of all sessions.
 pub trait Toolbox: Send + Sync + 'static {
-    /// What a mode offers to a session.
+    /// Returns the tools that a mode offers to a session.
     fn offer(&self, session: &SessionId, mode: Mode) -> Vec<ToolSpec>;
 
-    /// From now on the session has these servers of its own, in place of those before. They connect in the background, and
-    /// what becomes of them comes by the stream, which must be read, and ends when the session is closed or equipped anew,
-    /// or has no servers. Returns at once.
+    /// Replaces the session's own MCP servers and returns at once. The servers connect in the
+    /// background. The stream reports their changes and must be read; it ends when the session is
+    /// closed or its servers are set again. None if the session has no servers.
     fn set_servers(&self, _outfit: McpRequest) -> Option<BoxStream<'static, McpEvent>> {
         None
     }
 
-    /// Keeps the servers that a client passed for a session beyond its time in memory; an empty list forgets them. If that
-    /// fails, the answer is a sentence for the person. Resolves when they are written.
+    /// Stores the servers that a client passed, so that they outlive the session's time in memory;
+    /// an empty list deletes them. Resolves when they are written, with a sentence for the person
+    /// if that failed.
     fn keep_servers(&self, _session: &SessionId, _servers: Vec<Server>) -> BoxFuture<'static, Option<String>> {
         Box::pin(std::future::ready(None))
     }
 
-    /// The servers that are kept for a session.
+    /// Returns the servers that are stored for a session.
     fn kept_servers(&self, _session: &SessionId) -> BoxFuture<'static, Vec<Server>> {
         Box::pin(std::future::ready(Vec::new()))
     }
 
-    /// The sessions for which servers are kept.
+    /// Lists the sessions that have stored servers.
     fn sessions_with_servers(&self) -> BoxFuture<'static, Vec<SessionId>> {
         Box::pin(std::future::ready(Vec::new()))
     }
 
-    /// What must happen before the model hears of this prompt: servers that still connect are waited for, a while, what the
-    /// prompt names of theirs is fetched, and files that a rule denies or asks about are taken out. None if there is
-    /// nothing to do. Dropping the future gives it up.
+    /// Prepares a prompt for the model: waits a while for servers that are still connecting,
+    /// fetches the resources and prompts of servers that it names, and removes files that a rule
+    /// denies or asks about. None if there is nothing to do. Dropping the future cancels it.
     fn prepare(&self, _session: &SessionId, _cwd: &Path, _prompt: &[Content]) -> Option<BoxFuture<'static, Prepared>> {
         None
     }
 
-    /// What the person can type in a session beyond our own commands.
+    /// Lists the slash commands of a session beyond acpd's own.
     fn commands(&self, _session: &SessionId) -> Vec<Command> {
         Vec::new()
     }
 
-    /// How the session's servers are.
+    /// Returns the status of the session's servers.
     fn servers(&self, _session: &SessionId) -> Vec<ServerCard> {
         Vec::new()
     }
 
-    /// Looks at a request and says what it would do, without doing it. A refusal (unknown tool, bad input, a path
-    /// outside the roots, a tool that the mode leaves out) is what the model hears.
+    /// Plans a call: works out what it would do, without doing it. A refusal (unknown tool, bad
+    /// input, a path outside the roots, a tool that the mode leaves out) is returned to the model.
     fn plan(&self, request: ToolRequest, site: Arc<CallSite>) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>>;
 
-    /// Plans a call again that was planned before the daemon restarted, and that the log shows as this card. What the card
-    /// shows of a file counts as seen by the model, which has read it before.
+    /// Plans a call again that was planned before the daemon restarted and that the log shows as
+    /// this card. The files that the card shows count as seen, because the model has read them
+    /// before.
     fn plan_again(
         &self,
         request: ToolRequest,
@@ -325,44 +330,46 @@ pub trait Toolbox: Send + Sync + 'static {
         self.plan(request, site)
     }
 
-    /// What the operator's rules say of a call in a session that works in this folder; None if they do not speak of it.
-    /// Must not wait for anything.
+    /// Returns the operator's rule about a call in a session that works in this folder, or None if
+    /// no rule applies. Must not block.
     fn rule(&self, _card: &ToolCard, _cwd: &Path) -> Option<Verdict> {
         None
     }
 
-    /// The rules that count in this folder, those of its project included, which may have to be read first.
+    /// Returns the rules that apply in this folder, including those of its project, which may have
+    /// to be read first.
     fn rules(&self, _cwd: &Path) -> BoxFuture<'static, RuleTexts> {
         Box::pin(std::future::ready(RuleTexts::default()))
     }
 
-    /// Asks the hooks for this moment; they refuse by a reason. None if there are none. Dropping the future ends the hook
-    /// that runs.
+    /// Runs the hooks for this point; the result is the reason of a refusal. None if there are no
+    /// hooks. Dropping the future ends the running hook.
     fn consult(&self, _moment: HookPoint<'_>, _site: &Arc<CallSite>) -> Option<BoxFuture<'static, Option<String>>> {
         None
     }
 
-    /// Tells the person by whatever means the operator has set up. Returns at once.
+    /// Notifies the person by the means that the operator has configured. Returns at once.
     fn notify(&self, _news: Notification<'_>, _site: &Arc<CallSite>) {}
 
-    /// Puts files back, each only if it holds what is expected; the others are left, with a reason.
+    /// Restores files. A file that does not hold what is expected is left unchanged, with a reason.
     fn restore(&self, steps: Vec<Restore>, _site: Arc<CallSite>) -> BoxFuture<'static, Vec<Restored>> {
         let left = Some("these tools keep no files".to_owned());
         let left = steps.into_iter().map(|step| Restored { path: step.path, left: left.clone() }).collect();
         Box::pin(std::future::ready(left))
     }
 
-    /// The commands that calls of this session have left running in the background, as people know them.
+    /// Lists the commands that this session's calls have left running in the background, as people
+    /// know them.
     fn background(&self, _session: &SessionId) -> Vec<String> {
         Vec::new()
     }
 
-    /// The turn was cancelled: what its calls left running in the background is ended. Returns at once; everybody is
-    /// gone within 2 seconds. What another turn started goes on.
+    /// Ends what the calls of a cancelled turn left running in the background. Returns at once; all
+    /// processes are gone within 2 seconds. Those of other turns continue.
     fn cancel_turn(&self, _session: &SessionId, _turn: &TurnId) {}
 
-    /// The session leaves memory, or died: everything that its calls left running is ended, and forgotten. Returns at
-    /// once; everybody is gone within 2 seconds.
+    /// Ends and forgets everything that a session's calls left running, because the session was
+    /// evicted or died. Returns at once; all processes are gone within 2 seconds.
     fn close(&self, _session: &SessionId) {}
 }
 
@@ -370,12 +377,12 @@ pub trait Toolbox: Send + Sync + 'static {
 pub trait Job: Send + 'static {
     fn card(&self) -> &ToolCard;
 
-    /// Does it. When the desk says `cancelled`, the job ends what it started and returns; if its future is dropped
-    /// instead, what it started must end too.
+    /// Runs the call. When the host reports `cancelled`, the job ends what it started and returns.
+    /// If the future is dropped instead, what it started must end, too.
     fn run(self: Box<Self>, desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome>;
 }
 
-/// Why a request was not even planned.
+/// Why a request could not be planned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
     pub kind: ToolKind,
@@ -387,27 +394,29 @@ pub struct Refusal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubAgentTask {
     pub task: String,
-    /// Which tools it has.
+    /// The mode that selects its tools.
     pub mode: Mode,
-    /// None for the session's.
+    /// The model to use; None for the session's.
     pub model: Option<ModelId>,
 }
 
-/// What a running tool may ask of its session.
+/// The services that a session offers to a running tool.
 pub trait ToolHost: Send + Sync + 'static {
-    /// Has a sub-agent do a task and gives its report. Dropping the future ends the sub-agent.
+    /// Runs a sub-agent on a task and returns its report. Dropping the future ends the sub-agent.
     fn delegate(&self, _errand: SubAgentTask) -> BoxFuture<'static, Outcome> {
         Box::pin(std::future::ready(Outcome::failed("There are no sub-agents here.")))
     }
 
-    /// Changes the session's mode, which the person has agreed to. It counts from the next step of the turn on.
+    /// Changes the session's mode after the person has agreed. It takes effect with the next step
+    /// of the turn.
     fn switch_mode(&self, _mode: Mode) -> BoxFuture<'static, Outcome> {
         Box::pin(std::future::ready(Outcome::failed("The mode cannot be changed here.")))
     }
 
-    /// Shows how far the call has come; replaces what was shown before. Throttled by the caller's good sense.
+    /// Shows the call's progress, in place of what was shown before. The caller limits how often it
+    /// calls this.
     fn progress(&self, content: Vec<ToolContent>);
 
-    /// Resolves when the call should end.
+    /// Resolves when the call should stop.
     fn cancelled(&self) -> BoxFuture<'static, ()>;
 }

@@ -1,8 +1,9 @@
-//! Where a request stands in a trace that began elsewhere, as W3C Trace Context writes it. We only name it in our spans.
+//! The W3C Trace Context of a request whose trace began elsewhere. acpd only names it in its own
+//! spans.
 
 use std::fmt;
 
-/// Trace and parent, as their digits.
+/// The ids of the trace and the parent span, in hexadecimal.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Trace {
     pub id: String,
@@ -11,8 +12,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Reads a `traceparent`: version, trace, parent and flags. Later versions may have more behind that. None if it is not
-    /// one, which the standard wants to be passed over in silence.
+    /// Reads a `traceparent`: version, trace, parent and flags. Later versions may append more.
+    /// Returns None for an invalid value, which the standard requires to be ignored silently.
     pub fn read(traceparent: &str) -> Option<Self> {
         let mut parts = traceparent.split('-');
         let [version, id, parent, flags] = [parts.next()?, parts.next()?, parts.next()?, parts.next()?];

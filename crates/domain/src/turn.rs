@@ -11,14 +11,14 @@ pub enum StopReason {
     MaxTurnRequests,
     Refusal,
     Cancelled,
-    /// The daemon ended before the turn did; written when the session is opened again.
+    /// The daemon stopped before the turn ended. Written when the session is opened again.
     Interrupted,
-    /// The turn could not go on. The prompt is answered with an error.
+    /// The turn failed. The prompt is answered with an error.
     Failed(TurnFailure),
 }
 
 impl StopReason {
-    /// In a word, as it is stored.
+    /// Returns the reason's stored name.
     pub fn name(&self) -> &'static str {
         match self {
             StopReason::EndTurn => "end_turn",
@@ -37,7 +37,7 @@ impl StopReason {
 pub struct TurnFailure {
     pub kind: FailureKind,
     pub message: String,
-    /// What the editor's error carries as `data`: who failed, how, and what to do.
+    /// The `data` of the editor's error: who failed, how, and what to do.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub data: Value,
 }
@@ -45,7 +45,7 @@ pub struct TurnFailure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// We are at fault, or the machine is.
+    /// acpd or the machine is at fault.
     Internal,
     /// The model's provider failed.
     Model,
@@ -65,7 +65,7 @@ impl TurnFailure {
     }
 }
 
-/// Tokens, summed over the requests that they stand for.
+/// Token counts, summed over one or more requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     pub input: u64,
@@ -84,7 +84,7 @@ impl Usage {
     }
 }
 
-/// Money, in the currency that the prices are in.
+/// An amount of money, in the currency of the configured prices.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     pub amount: f64,

@@ -1,5 +1,5 @@
-//! Characters that a person cannot see, or that change how their neighbours look, written out. What is asked must look like
-//! what will be done.
+//! Escapes characters that are invisible or that change how their neighbours look, so a permission
+//! question shows what will really be done.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,12 +7,13 @@ use std::fmt::Write as _;
 
 use crate::{ToolCard, ToolContent};
 
-/// How many kinds of such characters a note names.
+/// The number of different characters that a note names.
 const NAMED: usize = 5;
 
-/// Doubles the backslashes before a literal `u{` and before a character that will be written out, so that a literal
-/// `\u{202e}` becomes `\\u{202e}` and differs from the character itself. Applied once, where a card is made: what is shown
-/// later goes through `text` or `line` again, which leave such text alone.
+/// Doubles the backslashes before a literal `u{` and before a character that will be escaped. A
+/// literal `\u{202e}` becomes `\\u{202e}` and so differs from the character itself. Applied once,
+/// when a card is made: text that is shown later passes through `text` or `line` again, which leave
+/// it unchanged.
 fn mark_literals(text: &str) -> Cow<'_, str> {
     if !text.contains('\\') {
         return Cow::Borrowed(text);
@@ -35,17 +36,18 @@ fn mark_literals(text: &str) -> Cow<'_, str> {
     Cow::Owned(marked)
 }
 
-/// Text of several lines, with `\u{202e}` in place of what cannot be seen.
+/// Escapes invisible characters in text of several lines, as `\u{202e}`.
 pub fn text(text: &str) -> Cow<'_, str> {
     written(text, |c| is_unseen(c) && c != '\n' && c != '\t')
 }
 
-/// The same for one line: line breaks are written out, too.
+/// Escapes invisible characters in one line, including line breaks.
 pub fn line(text: &str) -> Cow<'_, str> {
     written(text, is_unseen)
 }
 
-/// A text of JSON with `\u202e` in place of what cannot be seen, so that it is the same JSON. Line breaks stay.
+/// Escapes invisible characters in JSON text as `\u202e`, so that it stays the same JSON. Line
+/// breaks stay.
 pub fn json(text: &str) -> Cow<'_, str> {
     let hidden = |c: char| is_unseen(c) && c != '\n';
     if !text.contains(hidden) {
@@ -80,7 +82,8 @@ fn written(text: &str, is_unseen: fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Controls, characters without width, those that turn the direction of writing, and blanks that are no spaces.
+/// Whether a character is a control character, has no width, changes the direction of text, or is a
+/// blank other than a space.
 fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -91,8 +94,8 @@ fn is_unseen(c: char) -> bool {
 }
 
 impl ToolCard {
-    /// As people should be shown it. A diff stays as it is, since files are put back by it; what a change brings in that
-    /// cannot be seen is said beside it.
+    /// Returns the content as people should see it. A diff stays unchanged, because files are
+    /// restored from it; a note beside it names the invisible characters that the change adds.
     #[must_use]
     pub fn visible(mut self) -> Self {
         self.title = line(&mark_literals(&self.title)).into_owned();
@@ -109,10 +112,10 @@ impl ToolCard {
     }
 }
 
-/// What cannot be seen in the new text and is not in the old one as often.
+/// Names the invisible characters that occur more often in the new text than in the old one.
 fn brought_in(old: &str, new: &str) -> Option<String> {
     let mut counts: BTreeMap<char, i64> = BTreeMap::new();
-    // Carriage returns end lines in many files.
+    // Carriage returns are line ends in many files.
     let unseen = |text: &str| -> Vec<char> {
         text.chars().filter(|c| is_unseen(*c) && !matches!(c, '\n' | '\t' | '\r')).collect()
     };

@@ -1,4 +1,4 @@
-//! The setting of this process, and the wait for one that is still being found out.
+//! The network setting of this process, and the wait for a setting that is still being determined.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,11 +12,11 @@ static STATE: Mutex<State> = Mutex::new(State { network: None, pending: None });
 
 struct State {
     network: Option<Arc<Network>>,
-    /// Resolves when the setting is known for good.
+    /// Resolves when the setting is final.
     pending: Option<Shared<BoxFuture<'static, ()>>>,
 }
 
-/// Has clients that are built from now on go this way.
+/// Installs the setting for clients that are built from now on.
 pub fn install(network: Network) {
     let mut state = state();
     if state.network.as_deref() != Some(&network) {
@@ -24,12 +24,13 @@ pub fn install(network: Network) {
     }
 }
 
-/// Has `current` wait until `known` resolves. The caller installs the setting before that.
+/// Makes `current` wait until `known` resolves. The caller installs the setting before that.
 pub fn wait_for(known: impl Future<Output = ()> + Send + 'static) {
     state().pending = Some(known.boxed().shared());
 }
 
-/// The setting, once it is known. The same `Arc` as long as it has not changed; None if none was installed.
+/// Returns the setting, once it is known. The `Arc` is the same as long as the setting has not
+/// changed; None if none was installed.
 pub async fn current() -> Option<Arc<Network>> {
     let pending = state().pending.clone();
     if let Some(pending) = pending {

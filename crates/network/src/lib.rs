@@ -1,8 +1,10 @@
-//! How the process reaches other machines: through which proxy, and which certificates it trusts besides the system's.
+//! How the process reaches other machines: through which proxy, and which certificates it trusts
+//! besides the system's.
 //!
-//! One setting per process, as the environment variables that it stands for are one per process. The program installs
-//! it; every HTTP client of `models` and `tools` is built with it. Must not know where the setting comes from, nor what
-//! is sent. A process that installs nothing goes by its own environment, as other programs do.
+//! There is one setting per process, just as there is one environment per process. The program
+//! installs it; every HTTP client of `models` and `tools` is built with it. This crate must not
+//! know where the setting comes from, nor what is sent. A process that installs nothing uses its
+//! own environment, as other programs do.
 
 mod current;
 mod tls;
@@ -18,12 +20,12 @@ pub use current::{current, install, wait_for};
 pub use tls::prepare_tls;
 pub use variables::{CERTIFICATES, NO_PROXY, PROXIES, is_network_variable};
 
-/// Proxies and further certificates.
+/// Proxies and additional certificates.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Network {
-    /// For addresses that begin with `https`.
+    /// The proxy for `https` addresses.
     pub https_proxy: Option<String>,
-    /// For addresses that begin with `http`.
+    /// The proxy for `http` addresses.
     pub http_proxy: Option<String>,
     /// Hosts that are reached without a proxy, separated by commas, in the form of `NO_PROXY`.
     pub no_proxy: String,
@@ -31,7 +33,7 @@ pub struct Network {
     pub certificates: Vec<PathBuf>,
 }
 
-/// Why a setting cannot be used. The text never holds the password of a proxy.
+/// Why a setting cannot be used. The text never contains a proxy's password.
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkError {
     #[error("`{0}` is not the address of a proxy, such as http://proxy.example:3128 or socks5h://proxy.example:1080")]
@@ -43,11 +45,12 @@ pub enum NetworkError {
 }
 
 impl Network {
-    /// The builder of a client that goes this way. Reads the files of certificates, so it may block.
+    /// Configures a client builder with the proxies and certificates. It reads the certificate
+    /// files, so it may block.
     ///
     /// # Errors
     ///
-    /// If a proxy is no address, or if certificates cannot be read.
+    /// If a proxy is not an address, or if certificates cannot be read.
     pub fn apply(&self, builder: ClientBuilder) -> Result<ClientBuilder, NetworkError> {
         let mut builder = builder.no_proxy().tls_certs_merge(self.certificates()?);
         let https = self.https_proxy.as_deref().map(|address| (address, Proxy::https(address)));
@@ -59,17 +62,17 @@ impl Network {
         Ok(builder)
     }
 
-    /// The certificates of all files.
+    /// Reads the certificates from all files.
     ///
     /// # Errors
     ///
-    /// If a file cannot be read or holds none.
+    /// If a file cannot be read or holds no certificate.
     pub fn certificates(&self) -> Result<Vec<Certificate>, NetworkError> {
         let mut all = Vec::new();
         for place in &self.certificates {
             let failed = |error| NetworkError::Certificates(place.clone(), error);
             if place.is_dir() {
-                // A folder also holds what is no certificate, such as a README.
+                // A folder may also hold other files, such as a README.
                 let files = fs::read_dir(place).map_err(failed)?.flatten().map(|entry| entry.path());
                 all.extend(files.filter_map(|file| read(&file).ok()).flatten());
             } else {
@@ -88,10 +91,11 @@ fn read(file: &Path) -> io::Result<Vec<Certificate>> {
     Ok(Certificate::from_pem_bundle(&fs::read(file)?).unwrap_or_default())
 }
 
-/// How the address of a proxy may begin. With `socks5h` and `socks4a` the proxy looks up names, with the others we do.
+/// The schemes of proxy addresses. With `socks5h` and `socks4a` the proxy resolves host names; with
+/// the others acpd does.
 const PROXY_SCHEMES: [&str; 6] = ["http", "https", "socks4", "socks4a", "socks5", "socks5h"];
 
-/// Whether a text can be the address of a proxy.
+/// Checks whether a text can be the address of a proxy.
 ///
 /// # Errors
 ///
@@ -105,7 +109,7 @@ pub fn check_proxy(address: &str) -> Result<(), NetworkError> {
     }
 }
 
-/// The address of a proxy as it may be shown: without the user and password that it may hold.
+/// Returns a proxy's address without its user and password, fit for display.
 pub fn without_password(address: &str) -> String {
     let (scheme, rest) = address.split_once("://").map_or(("", address), |(scheme, rest)| (scheme, rest));
     let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);

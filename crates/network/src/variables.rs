@@ -1,10 +1,10 @@
-//! The environment variables in which other programs keep these settings.
+//! The environment variables that hold these settings for other programs.
 
 use std::path::PathBuf;
 
 use crate::Network;
 
-/// Proxies, each in the order in which it is looked for. Lower case is as good as upper case.
+/// The proxy variables, in lookup order. Each may also be in lower case.
 pub const PROXIES: [&str; 3] = ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"];
 
 /// Hosts that are reached without a proxy.
@@ -19,7 +19,7 @@ pub fn is_network_variable(name: &str) -> bool {
 }
 
 impl Network {
-    /// What an environment says. `variable` looks up a name.
+    /// Reads the settings from an environment. `variable` looks up a name.
     pub fn of_variables<'a>(variable: impl Fn(&str) -> Option<&'a str>) -> Self {
         let get = |name: &str| {
             let named = variable(name).or_else(|| variable(&name.to_ascii_lowercase()));

@@ -1,4 +1,5 @@
-//! Accounts that a test can predict: a key is the variable `SCRIPT_KEY`, and a login ends when the test says so.
+//! Accounts that a test controls: the key is the variable `SCRIPT_KEY`, and a login ends when the
+//! test ends it.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,12 +14,12 @@ type Ending = oneshot::Sender<Result<(), AccountError>>;
 pub struct TestAccounts(Arc<Mutex<Option<Ending>>>);
 
 impl TestAccounts {
-    /// Ends the login that waits.
+    /// Ends the pending login.
     pub fn finish_login(&self, result: Result<(), String>) {
         self.0.lock().unwrap().take().expect("a login waits").send(result.map_err(AccountError::Provider)).unwrap();
     }
 
-    /// Whether nobody waits any more for the login that was begun last.
+    /// Whether the future of the latest login was dropped.
     pub fn is_given_up(&self) -> bool {
         self.0.lock().unwrap().as_ref().is_none_or(oneshot::Sender::is_closed)
     }

@@ -53,24 +53,25 @@ impl Answer {
         Self::new(vec![AnswerPart::text(text)])
     }
 
-    /// The same from a server that counts nothing.
+    /// Returns the same answer from a server that reports no token counts.
     #[must_use]
     pub fn uncounted(self) -> Self {
         Self { usage: Usage::default(), ..self }
     }
 
-    /// The answer with all that a session may need, one piece of each dialect of trouble for a reader included.
+    /// Returns an answer with everything that a session may need, and with text that is hard to
+    /// split: quotes and characters of several bytes.
     pub fn rich() -> Self {
         Self::rich_with("read_file", [json!({ "path": "ä.txt" }), json!({ "path": "b.txt", "lines": [1, 2] })])
     }
 
-    /// The same with calls of the test's own.
+    /// Returns the rich answer with calls that the test chooses.
     pub fn rich_with(tool: &'static str, inputs: [Value; 2]) -> Self {
         let words = [AnswerPart::thought("Grübeln über €"), AnswerPart::text("Both files 😀 of \"you\".")];
         Self::new(words.into_iter().chain(inputs.map(|input| AnswerPart::Call(tool, input))).collect())
     }
 
-    /// The same in few bytes, for tests that go through every one of them.
+    /// Returns a short answer, for tests that try every byte position.
     pub fn small() -> Self {
         Self::new(vec![AnswerPart::thought("mé"), AnswerPart::text("ok 😀"), AnswerPart::Call("t", json!({ "a": 1 }))])
     }
@@ -156,7 +157,7 @@ impl Answer {
                 AnswerPart::Call(..) => {}
             }
         }
-        // All calls begin before the first of them is whole.
+        // All calls begin before the first one is complete.
         let call = |fields: Value| chunk(json!({ "tool_calls": [fields] }));
         for (index, (tool, _)) in self.calls().iter().enumerate() {
             let function = json!({ "name": tool, "arguments": "" });
@@ -229,7 +230,7 @@ impl Answer {
                 AnswerPart::Text(text) => events.extend(halves(text).map(|piece| chunk(json!({ "text": piece })))),
                 AnswerPart::Call(tool, input) => {
                     let mut part = json!({ "functionCall": { "name": tool, "args": input } });
-                    // Of parallel calls only the first is signed.
+                    // Only the first of several parallel calls is signed.
                     if !std::mem::replace(&mut is_signed, true) {
                         part["thoughtSignature"] = json!("signed");
                     }
@@ -245,7 +246,7 @@ impl Answer {
         events
     }
 
-    /// Its cache is not counted.
+    /// Ollama reports no cache counts.
     fn ollama(&self) -> Vec<Value> {
         let line = |fields: Value| json!({ "model": "m", "message": fields, "done": false });
         let mut events = Vec::new();
@@ -279,7 +280,7 @@ impl Answer {
         calls.collect()
     }
 
-    /// The same, of a server of this dialect.
+    /// Returns the deltas that a model should produce from this answer in the given dialect.
     pub fn deltas_of(&self, dialect: Dialect) -> Vec<Delta> {
         match dialect {
             Dialect::Anthropic | Dialect::Chat | Dialect::Responses | Dialect::Gemini => self.deltas(),
@@ -287,7 +288,7 @@ impl Answer {
         }
     }
 
-    /// What a model that hears this should say, seals aside.
+    /// Returns the deltas that a model should produce from this answer, without seals.
     pub fn deltas(&self) -> Vec<Delta> {
         let mut deltas = Vec::new();
         for part in &self.parts {
@@ -311,7 +312,7 @@ fn halves(text: &str) -> impl Iterator<Item = &str> {
     [first, second].into_iter()
 }
 
-/// The deltas without what only the provider understands.
+/// Removes the opaque values of the provider.
 pub fn without_seals(deltas: Vec<Delta>) -> Vec<Delta> {
     let deltas = deltas.into_iter().filter(|delta| !matches!(delta, Delta::Seal(_) | Delta::CallBegun { .. }));
     let deltas = deltas.map(|delta| match delta {

@@ -1,7 +1,7 @@
-//! A scripted editor: writes raw JSON and reads what comes back, noting both in the transcript.
+//! A scripted editor: it writes raw JSON, reads the responses, and records both in the transcript.
 //!
-//! It keeps accounts: nothing that comes to it passes unless it is a whole frame, what the schema says, and an answer to
-//! something that was asked and not answered yet.
+//! It checks everything that it receives: each message must be a whole frame, must match the
+//! schema, and, if it is a response, must answer a request that has no answer yet.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -13,10 +13,11 @@ use crate::framing::{FrameSplitter, Framing};
 use crate::reply_tracker::ReplyTracker;
 use crate::transcript::Transcript;
 
-/// With a paused clock this costs no time; it is how long nothing must happen to count as silence.
+/// How long nothing must arrive for it to count as silence. With a paused clock this takes no time.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// How long a message may take to come by a clock that runs. A little more than silence, so that silence is noticed first.
+/// How long to wait for a message on a running clock. It is a little longer than `SILENCE`, so
+/// silence is noticed first.
 const PATIENCE: Duration = Duration::from_secs(61);
 
 pub struct Editor {
@@ -27,7 +28,7 @@ pub struct Editor {
     next_id: u64,
     written: FrameSplitter,
     replies: ReplyTracker,
-    /// Bytes that came and were not read as a frame yet.
+    /// Bytes that have arrived and do not form a whole frame yet.
     coming: Vec<u8>,
 }
 
@@ -46,16 +47,16 @@ impl Editor {
         }
     }
 
-    /// Writes bytes as they are.
+    /// Writes raw bytes.
     pub async fn write(&mut self, bytes: &[u8]) {
         for frame in self.written.push(bytes) {
             self.replies.sent(&frame);
         }
-        // The other side may have hung up already, which the test then reads.
+        // The other side may have closed the connection, which the test notices when it reads.
         let _ = self.writer.as_mut().unwrap().write_all(bytes).await;
     }
 
-    /// Writes one message, given as text, in the framing that was used so far.
+    /// Writes one message, given as text, in the framing used so far.
     pub async fn say(&mut self, message: &str) {
         self.transcript.message(&format!("{:7}>", self.name), message);
         match self.written.framing().unwrap_or_default() {
@@ -74,7 +75,7 @@ impl Editor {
         self.send(json!({ "jsonrpc": "2.0", "method": method, "params": params })).await;
     }
 
-    /// Sends a request and gives its id.
+    /// Sends a request and returns its id.
     pub async fn request(&mut self, method: &str, params: Value) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
@@ -82,28 +83,28 @@ impl Editor {
         id
     }
 
-    /// Sends a request and reads until its answer.
+    /// Sends a request and reads until its response arrives.
     pub async fn call(&mut self, method: &str, params: Value) -> Value {
         let id = self.request(method, params).await;
         self.answer(id).await
     }
 
-    /// Reads until the answer to a request.
+    /// Reads until the response to a request arrives.
     pub async fn answer(&mut self, id: u64) -> Value {
         self.until(|message| message["id"] == json!(id) && message.get("method").is_none()).await
     }
 
-    /// Reads until a request or notification of this name.
+    /// Reads until a request or notification with this method arrives.
     pub async fn hear(&mut self, method: &str) -> Value {
         self.until(|message| message["method"] == json!(method)).await
     }
 
-    /// Reads until an update of this kind.
+    /// Reads until an update of this kind arrives.
     pub async fn update(&mut self, kind: &str) -> Value {
         self.until(|message| message["params"]["update"]["sessionUpdate"] == json!(kind)).await
     }
 
-    /// Answers a request of the agent.
+    /// Answers a request from the agent.
     pub async fn reply(&mut self, request: &Value, result: Value) {
         self.send(json!({ "jsonrpc": "2.0", "id": request["id"], "result": result })).await;
     }
@@ -124,14 +125,14 @@ impl Editor {
         }
     }
 
-    /// The next message; None at the end of file.
+    /// Returns the next message; None at the end of the stream.
     pub async fn next(&mut self) -> Option<Value> {
         let frame = self.next_frame().await?;
         let message = &frame[frame.find('{').unwrap()..];
         Some(serde_json::from_str(message).unwrap())
     }
 
-    /// The next message with its framing, as it came.
+    /// Returns the next message with its framing, as it arrived.
     pub async fn next_frame(&mut self) -> Option<String> {
         let read = self.patiently_read_frame().await;
         let Some((frame, body)) = read else {
@@ -146,7 +147,8 @@ impl Editor {
         Some(frame)
     }
 
-    /// A paused clock may leap an hour ahead before something comes; one that runs is not waited for that long.
+    /// Reads a frame within `PATIENCE`. A paused clock may advance by an hour before a frame
+    /// arrives, so the limit applies only to a running clock.
     async fn patiently_read_frame(&mut self) -> Option<(String, Range<usize>)> {
         let began = std::time::Instant::now();
         for _ in 0..60 {
@@ -160,7 +162,8 @@ impl Editor {
         panic!("{} waits in vain:\n{}", self.name, self.transcript.take());
     }
 
-    /// A whole frame and where in it the message is; None at the end of file. Loses nothing if it is given up.
+    /// Reads a whole frame and returns it with the range of its message; None at the end of the
+    /// stream. Cancellation loses no bytes.
     async fn read_frame(&mut self) -> Option<(String, Range<usize>)> {
         let framing = self.written.framing().unwrap_or_default();
         loop {
@@ -175,7 +178,7 @@ impl Editor {
         }
     }
 
-    /// Notes what still comes, until nothing more does.
+    /// Records messages until no more arrive.
     pub async fn silence(&mut self) {
         loop {
             match tokio::time::timeout(SILENCE, self.next()).await {
@@ -186,7 +189,7 @@ impl Editor {
         }
     }
 
-    /// Closes the sending side; what is on its way can still be read.
+    /// Closes the sending side. Messages on their way can still be read.
     pub async fn close(&mut self) {
         self.transcript.note(format!("{:7}> end of file", self.name));
         if let Some(rest) = self.written.finish() {
@@ -197,22 +200,24 @@ impl Editor {
         }
     }
 
-    /// Expects an answer to a request that went another way, such as by a connection that was cut.
+    /// Expects an answer to a request that was sent elsewhere, such as over a connection that was
+    /// cut.
     pub fn expect(&mut self, id: u64, method: &str) {
         self.replies.owe(&id.to_string(), Some(method.to_owned()));
     }
 
-    /// What has not been answered: ids as they were written, and methods, empty for what is no request.
+    /// Lists what has not been answered: ids as written, with methods, which are empty for messages
+    /// that are not requests.
     pub fn unanswered(&self) -> Vec<(String, String)> {
         self.replies.unpaid()
     }
 
-    /// How many messages have come.
+    /// Returns the number of messages received.
     pub fn heard(&self) -> usize {
         self.replies.heard_so_far()
     }
 
-    /// How many errors without an id came beyond those for frames that were sent whole.
+    /// Returns the number of errors without an id that do not answer a frame of this editor.
     pub fn strays(&self) -> usize {
         self.replies.strays()
     }
@@ -222,14 +227,14 @@ impl Editor {
         self.call("initialize", json!({ "protocolVersion": 1, "clientInfo": client })).await
     }
 
-    /// Opens a session in `/work` and gives its id.
+    /// Opens a session in `/work` and returns its id.
     pub async fn new_session(&mut self) -> String {
         let answer = self.call("session/new", json!({ "cwd": "/work", "mcpServers": [] })).await;
         self.update("available_commands_update").await;
         answer["result"]["sessionId"].as_str().expect("a session was opened").to_owned()
     }
 
-    /// Sends a text prompt and gives the request's id.
+    /// Sends a text prompt and returns the request's id.
     pub async fn prompt(&mut self, session: &str, text: &str) -> u64 {
         let prompt = json!([{ "type": "text", "text": text }]);
         self.request("session/prompt", json!({ "sessionId": session, "prompt": prompt })).await

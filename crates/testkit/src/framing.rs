@@ -1,9 +1,9 @@
-//! Frames by rules of the testkit's own, so that it can disagree with the agent: what an editor has written is read as
-//! generously as the protocol asks an agent to read, and what the agent writes with no mercy at all.
+//! The testkit's own implementation of framing, independent of the agent's. It reads an editor's
+//! bytes as generously as the protocol asks of an agent, and the agent's bytes strictly.
 
 use std::ops::Range;
 
-/// How a connection is framed, both ways.
+/// The framing of a connection, in both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Framing {
     #[default]
@@ -12,7 +12,8 @@ pub(crate) enum Framing {
 }
 
 impl Framing {
-    /// Where the first frame of what an agent wrote ends, and where its message is. None if it is not whole yet.
+    /// Returns the end of the first frame that an agent wrote, and the range of its message. None
+    /// if it is not complete yet.
     pub(crate) fn first_frame(self, bytes: &[u8]) -> Option<(usize, Range<usize>)> {
         match self {
             Framing::Lines => {
@@ -38,31 +39,32 @@ impl Framing {
 pub(crate) struct FrameSplitter {
     bytes: Vec<u8>,
     framing: Option<Framing>,
-    /// The borders of the messages are lost, and nobody can read on.
+    /// The boundaries between messages are lost, so reading cannot continue.
     broken: bool,
 }
 
-/// Ends the headers of a frame.
+/// The end of a frame's headers.
 const BLANK: &[u8] = b"\r\n\r\n";
-/// A byte order mark, which is no part of the first message.
+/// A byte order mark, which is not part of the first message.
 const MARK: &[u8] = b"\xef\xbb\xbf";
-/// Every such header begins so, in whatever case.
+/// The prefix of every such header, in any case.
 const HEADER: &[u8] = b"content-";
 
 impl FrameSplitter {
-    /// None as long as the first bytes do not tell.
+    /// Returns the framing; None until the first bytes determine it.
     pub(crate) fn framing(&self) -> Option<Framing> {
         self.framing
     }
 
-    /// Takes more bytes, and gives the frames that are whole by now.
+    /// Takes more bytes and returns the frames that are complete now.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
         self.bytes.extend_from_slice(bytes);
         self.detect();
         std::iter::from_fn(|| self.next()).collect()
     }
 
-    /// What is left when nothing more is written: a last line needs no end, a body does.
+    /// Returns what is left at the end of the stream: a last line needs no line break, but a body
+    /// must be complete.
     pub(crate) fn finish(&mut self) -> Option<Vec<u8>> {
         let rest = std::mem::take(&mut self.bytes).trim_ascii().to_vec();
         (self.framing != Some(Framing::ContentLength) && !rest.is_empty()).then_some(rest)

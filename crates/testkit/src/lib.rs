@@ -1,9 +1,10 @@
-//! For tests only: a real `Connection` over an in-memory pipe with a scripted model, a scripted editor, a paused clock
-//! and one transcript of everything that crosses a boundary; and a provider's HTTP server for real models.
+//! For tests only: a real `Connection` over an in-memory pipe with a scripted model, a scripted
+//! editor, a paused clock and one transcript of everything that crosses a boundary; and a
+//! provider's HTTP server for real models.
 //!
-//! It does not use the wire crate. The editor writes and reads raw JSON and validates what it reads against the official
-//! schema's types, so it is an independent witness of what goes over the wire. It does not use the models crate either,
-//! because that crate's own tests use this one.
+//! It does not use the wire crate. The editor writes and reads raw JSON and validates what it reads
+//! against the official schema's types, so it is an independent witness of what goes over the wire.
+//! It does not use the models crate either, because that crate's own tests use this one.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up should fail at once")]
 

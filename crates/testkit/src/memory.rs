@@ -1,4 +1,5 @@
-//! A history in memory that acknowledges at once, or holds its receipts, or fails, as a test wants.
+//! A history in memory that acknowledges at once, holds its receipts, or fails, as the test
+//! chooses.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -18,7 +19,7 @@ struct State {
     sessions: BTreeMap<SessionId, Log>,
     behaviour: Behaviour,
     held: Vec<Record>,
-    /// True while nothing can be read.
+    /// True while reads are held.
     unreadable: watch::Sender<bool>,
 }
 
@@ -32,12 +33,12 @@ struct Log {
 enum Behaviour {
     #[default]
     Prompt,
-    /// Records wait until they are let go.
+    /// Records wait until `release`.
     Holding,
     Failing(HistoryError),
-    /// The next record is lost on its way.
+    /// The next record is dropped.
     Losing,
-    /// The next look at the status is met with a panic.
+    /// The next call of `status` panics.
     PanickingOnStatus,
 }
 
@@ -47,28 +48,28 @@ impl MemoryHistory {
         self.0.lock().unwrap().behaviour = Behaviour::Holding;
     }
 
-    /// Lets every look at the store wait until `release`.
+    /// Blocks every read until `release`.
     pub fn hold_reads(&self) {
         self.0.lock().unwrap().unreadable.send_replace(true);
     }
 
-    /// Whether nothing is stored of any session.
+    /// Whether no session has stored anything.
     pub fn is_empty(&self) -> bool {
         self.0.lock().unwrap().sessions.is_empty()
     }
 
-    /// What a look at the store finds, once it may look.
+    /// Reads the store, once reads are not held.
     fn look<T: Send + 'static>(&self, find: impl FnOnce(&State) -> T + Send + 'static) -> BoxFuture<'static, T> {
         let state = self.0.clone();
         let mut unreadable = state.lock().unwrap().unreadable.subscribe();
         Box::pin(async move {
-            // The sender is on the state, so this does not end early.
+            // The state owns the sender, so the wait cannot end early.
             let _ = unreadable.wait_for(|unreadable| !unreadable).await;
             find(&state.lock().unwrap())
         })
     }
 
-    /// Keeps what was held, and everything from now on.
+    /// Stores the held records, and every record from now on.
     pub fn release(&self) {
         let mut state = self.0.lock().unwrap();
         state.unreadable.send_replace(false);
@@ -79,7 +80,7 @@ impl MemoryHistory {
         kept.into_iter().for_each(|(receipt, settled)| receipt.stamp(Ok(settled)));
     }
 
-    /// Refuses every record as a full disk does, until `release`.
+    /// Refuses every record until `release`, as a full disk does.
     pub fn fail(&self) {
         self.0.lock().unwrap().behaviour =
             Behaviour::Failing(HistoryError::Write("no space left on device".to_owned()));
@@ -93,7 +94,7 @@ impl MemoryHistory {
         self.0.lock().unwrap().behaviour = Behaviour::PanickingOnStatus;
     }
 
-    /// What is stored of a session.
+    /// Returns the stored events of a session.
     pub fn events(&self, session: &str) -> Vec<Arc<Event>> {
         let state = self.0.lock().unwrap();
         state
@@ -105,7 +106,7 @@ impl MemoryHistory {
 }
 
 impl State {
-    /// No safer than the record asks for, so that a wait for more shows as a hang.
+    /// Stores a record exactly as durably as it asks for, so a wait for more shows up as a hang.
     fn keep(&mut self, record: Record) -> (Receipt, Settled) {
         let settled = match record.durability() {
             Durability::Soon | Durability::Written => Settled::Written,

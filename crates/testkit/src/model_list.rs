@@ -1,6 +1,6 @@
-//! The models that sessions choose from, and which of them a new session uses.
+//! A fixed list of models, and the default model of new sessions.
 //!
-//! Owns the list and nothing else: how a model answers, and where its keys are, is the model's own affair.
+//! It owns the list and nothing else: each model knows how to answer and where its keys are.
 
 use std::sync::Arc;
 
@@ -14,10 +14,12 @@ pub struct ModelList {
 }
 
 impl ModelList {
+    /// Creates a list with a default.
+    ///
     /// # Panics
     ///
-    /// If no model has the id `default`. Whoever reads that id from a configuration checks it there, where the error
-    /// can name the file and the key.
+    /// If no model has the id `default`. A caller that reads the id from a configuration must check
+    /// it there, where the error can name the file and the key.
     pub fn new(models: Vec<Arc<dyn Model>>, default: impl Into<ModelId>) -> Self {
         let default = default.into();
         let list = Self { models, default };

@@ -1,8 +1,10 @@
-//! A provider that is not one: a tiny HTTP/1.1 server on a free port of 127.0.0.1, with or without TLS, that reads one
-//! request a connection, plays back a reply, and notes what it was asked and when its client went away.
+//! A fake provider: a tiny HTTP/1.1 server on a free port of 127.0.0.1, with or without TLS. It
+//! reads one request per connection, plays back a reply, and records the requests and when each
+//! client disconnects.
 //!
-//! It has a thread and a runtime of its own, so that it serves tests with and without a runtime, and real time passes for
-//! it while a test's clock stands still. It knows nothing of models; what they say is in `answers`.
+//! It has its own thread and runtime. It therefore serves tests with and without a runtime, and
+//! real time passes for it while a test's clock is paused. It knows nothing of models; `answers`
+//! has their texts.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -35,14 +37,14 @@ impl RecordedRequest {
     }
 }
 
-/// What the server does after it has read a request; then it closes the connection.
+/// An action of the server after it has read a request. The connection closes after the last one.
 #[derive(Clone, Debug)]
 pub enum Action {
     Write(Vec<u8>),
-    /// Writes the same bytes again and again, up to this often, until the client goes away.
+    /// Writes the same bytes repeatedly, at most this many times, until the client disconnects.
     Flood(Vec<u8>, usize),
     Pause(Duration),
-    /// Writes nothing more and waits until the client goes away.
+    /// Writes nothing more and waits until the client disconnects.
     UntilClosed,
 }
 
@@ -50,7 +52,7 @@ pub enum Action {
 pub struct Reply(pub Vec<Action>);
 
 impl Reply {
-    /// A whole answer.
+    /// Builds a complete response.
     pub fn new(status: u16, headers: &[(&str, &str)], body: &str) -> Self {
         let mut head = format!("HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
         headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
@@ -61,12 +63,12 @@ impl Reply {
         Self::new(status, &[("content-type", "application/json")], &body.to_string())
     }
 
-    /// A stream that ends as HTTP says, in these pieces.
+    /// Builds a stream in these pieces that ends properly.
     pub fn stream(pieces: &[&[u8]]) -> Self {
         Self::begun(pieces).then(Action::Write(b"0\r\n\r\n".to_vec()))
     }
 
-    /// A stream that has not ended; if nothing follows, it is cut.
+    /// Builds a stream without an end. If nothing follows, it is cut off.
     pub fn begun(pieces: &[&[u8]]) -> Self {
         let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\n\
             transfer-encoding: chunked\r\n\r\n";
@@ -75,7 +77,7 @@ impl Reply {
         Self(actions)
     }
 
-    /// A stream whose end is the end of the connection, as old servers do it.
+    /// Builds a stream that ends with the connection, as old servers do it.
     pub fn unframed(bytes: &[u8]) -> Self {
         let head = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\n\r\n";
         Self(vec![Action::Write([&head[..], bytes].concat())])
@@ -86,7 +88,7 @@ impl Reply {
         self
     }
 
-    /// This, and then all of another reply.
+    /// Appends all of another reply.
     pub fn then_all(mut self, next: Self) -> Self {
         self.0.extend(next.0);
         self
@@ -96,7 +98,7 @@ impl Reply {
         self.then(Action::Write(chunk(piece)))
     }
 
-    /// The same piece again and again, as a server sends it that has lost its mind.
+    /// Appends the same piece many times, as a runaway server does.
     pub fn flood(self, piece: &[u8], times: usize) -> Self {
         self.then(Action::Flood(chunk(piece), times))
     }
@@ -108,7 +110,7 @@ fn chunk(piece: &[u8]) -> Vec<u8> {
 
 type Answer = dyn Fn(&RecordedRequest, usize) -> Reply + Send + Sync;
 
-/// Ends when it is dropped.
+/// A running server. It stops when it is dropped.
 pub struct Server {
     pub address: String,
     seen: Arc<Mutex<Vec<RecordedRequest>>>,
@@ -117,17 +119,17 @@ pub struct Server {
 }
 
 impl Server {
-    /// Answers each request with the next of the replies, and every further one with the last.
+    /// Answers each request with the next reply, and every further one with the last.
     pub fn script(replies: Vec<Reply>) -> Self {
         Self::with(move |_, at| replies[at.min(replies.len() - 1)].clone())
     }
 
-    /// Answers as the function says, which hears how many requests came before.
+    /// Answers with what the function returns for the request and the number of requests before it.
     pub fn with(answer: impl Fn(&RecordedRequest, usize) -> Reply + Send + Sync + 'static) -> Self {
         Self::start(Arc::new(answer), None)
     }
 
-    /// The same over TLS, and the certificate of the authority that signed its own, as PEM.
+    /// Starts the server with TLS, and returns the certificate of its authority as PEM.
     pub fn secure(answer: impl Fn(&RecordedRequest, usize) -> Reply + Send + Sync + 'static) -> (Self, String) {
         let authority_key = rcgen::KeyPair::generate().unwrap();
         let mut authority = rcgen::CertificateParams::new(Vec::new()).unwrap();
@@ -144,7 +146,8 @@ impl Server {
         (Self::start(Arc::new(answer), Some(TlsAcceptor::from(Arc::new(config)))), pem)
     }
 
-    /// Answers with whatever the test has put into the queue by then, and with nothing if it is empty.
+    /// Answers with the next reply that the test has queued, and with nothing if the queue is
+    /// empty.
     pub fn queue() -> (Self, Arc<Mutex<VecDeque<Reply>>>) {
         let queue: Arc<Mutex<VecDeque<Reply>>> = Arc::default();
         let replies = queue.clone();
@@ -176,12 +179,12 @@ impl Server {
         self.seen.lock().unwrap().clone()
     }
 
-    /// How many clients went away while the server waited for it.
+    /// Returns the number of clients that disconnected while the server waited for that.
     pub fn closed(&self) -> usize {
         *self.closed.borrow()
     }
 
-    /// Resolves when that many have.
+    /// Waits until that many clients have disconnected.
     pub async fn until_closed(&self, count: usize) {
         self.closed.clone().wait_for(|closed| *closed >= count).await.unwrap();
     }
@@ -200,7 +203,8 @@ async fn accept(
         let (answer, tls, notes, went) = (answer.clone(), tls.clone(), notes.clone(), went.clone());
         tokio::spawn(async move {
             socket.set_nodelay(true)?;
-            // A client that goes away early ends its connection, and that is often the point of a test.
+            // A client that disconnects early ends its connection, which is often the point of a
+            // test.
             match tls {
                 Some(tls) => serve(tls.accept(socket).await?, &*answer, &notes, &went).await,
                 None => serve(socket, &*answer, &notes, &went).await,
@@ -226,7 +230,7 @@ async fn serve(
             Action::Write(bytes) => {
                 socket.write_all(&bytes).await?;
                 socket.flush().await?;
-                // Lets the client read this piece before the next one is there.
+                // This lets the client read the piece before the next one is written.
                 tokio::task::yield_now().await;
             }
             Action::Flood(bytes, times) => {

@@ -1,5 +1,6 @@
-//! Who owes whom an answer: every request that an editor sends is a debt, which exactly one response pays, with the same
-//! id to the byte and with what its method promises. A second response, or one that nobody asked for, is a mistake.
+//! Checks that requests and responses match. Exactly one response must answer each request of an
+//! editor, with the same id byte for byte and with the result that its method defines. A second
+//! response, or one without a request, is an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,39 +14,40 @@ type Fields = BTreeMap<String, Box<RawValue>>;
 #[derive(Default)]
 pub(crate) struct ReplyTracker {
     expected: Vec<ExpectedReplies>,
-    /// Sessions that this editor opened or asked to open. It is told of no other.
+    /// Sessions that this editor opened or asked to open. It must get messages about no others.
     sessions: BTreeSet<String>,
     /// Ids of the agent's requests.
     asked: BTreeSet<String>,
-    /// Errors without an id that answer nothing that was whole.
+    /// Errors without an id that do not answer a complete message.
     strays: usize,
     heard: usize,
 }
 
-/// The answers that are owed under one id.
+/// The answers that are expected under one id.
 struct ExpectedReplies {
     /// The id as it was written.
     id: String,
-    /// What was asked since the last time when nothing was owed. A client that uses an id for several requests at a time
-    /// cannot tell which of them an answer is for; then it must fit one of them. None is what is no request, to which
-    /// only an error can be the answer.
+    /// The methods that were sent since the last time when no answer was expected. If a client uses
+    /// one id for several requests at a time, an answer must fit one of them. None stands for a
+    /// message that is not a request, which only an error can answer.
     methods: Vec<Option<String>>,
     owed: usize,
 }
 
-/// An answer that a frame asks for.
+/// An answer that a frame requires.
 struct ExpectedReply {
     id: String,
     method: Option<String>,
     fields: Fields,
 }
 
-/// The ids under which whoever reads this frame owes an answer, as they were written.
+/// Returns the ids, as written, that the reader of this frame must answer.
 pub fn expected_reply_ids(frame: &[u8]) -> Vec<String> {
     owed(frame).into_iter().map(|owed| owed.id).collect()
 }
 
-/// One for each message of a batch that has an id or is none, and at most one for anything else.
+/// Returns one expected reply per message of a batch that has an id or is invalid, and at most one
+/// for any other frame.
 fn owed(frame: &[u8]) -> Vec<ExpectedReply> {
     let text = std::str::from_utf8(frame).unwrap_or_default();
     match serde_json::from_str::<Vec<&RawValue>>(text) {
@@ -72,7 +74,7 @@ fn owed_by_one(text: &str) -> Option<ExpectedReply> {
 }
 
 impl ReplyTracker {
-    /// Notes what was sent, as far as it asks for an answer.
+    /// Records a sent frame, as far as it requires an answer.
     pub(crate) fn sent(&mut self, frame: &[u8]) {
         for ExpectedReply { id, method, fields } in owed(frame) {
             if let Some(method) = &method {
@@ -82,7 +84,7 @@ impl ReplyTracker {
         }
     }
 
-    /// Notes that an answer is expected which this editor itself did not ask for.
+    /// Records that an answer is expected to a request which this editor did not send itself.
     pub(crate) fn owe(&mut self, id: &str, method: Option<String>) {
         match self.expected.iter_mut().find(|debt| debt.id == id) {
             Some(debt) => {
@@ -93,7 +95,7 @@ impl ReplyTracker {
         }
     }
 
-    /// Takes one answer off what is owed under an id.
+    /// Removes one expected answer under an id.
     fn settle(&mut self, at: usize) {
         self.expected[at].owed -= 1;
         if self.expected[at].owed == 0 {
@@ -109,7 +111,7 @@ impl ReplyTracker {
         }
     }
 
-    /// Holds what came against the protocol and against what was asked.
+    /// Checks a received frame against the protocol and against the requests that were sent.
     pub(crate) fn heard(&mut self, frame: &str) -> Result<(), String> {
         self.heard += 1;
         let fields: Fields = serde_json::from_str(frame).map_err(|error| format!("not a message: {error}"))?;
@@ -170,7 +172,8 @@ impl ReplyTracker {
         Ok(())
     }
 
-    /// The answers that are owed: ids as they were written, and methods, empty for what is no request.
+    /// Lists the expected answers: ids as written, with methods, which are empty for messages that
+    /// are not requests.
     pub(crate) fn unpaid(&self) -> Vec<(String, String)> {
         let each = |debt: &ExpectedReplies| {
             let methods = debt.methods[debt.methods.len() - debt.owed..].to_vec();

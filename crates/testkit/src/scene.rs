@@ -1,4 +1,5 @@
-//! The stage: real actors with a scripted model, a bench of tools, a history in memory and a paused clock.
+//! A test scene: real actors with a scripted model, scripted tools, a history in memory and a
+//! paused clock.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::script::{Script, Step};
 use crate::scripted_tools::ScriptedTools;
 use crate::transcript::Transcript;
 
-/// Bytes that a pipe holds before its writer waits.
+/// The capacity of a pipe in bytes.
 const PIPE: usize = 64 << 10;
 
 pub struct Scene {
@@ -35,7 +36,8 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// A scene whose model answers from these lists, one a request. Must be made inside an actix system.
+    /// Builds a scene whose model answers from these lists, one per request. Must be called inside
+    /// an actix system.
     pub fn new(answers: Vec<Vec<Step>>) -> Scene {
         Self::with(answers, |_| {})
     }
@@ -47,20 +49,22 @@ impl Scene {
         Self::set(answers, adjust, Arc::new(history.clone()), history, Vec::new())
     }
 
-    /// A scene with these tools in place of the bench, in real time unless the test stops the clock: a paused one does not
-    /// wait for processes.
+    /// Builds a scene with these tools instead of the scripted ones. It runs in real time unless
+    /// the test pauses the clock, because a paused clock does not wait for processes.
     pub fn equipped(answers: Vec<Vec<Step>>, tools: Arc<dyn Toolbox>) -> Scene {
         let history = MemoryHistory::default();
         Self::set(answers, |ports| ports.toolbox = tools, Arc::new(history.clone()), history, Vec::new())
     }
 
-    /// A scene in real time whose ports the test chooses, for models that are not scripted.
+    /// Builds a scene in real time with ports that the test chooses, for models that are not
+    /// scripted.
     pub fn adjusted(adjust: impl FnOnce(&mut Ports)) -> Scene {
         let history = MemoryHistory::default();
         Self::set(Vec::new(), adjust, Arc::new(history.clone()), history, Vec::new())
     }
 
-    /// A scene in real time, on these threads and with this history; `history` of the scene itself stays empty.
+    /// Builds a scene in real time, on these threads and with this history. The scene's own
+    /// `history` stays empty.
     pub fn real(answers: Vec<Vec<Step>>, history: Arc<dyn History>, arbiters: Vec<ArbiterHandle>) -> Scene {
         Self::set(answers, |_| {}, history, MemoryHistory::default(), arbiters)
     }
@@ -91,15 +95,16 @@ impl Scene {
         Scene { runtime, script, history, transcript, accounts, ports }
     }
 
-    /// The same scene with another daemon, which knows only what is in the history. The one before must have been drained,
-    /// or be gone as after `crash`.
+    /// Starts another daemon in the same scene, which knows only what is in the history. The
+    /// previous one must have been drained, or have ended by `crash`.
     #[must_use]
     pub fn restarted(self) -> Scene {
         let runtime = Runtime::open(self.ports.clone(), Vec::new());
         Scene { runtime, ..self }
     }
 
-    /// Takes everything out of memory that sessions hold, as a crash of the daemon does. Clients stay connected.
+    /// Drops everything that sessions hold in memory, as a crash of the daemon does. Clients stay
+    /// connected.
     pub async fn crash(&self) {
         self.history.panic_on_status_once();
         let before = self.transcript.take();
@@ -108,17 +113,18 @@ impl Scene {
         before.lines().for_each(|line| self.transcript.note(line));
     }
 
-    /// A client that has connected and said nothing yet.
+    /// Connects a client that has not sent anything yet.
     pub fn client(&self, name: &str) -> Editor {
         self.client_over(PIPE, name)
     }
 
-    /// The same over a pipe that holds this many bytes, so that a client that does not read is soon felt.
+    /// Connects a client over a pipe of this many bytes, so that a client that does not read soon
+    /// blocks its writer.
     pub fn client_over(&self, bytes: usize, name: &str) -> Editor {
         Editor::new(name, self.pipe_of(bytes), self.transcript.clone())
     }
 
-    /// A bare connection, for a test that reads and writes by itself.
+    /// Opens a bare connection, for a test that reads and writes by itself.
     pub fn pipe(&self) -> DuplexStream {
         self.pipe_of(PIPE)
     }
@@ -130,7 +136,7 @@ impl Scene {
         ours
     }
 
-    /// An editor that has initialized; that part is not in the transcript.
+    /// Connects an editor and initializes it. That part is not in the transcript.
     pub async fn editor(&self, name: &str) -> Editor {
         let before = self.transcript.take();
         let mut editor = self.client(name);
@@ -140,7 +146,7 @@ impl Scene {
         editor
     }
 
-    /// An editor with an open session; that part is not in the transcript.
+    /// Connects an editor and opens a session. That part is not in the transcript.
     pub async fn editor_with_session(&self, name: &str) -> (Editor, String) {
         let mut editor = self.editor(name).await;
         let before = self.transcript.take();
@@ -151,8 +157,8 @@ impl Scene {
     }
 }
 
-/// Folders that exist on this stage: `/work`, what is below it, `/linked`, which is `/work` by another name, and real ones
-/// that a test has made for itself.
+/// The folders that exist in a scene: `/work` and everything below it, `/linked`, which is another
+/// name of `/work`, and real folders that a test has made.
 struct TestFolders;
 
 impl Folders for TestFolders {
@@ -167,7 +173,7 @@ impl Folders for TestFolders {
     }
 }
 
-/// Tells the model nothing but its mode.
+/// A briefing that contains only the mode.
 struct ModeBriefing;
 
 impl Briefing for ModeBriefing {
@@ -176,7 +182,7 @@ impl Briefing for ModeBriefing {
     }
 }
 
-/// The catalogue: the script, and a model that panics when it is looked for.
+/// A catalogue of the scripted model and one that panics when it is looked up.
 struct ScriptedCatalogue {
     script: Script,
     transcript: Transcript,
@@ -203,7 +209,7 @@ impl Catalogue for ScriptedCatalogue {
     }
 }
 
-/// The script, with a note in the transcript of each request.
+/// The scripted model, with an entry in the transcript for each request.
 struct LoggedModel {
     script: Script,
     transcript: Transcript,
@@ -217,7 +223,8 @@ impl Model for LoggedModel {
     fn respond(&self, request: ModelRequest) -> BoxStream<'static, Result<Delta, ModelError>> {
         let told: Vec<String> = request.messages.iter().map(|message| brief(message)).collect();
         self.transcript.note(format!("model  < {}", told.join(" | ")));
-        // A scripted model costs nothing unless the script says so: guessed numbers would be in every transcript.
+        // A scripted model costs nothing unless the script reports usage. Otherwise estimates would
+        // be in every transcript.
         let nothing = stream::iter([Ok(Delta::Usage(Usage::default()))]);
         nothing.chain(self.script.respond(request)).boxed()
     }

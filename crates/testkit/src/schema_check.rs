@@ -1,8 +1,9 @@
-//! Whether what the agent says is what the official schema's types can say: each part is read by its type and written
-//! again, and nothing may be wrong, unknown or lost on the way.
+//! Checks the agent's messages against the official schema's types: each part is read by its type
+//! and written again, and nothing may be wrong, unknown or lost.
 //!
-//! Beyond the stable protocol are only `models` in the answers that open a session, `usage` and `userMessageId` in a
-//! prompt's answer, `_meta`, and our own `_acpd/` methods.
+//! The only extensions to the stable protocol are `models` in responses that open a session,
+//! `usage` and `userMessageId` in the response to a prompt, `_meta`, and acpd's own `_acpd/`
+//! methods.
 
 use agent_client_protocol_schema::v1 as acp;
 use serde::Serialize;
@@ -53,7 +54,7 @@ pub(crate) fn response(method: &str, result: &Value) -> Verdict {
         "session/delete" => speaks::<acp::DeleteSessionResponse>(result),
         "session/set_mode" => speaks::<acp::SetSessionModeResponse>(result),
         "session/set_config_option" | "config/set" => speaks::<acp::SetSessionConfigOptionResponse>(result),
-        // The protocol has the one no more and the other as a notification only.
+        // The protocol no longer has the first method, and has the second only as a notification.
         "session/set_model" | "session/cancel" if result.as_object().is_some_and(|result| result.is_empty()) => Ok(()),
         _ if method.starts_with("_acpd/") => Ok(()),
         _ => Err(format!("`{method}` has no such result: {result}")),
@@ -80,7 +81,7 @@ fn update(params: &Value) -> Verdict {
     let update = &mut params["update"];
     match update["sessionUpdate"].as_str() {
         Some("tool_call") => {
-            // Both are always written. The types leave out a default that they have read.
+            // acpd always writes both fields, and the types omit a default that they have read.
             let call = update.as_object_mut().ok_or("an update is an object")?;
             for (field, default) in [("kind", "other"), ("status", "pending")] {
                 match call.get(field) {
@@ -98,7 +99,7 @@ fn update(params: &Value) -> Verdict {
     speaks::<acp::SessionNotification>(&params)
 }
 
-/// An answer that opens a session, with the models that the schema does not know.
+/// Checks a response that opens a session. The schema does not have its `models`.
 fn opened<T: DeserializeOwned + Serialize>(result: &Value) -> Verdict {
     let mut known = result.clone();
     let models = known.as_object_mut().and_then(|known| known.remove("models"));
@@ -116,7 +117,7 @@ fn opened<T: DeserializeOwned + Serialize>(result: &Value) -> Verdict {
     speaks::<T>(&known)
 }
 
-/// The answer to a prompt, with the id that the schema does not know.
+/// Checks the response to a prompt. The schema does not have its message id.
 fn prompted(result: &Value) -> Verdict {
     let mut known = result.clone();
     let message = known.as_object_mut().and_then(|known| known.remove("userMessageId"));
@@ -132,7 +133,7 @@ fn speaks<T: DeserializeOwned + Serialize>(said: &Value) -> Verdict {
     lost(said, &again).map_or(Ok(()), |place| Err(format!("the schema does not know `{place}` as it is in {said}")))
 }
 
-/// The place of the first thing that is in `said` and not the same in `again`.
+/// Returns the path of the first value in `said` that is different or missing in `again`.
 fn lost(said: &Value, again: &Value) -> Option<String> {
     match (said, again) {
         (Value::Object(said), Value::Object(again)) => {

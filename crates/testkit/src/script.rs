@@ -1,7 +1,8 @@
-//! A model that answers what a test wrote down, step by step, and remembers what it was asked.
+//! A model that answers from a script, step by step, and remembers its requests.
 //!
-//! Clones share their state, so a test keeps one as its handle while the other is at work. Nothing is added to an
-//! answer: a stream has exactly the written steps and then ends, so a test that wants a stop reason writes one.
+//! Clones share their state, so a test keeps one as its handle while the daemon uses the other.
+//! Nothing is added to an answer: a stream has exactly the written steps and then ends, so a test
+//! that wants a stop reason writes one.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,14 +23,14 @@ pub enum Step {
         tool: String,
         input: Value,
     },
-    /// Begins to write a call, as far as it is known by then.
+    /// Announces a call with what is known of it at this point.
     BeginCall {
         place: usize,
         tool: String,
         detail: Option<String>,
     },
     Usage(Usage),
-    /// Says why the answer ends, and ends it.
+    /// Reports why the answer ends, and ends it.
     Stop(StopReason),
     /// Fails, and ends the answer.
     Fail(ModelError),
@@ -37,7 +38,7 @@ pub enum Step {
     Panic,
     /// Waits until the test calls `Script::release`.
     Hold,
-    /// Streams text for ever, and lets others run between the pieces.
+    /// Streams text for ever, and yields between the pieces.
     Endless,
 }
 
@@ -58,7 +59,7 @@ impl Step {
         Self::BeginCall { place, tool: tool.into(), detail: detail.map(str::to_owned) }
     }
 
-    /// The usual last step.
+    /// Returns the usual last step.
     pub fn end() -> Self {
         Self::Stop(StopReason::EndTurn)
     }
@@ -71,7 +72,7 @@ struct Shared {
     info: ModelInfo,
     answers: Mutex<VecDeque<Vec<Step>>>,
     requests: Mutex<Vec<ModelRequest>>,
-    /// One permit lets one `Hold` go.
+    /// Each permit releases one `Hold`.
     gate: Semaphore,
     counts: watch::Sender<Counts>,
 }
@@ -84,7 +85,8 @@ struct Counts {
 }
 
 impl Script {
-    /// Each request takes the next of the answers; one request too many is answered with an error.
+    /// Creates a model that answers each request with the next of the answers. A surplus request
+    /// gets an error.
     pub fn new(id: &str, answers: Vec<Vec<Step>>) -> Self {
         let info = ModelInfo {
             id: ModelId::from(id),
@@ -104,48 +106,48 @@ impl Script {
         }))
     }
 
-    /// Adds an answer after those that are left.
+    /// Adds an answer after the remaining ones.
     pub fn push(&self, answer: Vec<Step>) {
         lock(&self.0.answers).push_back(answer);
     }
 
-    /// Every request so far, oldest first.
+    /// Returns every request so far, oldest first.
     pub fn requests(&self) -> Vec<ModelRequest> {
         lock(&self.0.requests).clone()
     }
 
-    /// How many answers nobody has asked for yet.
+    /// Returns the number of answers that are left.
     pub fn unused(&self) -> usize {
         lock(&self.0.answers).len()
     }
 
-    /// Lets one `Hold` go: one that waits, or else the next that comes.
+    /// Releases one `Hold`: a waiting one, or else the next.
     pub fn release(&self) {
         self.0.gate.add_permits(1);
     }
 
-    /// How many streams were dropped before their last step.
+    /// Returns the number of streams that were dropped before their last step.
     pub fn dropped(&self) -> usize {
         self.0.counts.borrow().dropped
     }
 
-    /// Waits until the model was asked `times` times in all.
+    /// Waits until the model has had `times` requests in total.
     pub async fn until_asked(&self, times: usize) {
         self.until(|counts| counts.asked >= times).await;
     }
 
-    /// Waits until `times` steps of `Hold` were reached in all.
+    /// Waits until `times` steps of `Hold` were reached in total.
     pub async fn until_held(&self, times: usize) {
         self.until(|counts| counts.held >= times).await;
     }
 
-    /// Waits until `times` streams were dropped early in all.
+    /// Waits until `times` streams were dropped early in total.
     pub async fn until_dropped(&self, times: usize) {
         self.until(|counts| counts.dropped >= times).await;
     }
 
     async fn until(&self, reached: impl FnMut(&Counts) -> bool) {
-        // The sender is a field of `self`, so the wait cannot end for want of one.
+        // `self` owns the sender, so the channel cannot close during the wait.
         let _ = self.0.counts.subscribe().wait_for(reached).await;
     }
 }
@@ -174,11 +176,11 @@ fn exhausted(info: &ModelInfo) -> ModelError {
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Every operation leaves the list whole, so a panic elsewhere does not spoil it.
+    // Every operation leaves the list consistent, so a panic elsewhere does no harm.
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One answer on its way. Steps that are left when it is dropped were not heard.
+/// A running answer. It counts as dropped if steps are left when it is dropped.
 struct ScriptedStream {
     shared: Arc<Shared>,
     steps: VecDeque<Step>,

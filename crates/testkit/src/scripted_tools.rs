@@ -1,6 +1,9 @@
-//! A bench of tools whose behaviour a test can predict:
-//! `look` reads and needs no permission; `where` says what the roots are; `touch` asks first, and so does `peek`, which reads; `wait` runs until it is cancelled; `crash` panics while it runs and
-//! `crash_early` while it is planned; `refuse` cannot be planned; `deaf` reads, ignores cancellation and never ends.
+//! Scripted tools with predictable behaviour.
+//!
+//! `look` reads and needs no permission; `where` reports the roots; `touch` asks first, and so does
+//! `peek`, which reads; `wait` runs until it is cancelled; `crash` panics while it runs and
+//! `crash_early` while it is planned; `refuse` cannot be planned; `deaf` reads, ignores
+//! cancellation and never ends.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! What was said, by whom, in order. Ids that differ from run to run become `#1`, `#2`, ... in the order in which they appear,
-//! and times become `T`, so that a transcript is the same every time.
+//! The transcript: every message, with its sender, in order. Ids that differ from run to run become
+//! `#1`, `#2`, ... in the order in which they appear, and times become `T`, so a transcript is the
+//! same every time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -23,7 +24,7 @@ impl Transcript {
         pages.lines.push(line);
     }
 
-    /// Notes a JSON-RPC message, shortly. Its id is shown as it was written.
+    /// Records a JSON-RPC message in short form. Its id is shown as it was written.
     pub fn message(&self, from_to: &str, message: &str) {
         let said = match serde_json::from_str::<BTreeMap<String, &RawValue>>(message) {
             Ok(fields) => {
@@ -34,7 +35,7 @@ impl Transcript {
         self.note(format!("{from_to} {said}"));
     }
 
-    /// All lines since the last call.
+    /// Returns all lines since the last call.
     pub fn take(&self) -> String {
         let mut text = String::new();
         for line in self.0.lock().unwrap().lines.drain(..) {
@@ -61,8 +62,8 @@ fn brief(id: Option<&str>, message: &Value) -> String {
     }
 }
 
-/// What a session offers is the same in every answer (one test shows it whole), and a process id in none. What is said twice,
-/// or follows from the question, is shown by the tests that are about it.
+/// Shortens a result. A session's options are the same in every response (one test shows them
+/// whole), and a process id differs in each. The tests about repeated or implied fields show those.
 fn shorten(result: &Value) -> Value {
     let mut result = result.clone();
     for menu in ["modes", "models", "configOptions", "pid"] {
@@ -71,7 +72,7 @@ fn shorten(result: &Value) -> Value {
         }
     }
     if let Some(fields) = result.as_object_mut() {
-        // It is in `_meta`, too.
+        // The id is also in `_meta`.
         fields.remove("userMessageId");
         let is_answer_to_load = fields.get("_meta").is_some_and(|meta| meta["acpd"]["messages"].is_u64());
         if let Some(acpd) = fields.get_mut("_meta").and_then(|meta| meta["acpd"].as_object_mut())
@@ -86,8 +87,8 @@ fn shorten(result: &Value) -> Value {
     result
 }
 
-/// An update without what is for machines; of the options only what is chosen, and of the commands that there are some,
-/// since `/help` shows them.
+/// Shortens an update: removes `_meta`, keeps only the current value of each option, and replaces
+/// the list of slash commands, which `/help` shows.
 fn without_meta(update: &Value) -> Value {
     let mut update = update.clone();
     if let Some(fields) = update.as_object_mut() {

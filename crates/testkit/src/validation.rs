@@ -1,9 +1,11 @@
-//! Servers that play a task of five steps and validate each request as strictly as the provider does.
+//! Servers that play a task of five steps and validate each request as strictly as the provider
+//! does.
 //!
-//! The task has parallel calls, a picture, and a break in the middle of an answer. The rules are those of the makers' own
-//! references and SDKs: Anthropic's "Tool use" and "Extended thinking", openai-python (`types/responses`), "Thought
-//! signatures" at ai.google.dev, mistral-common (`validator.py`), and ollama (`api/types.go`). They were written in
-//! November 2025 and not tried against the providers.
+//! The task has parallel calls, a picture, and a break in the middle of an answer. The rules come
+//! from the makers' own references and SDKs: Anthropic's "Tool use" and "Extended thinking",
+//! openai-python (`types/responses`), "Thought signatures" at ai.google.dev, mistral-common
+//! (`validator.py`), and ollama (`api/types.go`). They were written in November 2025 and have not
+//! been tried against the providers.
 
 use serde_json::{Value, json};
 
@@ -14,11 +16,12 @@ use crate::provider::{RecordedRequest, Reply, Server};
 pub const PICTURE_BYTES: &[u8] =
     b"\x89PNG\x0d\x0a\x1a\x0a\x00\x00\x00\x0dIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x04\x00\x00\x00\xb5\x1c\x0c\x02\x00\x00\x00\x0bIDATx\xdacd\xf8\x0f\x00\x01\x05\x01\x01'\x18\xe3f\x00\x00\x00\x00IEND\xaeB`\x82";
 
-/// One pixel as PNG, in base64.
+/// One pixel as a PNG in base64.
 pub const PICTURE: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=";
 
-/// The answers of the task: two reads at once, a picture, two more reads, and last words.
+/// Returns the answers of the task: two reads at once, a picture, two more reads, and a closing
+/// text.
 fn script() -> Vec<Answer> {
     let read = |path: &str| AnswerPart::Call("read_file", json!({ "path": path }));
     vec![
@@ -30,11 +33,12 @@ fn script() -> Vec<Answer> {
     ]
 }
 
-/// What a provider finds fault with in a request, in its words.
+/// Validates a request. The error is worded as the provider words it.
 pub type Check = fn(&RecordedRequest, &Value) -> Result<(), String>;
 
-/// A server that plays the script by what it has been told so far, cuts its third answer once in the middle, and refuses
-/// with these words whatever `check` finds fault with.
+/// Starts a server that chooses its answer by the progress that a request shows. It cuts its third
+/// answer in the middle, once, and refuses each request that `check` rejects, with the text of its
+/// error.
 pub fn server(dialect: Dialect, check: Check) -> Server {
     let cuts = std::sync::atomic::AtomicUsize::new(0);
     Server::with(move |seen, _| {
@@ -51,7 +55,7 @@ pub fn server(dialect: Dialect, check: Check) -> Server {
             "\"functionResponse\":",
         ];
         let outcomes: usize = MARKS.iter().map(|mark| seen.body.matches(mark).count()).sum();
-        // Two calls in the first step, one in each later one.
+        // The first step has two calls, and each later step has one.
         let step = match outcomes {
             0 => 0,
             count => count - 1,
@@ -72,7 +76,8 @@ fn require(holds: bool, complaint: impl Into<String>) -> Result<(), String> {
     if holds { Ok(()) } else { Err(complaint.into()) }
 }
 
-/// Roles alternate; thoughts come first and with a signature; each call's outcome is in the next message, before all else.
+/// Requires that roles alternate, that thoughts come first and are signed, and that each call's
+/// outcome is at the start of the next message.
 pub fn anthropic(_: &RecordedRequest, body: &Value) -> Result<(), String> {
     require(body["max_tokens"].is_u64(), "max_tokens: Field required")?;
     let messages = list(body, "messages")?;
@@ -100,7 +105,8 @@ pub fn anthropic(_: &RecordedRequest, body: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Ids of nine letters and digits, no user after a tool, every call answered in place.
+/// Requires ids of nine letters and digits, no user message after a tool's, and an answer to every
+/// call in its place.
 pub fn mistral(_: &RecordedRequest, body: &Value) -> Result<(), String> {
     let messages = list(body, "messages")?;
     for pair in messages.windows(2) {
@@ -119,7 +125,8 @@ pub fn mistral(_: &RecordedRequest, body: &Value) -> Result<(), String> {
     )
 }
 
-/// Nothing is stored; reasoning is followed by what it led to; each output has its call before it.
+/// Requires that nothing is stored, that reasoning is followed by its result, and that each output
+/// comes after its call.
 pub fn responses(_: &RecordedRequest, body: &Value) -> Result<(), String> {
     require(body["store"] == false, "store must be false")?;
     require(body.get("messages").is_none(), "Unsupported parameter: 'messages'")?;
@@ -154,7 +161,8 @@ pub fn responses(_: &RecordedRequest, body: &Value) -> Result<(), String> {
     require(open.is_empty(), "No tool output found for function call")
 }
 
-/// Roles alternate; the first call of each step is signed; as many responses as calls, right after.
+/// Requires that roles alternate, that the first call of each step is signed, and that as many
+/// responses as calls follow at once.
 pub fn gemini(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
     require(seen.path == "/models/gemini-3-pro-preview:streamGenerateContent?alt=sse", seen.path.clone())?;
     let contents = list(body, "contents")?;
@@ -175,7 +183,7 @@ pub fn gemini(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Arguments are objects, outcomes name their tool, and the window is set.
+/// Requires that arguments are objects, that outcomes name their tool, and that the window is set.
 pub fn ollama(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
     require(seen.path == "/api/chat" && body["options"]["num_ctx"] == 32_768, "num_ctx is not set")?;
     for message in list(body, "messages")? {
@@ -188,8 +196,8 @@ pub fn ollama(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Vertex AI: Anthropic's rules, with the model in the address and the version in the body (anthropic-sdk-python,
-/// `lib/vertex/_client.py`).
+/// Requires Anthropic's rules, with the model in the address and the version in the body
+/// (anthropic-sdk-python, `lib/vertex/_client.py`).
 pub fn vertex(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
     let path = "/publishers/anthropic/models/claude-sonnet-4-5:streamRawPredict";
     require(seen.path == path, seen.path.clone())?;
