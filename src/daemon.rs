@@ -1,7 +1,7 @@
-//! The daemon's life: lock, bind or inherit the socket, accept, hear signals, drain, leave.
+//! Runs the daemon: lock, bind or inherit the socket, accept clients, handle signals, drain, exit.
 //!
-//! Started by `serve`. Owns the locks, the listener and the actix system with its arbiters; who may come in is decided
-//! in `daemon::admission`, and what is said inside is the actors' business.
+//! `serve` starts it. It owns the locks, the listener and the actix system with its arbiters.
+//! `daemon::admission` decides which processes may connect, and the actors handle what they send.
 
 mod admission;
 mod folder_watch;
@@ -48,36 +48,37 @@ pub use handover::Handover;
 /// How long running turns may take before a restart.
 const RESTART_PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long bridges may take to hear that the daemon leaves.
+/// How long the daemon waits for bridges to receive its goodbye.
 const GOODBYE_DEADLINE: Duration = Duration::from_millis(500);
 
-/// How long a predecessor that no longer listens may take to leave.
+/// How long a predecessor that no longer listens may take to exit.
 const PREDECESSOR_DEADLINE: Duration = Duration::from_secs(12);
 
-/// The same where a service manager has taken the socket over from a daemon that may have turns to finish.
+/// The same if a service manager took the socket over from a daemon that may have turns to finish.
 const DISPLACED_DEADLINE: Duration = Duration::from_secs(45);
 
-/// Between two looks at a lock.
+/// The pause between two attempts to take a lock.
 const STEP: Duration = Duration::from_millis(10);
 
-/// After a failed accept. The client waits in the kernel's queue meanwhile.
+/// The pause after a failed accept. The client waits in the kernel's queue meanwhile.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
 /// A socket that was open before this program ran.
 pub struct Inherited {
     pub listener: UnixListener,
-    /// By us, before a restart; else by a service manager, and then its file is not ours to remove.
+    /// Whether acpd opened it, before a restart. Otherwise a service manager did, and its file is
+    /// not ours to remove.
     pub ours: bool,
 }
 
-/// What is left to do when the daemon has ended in good order.
+/// What the process does after the daemon has ended in good order.
 pub enum DaemonExit {
     Stopped,
     Restart(Handover),
 }
 
-/// Serves until a signal or a client says stop or restart. `rehearse` tells whether a restart would succeed; `ready` is
-/// called when clients can connect.
+/// Serves until a signal or a client asks the daemon to stop or restart. `rehearse` checks whether
+/// a restart would succeed; `ready` is called when clients can connect.
 pub fn run(
     places: &Places,
     loaded: Loaded,
@@ -89,7 +90,8 @@ pub fn run(
     private_folder(&places.state)?;
     let config = loaded.config.clone();
     let is_activated = inherited.as_ref().is_some_and(|inherited| !inherited.ours);
-    // Whoever comes over HTTP does not have it started again.
+    // A service manager starts the daemon again for a client of the socket, but not for one over
+    // HTTP.
     let patience = idle::limit(config.daemon.exit_when_idle, is_activated && config.http.listen.is_none());
     let locks = take_locks(places, inherited.as_ref())?;
     let system = System::new();
@@ -121,7 +123,7 @@ pub fn run(
             Shutdown::Restart { .. } => {
                 tracing::info!("restarting");
                 tell_manager_of_reload();
-                // Who connects from here on waits for our successor.
+                // A client that connects from here on waits for our successor.
                 let handover = Handover::of(socket.listener(), socket.is_ours())?;
                 (DaemonExit::Restart(handover), socket.into_locks())
             }
@@ -131,22 +133,24 @@ pub fn run(
         anyhow::Ok((store, parting, locks))
     })?;
     shutdown::close(&store);
-    // The process ends or is replaced now. Dropping the runtime would wait for threads that may never end, and the locks
-    // must not be free before the last of those has.
+    // The process ends or is replaced now. Dropping the runtime would wait for threads that may
+    // never end, and the locks must not be released before the last thread has ended.
     std::mem::forget(system);
     std::mem::forget(locks);
     Ok(parting)
 }
 
-/// Has everything counted that goes into the history.
+/// Wraps the history in a layer that counts everything that is written to it.
 fn metered(ports: &mut Ports) -> Arc<Metrics> {
     let metrics = Metrics::new();
     ports.history = Arc::new(Metered::new(ports.history.clone(), metrics.clone()));
     metrics
 }
 
-/// Installs the proxy and certificates that are known at the start. Clients for other machines wait for the login shell if
-/// it may know of others: until the sender is dropped.
+/// Installs the proxy and certificates that are known at the start.
+///
+/// If the login shell may know others, connections to other machines wait for it: until the
+/// returned sender is dropped.
 fn outbound(config: &Config) -> Option<oneshot::Sender<()>> {
     let known = ResolvedNetwork::of(&config.network, &launch::environment().collect(), &Environment::default());
     let is_complete = known.is_complete();
@@ -159,8 +163,11 @@ fn outbound(config: &Config) -> Option<oneshot::Sender<()>> {
     Some(known)
 }
 
-/// The login shell's variables, over the daemon's own, become what sessions rest on, and decide about the proxy where nothing
-/// else does. Dropping `routes` says that this is done.
+/// Reads the login shell's environment and lays it over the daemon's own, as the base of every
+/// session.
+///
+/// It also decides about the proxy if nothing else does. Dropping `routes` reports that this is
+/// done.
 async fn ask_login_shell(
     places: Places,
     base: Arc<BaseEnvironment>,
@@ -174,19 +181,20 @@ async fn ask_login_shell(
                 ResolvedNetwork::of(&settings, &launch::environment().collect(), &base.get()).install();
             }
         }
-        None => tracing::warn!("the login shell did not report its environment; tools do without it"),
+        None => tracing::warn!("the login shell did not report its environment; tools run without it"),
     }
     drop(routes);
 }
 
-/// One daemon per socket, and one per state folder.
+/// Takes both locks: one daemon per socket, and one per state folder.
 fn take_locks(places: &Places, inherited: Option<&Inherited>) -> anyhow::Result<Locks> {
     let is_activated = inherited.is_some_and(|inherited| !inherited.ours);
     let patience = if is_activated { DISPLACED_DEADLINE } else { PREDECESSOR_DEADLINE };
     let deadline = Instant::now() + patience;
     let socket = &places.socket;
-    // An inherited socket answers before anybody serves it, so only one of our own tells that a daemon is there. One that
-    // was killed while it started a command leaves lock and socket to that child for a moment, and serves nobody.
+    // An inherited socket accepts connections before a daemon serves it, so a connection proves
+    // nothing there. A daemon that was killed while it started a command leaves lock and socket to
+    // that child for a moment.
     let is_served = |at: &Path| (inherited.is_none() || at != socket) && socket::connect(at).is_ok();
     let serves_here = |holder: Option<&LockHolder>| is_there(holder) && is_served(socket);
     let serving = wait_for(&beside(socket, "lock"), deadline, serves_here)
@@ -199,13 +207,14 @@ fn take_locks(places: &Places, inherited: Option<&Inherited>) -> anyhow::Result<
     Ok(Locks { serving, keeping })
 }
 
-/// Whether the process runs that has noted itself as the holder of a lock. One that has not yet is about to.
+/// Whether the holder of a lock is alive. A holder that has not written its process id yet counts
+/// as alive.
 fn is_there(holder: Option<&LockHolder>) -> bool {
     let pid = holder.and_then(|holder| i32::try_from(holder.pid).ok()).and_then(Pid::from_raw);
     pid.is_none_or(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))
 }
 
-/// Waits for a predecessor to leave, unless `hopeless` says that it will not.
+/// Takes a lock, and waits for its holder to exit unless `hopeless` finds that it will not.
 fn wait_for(path: &Path, deadline: Instant, hopeless: impl Fn(Option<&LockHolder>) -> bool) -> anyhow::Result<Lock> {
     loop {
         if let Attempt::Taken(lock) = Lock::attempt(path)? {
@@ -220,7 +229,7 @@ fn wait_for(path: &Path, deadline: Instant, hopeless: impl Fn(Option<&LockHolder
             Some(holder) => {
                 bail!("{holder} holds {}; end it with `acpd ctl stop` or `kill {}`", path.display(), holder.pid)
             }
-            None => bail!("another process holds {}", path.display()),
+            None => bail!("another process holds {0}; `fuser {0}` shows its process id", path.display()),
         }
     }
 }
@@ -229,7 +238,7 @@ fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Lets clients in until it is time to leave.
+/// Accepts clients until the daemon has to stop or restart.
 async fn serve(
     socket: &mut ListeningSocket,
     admission: &Admission,
@@ -242,24 +251,24 @@ async fn serve(
     let shutdown = loop {
         tokio::select! {
             done = socket.serve(admission), if displaced.is_none() => {
-                tracing::warn!("another process listens on the socket of this daemon; it leaves when its turns have ended");
+                tracing::warn!("another process listens on this daemon's socket; this daemon stops when its turns have ended");
                 displaced = Some(done);
                 runtime.leave_when_calm();
             }
             shutdown = runtime.shutdown_requested(RESTART_PATIENCE) => break match displaced {
-                // Whoever listens there now serves from here on.
+                // The process that listens there now serves from here on.
                 Some(SocketTaken) => Shutdown::Stop,
                 None => {
-                    tracing::info!(?shutdown, "a client asked the daemon to leave");
+                    tracing::info!(?shutdown, "a client asked the daemon to stop or restart");
                     shutdown
                 }
             },
             () = idle::over(runtime, patience) => {
-                tracing::info!("nobody has been here for a while");
+                tracing::info!("no client has been connected for a while");
                 break Shutdown::Stop;
             }
             signal = stop_signal(signals, runtime) => {
-                tracing::info!(signal, "heard a signal");
+                tracing::info!(signal, "received a signal");
                 break Shutdown::Stop;
             }
         }
@@ -268,13 +277,13 @@ async fn serve(
     shutdown
 }
 
-/// Resolves at a signal to stop; at a hang-up the configuration is read again.
+/// Resolves at a signal to stop. At SIGHUP it reads the configuration again and waits on.
 async fn stop_signal(signals: &mut Signals, runtime: &Runtime) -> i32 {
     while let Some(signal) = signals.next().await {
         match signal {
             SIGHUP => {
                 tell_manager_of_reload();
-                // What came of it is in the log.
+                // The reload writes its result to the log.
                 let _ = runtime.reload().await;
                 tell_manager(&[NotifyState::Ready]);
             }
@@ -300,8 +309,8 @@ fn tell_manager(state: &[NotifyState]) {
     }
 }
 
-/// It ends with the next word that we are ready. For the manager a restart in place is a reload, too, in which the successor
-/// says that word.
+/// Reports to the service manager that a reload begins. The next `Ready` ends it. A restart in
+/// place counts as a reload, too: the successor sends the `Ready`.
 fn tell_manager_of_reload() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell_manager(&[NotifyState::Reloading, now]),

@@ -1,8 +1,9 @@
-//! The environment that this program was started with, and how a program that stays gets it out of sight.
+//! The environment of this program, and how a long-running program hides it from other processes.
 //!
-//! The kernel shows the environment of a process to every other process of the same user for as long as it runs: `ps
-//! auxeww` in a command of the agent would print the keys of the editor. So a program that stays for longer replaces itself by
-//! itself with what is harmless, and takes the rest along in a file without a name, which it reads and closes at once.
+//! The kernel shows the environment of a process to every other process of the same user: `ps
+//! auxeww` in a command of the agent would print the editor's keys. Therefore a long-running
+//! program executes itself again with the harmless variables only. It passes all of them to itself
+//! in an unnamed file, which it reads and closes at once.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -25,24 +26,24 @@ use rustix::net::{
 
 use crate::launch;
 
-/// The flag that says that the environment follows. Hidden from people.
+/// The hidden flag of a program that receives its environment in a file.
 pub const FLAG: &str = "--environment-follows";
 
-/// What this program was started with, if that is not what the kernel shows.
+/// The environment that this program was started with, if the kernel shows another one.
 static TAKEN: OnceLock<Vec<(OsString, OsString)>> = OnceLock::new();
 
-/// All variables, whether the kernel shows them or not.
+/// Returns all variables, whether the kernel shows them or not.
 pub fn variables() -> Vec<(OsString, OsString)> {
     TAKEN.get().cloned().unwrap_or_else(|| std::env::vars_os().collect())
 }
 
-/// One of them.
+/// Returns the value of one variable.
 pub fn variable(name: &str) -> Option<OsString> {
     variables().into_iter().find(|(known, _)| known == name).map(|(_, value)| value)
 }
 
-/// Starts this program over without the variables that others should not see. Returns if there are none, or if that fails:
-/// the program works in either case.
+/// Executes this program again without the variables that others should not see. Returns if there
+/// are none, or if that fails: the program works in either case.
 pub fn conceal() {
     let variables: Vec<_> = std::env::vars_os().collect();
     if TAKEN.get().is_none() && variables.iter().any(|(name, value)| !is_harmless(name, value)) {
@@ -50,9 +51,12 @@ pub fn conceal() {
     }
 }
 
-/// Takes over what `conceal` has sent. Called once, at the start of a program that was started with the flag.
+/// Receives the variables that `conceal` sent. Called once, at the start of a program that was
+/// given `FLAG`.
 pub fn take_over() -> anyhow::Result<()> {
-    let socket = ListenFd::from_env().take_unix_datagram(0)?.context("no environment follows")?;
+    let socket = ListenFd::from_env()
+        .take_unix_datagram(0)?
+        .with_context(|| format!("{FLAG} is for acpd's own use: no environment was passed with it"))?;
     let mut text = Vec::new();
     receive(&socket).and_then(|mut file| {
         file.rewind()?;
@@ -68,7 +72,7 @@ pub fn take_over() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns only if that fails.
+/// Executes this program again. Returns only if that fails.
 fn start_over(variables: &[(OsString, OsString)]) -> io::Result<()> {
     let mut file = File::from(rustix::fs::memfd_create("environment", MemfdFlags::CLOEXEC)?);
     for (name, value) in variables {
@@ -84,7 +88,7 @@ fn start_over(variables: &[(OsString, OsString)]) -> io::Result<()> {
     }
     let harmless = variables.iter().filter(|(name, value)| is_harmless(name, value)).cloned();
     command.arg(FLAG).args(arguments).env_clear().envs(harmless);
-    // The way in which service managers pass sockets.
+    // Service managers pass sockets in the same way.
     command.env("LISTEN_FDS", "1").env("LISTEN_FDS_FIRST_FD", theirs.as_raw_fd().to_string());
     command.env("LISTEN_PID", std::process::id().to_string());
     Err(command.exec())
@@ -109,11 +113,11 @@ fn receive(socket: &UnixDatagram) -> io::Result<File> {
         RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
         _ => None,
     });
-    descriptors.next().map(File::from).ok_or_else(|| io::Error::other("the environment did not come"))
+    descriptors.next().map(File::from).ok_or_else(|| io::Error::other("the environment was not received"))
 }
 
-/// What a program of ours needs of its own environment, and anybody may see: where things are, how the terminal is, the mark
-/// of the agent's commands, and a proxy if there is no password in it.
+/// Whether other processes may see a variable that acpd needs: paths, the terminal, the tag of the
+/// agent's commands, and a proxy without a password.
 fn is_harmless(name: &OsStr, value: &OsStr) -> bool {
     const NAMES: [&str; 11] = [
         "PATH",

@@ -1,9 +1,11 @@
-//! Reaching the daemon, and starting one if none answers: one only, however many programs try at once.
+//! Connects to the daemon, and starts one if none is running.
 //!
-//! Called by the bridge and by `ask`; `ctl` only looks and never starts anything. The steps are: probe, take the start
-//! lock, probe again, start, wait until the daemon says `ready`. A daemon that uses our state folder and listens elsewhere,
-//! because it was started with another runtime folder or without one, is found by its lock file. The daemon is started detached: in a session of its own
-//! and as nobody's child, so that an editor that ends its children's whole tree does not end the daemon with it.
+//! The bridge and `ask` call this; `ctl` only connects and never starts a daemon. The steps are:
+//! probe the socket, take the start lock, probe again, start a daemon, wait until it prints
+//! `ready`. The lock makes sure that only one daemon starts, however many programs try at once. A
+//! daemon that uses our state folder but listens elsewhere, because it was started with another
+//! runtime folder, is found through its lock file. A daemon starts detached, in its own session and
+//! without a parent, because some editors kill the whole process tree below them.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -25,27 +27,27 @@ use crate::environment;
 use crate::logging::log_file;
 use crate::paths::{self, Places, private_folder};
 
-/// The word with which a daemon in the background says that it listens.
+/// What a daemon in the background prints when it listens.
 pub const READY: &str = "ready\n";
 
-/// How long a daemon may take to listen. It does so before its store is open, so this is for a machine under load, and for a
-/// predecessor that is still leaving.
+/// How long a daemon may take to listen. It listens before its store is open, so this covers a
+/// machine under load and a predecessor that is still stopping.
 const START_DEADLINE: Duration = Duration::from_secs(15);
 
-/// How long a daemon that holds its lock and does not listen may take to listen again, or to leave.
+/// How long a daemon that holds its lock and does not listen may take to listen again, or to exit.
 const RETURN_DEADLINE: Duration = Duration::from_secs(12);
 
-/// For the C library: threads share a few heaps, and what is free goes back to the system soon. Without this, a daemon keeps
-/// twice the memory after a busy hour.
+/// Settings of the C library's allocator: threads share a few heaps, and free memory soon returns
+/// to the system. Without them, a daemon keeps twice the memory after a busy hour.
 const ALLOCATOR: [(&str, &str); 3] =
     [("MALLOC_ARENA_MAX", "2"), ("MALLOC_TRIM_THRESHOLD_", "262144"), ("MALLOC_MMAP_THRESHOLD_", "262144")];
 
-/// How long to wait while others start it.
+/// How long to wait while another program starts the daemon.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const STEP: Duration = Duration::from_millis(5);
 
-/// A connection to the daemon, which is started if need be.
+/// Connects to the daemon, and starts one if none is running.
 pub fn connect_or_start(places: &Places) -> anyhow::Result<UnixStream> {
     let patience = Instant::now() + PATIENCE;
     loop {
@@ -54,35 +56,50 @@ pub fn connect_or_start(places: &Places) -> anyhow::Result<UnixStream> {
         }
         private_folder(&places.state)?;
         match Lock::attempt(&places.start_lock())? {
-            Attempt::Taken(_lock) => return start_unless_there(places),
-            Attempt::Held(_) if Instant::now() < patience => thread::sleep(STEP),
-            Attempt::Held(holder) => {
-                let holder = holder.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
-                bail!("{holder} has been starting the daemon for too long; end it and try again");
+            Attempt::Taken(mut lock) => {
+                lock.note(&places.socket);
+                return start_unless_there(places);
             }
+            Attempt::Held(_) if Instant::now() < patience => thread::sleep(STEP),
+            Attempt::Held(_) => return Err(stuck_start(&places.start_lock())),
         }
     }
 }
 
-/// The places with the socket of the daemon that uses our state folder, if one does and nobody named another socket.
+/// The error for a start lock that another program does not release.
+fn stuck_start(lock: &Path) -> anyhow::Error {
+    let seconds = PATIENCE.as_secs();
+    match Lock::holder(lock) {
+        Some(holder) => anyhow!(
+            "{holder} has been starting a daemon for more than {seconds} seconds; end it with `kill {}` and try again",
+            holder.pid
+        ),
+        None => anyhow!("another process has held {} for more than {seconds} seconds; try again", lock.display()),
+    }
+}
+
+/// Returns the places with the socket on which the daemon of our state folder listens. A socket
+/// that the user named stays as it is.
 pub fn find_running(places: &Places) -> Places {
     let noted = if places.is_named { None } else { Lock::holder(&places.daemon_lock()) };
     let socket = noted.and_then(|holder| holder.socket).unwrap_or_else(|| places.socket.clone());
     Places { socket, ..places.clone() }
 }
 
-/// The daemon that runs, if one does. Nobody is connected to, so that systemd does not start one for it.
+/// Returns the process that holds the daemon's lock. This does not connect, because connecting
+/// would make systemd start a daemon.
 pub fn daemon_holder(places: &Places) -> Option<LockHolder> {
     Lock::holder(&beside(&places.socket, "lock")).or_else(|| Lock::holder(&places.daemon_lock()))
 }
 
-/// Its process id.
+/// Returns the process id of the running daemon.
 pub fn daemon_pid(places: &Places) -> Option<u32> {
     daemon_holder(places).map(|holder| holder.pid)
 }
 
-/// How a program introduces itself to the daemon. With a socket that the user named any state and configuration will
-/// do: the user chose that daemon.
+/// Returns the parameters with which a program introduces itself to the daemon. If the user named
+/// the socket, the user chose that daemon, so its state and configuration are not compared with
+/// ours.
 pub fn hello(places: &Places, bridge: Option<String>) -> HelloParams {
     let folders = expected_folders(places);
     HelloParams {
@@ -96,19 +113,21 @@ pub fn hello(places: &Places, bridge: Option<String>) -> HelloParams {
     }
 }
 
-/// The folders that this program expects its daemon to have, with symbolic links resolved.
+/// Returns the folders that this program expects its daemon to use, with symbolic links resolved.
 pub fn expected_folders(places: &Places) -> DaemonFolders {
     let resolved = |path: &Path| Some(paths::resolve_links(path));
     DaemonFolders { home: resolved(&places.home), state: resolved(&places.state), config: resolved(&places.config) }
 }
 
-/// The daemon's name in the mark of its commands. All daemons of a socket have the same, since a command may outlive one.
+/// Returns the name with which the daemon tags the commands it runs. All daemons of one socket use
+/// the same name, because a command may outlive its daemon.
 pub fn owner(places: &Places) -> String {
     places.socket.to_string_lossy().into_owned()
 }
 
-/// The variables of this process. Those that are not Unicode cannot travel as JSON, and those about inherited sockets are
-/// of no use to others; which of the rest a tool gets to see is decided where tools are started.
+/// Returns the variables of this process, without those that are not Unicode (JSON cannot hold
+/// them) and those about inherited sockets. The code that starts tools decides which of them a tool
+/// sees.
 pub fn environment() -> impl Iterator<Item = (String, String)> {
     let variables = environment::variables()
         .into_iter()
@@ -116,13 +135,13 @@ pub fn environment() -> impl Iterator<Item = (String, String)> {
     variables.filter(|(name, _)| !name.starts_with("LISTEN_"))
 }
 
-/// What every session rests on until the login shell has answered, whoever started the daemon.
+/// Returns the environment of every session until the login shell has reported its own.
 pub fn base_environment() -> impl Iterator<Item = (String, String)> {
     let path = ("PATH".to_owned(), login_shell::PATH.to_owned());
     environment().filter(|(name, _)| is_of_the_user(name)).chain([path])
 }
 
-/// A file that belongs to the socket, such as its lock.
+/// Returns the path of a file that belongs to the socket, such as its lock.
 pub fn beside(socket: &Path, what: &str) -> PathBuf {
     let mut name = socket.as_os_str().to_owned();
     name.push(".");
@@ -130,7 +149,7 @@ pub fn beside(socket: &Path, what: &str) -> PathBuf {
     name.into()
 }
 
-/// None if nobody listens.
+/// Connects to the socket. Returns None if no process listens there.
 fn probe(path: &Path) -> anyhow::Result<Option<UnixStream>> {
     match socket::connect(path) {
         Ok(stream) => Ok(Some(stream)),
@@ -139,18 +158,21 @@ fn probe(path: &Path) -> anyhow::Result<Option<UnixStream>> {
     }
 }
 
-/// The caller holds the start lock.
+/// Starts a daemon unless one is running by now. The caller holds the start lock.
 fn start_unless_there(places: &Places) -> anyhow::Result<UnixStream> {
     if let Some(stream) = await_return(places)? {
         return Ok(stream);
     }
     private_folder(places.socket_folder())?;
-    start(places).with_context(|| format!("the daemon did not start; its log is {}", places.daemon_log().display()))?;
-    socket::connect(&places.socket).context("the daemon started but does not answer")
+    start(places).with_context(|| format!("cannot start the daemon (its log is {})", places.daemon_log().display()))?;
+    socket::connect(&places.socket)
+        .with_context(|| format!("cannot connect to the new daemon at {}", places.socket.display()))
 }
 
-/// A connection to a daemon that holds the lock of our state folder. It may be leaving, or about to bind a socket again that
-/// was deleted; another one could not start before that. None if there is none, or none any more.
+/// Waits for the daemon that holds the lock of our state folder, and connects to it.
+///
+/// That daemon may be stopping, or about to bind its deleted socket again; no other can start
+/// before that. Returns None if no daemon holds the lock any more.
 fn await_return(places: &Places) -> anyhow::Result<Option<UnixStream>> {
     let deadline = Instant::now() + RETURN_DEADLINE;
     loop {
@@ -161,7 +183,7 @@ fn await_return(places: &Places) -> anyhow::Result<Option<UnixStream>> {
             None => return Ok(None),
             Some(_) if Instant::now() < deadline => thread::sleep(STEP),
             Some(holder) => bail!(
-                "the daemon does not listen: {holder} holds {}; end it with `kill {}` and try again",
+                "the daemon runs but does not listen on its socket: {holder} holds {}; end it with `kill {}` and try again",
                 places.daemon_lock().display(),
                 holder.pid
             ),
@@ -182,50 +204,55 @@ fn start(places: &Places) -> anyhow::Result<()> {
         .stdout(Stdio::piped())
         .stderr(log)
         .spawn()
-        .context("cannot run acpd itself")?;
+        .context("cannot run the program acpd")?;
     let stdout = starter.stdout.take().context("the daemon's stdout was not piped")?;
-    // The starter leaves at once; what it started holds the other end of the pipe until it is ready or dead.
+    // The starter exits at once; the daemon holds the other end of the pipe until it is ready or
+    // dead.
     let said = read_readiness(stdout, Instant::now() + START_DEADLINE);
     let _ = starter.wait();
     match said? {
         said if said == READY => Ok(()),
-        silence if silence.trim().is_empty() => Err(anyhow!("it ended without a word")),
+        silence if silence.trim().is_empty() => Err(anyhow!("it exited without reporting an error")),
         reason => Err(anyhow!("{}", reason.trim())),
     }
 }
 
-/// The installed program, which may be newer than the running one.
+/// Returns the path of the installed program, which may be newer than the running one.
 pub fn own_program() -> anyhow::Result<PathBuf> {
-    let path = std::env::current_exe().context("cannot find the path of acpd itself")?;
+    let path = std::env::current_exe().context("cannot find the path of the program acpd")?;
     // The kernel marks the path of a program that was replaced on the disk since it started.
     let replaced = path.to_str().and_then(|path| path.strip_suffix(" (deleted)")).map(PathBuf::from);
     Ok(replaced.filter(|path| path.exists()).unwrap_or(path))
 }
 
-/// What a daemon that a program of ours starts has as its environment. It serves every editor of the user, so it gets
-/// nothing that is one editor's alone: no keys, nothing that a terminal or a project has set, no settings (`ACPD__*`), no
-/// proxy and no certificates. Settings come from the configuration, and each editor's own environment with its hello.
+/// Returns the environment of a daemon that a client starts.
+///
+/// The daemon serves every editor of the user, so it gets nothing that belongs to one editor: no
+/// keys, no variables of a terminal or a project, no settings (`ACPD__*`), no proxy and no
+/// certificates. Settings come from the configuration, and each editor sends its own environment
+/// when it connects.
 pub fn shared_environment() -> impl Iterator<Item = (OsString, OsString)> {
     let shared = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_shared));
     let ours = ALLOCATOR.into_iter().chain([("PATH", login_shell::PATH)]);
     shared.chain(ours.map(|(name, value)| (name.into(), value.into())))
 }
 
-/// Of the XDG variables only those that say where the daemon's own files are: clients that expect other folders are
-/// refused, so these cannot mislead anybody. The others are one editor's.
+/// Whether the daemon gets this variable. Of the XDG variables it gets only those that locate its
+/// own files; a client that expects other folders is refused, so these cannot mislead it.
 fn is_shared(name: &str) -> bool {
     const NAMES: [&str; 2] = ["TMPDIR", "RUST_BACKTRACE"];
     let is_ours = NAMES.contains(&name) || paths::FOLDER_VARIABLES.contains(&name);
     is_ours || (is_of_the_user(name) && !name.starts_with(paths::XDG))
 }
 
-/// Whether a variable is the same for all programs of a user, so that any session may have it from the daemon.
+/// Whether a variable is the same for all programs of a user. Any session may get such a variable
+/// from the daemon.
 pub fn is_of_the_user(name: &str) -> bool {
     const NAMES: [&str; 8] = ["HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "DBUS_SESSION_BUS_ADDRESS"];
     NAMES.contains(&name) || name.starts_with("LC_") || name.starts_with(paths::XDG)
 }
 
-/// Reads until the word, the end, or the deadline.
+/// Reads until the daemon is ready, its output ends, or the deadline passes.
 fn read_readiness(mut stdout: ChildStdout, deadline: Instant) -> anyhow::Result<String> {
     let mut said = Vec::new();
     let mut piece = [0; 4096];

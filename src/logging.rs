@@ -1,7 +1,7 @@
-//! The subscriber of the daemon's log: the journal when systemd listens, otherwise stderr.
+//! Sets up the daemon's log: the journal under systemd, otherwise stderr.
 //!
-//! Set up once by `serve`, before anything is logged. Never writes to stdout, which belongs to the wire. The other
-//! programs have no log: what they have to say is an error to their user.
+//! `serve` calls this once, before anything is logged. The log never goes to stdout, which carries
+//! protocol messages. The other subcommands have no log; they report errors to their user.
 
 pub mod log_file;
 
@@ -18,23 +18,24 @@ use tracing_subscriber::{EnvFilter, Registry, reload};
 
 use self::log_file::LogFile;
 
-/// Through which the filter changes while the daemon runs.
+/// Changes the filter while the daemon runs.
 static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
 
-/// Lets something else through from now on.
+/// Replaces the filter.
 pub fn refilter(filter: &str) -> anyhow::Result<()> {
     let filter = read(filter)?;
     // A program without a log has nothing to change.
     FILTER.get().map_or(Ok(()), |handle| handle.reload(filter)).context("cannot change the log filter")
 }
 
-/// The library behind MCP servers logs whole messages, with all that is in them; what matters of them we say ourselves.
+/// Parses a filter, and turns off the MCP library, which logs whole messages with their contents.
 fn read(filter: &str) -> anyhow::Result<EnvFilter> {
     let filter: EnvFilter = filter.parse().context("cannot read the log filter")?;
     Ok(filter.add_directive("rmcp=off".parse()?))
 }
 
-/// Starts logging what `filter` lets through. If stderr is `file`, its size is kept within bounds.
+/// Starts the log with this filter. If stderr is `file`, the file is rotated when it grows too
+/// long.
 pub fn start(filter: &str, file: &Path) -> anyhow::Result<()> {
     let (filter, handle) = reload::Layer::new(read(filter)?);
     let _ = FILTER.set(handle);

@@ -1,8 +1,9 @@
-//! Where things are: the socket, the state folder, the configuration file and the home.
+//! Finds the paths of acpd: the socket, the state folder, the configuration file and the home
+//! folder.
 //!
-//! This is the only reader of HOME, the XDG variables and the password database, and every program of acpd asks it, so
-//! that an editor with PATH alone and a terminal with everything find the same daemon. It looks and decides; the only
-//! thing it creates is a private folder, when it is asked to.
+//! Only this module reads HOME, the XDG variables and the password database, and every subcommand
+//! uses it. Therefore an editor that has PATH alone and a terminal that has every variable find the
+//! same daemon. Apart from `private_folder` it creates nothing.
 
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -16,32 +17,33 @@ use anyhow::{Context, bail, ensure};
 
 use crate::launch;
 
-/// How the names of the variables begin that say where a user's folders are.
+/// The prefix of the variables that name a user's folders.
 pub const XDG: &str = "XDG_";
 
 /// The variables that choose the folders of a daemon.
 pub const FOLDER_VARIABLES: [&str; 3] = ["XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME"];
 
-/// In a runtime folder.
+/// The path of the socket in a runtime folder.
 const SOCKET: &str = "acpd/acpd.sock";
 
-/// The answers, all absolute.
+/// The paths that acpd uses, all absolute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
     pub socket: PathBuf,
     /// History, logs and locks.
     pub state: PathBuf,
     pub config: PathBuf,
-    /// The configuration file that a daemon was told to use instead.
+    /// The configuration file that a flag names instead.
     pub named_config: Option<PathBuf>,
-    /// Whose history it is.
+    /// The home folder of the user.
     pub home: PathBuf,
-    /// Whether somebody named the socket, by `--socket` or `ACPD_SOCKET`. Then no other will do.
+    /// Whether the user named the socket, with `--socket` or `ACPD_SOCKET`. Then no other socket is
+    /// tried.
     pub is_named: bool,
 }
 
 impl Places {
-    /// Looks at the world as it is. `socket` is what `--socket` said.
+    /// Finds the paths for this process. `socket` is the value of `--socket`.
     pub fn find(socket: Option<&Path>) -> anyhow::Result<Self> {
         let uid = rustix::process::getuid().as_raw();
         let account = move || account_of(uid).map(|account| account.home);
@@ -50,43 +52,45 @@ impl Places {
         Rules { variable: &variable, uid, account: &account, ours: &ours }.apply(socket)
     }
 
-    /// Where the log of a daemon that a bridge started goes.
+    /// The log of a daemon that a client started.
     pub fn daemon_log(&self) -> PathBuf {
         self.state.join("daemon.log")
     }
 
-    /// Where stored keys are.
+    /// The folder of stored keys.
     pub fn keys(&self) -> PathBuf {
         self.state.join("keys")
     }
 
-    /// Where the MCP servers that clients passed for sessions are kept, with their keys.
+    /// The folder of the MCP servers that clients passed for their sessions, with their keys.
     pub fn kept_servers(&self) -> PathBuf {
         self.keys().join("mcp")
     }
 
-    /// Where the token for HTTP is, unless the configuration says otherwise.
+    /// The file of the HTTP token, unless the configuration names another.
     pub fn http_token(&self) -> PathBuf {
         self.state.join("http.token")
     }
 
-    /// Where a daemon listens whose usual place is gone, as the runtime folder is after logging out.
+    /// Where a daemon listens while its usual place is gone, like the runtime folder after logging
+    /// out.
     pub fn refuge(&self) -> PathBuf {
         self.state.join("acpd.sock")
     }
 
-    /// The runtime folder that the environment names, if the socket is not in it: it is missing or somebody else's.
+    /// The runtime folder that the environment names, if the socket is not in it because it is
+    /// missing or belongs to another user.
     pub fn unused_runtime_folder(&self) -> Option<PathBuf> {
         let named = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from)?;
         (!self.is_named && !self.socket.starts_with(&named)).then_some(named)
     }
 
-    /// Held by the daemon that uses the state folder. Says where it listens.
+    /// The lock of the daemon that uses the state folder. It contains the daemon's socket.
     pub fn daemon_lock(&self) -> PathBuf {
         self.state.join("daemon.lock")
     }
 
-    /// Held by the program that is starting a daemon.
+    /// The lock of the program that is starting a daemon.
     pub fn start_lock(&self) -> PathBuf {
         self.state.join("start.lock")
     }
@@ -95,22 +99,24 @@ impl Places {
         self.state.join("history")
     }
 
-    /// A file of another program, below the folder in which programs keep their configuration.
+    /// The path of another program's file in the user's configuration folder.
     pub fn of_configuration(&self, name: &str) -> PathBuf {
         let folder = self.config.parent().and_then(Path::parent);
         folder.map_or_else(|| self.home.join(".config"), Path::to_owned).join(name)
     }
 
-    /// Whether the socket is where systemd would put it for this user: in the usual runtime folder.
+    /// Whether the socket is in the usual runtime folder, where systemd would put it.
     pub fn has_usual_socket(&self) -> bool {
         self.socket == usual_runtime(rustix::process::getuid().as_raw()).join(SOCKET)
     }
 
-    /// Returns the files and folders of acpd that tools must not touch: state, configuration, socket and locks.
+    /// Returns the files and folders of acpd that tools must not touch: state, configuration,
+    /// socket and locks.
     ///
-    /// The account's own default folders are always among them, because the variables that name other folders may be
-    /// those of one editor, and the keys of all others are in the defaults. A folder that is not named `acpd` may hold
-    /// files of other programs, so there only our file counts.
+    /// The account's own default folders are always among them, because the variables that name
+    /// other folders may be those of one editor, and the keys of all others are in the defaults. A
+    /// folder that is not named `acpd` may hold files of other programs, so there only our file
+    /// counts.
     pub fn own(&self) -> Vec<PathBuf> {
         self.own_with(Account::own().map(|account| account.home).as_deref())
     }
@@ -137,7 +143,7 @@ impl Places {
     }
 }
 
-/// The rules, with the world as arguments, so that a test can try every world.
+/// The rules for all paths. The environment is an argument, so tests can try any.
 struct Rules<'a> {
     variable: &'a dyn Fn(&str) -> Option<OsString>,
     uid: u32,
@@ -157,7 +163,11 @@ impl Rules<'_> {
             Some(named) => std::path::absolute(named).context("cannot resolve the path given with --socket")?,
             None => self.socket(&home)?,
         };
-        ensure!(socket.file_name().is_some(), "{} cannot be a socket: it names no file", socket.display());
+        ensure!(
+            socket.file_name().is_some(),
+            "cannot use {} as the socket: the path has no file name",
+            socket.display()
+        );
         Ok(Places { socket, state, config: config.join("acpd/config.toml"), named_config: None, home, is_named })
     }
 
@@ -167,9 +177,10 @@ impl Rules<'_> {
         )
     }
 
-    /// The first that applies: `ACPD_SOCKET`, the runtime folder of the session, the usual runtime folder, the home. A
-    /// runtime folder that is missing or belongs to somebody else (as after `sudo`) is passed over. Without one, another
-    /// HOME has another daemon, as it has another history.
+    /// Returns the path of the socket: `ACPD_SOCKET`, or in the runtime folder of the session, in
+    /// the usual runtime folder, or in the home folder. A runtime folder that is missing or belongs
+    /// to another user (as after `sudo`) is skipped. Without one, each HOME has its own daemon, as
+    /// it has its own history.
     fn socket(&self, home: &Path) -> anyhow::Result<PathBuf> {
         if let Some(named) = (self.variable)("ACPD_SOCKET").filter(|named| !named.is_empty()).map(PathBuf::from) {
             ensure!(named.is_absolute(), "ACPD_SOCKET must be an absolute path, not {}", named.display());
@@ -184,7 +195,8 @@ impl Rules<'_> {
         })
     }
 
-    /// A variable that holds an absolute path. Anything else counts as not set, as the XDG specification asks.
+    /// Returns a variable that holds an absolute path. Any other value counts as not set, as the
+    /// XDG specification demands.
     fn absolute(&self, name: &str) -> Option<PathBuf> {
         (self.variable)(name).map(PathBuf::from).filter(|path| path.is_absolute())
     }
@@ -202,7 +214,7 @@ fn usual_runtime(uid: u32) -> PathBuf {
     PathBuf::from(format!("/run/user/{uid}"))
 }
 
-/// Resolves symbolic links in a path, of which only the beginning needs to exist.
+/// Resolves symbolic links in the part of a path that exists.
 pub fn resolve_links(path: &Path) -> PathBuf {
     let resolved = path.ancestors().find_map(|existing| {
         let rest = path.strip_prefix(existing).ok()?;
@@ -216,7 +228,7 @@ fn belongs_to(folder: &Path, uid: u32) -> bool {
     fs::metadata(folder).is_ok_and(|found| found.is_dir() && found.uid() == uid)
 }
 
-/// What the password database says of a user.
+/// The entry of a user in the password database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     pub name: OsString,
@@ -225,13 +237,14 @@ pub struct Account {
 }
 
 impl Account {
-    /// That of whoever runs this process.
+    /// Returns the account of the user who runs this process.
     pub fn own() -> Option<Self> {
         account_of(rustix::process::getuid().as_raw())
     }
 }
 
-/// The file first, then whatever else the system consults (LDAP and the like), which only `getent` knows.
+/// Looks in `/etc/passwd` first, and then asks `getent`, which knows the other databases of the
+/// system, such as LDAP.
 fn account_of(uid: u32) -> Option<Account> {
     let local = fs::read("/etc/passwd").unwrap_or_default();
     account_in(&local, uid).or_else(|| {
@@ -255,15 +268,15 @@ fn account_in(database: &[u8], uid: u32) -> Option<Account> {
     })
 }
 
-/// Makes sure that a folder exists, is ours and is closed to others.
+/// Makes sure that a folder exists, belongs to this user and is closed to others.
 ///
-/// A folder named `acpd` is our own and is closed if it was open; any other that is open was named by somebody, and is
-/// refused rather than changed.
+/// A folder named `acpd` is our own and is closed if it was open. Any other folder was chosen by
+/// the user, so an open one is refused and not changed.
 pub fn private_folder(folder: &Path) -> anyhow::Result<()> {
     let doing = || format!("cannot use the folder {}", folder.display());
     // The folder itself, or one above it.
     if let Some(file) = folder.ancestors().find(|path| path.exists()).filter(|path| !path.is_dir()) {
-        bail!("{} is in the way: there should be a folder of acpd; move it elsewhere", file.display());
+        bail!("{} is a file, but acpd needs a folder there; move the file elsewhere", file.display());
     }
     DirBuilder::new().recursive(true).mode(0o700).create(folder).with_context(doing)?;
     let found = fs::metadata(folder).with_context(doing)?;
@@ -441,6 +454,6 @@ mod tests {
         assert!(private_folder(&open).unwrap_err().to_string().contains("chmod 700"));
         let file = scratch.path().join("file");
         fs::write(&file, "precious").unwrap();
-        assert!(private_folder(&file).unwrap_err().to_string().contains("is in the way: there should be a folder"));
+        assert!(private_folder(&file).unwrap_err().to_string().contains("is a file, but acpd needs a folder there"));
     }
 }

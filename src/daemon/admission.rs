@@ -1,9 +1,10 @@
-//! Who may come in: processes of this user that the daemon has not started itself.
+//! Decides which processes may connect: those of this user that the daemon did not start itself.
 //!
-//! One connection at a time, since looking at a process takes descriptors, and those who wait to be looked at must not have
-//! taken them all. A command that the agent runs must not be able to answer its own permission question, so descendants of
-//! the daemon are refused, what carries the mark of its tools, and whoever cannot be told apart from those. The refusal is a
-//! JSON-RPC error, so that the client can say why.
+//! A command that the agent runs must not be able to answer its own permission question. Therefore
+//! the daemon refuses its descendants, processes with the tag of its tools, and processes that it
+//! cannot tell apart from those. The refusal is a JSON-RPC error, so the client can show the
+//! reason. Connections are checked one at a time, because a check needs file descriptors and the
+//! waiting connections must not use them all up.
 
 use std::io;
 use std::sync::Arc;
@@ -21,12 +22,12 @@ use wire::rpc::{self, Id, RpcError};
 
 use super::ACCEPT_PAUSE;
 
-/// How long a client that is refused may take to read why.
+/// How long a refused client may take to read the reason.
 const REFUSAL_DEADLINE: Duration = Duration::from_secs(1);
 
 pub(super) struct Admission {
     runtime: Runtime,
-    /// Whose tools' mark it looks for.
+    /// The name in the tag of this daemon's tools.
     owner: Arc<str>,
 }
 
@@ -38,7 +39,7 @@ impl Admission {
     pub(super) async fn admit(&self, stream: Stream) {
         let checked = match stream.peer_creds() {
             Ok(who) => self.check(who.euid(), who.pid()).await,
-            Err(error) => Err(format!("the system does not say who connects: {error}")),
+            Err(error) => Err(format!("cannot find out which process is connecting: {error}")),
         };
         let stream = UnixStream::from(stream);
         match checked {
@@ -50,17 +51,17 @@ impl Admission {
         }
     }
 
-    /// The peer's process id, or why it may not come in.
+    /// Returns the peer's process id, or the reason why it may not connect.
     async fn check(&self, user: Option<u32>, pid: Option<i32>) -> Result<u32, String> {
         let pid = check_user(user, pid)?;
         loop {
             let owner = self.owner.clone();
-            // Looking at a process reads several small files.
+            // The check reads several small files.
             let looked = tokio::task::spawn_blocking(move || is_a_tools(pid, &owner)).await;
-            match looked.map_err(|_| "looking at the connecting process failed")? {
+            match looked.map_err(|_| "cannot inspect the connecting process")? {
                 Ok(false) => return Ok(pid),
                 Ok(true) => return Err("the agent's own commands may not connect to the daemon".to_owned()),
-                // That is no reason to refuse anybody: the client waits until somebody leaves, as at the accept.
+                // The client waits until another one disconnects, as after a failed accept.
                 Err(error) if lacks_descriptors(&error) => tokio::time::sleep(ACCEPT_PAUSE).await,
                 Err(error) => return Err(format!("cannot tell whether the agent started process {pid}: {error}")),
             }
@@ -82,7 +83,8 @@ fn check_user(user: Option<u32>, pid: Option<i32>) -> Result<u32, String> {
         return Err(format!("this daemon serves user {me} only"));
     }
     let pid = pid.and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0);
-    let unseen = "the connecting process cannot be seen from here, so it may be one that the agent started";
+    let unseen = "the daemon cannot see the connecting process, which may run in another container, \
+                  and cannot rule out that the agent started it";
     pid.ok_or_else(|| unseen.to_owned())
 }
 
@@ -90,6 +92,6 @@ async fn refuse(mut stream: UnixStream, reason: String) {
     tracing::warn!(reason, "refused a connection");
     let error = RpcError::invalid_request("Connection refused", json!({ "reason": reason }));
     let line = encode(Framing::Lines, &rpc::failure(&Id::null(), &error));
-    // A client that does not read has chosen not to know.
+    // A client that does not read in time does not get the reason.
     let _ = tokio::time::timeout(REFUSAL_DEADLINE, stream.write_all(&line)).await;
 }

@@ -1,5 +1,7 @@
-//! Tells when something in a folder may have changed: at once by inotify, and now and then in any case, since a folder that
-//! is mounted or made anew tells nobody.
+//! Reports when something in a folder may have changed.
+//!
+//! inotify reports a change at once. A timer reports one now and then in any case, because inotify
+//! does not notice a folder that is mounted over or created again.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,14 +10,14 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tokio::net::unix::pipe;
 use tokio::time::Instant;
 
-/// Whoever changes the folder may not be done: one that replaces a file removes it first.
+/// The pause after a change: a program that replaces a file removes it first.
 const SETTLE: Duration = Duration::from_millis(100);
 
 pub(super) struct FolderWatch {
-    /// None if the kernel gives out no more watches; then there is the time alone.
+    /// None if the kernel has no more watches; then only the timer reports.
     inotify: Option<pipe::Receiver>,
     pause: Duration,
-    /// When to look next in any case.
+    /// When the timer reports next.
     due: Instant,
 }
 
@@ -29,7 +31,7 @@ impl FolderWatch {
         self.due = Instant::now() + pause;
     }
 
-    /// Resolves when it is time to look. Nothing is lost if this is dropped while it waits.
+    /// Resolves when the folder may have changed. Dropping the future loses no change.
     pub(super) async fn changed(&mut self) {
         if let Some(inotify) = &self.inotify {
             tokio::select! {
@@ -42,7 +44,7 @@ impl FolderWatch {
         self.drain();
     }
 
-    /// What exactly happened is not of interest: whoever asks looks at the file itself.
+    /// Discards the events: the caller looks at the file itself.
     fn drain(&self) {
         let Some(inotify) = &self.inotify else { return };
         let mut events = [0; 4096];
@@ -50,7 +52,7 @@ impl FolderWatch {
     }
 }
 
-/// The kernel's events are read like the bytes of a pipe.
+/// Watches a folder. The kernel's events are read like the bytes of a pipe.
 fn events(folder: &Path) -> std::io::Result<pipe::Receiver> {
     let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     let what = WatchFlags::CREATE

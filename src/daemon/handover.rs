@@ -1,8 +1,8 @@
-//! How a daemon becomes its successor: the installed program runs in its place, in the same process and with the same
-//! socket, on which clients can connect all the while.
+//! Restarts the daemon in place: the process runs the installed program and keeps its socket.
 //!
-//! The socket goes the way in which service managers pass theirs (`LISTEN_FDS`). If the installed program cannot be run,
-//! the running one is, so that a broken installation does not end the daemon.
+//! Clients can connect to the socket all the while. It is passed on the way service managers pass
+//! theirs (`LISTEN_FDS`). If the installed program cannot be run, the running one starts again, so
+//! a broken installation does not end the daemon.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -16,12 +16,12 @@ use rustix::io::FdFlags;
 use crate::daemon::socket::Listener;
 use crate::launch;
 
-/// The program that runs, also when it is no longer where it was.
+/// The running program, even if its file was replaced or removed.
 const RUNNING: &str = "/proc/self/exe";
 
 pub struct Handover {
     listener: OwnedFd,
-    /// We have made the socket ourselves, and remove its file in the end.
+    /// Whether acpd created the socket and removes its file in the end.
     ours: bool,
 }
 
@@ -31,14 +31,18 @@ impl Handover {
         Ok(Self { listener, ours })
     }
 
-    /// Becomes the installed program, with the arguments that `command` puts to it. Returns only if that fails.
+    /// Replaces this process with the installed program, called as `command` builds it. Returns
+    /// only if that fails.
     pub fn become_successor(&self, command: impl Fn(&Path) -> Command) -> anyhow::Error {
         if let Err(error) = rustix::io::fcntl_setfd(&self.listener, FdFlags::empty()) {
-            return anyhow::Error::new(error).context("cannot pass the socket on");
+            return anyhow::Error::new(error).context("cannot pass the socket to the restarted daemon");
         }
-        let installed = launch::own_program().map(|program| self.run(command(&program)));
-        tracing::error!(error = ?installed, "the installed program cannot be run; the running one starts over");
-        anyhow::Error::new(self.run(command(Path::new(RUNNING)))).context("cannot restart")
+        let error = match launch::own_program() {
+            Ok(program) => self.run(command(&program)).into(),
+            Err(error) => error,
+        };
+        tracing::error!("cannot run the installed program, so the running one starts again: {error:#}");
+        anyhow::Error::new(self.run(command(Path::new(RUNNING)))).context("cannot restart the daemon")
     }
 
     fn run(&self, mut command: Command) -> io::Error {

@@ -1,4 +1,4 @@
-//! When a daemon that nobody needs leaves, so that it costs nothing until somebody does.
+//! Decides when a daemon without clients exits.
 
 use std::time::Duration;
 
@@ -7,13 +7,14 @@ use tokio::time::Instant;
 
 use crate::config::ExitWhenIdle;
 
-/// Where nothing else is configured and a service manager starts the daemon again.
+/// The limit if nothing is configured and a service manager starts the daemon again.
 const USUAL: Duration = Duration::from_secs(3600);
 
-/// Looking costs a wake-up, so it is not done more often than this, but for short times.
+/// The longest pause between two checks. A check costs a wake-up, so only short limits are checked
+/// more often.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// How long nobody may be there; None if the daemon stays.
+/// Returns how long the daemon may be idle, or None if it stays.
 pub(super) fn limit(setting: ExitWhenIdle, activated: bool) -> Option<Duration> {
     match setting {
         ExitWhenIdle::Off => None,
@@ -22,8 +23,8 @@ pub(super) fn limit(setting: ExitWhenIdle, activated: bool) -> Option<Duration> 
     }
 }
 
-/// Resolves when no client was connected and no session in memory for that long. A client that connects at this very moment
-/// is told goodbye like any other, and reaches the next daemon.
+/// Resolves when no client was connected and no session was in memory for that long. A client that
+/// connects at this very moment receives a goodbye like any other, and reaches the next daemon.
 pub(super) async fn over(runtime: &Runtime, patience: Option<Duration>) {
     let Some(patience) = patience else { return std::future::pending().await };
     let pause = (patience / 4).clamp(Duration::from_millis(50), LOOK);

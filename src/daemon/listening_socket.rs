@@ -1,9 +1,11 @@
-//! The daemon's socket while it serves: lets clients in, and notices when the file by which they find it is gone.
+//! The socket of a running daemon: accepts clients, and binds the socket again if its file was
+//! deleted.
 //!
-//! Logging out removes the runtime folder, and so does a tidy-up that goes too far; the daemon would then run on where
-//! nobody can reach it. Here the socket is bound again: at its place or, as long as that cannot be, in the state folder.
-//! The lock file in the state folder says where. A socket that another process listens on is never displaced: that one,
-//! such as systemd after `systemctl --user enable --now acpd.socket`, is to serve from now on, and this daemon leaves.
+//! Logging out deletes the runtime folder, and the daemon would run on where no client can reach
+//! it. It binds the socket again at its place or, as long as that fails, in the state folder. The
+//! lock file in the state folder names the socket in use. The daemon never displaces a socket on
+//! which another process listens, such as systemd after `systemctl --user enable
+//! --now acpd.socket`: that process serves from then on, and this daemon stops.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,10 +20,10 @@ use crate::daemon::socket::{self, Claim, Listener};
 use crate::launch::beside;
 use crate::paths::{Places, private_folder};
 
-/// How long to wait before the next try to bind a socket that is lost.
+/// How long to wait before the next attempt to bind a deleted socket.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Between two looks where nothing else tells of a change.
+/// The longest pause between two checks of the socket file.
 const LOOK: Duration = Duration::from_secs(60);
 
 /// Another process listens where this daemon did.
@@ -29,21 +31,21 @@ pub(super) struct SocketTaken;
 
 pub(super) struct ListeningSocket {
     listener: Listener,
-    /// The file of the listener. None if it was gone before it could be looked at.
+    /// The file of the listener. None if it was deleted before it could be inspected.
     file: Option<Claim>,
-    /// Whether the file is ours to remove; else a service manager made it.
+    /// Whether the file is ours to remove. Otherwise a service manager created it.
     is_ours: bool,
-    /// Where clients look for us.
+    /// Where clients look for the daemon.
     place: PathBuf,
-    /// Where we listen as long as that place cannot be used.
+    /// Where the daemon listens as long as that place cannot be used.
     refuge: PathBuf,
-    /// Whether that has been said in the log.
+    /// Whether the log already reports the loss.
     is_lost: bool,
     watch: FolderWatch,
     locks: Locks,
 }
 
-/// What keeps other daemons away, for as long as the process lives.
+/// The locks that keep other daemons away for as long as the process lives.
 pub(super) struct Locks {
     /// Beside the socket.
     pub(super) serving: Lock,
@@ -51,12 +53,12 @@ pub(super) struct Locks {
     pub(super) keeping: Lock,
 }
 
-/// How the file of our socket is.
+/// The state of the socket file.
 enum State {
     Ours,
-    /// Not there, or a socket that nobody listens on.
+    /// Deleted, or a socket on which no process listens.
     Gone,
-    /// A socket on which somebody else listens.
+    /// A socket on which another process listens.
     Taken,
 }
 
@@ -86,7 +88,7 @@ impl ListeningSocket {
         self.is_ours
     }
 
-    /// Lets clients in for as long as they can find us.
+    /// Accepts clients until another process takes the socket.
     pub(super) async fn serve(&mut self, admission: &Admission) -> SocketTaken {
         let mut failing = false;
         loop {
@@ -97,7 +99,8 @@ impl ListeningSocket {
                         admission.admit(stream).await;
                     }
                     Err(error) => {
-                        // With no descriptors left this fails until somebody leaves; one line in the log is enough.
+                        // Without free descriptors this fails until a client disconnects; one log
+                        // line is enough.
                         if !std::mem::replace(&mut failing, true) {
                             tracing::warn!(%error, "cannot accept connections for now");
                         }
@@ -113,7 +116,7 @@ impl ListeningSocket {
         }
     }
 
-    /// Nobody can connect any more. The locks stay, until the process ends.
+    /// Stops listening. The caller keeps the locks until the process ends.
     pub(super) fn close(self) -> Locks {
         drop(self.listener);
         if let Some(file) = self.file.filter(|_| self.is_ours) {
@@ -126,7 +129,7 @@ impl ListeningSocket {
         self.locks
     }
 
-    /// Looks off this thread: a folder may be on a disk that does not answer.
+    /// Checks the socket file on another thread, because its disk may not answer.
     async fn look(&self) -> State {
         let (file, place) = (self.file.clone(), self.place.clone());
         let look = move || {
@@ -142,11 +145,12 @@ impl ListeningSocket {
         tokio::task::spawn_blocking(look).await.unwrap_or(State::Ours)
     }
 
-    /// At the usual place, or else in the state folder until the usual place is there again.
+    /// Binds the socket at its usual place, or else in the state folder until the usual place is
+    /// back.
     async fn bind_again(&mut self) {
         match bind(self.place.clone()).await {
             Ok((listener, claim)) => {
-                tracing::warn!(socket = %self.place.display(), "the socket was gone and is bound again");
+                tracing::warn!(socket = %self.place.display(), "the socket file was deleted and has been created again");
                 let place = self.place.clone();
                 self.replace(listener, claim);
                 self.note(&place);
@@ -155,7 +159,7 @@ impl ListeningSocket {
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.is_lost, true) {
-                    tracing::warn!("the socket is gone and cannot be bound again yet: {error:#}");
+                    tracing::warn!("the socket file was deleted and cannot be created again yet: {error:#}");
                 }
                 let is_in_refuge = self.file.as_ref().is_some_and(|file| file.path() == self.refuge && file.is_ours());
                 if !is_in_refuge && self.refuge != self.place {
@@ -169,12 +173,12 @@ impl ListeningSocket {
     async fn flee(&mut self) {
         match bind(self.refuge.clone()).await {
             Ok((listener, claim)) => {
-                tracing::warn!(socket = %self.refuge.display(), "listening in the state folder until then");
+                tracing::warn!(socket = %self.refuge.display(), "listening in the state folder until the socket can be created again");
                 let refuge = self.refuge.clone();
                 self.replace(listener, claim);
                 self.note(&refuge);
             }
-            Err(error) => tracing::debug!("cannot listen in the state folder either: {error:#}"),
+            Err(error) => tracing::debug!("cannot listen in the state folder: {error:#}"),
         }
     }
 
@@ -186,7 +190,8 @@ impl ListeningSocket {
         self.is_ours = true;
     }
 
-    /// Says in the lock files where we listen. The one beside the socket may have gone with it.
+    /// Writes the socket in use to both lock files. The one beside the socket may have been deleted
+    /// with it.
     fn note(&mut self, socket: &Path) {
         let path = beside(socket, "lock");
         if !self.locks.serving.is_at(&path)

@@ -1,8 +1,9 @@
-//! Lock files: at most one daemon per socket and per state folder, and at most one program that starts it.
+//! Lock files: at most one daemon per socket and per state folder, and at most one program that
+//! starts a daemon.
 //!
-//! A lock lasts as long as its holder, however that ends, since the kernel keeps it with the open file. The file itself
-//! is never removed: a lock on a removed file would exclude nobody. It names its holder and, for a daemon, the socket on
-//! which it listens, so that every client finds the daemon that runs.
+//! The kernel ties a lock to the open file, so it ends with its holder, however that ends. The file
+//! itself is never removed, because a lock on a removed file would exclude no one. It contains the
+//! holder's process id and the daemon's socket, from which every client finds the running daemon.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -21,19 +22,19 @@ pub struct Lock {
     file: File,
 }
 
-/// What came of trying.
+/// The result of an attempt to take a lock.
 #[derive(Debug)]
 pub enum Attempt {
     Taken(Lock),
-    /// Somebody holds it, with this process id if the holder has written it yet.
+    /// Another process holds it: this one, if it has written its process id yet.
     Held(Option<u32>),
 }
 
-/// Who holds a lock, in its own words.
+/// The holder of a lock, as it is written in the lock file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockHolder {
     pub pid: u32,
-    /// Where it listens, if it is a daemon.
+    /// The socket of the daemon that it is or starts.
     pub socket: Option<PathBuf>,
 }
 
@@ -41,14 +42,14 @@ impl fmt::Display for LockHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "process {}", self.pid)?;
         match &self.socket {
-            Some(socket) => write!(f, " (its socket is {})", socket.display()),
+            Some(socket) => write!(f, " (socket {})", socket.display()),
             None => Ok(()),
         }
     }
 }
 
 impl Lock {
-    /// Takes the lock if it is free, and notes who has it.
+    /// Takes the lock if it is free, and writes our process id to it.
     pub fn attempt(path: &Path) -> anyhow::Result<Attempt> {
         let doing = || format!("cannot lock {}", path.display());
         let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
@@ -64,12 +65,13 @@ impl Lock {
         }
     }
 
-    /// Notes the socket on which the holder listens.
+    /// Writes the socket of the daemon to the lock file.
     pub fn note(&mut self, socket: &Path) {
         self.write(Some(socket));
     }
 
-    /// Who holds the lock, if anybody does. A holder that has not noted itself yet is not seen.
+    /// Returns the holder of a lock, unless it is free or its holder has not written its process id
+    /// yet.
     pub fn holder(path: &Path) -> Option<LockHolder> {
         let mut file = File::open(path).ok()?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
@@ -78,7 +80,7 @@ impl Lock {
         }
     }
 
-    /// The process id of the holder.
+    /// Returns the process id of the holder.
     pub fn held_by(path: &Path) -> Option<u32> {
         Self::holder(path).map(|holder| holder.pid)
     }
@@ -90,7 +92,8 @@ impl Lock {
         matches!((named, own), (Ok(named), Ok(own)) if named == own)
     }
 
-    /// A disk too full to take the note is no reason not to go on. The process id comes first and whole, whatever happens.
+    /// Writes the lock file. A full disk is not an error: the lock holds without its text. The
+    /// process id comes first, in one write.
     fn write(&mut self, socket: Option<&Path>) {
         let mut text = format!("{}\n", std::process::id()).into_bytes();
         if let Some(socket) = socket {

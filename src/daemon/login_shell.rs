@@ -1,8 +1,10 @@
-//! The environment of the user's login shell, which an editor that was started from a desktop does not have.
+//! Reads the environment of the user's login shell, which an editor that was started from a desktop
+//! does not have.
 //!
-//! Asked once by the daemon, in the background, with a deadline: a shell that waits for something is ended and does
-//! without. Nobody waits for it. It runs like a tool's command, under the helper: without a terminal, on which an
-//! interactive shell would be stopped, and so that it and all that it starts ends in time, and with a daemon that is killed.
+//! The daemon runs the shell once, in the background, with a deadline; a shell that does not finish
+//! is killed and ignored. It runs like a tool's command, under the helper: without a terminal,
+//! because an interactive shell would be stopped on one, and so that the shell and its children end
+//! at the deadline or with a killed daemon.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -16,18 +18,19 @@ use uuid::Uuid;
 
 use crate::paths::{Account, Places};
 
-/// Where programs are looked for before the login shell has said better.
+/// The PATH until the login shell has reported its own.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// More than any environment takes; a shell that says more than this talks of something else.
+/// The longest output that is read from the shell; no environment is longer.
 const LIMIT: usize = 8 << 20;
 
-/// Set by the shell for itself, or for it alone, so that they say nothing about its user.
+/// Variables that belong to the shell process and not to its user.
 const OWN: [&str; 6] = ["_", "SHLVL", "PWD", "OLDPWD", "TERM", "ACPD_TOOL"];
 
-/// None if the shell fails, says nothing usable, or takes too long. `runner` is the program whose `__run` is the helper.
+/// Returns the shell's environment, or None if the shell fails, prints nothing usable, or takes too
+/// long. `runner` is the program whose `__run` subcommand is the helper.
 pub async fn environment(places: &Places, runner: PathBuf) -> Option<Environment> {
     let account = Account::own()?;
     let marker = Uuid::now_v7().to_string();
@@ -44,7 +47,7 @@ pub async fn environment(places: &Places, runner: PathBuf) -> Option<Environment
     ];
     let command = Command {
         runner,
-        // What the shell complains about must not come between the markers.
+        // The shell's error messages must not come between the markers.
         program: "/bin/sh".to_owned(),
         arguments: vec!["-c".to_owned(), r#"exec "$0" -ilc "$1" 2>/dev/null"#.to_owned(), shell, script],
         environment: variables.map(|(name, value)| (name.to_owned(), value)).into(),
@@ -61,7 +64,8 @@ pub async fn environment(places: &Places, runner: PathBuf) -> Option<Environment
     read(&said.ok()?, &marker)
 }
 
-/// What the shell says until it has said all that is wanted, or has ended, with what it started.
+/// Reads the shell's output up to the second marker, or until the shell and its children have
+/// ended.
 async fn hear(mut output: pipe::Receiver, marker: &str) -> String {
     let mut said = Vec::new();
     while said.len() < LIMIT && matches!(output.read_buf(&mut said).await, Ok(length) if length > 0) {
@@ -73,7 +77,7 @@ async fn hear(mut output: pipe::Receiver, marker: &str) -> String {
     String::from_utf8_lossy(&said).into_owned()
 }
 
-/// What stands between the markers; start-up files may print anything around them.
+/// Parses the text between the markers. Start-up files may print anything around them.
 fn read(output: &str, marker: &str) -> Option<Environment> {
     let (_, rest) = output.split_once(marker)?;
     let (listed, _) = rest.split_once(marker)?;

@@ -1,7 +1,7 @@
-//! Reading the configuration again while the daemon runs: on SIGHUP and on `acpd ctl reload`.
+//! Reads the configuration again while the daemon runs, on SIGHUP and on `acpd ctl reload`.
 //!
-//! A configuration that cannot be used changes nothing. What has changed is sorted by when it counts, and said in the log
-//! and to whoever asked.
+//! An invalid configuration changes nothing. The changed keys are sorted by when they take effect,
+//! written to the log and returned to the client that asked.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,16 +13,17 @@ use crate::config::Loaded;
 use crate::logging;
 use crate::paths::Places;
 
-/// What can be called as often as somebody wishes.
+/// Returns a function that reloads the configuration, each time it is called.
 pub(super) fn reloader(places: &Places, loaded: Loaded, parts: Parts) -> Box<Reload> {
     let reloader =
         Arc::new(Reloader { places: places.clone(), parts, start: loaded.clone(), current: Mutex::new(loaded) });
     Box::new(move || {
         let reloader = reloader.clone();
         Box::pin(async move {
-            // Files are read, so not on the thread of an actor.
+            // Reading files would block the thread of an actor.
             let done = tokio::task::spawn_blocking(move || reloader.reload()).await;
-            let done = done.unwrap_or_else(|_| Err(anyhow::anyhow!("reading it failed; this is a defect of acpd")));
+            let done = done
+                .unwrap_or_else(|_| Err(anyhow::anyhow!("cannot read the configuration because of a defect in acpd")));
             match &done {
                 Ok((card, _)) => {
                     let ReloadCard { now, later, restart } = card;
@@ -38,9 +39,9 @@ pub(super) fn reloader(places: &Places, loaded: Loaded, parts: Parts) -> Box<Rel
 struct Reloader {
     places: Places,
     parts: Parts,
-    /// What the daemon was started with, which some keys hold on to.
+    /// The configuration at the start, which some keys keep until a restart.
     start: Loaded,
-    /// What holds now. The lock is held throughout, so that one reload follows the other.
+    /// The configuration in force. The lock is held for a whole reload, so reloads do not overlap.
     current: Mutex<Loaded>,
 }
 
@@ -58,7 +59,7 @@ impl Reloader {
     }
 }
 
-/// When a change of a key counts.
+/// Sorts changed keys by when the change takes effect.
 fn sorted(keys: Vec<String>) -> ReloadCard {
     let mut card = ReloadCard::default();
     for key in keys {

@@ -1,7 +1,7 @@
-//! The end of the daemon: sessions are put away, the store is closed, and the process ends, whatever hangs meanwhile.
+//! Shuts the daemon down: evicts the sessions, ends the threads, closes the store.
 //!
-//! A thread that waits for a disk or a network folder that does not answer cannot be ended. It is left behind after a
-//! deadline: the process ends all the same, and the store is closed before.
+//! A thread that waits for a disk or a network folder that does not answer cannot be ended. After a
+//! deadline the process exits without it, once the store is closed.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -16,36 +16,37 @@ use history::Store;
 use signal_hook::consts::SIGHUP;
 use signal_hook_tokio::Signals;
 
-/// How long sessions may take to be put away.
+/// How long the eviction of all sessions may take.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(10);
 
-/// How long clients over HTTP may take to hear the last words, beyond that.
+/// How long HTTP clients may take after that to receive their last messages.
 const HTTP_DEADLINE: Duration = Duration::from_secs(3);
 
-/// How long the threads of the actors may take to end, once they have nothing to do any more.
+/// How long the threads of the actors may take to end once they are idle.
 const THREADS_DEADLINE: Duration = Duration::from_secs(2);
 
-/// How long the store may take to write what it has.
+/// How long the store may take to write everything to the disk.
 const STORE_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Puts every session away. A second signal cuts it short: what is then left is repaired when it is opened again.
+/// Evicts every session. A second signal cuts this short; the remaining sessions are repaired when
+/// they are opened again.
 pub(super) async fn drain(runtime: &Runtime, http: Option<HttpServer>, signals: &mut Signals) {
     let put_away = async {
         runtime.drain(DRAIN_DEADLINE).await;
-        // Clients over HTTP hear the last words, too.
         if let Some(http) = http
             && tokio::time::timeout(HTTP_DEADLINE, http.close()).await.is_err()
         {
-            tracing::warn!("some clients over HTTP did not hear the last words in time");
+            tracing::warn!("some HTTP clients did not read their last messages in time");
         }
     };
     tokio::select! {
         () = put_away => {}
-        () = second_signal(signals) => tracing::warn!("heard a second signal; leaving at once"),
+        () = second_signal(signals) => tracing::warn!("received a second signal; stopping at once"),
     }
 }
 
-/// Resolves at a signal to stop. A hang-up no longer counts: the service manager was told that we leave.
+/// Resolves at a signal to stop. SIGHUP is ignored: the service manager already knows that the
+/// daemon stops.
 async fn second_signal(signals: &mut Signals) {
     while let Some(signal) = signals.next().await {
         if signal != SIGHUP {
@@ -55,35 +56,35 @@ async fn second_signal(signals: &mut Signals) {
     std::future::pending().await
 }
 
-/// Ends the threads of the actors, as far as they can be ended.
+/// Ends the threads of the actors, except those that are blocked.
 pub(super) fn end_threads(arbiters: Vec<Arbiter>) {
     let ends = arbiters.into_iter().map(|arbiter| {
         arbiter.stop();
         move || {
             if arbiter.join().is_err() {
-                tracing::error!("an arbiter ended in a panic");
+                tracing::error!("a worker thread panicked");
             }
         }
     });
     let left = run_all(ends, THREADS_DEADLINE);
     if left > 0 {
-        tracing::warn!(left, "threads that wait for something that does not answer are left behind");
+        tracing::warn!(left, "exiting although some threads are blocked, perhaps by a disk that does not answer");
     }
 }
 
-/// Writes what there is to write. False if that took too long.
+/// Closes the store. Returns false if that took too long.
 pub(super) fn close(store: &Arc<Store>) -> bool {
     let store = store.clone();
     let is_closed = run_all([move || store.close()], STORE_DEADLINE) == 0;
     if is_closed {
         tracing::info!("stopped");
     } else {
-        tracing::error!("the store could not be closed in time; it is repaired when it is opened again");
+        tracing::error!("cannot close the history in time; it is repaired when it is opened again");
     }
     is_closed
 }
 
-/// Runs each on a thread of its own, and says how many have not ended by the deadline.
+/// Runs each function on its own thread, and returns how many have not ended by the deadline.
 fn run_all<F: FnOnce() + Send + 'static>(works: impl IntoIterator<Item = F>, deadline: Duration) -> usize {
     let (sender, receiver) = mpsc::channel();
     let mut left = 0;
@@ -91,7 +92,7 @@ fn run_all<F: FnOnce() + Send + 'static>(works: impl IntoIterator<Item = F>, dea
         let sender = sender.clone();
         let run = move || {
             work();
-            // Nobody listens any more after the deadline.
+            // The receiver is gone after the deadline.
             let _ = sender.send(());
         };
         if thread::Builder::new().name("leaving".to_owned()).spawn(run).is_ok() {

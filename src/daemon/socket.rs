@@ -1,7 +1,7 @@
-//! The daemon's socket as a file: connecting to it, binding it, and the short name that the kernel wants.
+//! Connects to the daemon's socket and binds it, also where its path is too long for the kernel.
 //!
-//! Used by the daemon and by everything that talks to it. Knows nothing of what is said over it, and never displaces a
-//! socket that somebody listens on.
+//! The daemon and all its clients use this module. It knows nothing about the messages, and never
+//! displaces a socket on which another process listens.
 
 use std::ffi::OsString;
 use std::fs;
@@ -27,18 +27,19 @@ use crate::client::deadline::timeout;
 
 pub type Listener = uds_local_socket::tokio::Listener;
 
-/// What fits into `sun_path`, its closing zero aside.
+/// The longest path that fits into `sun_path`, without the closing zero.
 const LONGEST: usize = 107;
 
-/// A daemon that was killed while it started a command leaves its lock and its socket to that child for a moment, and the
-/// one may come free before the other.
+/// How long a dead daemon's socket may stay open. A daemon that was killed while it started a
+/// command leaves its lock and its socket to that child for a moment, and the child may release the
+/// lock first.
 const LEFT_OPEN: Duration = Duration::from_millis(500);
 const STEP: Duration = Duration::from_millis(10);
 
-/// How long a listener may take to have room for one more.
+/// How long a listener may take to make room in its queue.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Connects to whoever listens at `path`.
+/// Connects to the process that listens at `path`.
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
     connect_within(path, timeout(CONNECT))
 }
@@ -46,22 +47,24 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
 fn connect_within(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let address = Address::of(path)?;
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // A listener that never accepts has a queue that is full at some time, and then this would wait for ever.
+    // The queue of a listener that never accepts fills up, and connecting would then wait for ever.
     net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
     net::connect(&socket, &SocketAddrUnix::new(address.name.as_os_str())?).map_err(|error| match error {
-        Errno::WOULDBLOCK => io::Error::new(io::ErrorKind::TimedOut, "who listens there accepts nobody"),
+        Errno::WOULDBLOCK => {
+            io::Error::new(io::ErrorKind::TimedOut, "the program that listens there accepts no connections")
+        }
         error => error.into(),
     })?;
     net::sockopt::set_socket_timeout(&socket, Timeout::Send, None)?;
     Ok(socket.into())
 }
 
-/// Whether an error of `connect` means that nobody listens, so that a daemon may be started.
+/// Whether an error of `connect` means that no process listens, and a daemon may be started.
 pub fn nobody_listens(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
-/// Whether the kernel knows of a listener that was bound to this path. Connects to nobody.
+/// Whether a process listens at this path, according to the kernel. This does not connect.
 pub fn has_listener(path: &Path) -> bool {
     const ACCEPTS: u32 = 0x1_0000;
     let name = [b" ", path.as_os_str().as_bytes()].concat();
@@ -75,12 +78,14 @@ pub fn has_listener(path: &Path) -> bool {
     })
 }
 
-/// Binds the socket with mode 0600. The caller holds the daemon's lock, so that nobody else binds at the same time; a
-/// file that is left from a daemon that died is replaced. Must be called inside a tokio runtime.
+/// Binds the socket with mode 0600, and replaces the file of a daemon that died. The caller holds
+/// the daemon's lock, so no other daemon binds at the same time. Must be called inside a tokio
+/// runtime.
 pub fn bind(path: &Path) -> anyhow::Result<(Listener, Claim)> {
     clear(path)?;
     let address = Address::of(path)?;
-    // The crate's own removal at drop would delete whatever has the name by then, a successor's socket too.
+    // The crate's own removal at drop would delete any file with that name, including a successor's
+    // socket.
     let options = ListenerOptions::new().name(address.name()?).mode(0o600).reclaim_name(false);
     let listener =
         options.create_tokio_as::<Listener>().with_context(|| format!("cannot bind the socket {}", path.display()))?;
@@ -90,13 +95,15 @@ pub fn bind(path: &Path) -> anyhow::Result<(Listener, Claim)> {
 fn clear(path: &Path) -> anyhow::Result<()> {
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
     if !found.file_type().is_socket() {
-        bail!("{} is in the way: it is not a socket", path.display());
+        bail!("{} exists and is not a socket; move it or choose another path with --socket", path.display());
     }
     let patience = Instant::now() + LEFT_OPEN;
     loop {
         match connect(path) {
             Ok(_) if Instant::now() < patience => thread::sleep(STEP),
-            Ok(_) => bail!("somebody else listens on {}", path.display()),
+            Ok(_) => {
+                bail!("another program listens on {}; end it or choose another path with --socket", path.display())
+            }
             Err(error) if nobody_listens(&error) => {
                 let removed = fs::remove_file(path);
                 return removed.with_context(|| format!("cannot remove the stale socket {}", path.display()));
@@ -108,24 +115,26 @@ fn clear(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// A listener that was bound by another program, or by this one before a restart. Must be called inside a tokio runtime.
+/// Takes over a listener that another program bound, or this one before a restart. Must be called
+/// inside a tokio runtime.
 pub fn adopt(listener: UnixListener) -> anyhow::Result<Listener> {
     Listener::try_from(OwnedFd::from(listener)).context("cannot use the inherited socket")
 }
 
-/// The socket's file as we bound it. Releasing it removes the file, unless another has taken the name since.
+/// The socket file as we bound it. Releasing it removes the file, unless another file has that name
+/// by then.
 #[derive(Clone)]
 pub struct Claim {
     path: PathBuf,
     file: Identity,
 }
 
-/// Device, inode and the time of making, since an inode's number is used again as soon as it is free.
+/// Device, inode and modification time: the kernel reuses an inode's number as soon as it is free.
 type Identity = (u64, u64, i64, i64);
 
 impl Claim {
     pub fn on(path: &Path) -> anyhow::Result<Self> {
-        let file = identity(path).with_context(|| format!("the socket {} vanished", path.display()))?;
+        let file = identity(path).with_context(|| format!("the socket {} was deleted", path.display()))?;
         Ok(Self { path: path.to_owned(), file })
     }
 
@@ -133,8 +142,8 @@ impl Claim {
         &self.path
     }
 
-    /// Whether the file is still there. As long as the listener is open, no other file gets its inode; the time is not
-    /// compared, because anybody may touch a file.
+    /// Whether the file still exists. As long as the listener is open, no other file gets its
+    /// inode. The time is not compared, because any program may touch the file.
     pub fn is_ours(&self) -> bool {
         identity(&self.path).is_ok_and(|(device, inode, ..)| (device, inode) == (self.file.0, self.file.1))
     }
@@ -150,11 +159,13 @@ fn identity(path: &Path) -> io::Result<Identity> {
     fs::symlink_metadata(path).map(|found| (found.dev(), found.ino(), found.mtime(), found.mtime_nsec()))
 }
 
-/// A path in a form that fits into a socket address. One that is too long is named through a descriptor of its folder,
-/// which every program can open for itself, so the place stays the same and no second one has to be agreed upon.
+/// A path in a form that fits into a socket address.
+///
+/// A path that is too long is reached through a descriptor of its folder (`/proc/self/fd/N/name`).
+/// Every program can open that folder itself, so the socket stays at its path.
 struct Address {
     name: OsString,
-    /// Keeps the folder's descriptor open as long as its number is in use.
+    /// Keeps the folder's descriptor open while its number is in use.
     _folder: Option<OwnedFd>,
 }
 
@@ -196,7 +207,7 @@ mod tests {
         let (_first, _claim) = bind(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         let Err(refused) = bind(&path) else { panic!("a live socket was displaced") };
-        assert!(refused.to_string().starts_with("somebody else listens on"));
+        assert!(refused.to_string().starts_with("another program listens on"));
         connect(&path).unwrap();
         assert!(has_listener(&path));
         assert!(!has_listener(&folder.path().join("y.sock")));
@@ -217,7 +228,7 @@ mod tests {
                 Err(error) => break error,
             }
         };
-        assert_eq!(refused.to_string(), "who listens there accepts nobody");
+        assert_eq!(refused.to_string(), "the program that listens there accepts no connections");
     }
 
     #[tokio::test]

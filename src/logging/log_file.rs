@@ -1,7 +1,8 @@
-//! The file that the log of a daemon in the background goes to. It is begun anew when it is long, at a start and while the
-//! daemon runs; what was before is kept once.
+//! The log file of a daemon in the background, with rotation.
 //!
-//! Whoever starts the daemon makes the file its stderr, so that a panic or an error of the system is in it, too.
+//! A long file is renamed to `daemon.log.old`, at a start and while the daemon runs, and a new one
+//! begins. The program that starts the daemon makes the file its stderr, so it also contains panics
+//! and messages of the system.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -11,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// The log is kept below this size, and as much of what was before.
+/// The size at which the file is rotated. The old file is about as long.
 const LIMIT: u64 = 1 << 20;
 
-/// Opens the log to add to it.
+/// Opens the log to append to it.
 pub fn open(path: &Path) -> anyhow::Result<File> {
     if fs::metadata(path).is_ok_and(|found| found.len() > LIMIT) {
         set_aside(path);
@@ -26,12 +27,12 @@ fn append(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
 
-/// Losing the older half of a log is not worth a word.
+/// Renames the log. A failure is ignored: losing the older half of a log is not worth an error.
 fn set_aside(path: &Path) {
     let _ = fs::rename(path, path.with_extension("log.old"));
 }
 
-/// The log of a daemon that runs.
+/// The log of a running daemon.
 pub struct LogFile {
     path: PathBuf,
     file: File,
@@ -41,7 +42,7 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// The log at `path`, if that is where stderr goes.
+    /// Returns the log at `path` if stderr is that file.
     pub fn behind_stderr(path: &Path) -> Option<Self> {
         let file = File::from(io::stderr().as_fd().try_clone_to_owned().ok()?);
         let (named, own) = (fs::metadata(path).ok()?, file.metadata().ok()?);
@@ -50,7 +51,7 @@ impl LogFile {
     }
 
     fn begin_anew(&mut self) {
-        // If this fails, the old one goes on, and the next try is a while away.
+        // If this fails, the log continues in the old file until the next rotation is due.
         self.size = 0;
         set_aside(&self.path);
         if let Ok(file) = append(&self.path)
@@ -66,7 +67,7 @@ fn to_stderr(file: &File) -> io::Result<()> {
 }
 
 impl Write for LogFile {
-    /// One entry of the log, which is not divided.
+    /// Writes one entry of the log, undivided.
     fn write(&mut self, entry: &[u8]) -> io::Result<usize> {
         if self.size > LIMIT {
             self.begin_anew();

@@ -194,7 +194,7 @@ fn a_daemon_that_cannot_start_is_said_plainly() {
     assert!(output.stdout.is_empty());
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.starts_with("acpd: ") && said.contains(".local/state/acpd"), "{said}");
-    assert!(said.contains("is in the way: there should be a folder"), "{said}");
+    assert!(said.contains("is a file, but acpd needs a folder there"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
     // Nor is it said once for every key that might be in that folder.
     let checked = String::from_utf8(home.run(&["doctor"]).stdout).unwrap();

@@ -77,7 +77,7 @@ fn a_socket_that_somebody_else_listens_on_is_left_to_them() {
     let listener = UnixListener::bind(home.socket()).unwrap();
     let output = home.run(&["serve"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("somebody else listens"));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("another program listens on"));
     listener.set_nonblocking(true).unwrap();
     listener.accept().expect("the probe arrived here");
     UnixStream::connect(home.socket()).unwrap();

@@ -154,7 +154,7 @@ fn a_file_where_the_state_folder_should_be_is_one_finding_and_not_one_per_key() 
     // And a start says the same.
     let output = home.run(&["ask", "hello"]);
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("is in the way: there should be a folder of acpd"), "{said}");
+    assert!(said.contains("is a file, but acpd needs a folder there"), "{said}");
 }
 
 #[test]
