@@ -1,8 +1,7 @@
-//! The calling side of the protocol, for `ask` and `ctl`: one connection, requests and their answers, and whatever the
-//! agent says or asks meanwhile.
+//! A client of the daemon, for `ask` and `ctl`: sends requests, and receives answers, requests and notifications.
 //!
-//! Owned by one task, which also decides what to do with what arrives. Knows the envelope of messages; what is in them
-//! is its owner's business.
+//! One task owns the client and handles the messages that arrive. The client reads only the envelope of a message; its owner
+//! interprets the content.
 
 pub mod deadline;
 mod events;
@@ -25,27 +24,27 @@ use wire::rpc::{self, Id, Incoming, RpcError};
 use self::deadline::{NoAnswer, timeout};
 use self::remote::Remote;
 
-/// How often a daemon that takes long over an answer is asked whether it is there, before that is given up.
+/// How often to check that the daemon is alive while it takes long to answer, before the client gives up.
 const LONGEST: usize = 40;
 
 pub struct Client {
     reader: Box<dyn AsyncRead + Unpin>,
     writer: Box<dyn AsyncWrite + Unpin>,
     decoder: Decoder,
-    /// What arrived while an answer was waited for, in order.
+    /// Messages that arrived while the client waited for an answer, in order.
     early: VecDeque<Message>,
     sent: u64,
-    /// How many messages have come.
+    /// How many messages have arrived.
     received: u64,
-    /// Who listens on the other side, if the system tells.
+    /// The process id of the daemon, if the system reports it.
     listener: Option<u32>,
-    /// How long an answer may take.
+    /// How long the daemon may be silent.
     patience: Duration,
-    /// Goes last, when the pipe to it is closed.
+    /// Must be dropped last, after the pipe to it is closed.
     _remote: Option<Remote>,
 }
 
-/// What the agent says.
+/// A message from the daemon.
 #[derive(Debug)]
 pub enum Message {
     Reply { id: Id, result: Result<Box<RawValue>, RpcError> },
@@ -53,7 +52,7 @@ pub enum Message {
     Notice { method: String, params: Value },
 }
 
-/// A request that the agent answered with an error.
+/// A request that the daemon answered with an error.
 #[derive(Debug)]
 pub struct Refused {
     pub method: String,
@@ -73,7 +72,7 @@ impl Refused {
         self.error.code == RpcError::AUTHENTICATION_REQUIRED
     }
 
-    /// What the error says beside its message, a line each.
+    /// Returns the entries of the error's `data`, one per line.
     pub fn hints(&self) -> String {
         let line = |(key, value): (&String, &Value)| {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -102,7 +101,7 @@ struct Envelope {
 }
 
 impl Client {
-    /// Must be called inside a tokio runtime.
+    /// Creates a client over a connected socket. Must be called inside a tokio runtime.
     pub fn over(stream: UnixStream) -> anyhow::Result<Self> {
         stream.set_nonblocking(true)?;
         let listener = deadline::listener(&stream);
@@ -110,7 +109,7 @@ impl Client {
         Ok(Self { listener, ..Self::new(Box::new(reader), Box::new(writer), None) })
     }
 
-    /// Over HTTP, to a daemon that has this token.
+    /// Connects over HTTP to a daemon that has this token.
     pub async fn over_http(address: &str, token: &str) -> anyhow::Result<Self> {
         let (pipe, remote) = remote::open(address, token).await?;
         let (reader, writer) = tokio::io::split(pipe);
@@ -132,11 +131,11 @@ impl Client {
         }
     }
 
-    /// Sends a request and waits for its answer; anything else that arrives meanwhile is kept for `next`.
+    /// Sends a request and waits for its answer. Other messages that arrive meanwhile are kept for `next`.
     ///
     /// # Errors
     ///
-    /// `Refused` if the agent says no, `NoAnswer` if it says nothing in time.
+    /// `Refused` if the daemon answers with an error, `NoAnswer` if it sends nothing in time.
     pub async fn call<R: serde::de::DeserializeOwned>(
         &mut self,
         method: &str,
@@ -146,7 +145,7 @@ impl Client {
         let mut asked_again = false;
         for _ in 0..LONGEST {
             let heard = self.received;
-            // A long log takes its time to be read. Whether anybody is there is told by another question.
+            // An answer with a long log takes a while. A status request shows whether the daemon is alive.
             match tokio::time::timeout(self.patience / 2, self.answer_to(method, &request)).await {
                 Ok(answer) => return answer,
                 Err(_) if asked_again && self.received == heard => return Err(self.silent().into()),
@@ -156,14 +155,17 @@ impl Client {
                 }
             }
         }
-        Err(anyhow!("the daemon answers, but not to this; see its log with `acpd ctl logs`"))
+        Err(anyhow!("the daemon is running but did not answer this request; see its log with `acpd ctl logs`"))
     }
 
     async fn answer_to<R: serde::de::DeserializeOwned>(&mut self, method: &str, request: &Id) -> anyhow::Result<R> {
         loop {
-            let message = self.receive().await?.context("the daemon hung up")?;
+            let message = self
+                .receive()
+                .await?
+                .context("the daemon closed the connection before it answered; see its log with `acpd ctl logs`")?;
             match message {
-                // A daemon that will not talk to us at all says so with the id `null`.
+                // A daemon that refuses the whole connection answers with the id `null`.
                 Message::Reply { id, result } if id == *request || id == Id::null() => {
                     return decode(method, result);
                 }
@@ -172,12 +174,12 @@ impl Client {
         }
     }
 
-    /// What is said of a daemon that did not answer in time.
+    /// Returns the error for a daemon that did not answer in time.
     pub fn silent(&self) -> NoAnswer {
         NoAnswer { pid: self.listener, waited: self.patience }
     }
 
-    /// How long an answer may take.
+    /// Returns how long the daemon may be silent.
     pub fn patience(&self) -> Duration {
         self.patience
     }
@@ -202,7 +204,7 @@ impl Client {
         self.write(&message).await
     }
 
-    /// The next message, or None at the end. Nothing is lost if this is dropped while it waits.
+    /// Returns the next message, or None at the end. Dropping the future loses no message.
     pub async fn next(&mut self) -> anyhow::Result<Option<Message>> {
         match self.early.pop_front() {
             Some(message) => Ok(Some(message)),
@@ -223,10 +225,10 @@ impl Client {
         }
     }
 
-    /// A connection that is already closed may still hold the reason why, so that is left to the reader to report.
+    /// Writes a message. A closed connection is not an error here: the reader may still find the reason in it.
     async fn write(&mut self, message: &[u8]) -> anyhow::Result<()> {
         let bytes = encode(Framing::Lines, message);
-        // A daemon that does not read holds up whoever writes more than the system keeps for it.
+        // If the daemon does not read, a write blocks as soon as the kernel's buffer is full.
         let Ok(written) = tokio::time::timeout(self.patience, self.writer.write_all(&bytes)).await else {
             return Err(self.silent().into());
         };
@@ -237,15 +239,14 @@ impl Client {
     }
 }
 
-/// The answer to a request as the type that it should have.
+/// Decodes the answer to a request.
 pub fn decode<R: serde::de::DeserializeOwned>(
     method: &str,
     result: Result<Box<RawValue>, RpcError>,
 ) -> anyhow::Result<R> {
     let result = result.map_err(|error| Refused { method: method.to_owned(), error })?;
-    serde_json::from_str(result.get()).with_context(|| {
-        format!("{method}: the daemon's answer has another form; it may be of another version, see `acpd ctl status`")
-    })
+    let advice = "cannot read the daemon's answer; compare its version with this program's: `acpd ctl status`";
+    serde_json::from_str(result.get()).context(advice)
 }
 
 fn read(frame: &[u8]) -> anyhow::Result<Message> {
@@ -257,8 +258,8 @@ fn read(frame: &[u8]) -> anyhow::Result<Message> {
     }
     match rpc::read(frame) {
         Incoming::Reply { id, result } => Ok(Message::Reply { id, result }),
-        Incoming::Request { .. } | Incoming::Notification(_) | Incoming::Malformed(_) => {
-            Err(anyhow!("the daemon said something that is no message"))
-        }
+        Incoming::Request { .. } | Incoming::Notification(_) | Incoming::Malformed(_) => Err(anyhow!(
+            "the daemon sent something that is not a JSON-RPC message; check its version with `acpd ctl status`"
+        )),
     }
 }

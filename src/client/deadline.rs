@@ -1,29 +1,29 @@
-//! How long a daemon may take to answer, and what is said of one that does not: who it is, and what state it is in.
+//! How long a daemon may take to answer, and the error for one that does not: its process id and its state.
 
 use std::fmt;
 use std::fs;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Sets another time in seconds, for tests and for machines that are very slow.
+/// The variable that sets another time in seconds, for tests and for very slow machines.
 const VARIABLE: &str = "ACPD_PATIENCE";
 
-/// How long an answer may take where nothing else is said.
+/// How long an answer may take by default.
 pub const USUAL: Duration = Duration::from_secs(30);
 
-/// `usual`, or what the environment says instead.
+/// Returns `usual`, or the time that the environment sets.
 pub fn timeout(usual: Duration) -> Duration {
     let given = std::env::var(VARIABLE).ok().and_then(|text| text.trim().parse::<f64>().ok());
     given.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(usual)
 }
 
-/// The process that listens on the other side of a socket, as far as the system tells.
+/// Returns the process id of the listener on the other side, if the system reports it.
 pub(super) fn listener(socket: impl AsFd) -> Option<u32> {
     let who = rustix::net::sockopt::socket_peercred(socket).ok()?;
     who.pid.as_raw_nonzero().get().try_into().ok()
 }
 
-/// Nobody answered in time.
+/// The daemon did not answer in time.
 #[derive(Debug)]
 pub struct NoAnswer {
     pub pid: Option<u32>,
@@ -40,7 +40,7 @@ impl fmt::Display for NoAnswer {
         match self.pid.and_then(state) {
             Some('T' | 't') => {
                 let pid = self.pid.unwrap_or_default();
-                write!(f, ": it is stopped, and `kill -CONT {pid}` lets it go on")
+                write!(f, ": it is stopped; `kill -CONT {pid}` lets it go on")
             }
             _ => Ok(()),
         }
@@ -49,7 +49,7 @@ impl fmt::Display for NoAnswer {
 
 impl std::error::Error for NoAnswer {}
 
-/// A process by its name and number.
+/// Displays a process by its name and process id.
 struct Process(u32);
 
 impl fmt::Display for Process {
@@ -57,13 +57,13 @@ impl fmt::Display for Process {
         let Self(pid) = self;
         match fs::read_to_string(format!("/proc/{pid}/comm")) {
             Ok(name) if name.trim() == "acpd" => write!(f, "the daemon (process {pid})"),
-            Ok(name) => write!(f, "who listens on the socket ({}, process {pid})", name.trim()),
-            Err(_) => write!(f, "who listens on the socket (process {pid})"),
+            Ok(name) => write!(f, "the program that listens on the socket ({}, process {pid})", name.trim()),
+            Err(_) => write!(f, "the program that listens on the socket (process {pid})"),
         }
     }
 }
 
-/// The letter by which the kernel names the state of a process.
+/// Returns the kernel's letter for the state of a process.
 fn state(pid: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.trim_start().chars().next()

@@ -1,6 +1,6 @@
-//! Cuts an event stream into events, whatever the pieces in which its bytes come. Pure.
+//! Splits a stream of server-sent events into events, however its bytes are divided. Pure.
 
-/// One message, and its number if it has one.
+/// One message, and its id if it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) id: Option<u64>,
@@ -9,7 +9,7 @@ pub(super) struct Event {
 
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    /// The line that is not whole yet.
+    /// The incomplete last line.
     line: Vec<u8>,
     id: Option<u64>,
     data: Option<Vec<u8>>,

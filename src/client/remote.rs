@@ -1,8 +1,7 @@
-//! A daemon that is reached over HTTP: what we say goes out as POST requests, what it says comes as an event stream. To the
-//! client this is a pipe of lines like any other.
+//! Connects to a daemon over HTTP: sends messages as POST requests and receives an event stream.
 //!
-//! Runs on a thread of its own. A stream that breaks is opened again after the last event that came; when the client lets go
-//! of the pipe, the daemon is told that we leave.
+//! The client sees a pipe of lines, like a socket. The connection runs on its own thread. A stream that breaks is opened again
+//! after the last event that arrived. When the client drops the pipe, the connection is ended with a DELETE request.
 
 use std::net::IpAddr;
 use std::thread::{self, JoinHandle};
@@ -23,27 +22,27 @@ const PIPE: usize = 64 << 10;
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long one message may take to be accepted.
 const ACCEPT: Duration = Duration::from_secs(60);
-/// How long the daemon may take to hear that we leave.
+/// How long the request that ends the connection may take.
 const LEAVE: Duration = Duration::from_secs(2);
-/// A stream that is open and says nothing for so long is broken: it says at least that it is alive.
+/// A stream that is silent for so long is broken: the daemon sends comments to keep it alive.
 const SILENCE: Duration = Duration::from_secs(60);
-/// How often in a row to open a stream that breaks at once, and how long to wait in between.
+/// How often in a row to open a stream that breaks at once, and the pause between two attempts.
 const TRIES: u32 = 20;
 const STEP: Duration = Duration::from_millis(250);
 
-/// The thread behind the pipe. Dropping this waits until the daemon knows that we leave.
+/// The thread behind the pipe. Dropping this waits until the connection is ended.
 pub(super) struct Remote(Option<JoinHandle<()>>);
 
 impl Drop for Remote {
     fn drop(&mut self) {
         if let Some(thread) = self.0.take() {
-            // A panic of it has been shown, and there is nothing else left to do.
+            // If the thread panicked, the panic was printed, and there is nothing else to do.
             let _ = thread.join();
         }
     }
 }
 
-/// Connects, and returns when the daemon has let us in or has said why not.
+/// Connects, and returns when the daemon has accepted or refused the connection.
 pub(super) async fn open(address: &str, token: &str) -> anyhow::Result<(DuplexStream, Remote)> {
     let daemon = Daemon::at(address, token)?;
     let (ours, theirs) = tokio::io::duplex(PIPE);
@@ -56,7 +55,7 @@ pub(super) async fn open(address: &str, token: &str) -> anyhow::Result<(DuplexSt
         runtime.block_on(daemon.serve(theirs, tell));
     })?;
     let remote = Remote(Some(thread));
-    told.await.context("the HTTP client ended")??;
+    told.await.context("the HTTP client ended unexpectedly")??;
     Ok((ours, remote))
 }
 
@@ -68,11 +67,12 @@ struct Daemon {
 
 impl Daemon {
     fn at(address: &str, token: &str) -> anyhow::Result<Self> {
-        let base = Url::parse(address).with_context(|| format!("{address} is no address"))?;
+        let base =
+            Url::parse(address).with_context(|| format!("{address} is not an address such as https://host:7341"))?;
         let local = is_local(&base);
         match base.scheme() {
             "https" => {}
-            "http" => ensure!(local, "{address} is another machine: the token would travel for all to see; use https"),
+            "http" => ensure!(local, "{address} is on another machine, and http would expose the token; use https"),
             other => bail!("{address}: the address must begin with http or https, not {other}"),
         }
         let client = uuid::Uuid::now_v7().to_string();
@@ -81,15 +81,16 @@ impl Daemon {
             place.query_pairs_mut().append_pair("client_id", &client);
             Ok(place)
         };
-        let mut bearer = HeaderValue::try_from(format!("Bearer {token}")).context("the token is not plain text")?;
+        let mut bearer = HeaderValue::try_from(format!("Bearer {token}"))
+            .context("the token has characters that an HTTP header cannot hold")?;
         bearer.set_sensitive(true);
-        // One is enough, whoever installed it.
+        // This fails if a provider is installed already, which is just as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .default_headers(HeaderMap::from_iter([(AUTHORIZATION, bearer)]))
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT);
-        // No proxy stands between us and ourselves, and no certificates are needed.
+        // This machine is reached without a proxy and without certificates.
         let http = if local && base.scheme() == "http" { http.no_proxy().tls_certs_only([]) } else { http };
         Ok(Self { http: http.build()?, say: place("/acp/rpc")?, hear: place("/acp/sse")? })
     }
@@ -100,7 +101,7 @@ impl Daemon {
             Ok(stream) => stream,
             Err(error) => return drop(tell.send(Err(error))),
         };
-        // Whoever waits for this is there until it has heard.
+        // The receiver waits for this.
         let _ = tell.send(Ok(()));
         let failed = tokio::select! {
             said = self.say_all(reader) => said.err(),
@@ -113,7 +114,7 @@ impl Daemon {
         let _ = self.http.delete(self.hear.clone()).timeout(LEAVE).send().await;
     }
 
-    /// Sends every line as it comes, one after the other.
+    /// Sends every line of the client, one after the other.
     async fn say_all(&self, mut reader: ReadHalf<DuplexStream>) -> anyhow::Result<()> {
         let mut lines = Decoder::new(usize::MAX);
         loop {
@@ -143,7 +144,7 @@ impl Daemon {
                 }
             }
             stream = loop {
-                ensure!(tries < TRIES, "the daemon's stream breaks as often as it is opened");
+                ensure!(tries < TRIES, "the daemon's event stream broke {TRIES} times in a row");
                 tries += 1;
                 tokio::time::sleep(STEP).await;
                 match self.stream(last).await {
@@ -162,7 +163,7 @@ impl Daemon {
     }
 }
 
-/// The daemon answered, and it was no.
+/// The daemon refused the request.
 #[derive(Debug)]
 struct Turned(String);
 
@@ -180,7 +181,7 @@ async fn accepted(answer: Response) -> anyhow::Result<Response> {
         return Ok(answer);
     }
     let body: Value = answer.json().await.unwrap_or_else(|_| json!({}));
-    let why = body["message"].as_str().unwrap_or("it does not say why");
+    let why = body["message"].as_str().unwrap_or("it gave no reason");
     let hint = match status {
         StatusCode::UNAUTHORIZED => "; give its file with --token-file, or the token itself as ACPD_TOKEN",
         _ => "",
@@ -188,7 +189,7 @@ async fn accepted(answer: Response) -> anyhow::Result<Response> {
     Err(Turned(format!("the daemon refused ({}): {why}{hint}", status.as_u16())).into())
 }
 
-/// The error without the address, in which the client's name is of no interest.
+/// Converts an error, without the address, which contains a random client id.
 fn plain(error: reqwest::Error) -> anyhow::Error {
     anyhow::Error::new(error.without_url()).context("cannot reach the daemon")
 }
