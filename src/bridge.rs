@@ -1,17 +1,19 @@
-//! The bridge between an editor's stdin and stdout and the daemon's socket, run by `acpd acp`, one per editor.
+//! The bridge between an editor's stdin and stdout and the daemon's socket, run by `acpd acp`, one
+//! per editor.
 //!
-//! Two plain threads copy, one in each direction, so that a side that does not read cannot hold up the other. What
-//! happens to each frame is decided by the `machine`, which they share; the threads deliver frames to it and carry out
-//! its effects. The bridge reads no more of a message than its envelope. Whatever fails, stdout carries protocol messages
-//! only: the editor learns of a failure from the answer to its request.
+//! Two plain threads copy, one in each direction, so a side that does not read cannot block the
+//! other. Both share the `machine`, which decides what happens to each frame; the threads deliver
+//! frames to it and carry out its effects. The bridge reads only the envelope of a message. Stdout
+//! carries protocol messages only: the editor learns of a failure from the answer to its request.
 //!
-//! If the daemon dies, the bridge stays. It starts a daemon, introduces its editor again and resumes the editor's
-//! sessions after the last event that the editor received; pending requests are answered by the session's log where that
-//! has the answer. A daemon that said goodbye was told to stop, so only the editor's next request brings one back.
+//! If the daemon dies, the bridge stays. It starts a daemon, introduces its editor again and
+//! resumes the editor's sessions after the last event that the editor received; pending requests
+//! are answered by the session's log where that has the answer. A daemon that sent a goodbye was
+//! stopped on purpose, so only the editor's next request starts another.
 //!
-//! The bridge ends when stdin does, and waits a moment for the answers to what was sent by then, for people and programs
-//! that pipe a few lines in. The connection is not half-closed meanwhile, because the daemon detaches at the end of its
-//! input. A turn that takes longer goes on in the daemon.
+//! The bridge ends when stdin ends. Before that it waits a moment for pending answers, for users
+//! and programs that pipe a few lines in. It does not half-close the connection meanwhile, because
+//! the daemon detaches at the end of its input. A turn that takes longer continues in the daemon.
 
 mod connecting;
 mod daemon_link;
@@ -44,15 +46,16 @@ use crate::paths::Places;
 /// How long the bridge waits for answers after the end of stdin.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// The longest message that the bridge takes from the editor; the daemon's own limit may be lower.
+/// The longest message that the bridge accepts from the editor. The daemon's own limit may be
+/// lower.
 const FRAME_LIMIT: usize = 64 << 20;
 
 const READ_SIZE: usize = 64 << 10;
 
-/// A buffer that a rare big message has grown beyond this is not kept.
+/// The largest buffer that is kept after a rare big message.
 const KEPT_BUFFER: usize = 256 << 10;
 
-/// Copies until stdin ends. An error is for the operator; the editor has its answers by then.
+/// Copies until stdin ends. An error goes to stderr; the editor has its answers by then.
 pub fn run(places: &Places) -> anyhow::Result<()> {
     let name = uuid::Uuid::now_v7().to_string();
     let shared = Shared::new(Machine::new(&name));
@@ -70,7 +73,7 @@ struct Bridge {
     shared: Shared,
     editor: EditorOutput,
     places: Places,
-    /// Stays the same over all connections of this bridge, so that the daemon recognises it.
+    /// The same for all connections of this bridge, so the daemon recognises it.
     name: String,
 }
 
@@ -93,7 +96,7 @@ impl Bridge {
                         let refusal = RpcError::invalid_request(error.to_string(), error.advice());
                         self.editor.send(rpc::failure(&Id::null(), &refusal));
                         if error.is_fatal() {
-                            bail!("cannot find the next message of the editor: {error}");
+                            bail!("cannot read further messages from the editor: {error}");
                         }
                     }
                 }
@@ -109,20 +112,21 @@ impl Bridge {
     fn take_frame(self: &Arc<Self>, frame: Bytes) {
         let Some(batch) = Batch::of(&frame) else { return self.take_message(frame) };
         for message in batch {
-            // The daemon would take a list for a batch and answer its entries, whose ids are not noted here. It gets
-            // something else that is no message, and refuses that.
+            // The daemon would read a list as a batch and answer its entries, whose ids the bridge
+            // does not know. It gets an invalid message instead, which it refuses.
             let is_list = message.trim_ascii_start().starts_with(b"[");
             self.take_message(if is_list { Bytes::from_static(b"0") } else { message });
         }
     }
 
-    /// Relative paths are relative to the folder in which the editor started us, which the daemon does not know.
+    /// Takes one message of the editor. Relative paths are resolved here, because the daemon does
+    /// not know the folder in which the editor started the bridge.
     fn take_message(self: &Arc<Self>, message: Bytes) {
         let message = made_absolute(&message, absolute).unwrap_or(message);
         self.carry_out_in_place(self.shared.editor_frame(message));
     }
 
-    /// Reads from the daemon, and connects again whenever it is gone.
+    /// Reads from the daemon, and connects again whenever the connection is lost.
     fn copy_to_editor(self: &Arc<Self>) {
         let mut losses = LossRate::default();
         loop {
@@ -150,8 +154,9 @@ impl Bridge {
         }
     }
 
-    /// Carries out effects on the thread that reads from the daemon. It must not wait for the daemon to read, because
-    /// the daemon may not read before we do, so `SendAll` gets a thread of its own.
+    /// Carries out effects on the thread that reads from the daemon. It must not wait for the
+    /// daemon to read, because the daemon may not read before we do, so `SendAll` gets a thread of
+    /// its own.
     fn carry_out(self: &Arc<Self>, outcome: Outcome) {
         self.run_effects(outcome, |bridge, link, frames| {
             let bridge = bridge.clone();
@@ -200,7 +205,7 @@ impl Bridge {
     }
 }
 
-/// Resolves a path from the folder of this process. None if that has no name that JSON can hold.
+/// Resolves a path from the folder of this process. Returns None if the result is not Unicode.
 fn absolute(path: &str) -> Option<String> {
     let path = std::path::absolute(path).ok()?;
     // Only the file system knows where `..` leads from a symbolic link.

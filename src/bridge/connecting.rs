@@ -1,4 +1,4 @@
-//! Finds a daemon or starts one, at the start of the bridge and whenever the daemon is gone.
+//! Connects to a daemon or starts one, at the start of the bridge and after each loss.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,20 +10,22 @@ use super::daemon_link::{Inbox, Link};
 use super::errors;
 use super::machine::Input;
 
-/// What was pending when the daemon died is answered within this time.
+/// Requests that were pending when the daemon died are answered within this time.
 const ANSWER_WITHIN: Duration = Duration::from_millis(1_800);
 
-/// How long the bridge tries to bring a daemon back before it reports to the editor that there is none.
+/// How long the bridge tries to bring a daemon back before it reports to the editor that there is
+/// none.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The first pause between two tries. It doubles with each.
+/// The first pause between two attempts. It doubles with each.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// More than `LOSSES` connections that ended without a goodbye within `LOSS_WINDOW` are too many to try again at once.
+/// More than `LOSSES` connections that ended without a goodbye within `LOSS_WINDOW` are too many to
+/// try again at once.
 const LOSSES: usize = 5;
 const LOSS_WINDOW: Duration = Duration::from_secs(5);
 
-/// How long the bridge leaves a daemon alone that ends every connection.
+/// How long the bridge waits if the daemon ends every connection.
 const REST: Duration = Duration::from_secs(2);
 
 /// When the last connections ended.
@@ -31,7 +33,7 @@ const REST: Duration = Duration::from_secs(2);
 pub(super) struct LossRate(VecDeque<Instant>);
 
 impl LossRate {
-    /// Notes another end. Returns whether there are too many.
+    /// Records another loss. Returns whether there were too many.
     fn is_too_fast(&mut self, now: Instant) -> bool {
         self.0.push_back(now);
         self.0.retain(|end| now.duration_since(*end) < LOSS_WINDOW);
@@ -40,7 +42,8 @@ impl LossRate {
 }
 
 impl Bridge {
-    /// Connects and introduces the editor. Returns None if that was given up and somebody wants a daemon again since.
+    /// Connects and introduces the editor. If that fails, waits until the machine wants a daemon
+    /// again and returns None.
     pub(super) fn connect(self: &Arc<Self>) -> Option<Inbox> {
         let started = Instant::now();
         let mut pause = PAUSE;
@@ -66,7 +69,7 @@ impl Bridge {
         }
     }
 
-    /// The connection ended. Returns when a daemon is wanted.
+    /// Handles the loss of the connection. Returns when the machine wants a daemon.
     pub(super) fn after_loss(self: &Arc<Self>, losses: &mut LossRate) {
         let mut rests = false;
         let outcome = self.shared.link_lost(|| {

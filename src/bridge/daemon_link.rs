@@ -1,7 +1,8 @@
-//! The daemon's side of the bridge: a connection on which the hello has been said and answered.
+//! The daemon's side of the bridge: a connection on which the daemon has answered the hello.
 //!
-//! Opened before anything is read from the editor, so that a daemon that will not have us (another home, a tool's own
-//! child) gets none of the editor's messages. Speaks lines, whatever the editor speaks.
+//! It is opened before the bridge reads from the editor. A daemon that refuses the bridge (because
+//! of another home, or because a tool started it) therefore gets none of the editor's messages. The
+//! framing is always lines.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -22,31 +23,31 @@ use crate::paths::Places;
 /// How long a daemon that listens may take to answer the hello.
 const HELLO_DEADLINE: Duration = Duration::from_millis(1_500);
 
-/// Where messages for the daemon go.
+/// The sending half of the connection.
 #[derive(Clone)]
 pub(super) struct Link {
     stream: Arc<UnixStream>,
-    /// Held for a whole message: several threads may have something to say.
+    /// Held for a whole message, because several threads write.
     writing: Arc<Mutex<()>>,
-    /// The longest message that the daemon takes, if it has said so.
+    /// The longest message that the daemon accepts, if it reported that.
     frame_limit: Option<usize>,
 }
 
-/// Where messages from the daemon come from.
+/// The receiving half of the connection.
 pub(super) struct Inbox {
     stream: Arc<UnixStream>,
     decoder: Decoder,
     piece: Vec<u8>,
-    /// What came together with the answer to the hello.
+    /// Messages that arrived together with the answer to the hello.
     early: Vec<Bytes>,
 }
 
 impl Link {
-    /// Reaches or starts the daemon and introduces this bridge.
+    /// Connects to the daemon, or starts one, and introduces this bridge.
     pub(super) fn open(places: &Places, bridge: &str) -> Result<(Link, Inbox), NoDaemon> {
         let stream = launch::connect_or_start(places).map_err(|error| NoDaemon::Failed(format!("{error:#}")))?;
         let mut link = Link { stream: Arc::new(stream), writing: Arc::default(), frame_limit: None };
-        // The daemon is the one peer that may send as much as it likes.
+        // The bridge trusts the daemon, so its messages have no limit.
         let (stream, decoder) = (link.stream.clone(), Decoder::new(usize::MAX));
         let mut inbox = Inbox { stream, decoder, piece: vec![0; READ_SIZE], early: Vec::new() };
         link.send(&hello(places, bridge));
@@ -58,7 +59,7 @@ impl Link {
         self.frame_limit
     }
 
-    /// A failure is not reported: the inbox sees the same end.
+    /// Sends bytes to the daemon. A failure is not reported, because the inbox finds the same end.
     pub(super) fn send(&self, bytes: &[u8]) {
         let _whole = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = (&*self.stream).write_all(bytes);
@@ -66,9 +67,9 @@ impl Link {
 }
 
 impl Inbox {
-    /// The next messages, at least one; none at the end, and None when the deadline has passed.
+    /// Returns the next messages, an empty list at the end, or None when the deadline has passed.
     pub(super) fn receive(&mut self, deadline: Option<Instant>) -> io::Result<Option<Vec<Bytes>>> {
-        // A timeout of zero would mean to wait for ever.
+        // A timeout of zero would wait for ever.
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         self.stream.set_read_timeout(left.map(|left| left.max(Duration::from_millis(1))))?;
         let mut frames = std::mem::take(&mut self.early);
@@ -90,22 +91,23 @@ impl Inbox {
         }
     }
 
-    /// What the daemon says of the messages it takes; an older one says nothing.
+    /// Reads the answer to the hello and returns the daemon's frame limit. An older daemon reports
+    /// none.
     fn hear_hello(&mut self) -> Result<Option<usize>, NoDaemon> {
         let failed = |reason: &str| NoDaemon::Failed(reason.to_owned());
         let heard = self.receive(Some(Instant::now() + HELLO_DEADLINE));
-        let frames = heard.map_err(|error| NoDaemon::Passing(format!("no answer to the hello: {error}")))?;
+        let frames = heard.map_err(|error| NoDaemon::Passing(format!("cannot read the daemon's answer: {error}")))?;
         let mut frames =
-            frames.ok_or_else(|| NoDaemon::Passing("no answer to the hello in time".to_owned()))?.into_iter();
+            frames.ok_or_else(|| NoDaemon::Passing("the daemon did not answer in time".to_owned()))?.into_iter();
         let Some(first) = frames.next() else {
             // A daemon that stops closes its connections; the next one may be on its way.
-            return Err(NoDaemon::Passing("the connection was closed".to_owned()));
+            return Err(NoDaemon::Passing("the daemon closed the connection".to_owned()));
         };
         self.early = frames.collect();
         match rpc::read(&first) {
             Incoming::Reply { result, .. } => result.map(|said| frame_limit(said.get())).map_err(NoDaemon::Refused),
             Incoming::Request { .. } | Incoming::Notification(_) | Incoming::Malformed(_) => {
-                Err(failed("the hello got something else than an answer"))
+                Err(failed("another program, or another version of acpd, seems to listen on the daemon's socket"))
             }
         }
     }
@@ -113,15 +115,15 @@ impl Inbox {
 
 /// Why there is no link.
 pub(super) enum NoDaemon {
-    /// It may be otherwise in a moment.
+    /// Another attempt may succeed in a moment.
     Passing(String),
     Failed(String),
-    /// There is a daemon, and it will not have us.
+    /// A daemon runs and refuses this bridge.
     Refused(RpcError),
 }
 
 impl NoDaemon {
-    /// Names the daemon that keeps us waiting, so that somebody can look at it or end it.
+    /// Adds the process id of the daemon that does not answer, so the user can inspect or end it.
     fn about(self, holder: Option<LockHolder>) -> Self {
         match (self, holder) {
             (NoDaemon::Passing(reason), Some(holder)) => NoDaemon::Passing(format!("{reason}: {holder}")),
@@ -133,7 +135,7 @@ impl NoDaemon {
         matches!(self, NoDaemon::Passing(_))
     }
 
-    /// For the editor.
+    /// Returns the error for the editor.
     pub(super) fn into_rpc(self) -> RpcError {
         match self {
             NoDaemon::Passing(reason) | NoDaemon::Failed(reason) => errors::no_daemon(&reason),
@@ -147,7 +149,8 @@ fn hello(places: &Places, bridge: &str) -> Bytes {
     encode(Framing::Lines, &rpc::request(&Id::from_text("hello"), method::HELLO, &params))
 }
 
-/// Read by itself, since the rest of the answer may be that of another version.
+/// Reads the frame limit alone, because a daemon of another version may answer other fields
+/// differently.
 fn frame_limit(hello: &str) -> Option<usize> {
     let said: Value = serde_json::from_str(hello).ok()?;
     said["frameLimit"].as_u64().and_then(|limit| usize::try_from(limit).ok())

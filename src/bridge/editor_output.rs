@@ -1,7 +1,7 @@
 //! The editor's side of the bridge: stdout, in the framing that the editor speaks.
 //!
-//! Both threads write here, a whole number of messages at a time. Ends the process when the editor no longer reads,
-//! since there is nobody left to work for.
+//! Both threads write here, whole messages at a time. The process exits when the editor no longer
+//! reads.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,9 +13,11 @@ use bytes::Bytes;
 use wire::frame::{Framing, encode};
 
 pub(super) struct EditorOutput {
-    /// Without the buffer of `io::stdout`, which would look for line ends in everything.
+    /// Stdout without the line buffer of `io::stdout`, which would search every message for line
+    /// ends.
     stdout: Mutex<File>,
-    /// Beside the lock, which is held for as long as an editor does not read; what it sends must get past that.
+    /// Outside the lock, which is held while an editor does not read: its own messages must not
+    /// wait for that.
     framing: OnceLock<Framing>,
 }
 
@@ -25,7 +27,7 @@ impl EditorOutput {
         Ok(Self { stdout: Mutex::new(stdout.into()), framing: OnceLock::new() })
     }
 
-    /// From now on this framing, once the editor has shown it. Never waits.
+    /// Sets the framing that the editor uses. Never waits.
     pub(super) fn set_framing(&self, framing: Option<Framing>) {
         if let Some(framing) = framing {
             let _ = self.framing.set(framing);
@@ -37,7 +39,7 @@ impl EditorOutput {
             return;
         }
         let framing = self.framing.get().copied().unwrap_or(Framing::Lines);
-        // A write that panicked half-way is no worse than one that failed.
+        // A write that panicked is no worse than one that failed.
         let mut stdout = self.stdout.lock().unwrap_or_else(PoisonError::into_inner);
         let written = match frames {
             [one] => stdout.write_all(&encode(framing, one)),

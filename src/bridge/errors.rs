@@ -5,40 +5,40 @@ use std::path::Path;
 use serde_json::json;
 use wire::rpc::RpcError;
 
-/// The daemon died, and nobody knows whether the request had its effect.
+/// The daemon died, and it is unknown whether the request took effect.
 pub(super) fn gone() -> RpcError {
-    RpcError::retry("The daemon went away before it answered")
+    RpcError::retry("The daemon stopped before it answered")
 }
 
-/// The daemon ends one connection after the other.
+/// The daemon ends every connection.
 pub(super) fn hangs_up(log: &Path) -> RpcError {
-    let hint = format!("its log says why: {}, or `journalctl --user --unit acpd`", log.display());
+    let hint = format!("see its log: {}, or `journalctl --user --unit acpd`", log.display());
     RpcError::internal("The acpd daemon ends every connection", json!({ "retry": true, "hint": hint }))
 }
 
 pub(super) fn too_long(length: usize, limit: usize) -> RpcError {
     let hint = "`limits.frame` in the daemon's configuration sets the limit";
     let data = json!({ "length": length, "limit": limit, "hint": hint });
-    RpcError::invalid_request("The message is longer than the daemon takes", data)
+    RpcError::invalid_request("The message is longer than the daemon accepts", data)
 }
 
 pub(super) fn too_many() -> RpcError {
-    RpcError::retry("Too many requests wait for an answer")
+    RpcError::retry("Too many requests are waiting for an answer")
 }
 
 /// The prompt did not reach the log, so it had no effect.
 pub(super) fn not_recorded() -> RpcError {
-    RpcError::retry("The daemon went away before it took this prompt")
+    RpcError::retry("The daemon stopped before it recorded this prompt")
 }
 
 /// The session exists, and the daemon cannot open it for now.
 pub(super) fn not_back(reason: &RpcError) -> RpcError {
     let data = json!({ "retry": true, "reason": reason.message });
-    RpcError::internal("The session could not be opened again after the daemon went away", data)
+    RpcError::internal("The session could not be reopened after the daemon stopped", data)
 }
 
 pub(super) fn too_late() -> RpcError {
-    RpcError::retry("The daemon went away and is taking long to come back")
+    RpcError::retry("The daemon stopped and is taking long to start again")
 }
 
 /// No daemon can be reached or started.

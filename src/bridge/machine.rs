@@ -1,15 +1,17 @@
-//! The bridge's rules as a state machine without I/O: what happens to each frame, and what happens when the daemon dies.
+//! The bridge's rules as a state machine without I/O: it decides about each frame, and what to do
+//! when the daemon dies.
 //!
-//! The threads of the bridge deliver an `Input` and carry out the `Effect`s that `step` returns, in their order. Nothing
-//! here reads a clock, a file or a socket, so a property test (`machine/interleavings.rs`) can try every order of events.
-//! The invariants that it checks:
+//! The threads of the bridge deliver an `Input` and carry out the `Effect`s that `step` returns, in
+//! their order. Nothing here reads a clock, a file or a socket, so a property test
+//! (`machine/interleavings.rs`) can try every order of events. The invariants that it checks:
 //!
 //! - Every request of the editor whose id can be read is answered exactly once.
 //! - A request that may have had an effect is not sent a second time.
 //! - Frames about one session reach the daemon in the order in which the editor wrote them.
 //! - What the machine keeps is bounded.
 //!
-//! `BridgeState` knows which requests and sessions are open. The machine knows whether a daemon is there.
+//! `BridgeState` knows which requests and sessions are open. The machine knows whether a daemon is
+//! connected.
 
 use bytes::Bytes;
 use serde_json::json;
@@ -27,32 +29,34 @@ mod interleavings;
 pub(super) enum Input {
     /// The editor wrote a frame, for which `is_ready_for` was true.
     EditorFrame(Bytes),
-    /// The editor wrote a frame, for which `is_ready_for` is false. It is delivered again when that has changed.
+    /// The editor wrote a frame, for which `is_ready_for` is false. It is delivered again when that
+    /// has changed.
     FrameWaits,
     /// The editor closed its side. The bridge exits when everything is answered.
     EditorClosed,
     DaemonFrame(Bytes),
     /// The bridge begins to look for a daemon, as `Effect::Connect` asked.
     Connecting,
-    /// A daemon accepted the bridge. It takes frames of up to `frame_limit` bytes.
+    /// A daemon accepted the bridge. It accepts frames of up to `frame_limit` bytes.
     LinkUp {
         frame_limit: Option<usize>,
     },
     /// All frames of an `Effect::SendAll` are written, or their link is lost.
     AllSent,
-    /// The connection to the daemon ended. `too_often` is the error for the editor if that happens again and again.
+    /// The connection to the daemon ended. `too_often` is the error for the editor if that happens
+    /// again and again.
     LinkLost {
         too_often: Option<RpcError>,
     },
     /// Sessions that are being resumed have taken long enough.
     ResumeTimedOut,
-    /// No daemon was reached for a while; the search goes on.
+    /// No daemon was reached for a while. The bridge keeps trying.
     ConnectTimedOut,
-    /// The search is given up, for this reason.
+    /// The bridge gave up connecting, for this reason.
     NoDaemon(RpcError),
 }
 
-/// What the threads of the bridge have to do.
+/// A task for the threads of the bridge.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     ToDaemon(Bytes),
@@ -65,18 +69,18 @@ pub(super) enum Effect {
     Exit,
 }
 
-/// Whether a daemon is there.
+/// The state of the connection to the daemon.
 #[derive(Debug, Default)]
 enum Phase {
     /// The bridge looks for a daemon. The editor's frames wait.
     #[default]
     Connecting,
-    /// The daemon is bringing our sessions back. Later frames may be about them, so they wait.
+    /// The daemon is resuming the sessions. Later frames may be about them, so they wait.
     Resuming,
     Up,
-    /// The daemon said goodbye and answers what is open. New requests wait for the next daemon.
+    /// The daemon sent a goodbye and answers the open requests. New requests wait for the next one.
     Leaving,
-    /// The daemon left after a goodbye. The next request brings one back, and nothing else does.
+    /// The daemon stopped after a goodbye. Only the next request starts another.
     Away {
         wanted: bool,
     },
@@ -91,7 +95,7 @@ enum Phase {
 pub(super) struct Machine {
     phase: Phase,
     state: BridgeState,
-    /// The longest frame that the daemon takes, if it told us.
+    /// The longest frame that the daemon accepts, if it reported that.
     frame_limit: Option<usize>,
     /// How many `SendAll` are under way.
     sending: usize,
@@ -101,7 +105,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// `name` is that of the bridge, which is part of the ids of its own requests.
+    /// `name` is the bridge's name, which is part of the ids of its own requests.
     pub(super) fn new(name: &str) -> Self {
         Self { state: BridgeState::new(name), ..Self::default() }
     }
@@ -111,8 +115,8 @@ impl Machine {
         Self { state, ..Self::default() }
     }
 
-    /// Whether a frame of the editor may be delivered now. If not, the editor's thread waits, which is what bounds the
-    /// number of frames that the bridge holds.
+    /// Whether a frame of the editor may be delivered now. If not, the editor's thread waits, which
+    /// bounds the number of frames in the bridge.
     pub(super) fn is_ready_for(&self, frame: &Bytes) -> bool {
         match self.phase {
             Phase::Connecting | Phase::Resuming => false,
@@ -126,7 +130,7 @@ impl Machine {
         matches!(self.phase, Phase::Resuming) && self.state.is_resuming() && !self.is_late
     }
 
-    /// Whether the daemon said goodbye.
+    /// Whether the daemon sent a goodbye.
     pub(super) fn is_leaving(&self) -> bool {
         matches!(self.phase, Phase::Leaving)
     }
@@ -174,7 +178,7 @@ impl Machine {
                 refused.into_iter().chain(connect).collect()
             }
             Phase::Leaving => self.pass_on(frame),
-            // It is remembered, as an answer to a question is, and goes nowhere.
+            // It is recorded, like an answer to a question, and not sent.
             Phase::Away { .. } | Phase::Connecting | Phase::Resuming => {
                 let is_sent = |effect: &Effect| matches!(effect, Effect::ToDaemon(_));
                 self.pass_on(frame).into_iter().filter(|effect| !is_sent(effect)).collect()
@@ -182,7 +186,7 @@ impl Machine {
         }
     }
 
-    /// A frame goes to the daemon, unless the state has another use for it or the daemon would refuse its length.
+    /// Sends a frame to the daemon, unless the state keeps it or it is too long for the daemon.
     fn pass_on(&mut self, frame: Bytes) -> Vec<Effect> {
         if let Some(limit) = self.frame_limit.filter(|limit| frame.len() > *limit) {
             return self.refuse_long(&frame, limit);
@@ -195,8 +199,8 @@ impl Machine {
         }
     }
 
-    /// A request is refused here. An answer is replaced by an error that says why it is missing, because a tool in the
-    /// daemon waits for it.
+    /// Handles a frame that is too long. A request is refused. An answer is replaced by an error,
+    /// because a tool in the daemon waits for it.
     fn refuse_long(&mut self, frame: &Bytes, limit: usize) -> Vec<Effect> {
         let error = errors::too_long(frame.len(), limit);
         if let Some(id) = owed_answer(frame) {
@@ -240,7 +244,7 @@ impl Machine {
         }
     }
 
-    /// What the editor writes from now on waits until these are sent, so that order is kept.
+    /// Sends frames before everything that the editor writes from now on.
     fn send_all(&mut self, frames: Vec<Bytes>) -> Effect {
         self.sending += 1;
         if let Phase::Up = self.phase {
@@ -249,7 +253,7 @@ impl Machine {
         Effect::SendAll(frames)
     }
 
-    /// A new daemon is told who the editor is, what it waits for and which sessions it has open.
+    /// Sends a new daemon the editor's `initialize`, its unanswered requests and its open sessions.
     fn link_up(&mut self, frame_limit: Option<usize>) -> Vec<Effect> {
         self.frame_limit = frame_limit;
         self.phase = Phase::Resuming;
@@ -257,7 +261,8 @@ impl Machine {
         vec![self.send_all(introduction)]
     }
 
-    /// The editor's frames go on once all sessions are back, or have taken too long, and what waited is sent.
+    /// Lets the editor's frames through once all sessions are back or have taken too long, and the
+    /// frames that waited are sent.
     fn let_editor_through(&mut self) {
         let is_waiting = self.sending > 0 || (self.state.is_resuming() && !self.is_late);
         if matches!(self.phase, Phase::Resuming) && !is_waiting {
@@ -265,8 +270,8 @@ impl Machine {
         }
     }
 
-    /// The daemon's questions are withdrawn, and requests whose outcome nobody can know are refused. After a goodbye
-    /// nothing is sent again: no daemon comes back before somebody wants one.
+    /// Withdraws the daemon's questions, and refuses requests whose outcome is unknown. After a
+    /// goodbye nothing is sent again, because no daemon starts before the editor's next request.
     fn link_lost(&mut self, too_often: Option<RpcError>) -> Vec<Effect> {
         self.is_late = false;
         let Aftermath { withdrawn, mut unknown } = self.state.link_lost();

@@ -1,7 +1,8 @@
-//! The machine, shared by the threads of the bridge, and the link to the daemon that belongs to its state.
+//! The state that the threads of the bridge share: the machine, and its link to the daemon.
 //!
-//! The lock is held for one step at a time, never while a frame is written. A frame of the editor is noted and given its
-//! link in one step, so a frame that went into a dying connection is known to have been sent.
+//! The lock is held for one step at a time, never while a frame is written. One step records a
+//! frame of the editor and assigns its link, so the machine knows that a frame was sent even if the
+//! connection is dying.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -19,7 +20,7 @@ pub(super) struct Shared {
 struct Inner {
     machine: Machine,
     link: Option<Link>,
-    /// When sessions that are being resumed have taken too long.
+    /// Until when sessions may be resumed.
     resume_deadline: Option<Instant>,
     /// The machine asked for a daemon.
     is_wanted: bool,
@@ -27,7 +28,7 @@ struct Inner {
     is_done: bool,
 }
 
-/// What a step led to, and the link that its frames for the daemon go to.
+/// The effects of a step, and the link for its frames to the daemon.
 pub(super) struct Outcome {
     pub(super) effects: Vec<Effect>,
     pub(super) link: Option<Link>,
@@ -50,7 +51,7 @@ impl Shared {
         Outcome { effects, link: inner.link.clone() }
     }
 
-    /// Delivers a frame of the editor, as soon as the machine takes it.
+    /// Delivers a frame of the editor as soon as the machine accepts it.
     pub(super) fn editor_frame(&self, frame: Bytes) -> Outcome {
         let mut inner = self.lock();
         while !inner.machine.is_ready_for(&frame) {
@@ -60,7 +61,7 @@ impl Shared {
         self.step_in(&mut inner, Input::EditorFrame(frame))
     }
 
-    /// A daemon is there. It has until `resume_deadline` to bring the sessions back.
+    /// Sets the link to a new daemon, which has until `resume_deadline` to resume the sessions.
     pub(super) fn link_up(&self, link: Link, resume_deadline: Instant) -> Outcome {
         let mut inner = self.lock();
         let frame_limit = link.frame_limit();
@@ -69,7 +70,8 @@ impl Shared {
         self.step_in(&mut inner, Input::LinkUp { frame_limit })
     }
 
-    /// The connection ended. `too_often` is asked whether that happens too often, unless the daemon said goodbye.
+    /// Removes the link after a loss. `too_often` decides whether losses are too frequent, unless
+    /// the daemon sent a goodbye.
     pub(super) fn link_lost(&self, too_often: impl FnOnce() -> Option<wire::rpc::RpcError>) -> Outcome {
         let mut inner = self.lock();
         inner.link = None;
@@ -77,7 +79,7 @@ impl Shared {
         self.step_in(&mut inner, Input::LinkLost { too_often })
     }
 
-    /// When the sessions that the editor's frames wait for have taken too long.
+    /// Returns until when the editor's frames wait for their sessions.
     pub(super) fn resume_deadline(&self) -> Option<Instant> {
         let inner = self.lock();
         inner.resume_deadline.filter(|_| inner.machine.waits_for_sessions())
@@ -92,13 +94,13 @@ impl Shared {
         self.step_in(&mut inner, Input::Connecting);
     }
 
-    /// Everything is answered and delivered.
+    /// Records that every request is answered and delivered.
     pub(super) fn finish(&self) {
         self.lock().is_done = true;
         self.changed.notify_all();
     }
 
-    /// Returns when everything is answered, or at the deadline.
+    /// Waits until every request is answered, or until the deadline.
     pub(super) fn wait_until_done(&self, deadline: Instant) {
         let mut inner = self.lock();
         while !inner.is_done {
@@ -111,7 +113,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // The machine is consistent after every step, so a panic elsewhere does not spoil it.
+        // The machine is consistent after every step, so a panic elsewhere does not corrupt it.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

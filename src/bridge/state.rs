@@ -1,7 +1,8 @@
-//! What the bridge must know to go on when the daemon dies and comes back: the editor's requests without an answer, its
-//! `initialize`, its open sessions with the last event that it received of each, and the daemon's questions to it.
+//! The state that lets the bridge continue after the daemon dies.
 //!
-//! Pure, and part of the `Machine`. Reads no more of a message than its envelope.
+//! It holds the editor's unanswered requests, its `initialize`, its open sessions with the last
+//! event that it received of each, and the daemon's questions to it. Pure, and part of the
+//! `Machine`. It reads only the envelope of a message.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::fmt::Display;
@@ -14,13 +15,13 @@ use wire::rpc::{self, Id, Incoming, RpcError, owed_answer};
 
 use super::errors;
 
-/// Begins the ids of the bridge's own requests, which the editor never sees.
+/// The prefix of the ids of the bridge's own requests, which the editor never sees.
 const OWN_PREFIX: &str = "acpd-bridge";
 
-/// A prompt of up to this many bytes is kept until it is answered, so that it can be sent again.
+/// The longest prompt, in bytes, that is kept until it is answered, to send it again.
 const KEPT_PROMPT: usize = 1 << 20;
 
-/// How much may wait in a bridge.
+/// How much a bridge may keep.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// Requests without an answer. The daemon's own limit is lower.
@@ -44,7 +45,8 @@ pub(super) struct BridgeState {
     limits: Limits,
     /// The editor's `initialize`, once it was sent.
     initialize: Option<Bytes>,
-    /// The editor's requests without an answer, oldest first. An id that was used twice needs two answers.
+    /// The editor's requests without an answer, oldest first. An id that was used twice needs two
+    /// answers.
     open: Vec<OpenRequest>,
     sessions: BTreeMap<String, OpenSession>,
     /// The daemon's requests that the editor has not answered.
@@ -53,7 +55,8 @@ pub(super) struct BridgeState {
     stale: VecDeque<Id>,
     /// Sessions that are being resumed, by the number in the id of our request.
     resuming: BTreeMap<u64, String>,
-    /// Sessions that could not be resumed for now. The editor's next frame about one makes the bridge try again.
+    /// Sessions that could not be resumed for now. The editor's next frame about one makes the
+    /// bridge try again.
     failed: BTreeSet<String>,
     /// The editor's frames about sessions that are not back yet, oldest first.
     held: Vec<(String, Bytes)>,
@@ -65,19 +68,21 @@ struct OpenRequest {
     id: Id,
     kind: RequestKind,
     frame: Bytes,
-    /// It must not be sent again. It was sent twice already and may be what the daemon dies of; or it was cancelled; or
-    /// it is a load that the editor has received a part of, and would receive twice.
+    /// It must not be sent again: it was sent twice already and may be what kills the daemon; or it
+    /// was cancelled; or it is a load of which the editor has received a part and would receive it
+    /// twice.
     is_final: bool,
 }
 
-/// What a request does, as far as that matters when its answer is lost.
+/// The effect of a request, as far as it matters if the answer is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum RequestKind {
     /// Has no effect, so it can be sent again.
     ReadOnly,
     /// Opens a session that the answer names.
     Open,
-    /// Opens this session. Sent again, it replays the session from the start, which it was about to do.
+    /// Opens this session. Sent again, it replays the session from the start, which it was about to
+    /// do.
     Load(String),
     Prompt(String),
     /// Closes or deletes this session.
@@ -128,20 +133,20 @@ pub(super) enum Verdict {
     /// It stays here, and this request is sent in its place, to bring the session back.
     Resume(Vec<u8>),
     Refuse(RpcError),
-    /// The daemon is about to leave. The editor does not get this frame.
+    /// The daemon is about to stop. The editor does not get this frame.
     Goodbye,
 }
 
-/// What to do when the daemon is gone.
+/// What to do after the daemon died.
 #[derive(Debug, Default)]
 pub(super) struct Aftermath {
     /// Questions at the editor that no daemon waits for any longer.
     pub(super) withdrawn: Vec<Id>,
-    /// Requests whose outcome nobody knows.
+    /// Requests whose outcome is unknown.
     pub(super) unknown: Vec<Id>,
 }
 
-/// What the daemon's answer to a resume leads to.
+/// What to do after the daemon's answer to a resume.
 #[derive(Debug)]
 pub(super) struct Return {
     /// Requests that the daemon will not answer, and why.
@@ -152,7 +157,7 @@ pub(super) struct Return {
 }
 
 impl BridgeState {
-    /// `name` is one that no editor would use in an id.
+    /// `name` must not occur in the ids of any editor.
     pub(super) fn new(name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::default() }
     }
@@ -166,7 +171,7 @@ impl BridgeState {
         Id::from_text(&format!("{OWN_PREFIX}/{}/{what}", self.name))
     }
 
-    /// Decides about a frame of the editor, and notes the request in it.
+    /// Decides about a frame of the editor, and records the request in it.
     pub(super) fn editor_frame(&mut self, frame: &Bytes) -> Verdict {
         let envelope = Envelope::read(frame);
         if let Some(session) = envelope.as_ref().and_then(|envelope| envelope.session.as_deref())
@@ -188,7 +193,7 @@ impl BridgeState {
         match method {
             method::INITIALIZE => self.initialize = Some(frame.clone()),
             method::SESSION_CANCEL => {
-                // A prompt that was cancelled must not run after all because the daemon died.
+                // A cancelled prompt must not run after all because the daemon died.
                 let prompt = RequestKind::Prompt(session.clone());
                 self.open.iter_mut().filter(|open| open.kind == prompt).for_each(|open| open.is_final = true);
             }
@@ -266,7 +271,8 @@ impl BridgeState {
         }
     }
 
-    /// The daemon is gone. Returns the requests that can be neither sent again nor answered by the log.
+    /// Handles the death of the daemon. Returns the requests that can be neither sent again nor
+    /// answered by the log.
     pub(super) fn link_lost(&mut self) -> Aftermath {
         let withdrawn: Vec<Id> = self.questions.drain().collect();
         self.stale.extend(withdrawn.iter().cloned());
@@ -278,7 +284,7 @@ impl BridgeState {
         let loaded: Vec<String> = self.open.iter().filter_map(|open| open.kind.loads().map(str::to_owned)).collect();
         let is_hopeless = |open: &mut OpenRequest| match &open.kind {
             RequestKind::ReadOnly | RequestKind::Load(_) => open.is_final,
-            // A load that is sent again says nothing about the prompts before it.
+            // The answer to a repeated load does not report on the prompts before it.
             RequestKind::Prompt(session) => !sessions.contains_key(session) || loaded.contains(session),
             RequestKind::Open | RequestKind::Close(_) | RequestKind::Effect => true,
         };
@@ -286,7 +292,8 @@ impl BridgeState {
         Aftermath { withdrawn, unknown }
     }
 
-    /// The first messages for a new daemon: who the editor is, what it waits for and which sessions it has open.
+    /// Returns the first messages for a new daemon: the editor's `initialize`, its unanswered
+    /// requests and its open sessions.
     pub(super) fn introduction(&mut self) -> Vec<Vec<u8>> {
         // An `initialize` without an answer is among the requests that are sent again.
         let is_open = |initialize: &&Bytes| self.open.iter().any(|open| open.frame == **initialize);
@@ -311,7 +318,7 @@ impl BridgeState {
         messages
     }
 
-    /// The request that brings a session back after the last event that the editor received.
+    /// Returns the request that resumes a session after the last event that the editor received.
     fn resume(&mut self, session: &str) -> Vec<u8> {
         self.own_requests += 1;
         self.resuming.insert(self.own_requests, session.to_owned());
@@ -323,7 +330,7 @@ impl BridgeState {
         rpc::request(&id, method::RESUME, &resume)
     }
 
-    /// Takes the answer to a request of the bridge itself. None if the frame is something else.
+    /// Handles the answer to one of the bridge's own requests. Returns None for any other frame.
     pub(super) fn own_answer(&mut self, frame: &Bytes) -> Option<Return> {
         let envelope = Envelope::read(frame).filter(|envelope| envelope.is_reply)?;
         let id: String = serde_json::from_str(envelope.id?.get()).ok()?;
@@ -361,8 +368,9 @@ impl BridgeState {
         Some(back)
     }
 
-    /// The session is back, and its log decides about the prompts that were open. It answers those that it has. The
-    /// others have not begun; where the daemon says that this is final, they are sent again, once.
+    /// Settles the open prompts of a session that is back. The session's log answers those that it
+    /// contains. The others have not begun; if the daemon reports that this is final, they are sent
+    /// again, once.
     fn sort_prompts(&mut self, session: &str, answer: &Value, back: &mut Return) {
         let pending: Vec<String> = serde_json::from_value(answer["pending"].clone()).unwrap_or_default();
         let may_repeat = answer["final"] == true;
@@ -402,13 +410,14 @@ impl BridgeState {
         open.chain(held.iter().filter_map(|(_, frame)| owed_answer(frame))).collect()
     }
 
-    /// Returns the prompts of sessions that are not back yet. Later frames about them are held until they are.
+    /// Returns the prompts of sessions that are not back yet. Later frames about them are held
+    /// until they are.
     pub(super) fn give_up_resuming(&mut self) -> Vec<Id> {
         let late: Vec<String> = self.resuming.values().cloned().collect();
         late.iter().flat_map(|session| self.take_prompts(session)).collect()
     }
 
-    /// Whether the editor waits for nothing.
+    /// Whether every request of the editor is answered.
     pub(super) fn is_quiet(&self) -> bool {
         self.open.is_empty() && self.held.is_empty()
     }

@@ -1,5 +1,6 @@
-//! Plays the machine against a model of the editor, the daemon and the connection between them, in any order of events:
-//! the daemon dies at any instant, answers and frames are lost, either side writes rubbish.
+//! Plays the machine against a model of the editor, the daemon and the connection between them, in
+//! any order of events: the daemon dies at any instant, answers and frames are lost, either side
+//! writes rubbish.
 //!
 //! Which answers are due is decided by the testkit's rules, which are independent of the bridge's.
 
