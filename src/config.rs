@@ -1,7 +1,8 @@
-//! Configuration: defaults, file, environment and flags become one checked `Config`.
+//! Reads the configuration: defaults, file, environment and flags become one checked `Config`.
 //!
-//! Read when the daemon starts, and again when it is told to (`reload`). A broken configuration is an error that names the
-//! file and line, the variable or the flag, and the key; it never becomes a default. `paths` says where the file is.
+//! The daemon reads it at its start and at a reload. An invalid value is an error that names the
+//! key and the file and line, the variable or the flag; it is never replaced by a default. `paths`
+//! finds the file.
 
 #[cfg(test)]
 mod defaults_tests;
@@ -84,7 +85,7 @@ pub struct Daemon {
     pub exit_when_idle: ExitWhenIdle,
 }
 
-/// Whether a daemon leaves when nobody is connected and no session is in memory.
+/// Whether a daemon exits when no client is connected and no session is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitWhenIdle {
     /// After an hour if a service manager holds the socket, and never otherwise.
@@ -189,7 +190,8 @@ fn one_of<'de, D: Deserializer<'de>, T, const N: usize>(
     find(&given).ok_or_else(|| de::Error::custom(format!("unknown value `{given}`, expected {}", known.join(", "))))
 }
 
-/// Reads the file (a missing one is empty), then the environment, then `KEY=VALUE` from flags; later ones win.
+/// Reads the file (a missing one is empty), then the environment, then `KEY=VALUE` flags. Later
+/// values win.
 pub fn load(
     file: &Path,
     environment: impl IntoIterator<Item = (String, String)>,
@@ -198,7 +200,7 @@ pub fn load(
     Layers::read(file, environment, flags)?.check()
 }
 
-/// A configuration, and where it can be read again.
+/// A configuration, and the sources to read it again.
 #[derive(Clone)]
 pub struct Loaded {
     pub config: Config,
@@ -214,19 +216,19 @@ impl Loaded {
         Ok(Self { config: layers.check()?, layers, file: file.to_owned(), environment, flags })
     }
 
-    /// The same places, as they are now.
+    /// Reads the same sources again.
     pub fn again(&self) -> anyhow::Result<Self> {
         Self::read(&self.file, self.environment.clone(), self.flags.clone())
     }
 
-    /// The keys whose values differ.
+    /// Returns the keys whose values differ.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         self.layers.differences(&other.layers)
     }
 }
 
 impl Config {
-    /// The first key whose value is of the right type and cannot be all the same, and why.
+    /// Returns the first key whose value has the right type but is invalid, and the reason.
     fn wrong(&self) -> Option<(&'static str, String)> {
         let least = [
             ("session.max_requests", u64::from(self.session.max_requests), 1),
@@ -246,13 +248,14 @@ impl Config {
             return Some(wrong);
         }
         if let Some(folder) = self.mcp.trusted_projects.iter().find(|folder| !folder.is_absolute()) {
-            return Some(("mcp.trusted_projects", format!("`{}` is no absolute path", folder.display())));
+            return Some(("mcp.trusted_projects", format!("`{}` must be an absolute path", folder.display())));
         }
         let filter = self.log.filter.parse::<tracing_subscriber::EnvFilter>();
         filter.err().map(|error| ("log.filter", error.to_string()))
     }
 
-    /// The first key that does not fit what others say, which may stand elsewhere, and why.
+    /// Returns the first key that contradicts another key, which may be in another layer, and the
+    /// reason.
     fn misfit(&self) -> Option<(&'static str, String)> {
         self.http.check().err()
     }
@@ -438,7 +441,7 @@ mod tests {
         for complaint in &said {
             assert!(!complaint.contains("0123456789"), "{complaint}");
         }
-        // The first says where a key belongs.
+        // The first message explains where a key belongs.
         assert!(said[0].contains("the key itself does not belong here: `acpd login` keeps it"), "{}", said[0]);
     }
 
@@ -454,7 +457,7 @@ mod tests {
             ACPD__SESSION__MDOE: session.mdoe: unknown key; did you mean `mode`?
             ACPD__LIMITS__FRAME: limits.frame: expected a whole number, found a string
             --set: session.mode: unknown value `x`, expected full, read-only, safe, sandbox
-            --set session.mode: not of the form KEY=VALUE"#]]
+            --set session.mode: must have the form KEY=VALUE"#]]
         .assert_eq(&said);
     }
 }

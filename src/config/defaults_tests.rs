@@ -1,18 +1,18 @@
-//! Holds `defaults.toml` against the code: it has every key that the code knows, no other, and the values that the code
-//! has where it has some itself.
+//! Compares `defaults.toml` with the code: it has every key that the code knows, no other key, and
+//! the default values of the code.
 
 use models::ModelsConfig;
 use toml::{Table, Value};
 
 use super::{Config, DEFAULTS, load};
 
-/// Names by which other programs call what has another name here, so that their texts can be taken over.
+/// Other programs' names for keys, which are accepted so that their configuration can be copied.
 const ALIASES: [&str; 1] = ["type"];
 
-/// A name that nothing has, and nothing resembles.
+/// A name that no key has or resembles.
 const NOBODY: &str = "zzzz";
 
-/// The defaults with their examples made real.
+/// Returns the defaults with their commented examples turned on.
 fn with_examples() -> Table {
     let is_example =
         |line: &&str| line.strip_prefix('#').is_some_and(|rest| !rest.is_empty() && !rest.starts_with(' '));
@@ -27,7 +27,7 @@ fn checked(table: &Table) -> Result<Config, String> {
     load(&file, [], &[]).map_err(|error| error.to_string())
 }
 
-/// The names that the code knows in the table at this path, if it knows any by name.
+/// Returns the names that the code knows in the table at this path, if it knows any.
 fn known(root: &Table, path: &[Step]) -> Vec<String> {
     let mut root = Value::Table(root.clone());
     let table = path.iter().fold(&mut root, |value, step| match step {
@@ -43,7 +43,7 @@ fn known(root: &Table, path: &[Step]) -> Vec<String> {
     }
 }
 
-/// The names in a table. Where tables of one kind stand under names of the user's choice, one may have what another lacks.
+/// Returns the names in a table, and in its siblings if users choose the names of such tables.
 fn named(root: &Table, path: &[Step], table: &Table) -> Vec<String> {
     let own = table.keys().cloned();
     let Some((_, above)) = path.split_last().filter(|(_, above)| !above.is_empty() && known(root, above).is_empty())

@@ -1,16 +1,17 @@
-//! Where a key stands in a text of TOML. Pure; knows nothing of what keys mean.
+//! Finds the line of a key in TOML text. Pure; knows nothing about the meaning of keys.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// The line of a dotted key such as `permissions.project[1].deny[0]`, or of as much of it as is written there.
+/// Returns the line of a dotted key such as `permissions.project[1].deny[0]`, or of the longest
+/// part of it that exists.
 pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
     let root = DeTable::parse(text).ok()?;
     let offset = in_table(root.get_ref(), key)?;
     Some(line_at(text, offset))
 }
 
-/// Whether a dotted key, none of whose names holds a dot, is written there.
+/// Whether the text sets a dotted key. No name in the key may contain a dot.
 pub(super) fn holds(text: &str, key: &str) -> bool {
     let Ok(root) = text.parse::<toml::Table>() else { return false };
     let mut names = key.split('.');
@@ -18,13 +19,14 @@ pub(super) fn holds(text: &str, key: &str) -> bool {
     names.fold(first, |value, name| value?.get(name)).is_some()
 }
 
-/// The line in which a byte stands, counted from 1.
+/// Returns the line of a byte, counted from 1.
 pub(super) fn line_at(text: &str, offset: usize) -> usize {
     let before = &text.as_bytes()[..offset.min(text.len())];
     1 + before.iter().filter(|byte| **byte == b'\n').count()
 }
 
-/// A name may itself hold dots, so the key is matched against the names that are there, the longest first.
+/// Finds a key in a table. A name may contain dots, so the key is matched against the existing
+/// names, the longest first.
 fn in_table(table: &DeTable<'_>, key: &str) -> Option<usize> {
     let fits = |name: &str| key.strip_prefix(name).filter(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
     let found = table.iter().filter_map(|(name, value)| Some((name, value, fits(name.get_ref())?)));

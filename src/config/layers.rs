@@ -1,7 +1,7 @@
-//! The places that configuration comes from, one over the other: defaults, file, environment, flags.
+//! The layers of the configuration, one over the other: defaults, file, environment, flags.
 //!
-//! Every layer is a text of TOML, so that they are read, checked and shown in one way. A complaint names the layer that
-//! is at fault, with the file and line, the variable or the flag.
+//! Every layer is TOML text, so all are read, checked and shown in the same way. An error names the
+//! layer at fault: the file and line, the variable or the flag.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ use super::{Config, DEFAULTS, key_position, overview};
 const PREFIX: &str = "ACPD";
 const SEPARATOR: &str = "__";
 
-/// In the order in which they were read; later ones win.
+/// The layers in the order in which they were read. Later ones win.
 #[derive(Clone, Debug)]
 pub struct Layers(Vec<Layer>);
 
@@ -28,7 +28,7 @@ pub(super) struct Layer {
     pub(super) text: String,
 }
 
-/// Where a value came from, for the person who must mend it.
+/// Where a value came from, for error messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     Defaults,
@@ -38,7 +38,8 @@ pub(super) enum Origin {
 }
 
 impl Layers {
-    /// Reads the file (a missing one is empty), the variables that are ours, and `KEY=VALUE` from flags.
+    /// Reads the file (a missing one is empty), the variables that are ours, and `KEY=VALUE` from
+    /// flags.
     pub fn read(
         file: &Path,
         environment: impl IntoIterator<Item = (String, String)>,
@@ -53,8 +54,11 @@ impl Layers {
         ]))
     }
 
-    /// Each layer is checked over the defaults by itself, so that a complaint can say which one is at fault. What must fit
-    /// together may come from several, and is checked in all of them.
+    /// Checks all layers and returns the configuration.
+    ///
+    /// Each layer is first checked alone over the defaults, so an error can name the layer at
+    /// fault. Keys that must fit together may come from several layers, so these are checked at the
+    /// end.
     pub fn check(&self) -> anyhow::Result<Config> {
         let (defaults, others) = self.0.split_first().context("there are no defaults")?;
         for layer in others {
@@ -69,7 +73,8 @@ impl Layers {
         }
     }
 
-    /// Each is fine by itself, so what is wrong comes from the last that says something about it.
+    /// Returns the error for a fault in the whole. Each layer is valid alone, so the last one that
+    /// sets the key is at fault.
     fn blame(&self, fault: &Fault) -> anyhow::Error {
         let says = |layer: &&Layer| fault.key.as_deref().is_some_and(|key| key_position::holds(&layer.text, key));
         match self.0.iter().rev().find(says).or(self.0.last()) {
@@ -91,7 +96,8 @@ fn read_or_empty(file: &Path) -> anyhow::Result<String> {
     }
 }
 
-/// `ACPD__SESSION__MODE` is `session.mode`; other variables are none of ours.
+/// Returns the key that a variable sets: `ACPD__SESSION__MODE` sets `session.mode`. Other variables
+/// set none.
 fn key_of(variable: &str) -> Option<String> {
     let name = variable.strip_prefix(PREFIX)?.strip_prefix(SEPARATOR)?;
     Some(name.to_lowercase().replace(SEPARATOR, "."))
@@ -104,7 +110,7 @@ pub(super) fn variable_of(key: &str) -> String {
 fn split_flags(flags: &[String]) -> anyhow::Result<BTreeMap<String, String>> {
     let mut pairs = BTreeMap::new();
     for flag in flags {
-        let wrong = || format!("--set {}: not of the form KEY=VALUE", redact::secrets(flag));
+        let wrong = || format!("--set {}: must have the form KEY=VALUE", redact::secrets(flag));
         let (key, value) = flag.split_once('=').with_context(wrong)?;
         ensure!(!key.trim().is_empty(), wrong());
         pairs.insert(key.trim().to_owned(), value.trim().to_owned());
@@ -112,7 +118,8 @@ fn split_flags(flags: &[String]) -> anyhow::Result<BTreeMap<String, String>> {
     Ok(pairs)
 }
 
-/// A value is TOML where it can be, as in `["a", "b"]`, and otherwise a plain text.
+/// Writes keys and values as TOML. A value that is not valid TOML, such as `safe`, becomes a
+/// string.
 fn as_toml(pairs: BTreeMap<String, String>) -> String {
     let mut text = String::new();
     for (key, value) in pairs {
@@ -124,7 +131,7 @@ fn as_toml(pairs: BTreeMap<String, String>) -> String {
     text
 }
 
-/// What is wrong, and with which key if that is known.
+/// What is wrong, and with which key if it is known.
 struct Fault {
     key: Option<String>,
     why: String,
@@ -144,7 +151,7 @@ fn checked(layers: &[&Layer]) -> Result<Config, Fault> {
 
 fn fault(error: &ConfigError) -> Fault {
     match error {
-        // What was found is named by its kind and never quoted: it may be a key in the wrong place.
+        // The value is named by its type and never quoted: it may be an API key in the wrong place.
         ConfigError::Type { unexpected, expected, key, .. } => Fault {
             key: key.clone().map(with_dots),
             why: format!(
@@ -159,7 +166,8 @@ fn fault(error: &ConfigError) -> Fault {
             let key = [key.clone(), inner.key].into_iter().flatten().collect::<Vec<_>>().join(".");
             Fault { key: Some(with_dots(key)), why: inner.why }
         }
-        // Serde names an unknown field in its text only; the key so far is that of the section around it.
+        // Serde names an unknown field only in its text; the key so far is that of the section
+        // around it.
         ConfigError::Message(text) => {
             match text.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`')) {
                 Some((field, expected)) => Fault { key: Some(field.to_owned()), why: unknown(field, expected) },
@@ -171,7 +179,7 @@ fn fault(error: &ConfigError) -> Fault {
     }
 }
 
-/// The crate writes `list[0]name` where we write `list[0].name`.
+/// Inserts dots: the crate writes `list[0]name`, and we write `list[0].name`.
 fn with_dots(key: String) -> String {
     let mut dotted = String::with_capacity(key.len() + 1);
     for letter in key.chars() {
@@ -183,7 +191,8 @@ fn with_dots(key: String) -> String {
     dotted
 }
 
-/// The nearest name if one is near, and otherwise all of them. `expected` is what serde says after the field's name.
+/// Suggests the nearest name, or lists all names if none is near. `expected` is what serde prints
+/// after the field's name.
 fn unknown(field: &str, expected: &str) -> String {
     let names: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
     match similar::get_close_matches(field, &names, 1, 0.6).first() {
@@ -193,7 +202,8 @@ fn unknown(field: &str, expected: &str) -> String {
 }
 
 impl Layer {
-    /// Before all else, because the parser's own words for a place are several lines.
+    /// Checks the syntax, before anything else: the error of the `config` crate would span several
+    /// lines.
     fn check_syntax(&self) -> anyhow::Result<()> {
         let Err(error) = toml::de::DeTable::parse(&self.text) else { return Ok(()) };
         let place = match (&self.origin, error.span()) {

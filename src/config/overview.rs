@@ -1,4 +1,4 @@
-//! Every key that holds, with its value and the layer that it comes from. What may be secret is hidden.
+//! Lists every key in force with its value and its source. Secrets are hidden.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 use super::key_position;
 use super::layers::{Layers, Origin, variable_of};
 
-/// Tables whose members are anybody's secrets, and keys that are secrets by their name.
+/// Tables whose members are secret, and names of keys that are secret.
 const SECRET_TABLES: [&str; 2] = ["headers", "env"];
 const SECRET_NAMES: [&str; 4] = ["token", "password", "secret", "authorization"];
 
@@ -26,7 +26,7 @@ pub struct Shown {
 }
 
 impl Layers {
-    /// All keys, in the order of their names. The layers must have been checked.
+    /// Lists all keys, sorted by name. The layers must have been checked.
     pub fn overview(&self) -> Vec<Shown> {
         let shown = self.values().into_iter().map(|(key, (value, source))| {
             let (above, name) = key.rsplit_once('.').unwrap_or(("", &key));
@@ -35,7 +35,7 @@ impl Layers {
         shown.collect()
     }
 
-    /// The keys that have another value there, or are in one of both only.
+    /// Returns the keys that differ or exist on one side only.
     pub(super) fn differences(&self, other: &Self) -> Vec<String> {
         let (mine, theirs) = (self.values(), other.values());
         let keys: BTreeSet<&String> = mine.keys().chain(theirs.keys()).collect();
@@ -43,7 +43,7 @@ impl Layers {
         keys.into_iter().filter(|key| value(&mine, key) != value(&theirs, key)).cloned().collect()
     }
 
-    /// Every key with its value, secrets included, and its source.
+    /// Returns every key with its value, secrets included, and its source.
     fn values(&self) -> Values {
         let mut found = Values::new();
         for layer in self.iter() {
@@ -67,7 +67,8 @@ impl Layers {
     }
 }
 
-/// A complaint about a text of TOML without any value of it that is a secret by its place or by its looks.
+/// Removes secrets from an error message about TOML text: values of secret keys, and values that
+/// look like secrets.
 pub(super) fn without_secrets(complaint: &str, text: &str) -> String {
     let mut leaves = Vec::new();
     if let Ok(root) = DeTable::parse(text) {
@@ -86,7 +87,7 @@ pub(super) fn without_secrets(complaint: &str, text: &str) -> String {
     redact::secrets(&shown).into_owned()
 }
 
-/// Whether a value is a secret by its place.
+/// Whether the value of a key is secret.
 fn is_secret(above: &str, name: &str) -> bool {
     let table = above.rsplit('.').next().unwrap_or_default();
     SECRET_TABLES.contains(&table) || SECRET_NAMES.contains(&name)
@@ -103,7 +104,7 @@ fn gather(table: &DeTable<'_>, above: &str, leaves: &mut Vec<(String, Value)>) {
     }
 }
 
-/// Lists of tables come as a whole, so that their members are looked at here too.
+/// Hides secrets in a value. A list of tables is one value, so its members are checked here, too.
 fn visible(above: &str, name: &str, value: Value) -> Value {
     let table = above.rsplit('.').next().unwrap_or_default();
     match value {
@@ -115,7 +116,8 @@ fn visible(above: &str, name: &str, value: Value) -> Value {
         value if value == "" => value,
         _ if is_secret(above, name) => HIDDEN.into(),
         Value::String(address) if table == "network" && name == "proxy" => network::without_password(&address).into(),
-        // The arguments of a command that prints a key may be secret; which command it is, is not.
+        // The arguments of a command that prints a key may be secret; the name of the command is
+        // not.
         Value::String(command) if table == "key" && name == "command" => {
             let program = command.split_whitespace().next().unwrap_or_default();
             if program.len() < command.len() { format!("{program} {HIDDEN}").into() } else { command.into() }
@@ -125,7 +127,7 @@ fn visible(above: &str, name: &str, value: Value) -> Value {
     }
 }
 
-/// An address without the name and password that it may hold.
+/// Hides the user name and password in an address.
 fn without_login(text: &str) -> Cow<'_, str> {
     let Some((scheme, rest)) = text.split_once("://") else { return Cow::Borrowed(text) };
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `[protocol]`: what clients are sent beyond the stable protocol.
+//! `[protocol]`: what acpd sends to clients beyond the stable protocol.
 
 use domain::{Extra, ExtraSet, ExtrasPolicy, Spared};
 use serde::{Deserialize, Deserializer, de};
@@ -22,7 +22,7 @@ pub struct ProtocolExtras {
     pub fork: bool,
 }
 
-/// Clients that are not sent everything.
+/// Extras that clients of a certain name and version do not get.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientRule {

@@ -1,8 +1,9 @@
-//! Which proxy and certificates the daemon uses: those of the configuration, of its own environment, or of the login
-//! shell, in this order.
+//! Chooses the proxy and the certificates: from the configuration, the daemon's environment, or the
+//! login shell, in this order.
 //!
-//! A daemon that a bridge has started has neither proxy nor certificates in its environment (`launch`), because that
-//! would be one editor's for all. `acpd serve` in a terminal or under systemd has what it was given.
+//! A daemon that a bridge started has neither proxy nor certificates in its environment (`launch`),
+//! because one editor's settings would then apply to all. `acpd serve` in a terminal or under
+//! systemd keeps its environment.
 
 use domain::Environment;
 use network::Network;
@@ -10,7 +11,7 @@ use network::Network;
 use crate::config;
 use crate::config::Shown;
 
-/// A setting, and where it comes from.
+/// The network settings in use, and their sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolvedNetwork {
     pub network: Network,
@@ -28,7 +29,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// For people; nothing if nobody has said anything.
+    /// Returns the source as text for messages.
     pub fn words(self) -> Option<&'static str> {
         match self {
             Self::Configuration => Some("the configuration"),
@@ -40,7 +41,7 @@ impl Source {
 }
 
 impl ResolvedNetwork {
-    /// `shell` is what the login shell said, or what is known of it so far.
+    /// Resolves the settings. `shell` is the login shell's environment, as far as it is known.
     pub fn of(settings: &config::Network, own: &Environment, shell: &Environment) -> Self {
         let variables = |environment: &Environment| Network::of_variables(|name| environment.get(name));
         let environments = [(Source::Own, variables(own)), (Source::LoginShell, usable(variables(shell)))];
@@ -66,7 +67,7 @@ impl ResolvedNetwork {
             network.certificates.clone_from(&settings.certificates);
         } else if let Some((source, found)) = environments.iter().find(|(_, found)| !found.certificates.is_empty()) {
             certificates = *source;
-            // The library that verifies servers reads those of this process by itself, in place of the system's.
+            // The library that verifies servers reads the variables of this process itself.
             if *source != Source::Own {
                 network.certificates.clone_from(&found.certificates);
             }
@@ -74,12 +75,12 @@ impl ResolvedNetwork {
         Self { network, proxy, certificates }
     }
 
-    /// Whether the login shell may know what neither the configuration nor the environment says.
+    /// Whether both proxy and certificates are known. Otherwise the login shell may set them.
     pub fn is_complete(&self) -> bool {
         self.proxy != Source::Nothing && self.certificates != Source::Nothing
     }
 
-    /// Puts what comes from the login shell into an overview of the configuration.
+    /// Adds the settings from the login shell to an overview of the configuration.
     pub fn describe(&self, overview: &mut [Shown]) {
         let shell = |source| (source == Source::LoginShell).then_some("the login shell's environment");
         let proxy = self.network.https_proxy.as_deref().or(self.network.http_proxy.as_deref()).unwrap_or_default();
@@ -103,7 +104,7 @@ impl ResolvedNetwork {
         }
     }
 
-    /// Has every client that is built from now on go this way, and says so in the log.
+    /// Applies the settings to every HTTP client that is built from now on, and logs them.
     pub fn install(self) {
         if let Some(source) = self.proxy.words() {
             let shown = |address: &Option<String>| address.as_deref().map(network::without_password);
@@ -114,7 +115,8 @@ impl ResolvedNetwork {
     }
 }
 
-/// Without what cannot be used: a shell may have a proxy of a kind that is unknown here, or name a file that is gone.
+/// Removes unusable settings: a proxy of an unknown kind, or a certificate file that does not
+/// exist.
 fn usable(mut found: Network) -> Network {
     for proxy in [&mut found.https_proxy, &mut found.http_proxy] {
         if proxy.as_deref().is_some_and(|address| network::check_proxy(address).is_err()) {

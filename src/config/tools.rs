@@ -1,4 +1,4 @@
-//! `[tools]`, `[sandbox]` and `[web]`: what the user decides about tools.
+//! `[tools]`, `[sandbox]` and `[web]`: the settings of tools.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -64,7 +64,7 @@ impl Sandbox {
         settings.sandbox.reads = (!everything).then(|| self.reads.clone());
     }
 
-    /// A path that means nothing without a folder to start from.
+    /// Returns an error for the first relative path.
     pub(super) fn wrong(&self) -> Option<(&'static str, String)> {
         let path = self.reads.iter().find(|path| !path.is_absolute())?;
         Some(("sandbox.reads", format!("`{}` must be an absolute path", path.display())))

@@ -167,7 +167,10 @@ fn a_server_that_cannot_be_is_refused_with_its_place() {
             "[mcp.servers.odd]\ncommand = \"sh\"\nurl = \"http://localhost\"\n",
             "config.toml:1: mcp.servers.odd: a server has either a `command` or a `url`",
         ),
-        ("[mcp]\ntrusted_projects = [\"mine\"]\n", "config.toml:2: mcp.trusted_projects: `mine` is no absolute path"),
+        (
+            "[mcp]\ntrusted_projects = [\"mine\"]\n",
+            "config.toml:2: mcp.trusted_projects: `mine` must be an absolute path",
+        ),
     ] {
         fs::write(&config, text).unwrap();
         let output = home.run(&["serve", "--config", config.to_str().unwrap()]);
