@@ -1,4 +1,5 @@
-//! Configuration -> the ports of the actors. The only file that names concrete models, tools and stores.
+//! Builds the ports of the actors from the configuration. Only this file names concrete models,
+//! tools and stores.
 
 pub mod accounts;
 mod folders;
@@ -23,17 +24,18 @@ use crate::paths::Places;
 use self::accounts::KeyAccounts;
 use self::folders::LocalFolders;
 
-/// What the daemon holds on to: the ports, and the store behind one of them, which it closes at the end.
+/// The parts of a daemon: the ports, and the store behind one of them, which it closes at the end.
 pub struct Assembled {
     pub ports: Ports,
     pub store: Arc<Store>,
-    /// What the login shell's environment replaces once it has answered.
+    /// The base environment of sessions, which the login shell's environment replaces.
     pub base: Arc<BaseEnvironment>,
-    /// What a configuration that is read again changes.
+    /// The parts that a reload changes.
     pub parts: Parts,
 }
 
-/// Returns at once; the store opens on its own thread, and providers are asked what they offer in the background.
+/// Builds the parts of a daemon. Returns at once: the store opens on its own thread, and the lists
+/// of models are fetched in the background.
 pub fn assemble(places: &Places, config: &Config) -> anyhow::Result<Assembled> {
     // Together with the time that a session gathers text this stays within 200 ms.
     let soon = Duration::from_millis(150);
@@ -54,13 +56,15 @@ pub fn assemble(places: &Places, config: &Config) -> anyhow::Result<Assembled> {
     Ok(Assembled { ports, store, base, parts })
 }
 
-/// Whether a daemon could start with this, as far as that can be told without starting it.
+/// Checks whether a daemon could start with this configuration, as far as possible without starting
+/// one.
 pub fn check(places: &Places, config: &Config) -> anyhow::Result<()> {
     providers(places, config)?;
     Ok(acpd_http::check_files(&config.http)?)
 }
 
-/// The ports that follow the configuration while the daemon runs. Sessions hold them and see every change.
+/// The ports that follow the configuration while the daemon runs. Sessions share them and see every
+/// change.
 pub struct Parts {
     providers: Arc<Swap<Providers>>,
     toolbox: Arc<Registry>,
@@ -83,7 +87,8 @@ impl Parts {
         })
     }
 
-    /// All or nothing. Gives what sessions and connections that are opened from now on go by.
+    /// Applies a configuration, all or nothing. Returns the settings for sessions and connections
+    /// that are opened from now on.
     pub fn renew(&self, places: &Places, config: &Config) -> anyhow::Result<Settings> {
         let (providers, keys) = providers(places, config)?;
         ResolvedNetwork::of(&config.network, &launch::environment().collect(), &self.base.get()).install();
@@ -122,7 +127,8 @@ fn tool_settings(places: &Places, config: &Config, providers: &Providers) -> too
     settings
 }
 
-/// The files and folders that tools keep away from: what is acpd's own, and wherever its keys are.
+/// Returns the files and folders that tools must not touch: acpd's own, and those that hold its
+/// keys.
 fn protected_paths(places: &Places, config: &Config) -> Vec<PathBuf> {
     let keys = config.models.providers.values().filter_map(|provider| provider.key.file.clone());
     let mut own = places.own();
@@ -159,14 +165,14 @@ fn settings(places: &Places, config: &Config, base: &Arc<BaseEnvironment>) -> Se
     }
 }
 
-/// The folders that clients must expect of this daemon. A configuration that was named on the command line is its
-/// user's choice, and says nothing about clients.
+/// Returns the folders that clients must expect of this daemon. A configuration file that was named
+/// on the command line is not compared with theirs.
 fn daemon_folders(places: &Places) -> DaemonFolders {
     let folders = launch::expected_folders(places);
     DaemonFolders { config: folders.config.filter(|_| places.named_config.is_none()), ..folders }
 }
 
-/// The program under which tools run: this very one, also after another was installed in its place.
+/// Returns the program that runs tools: this one, even after another was installed in its place.
 pub fn runner() -> PathBuf {
     let running = Path::new("/proc/self/exe");
     if running.exists() { running.to_owned() } else { launch::own_program().unwrap_or_else(|_| "acpd".into()) }

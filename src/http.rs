@@ -1,5 +1,5 @@
-//! Starts the HTTP server with the parts of this program: where its token is kept, its metrics, and how a process that the
-//! agent started is recognized.
+//! Starts the HTTP server with the parts of this program: where its token is kept, its metrics, and
+//! how a process that the agent started is recognized.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
-//! The program: composition only. No agent logic.
+//! The program acpd: it builds the parts and runs them, and contains no agent logic.
 //!
-//! `main` parses and dispatches to `commands`; everything else is here so that tests and benches call what main calls.
+//! `main` parses the command line and dispatches to `commands`. Everything else is in this library,
+//! so tests and benches call what `main` calls.
 
 pub mod assemble;
 pub mod bridge;

@@ -1,4 +1,4 @@
-//! Parse, dispatch, exit code.
+//! Parses the command line, dispatches to a subcommand, and returns the exit status.
 
 use std::io::{self, IsTerminal};
 use std::panic;
@@ -15,7 +15,8 @@ use acpd::{environment, launch};
 use clap::Parser;
 use domain::visible;
 
-/// EX_CONFIG of sysexits.h. The systemd unit does not start the service again by itself after it: the next client does.
+/// EX_CONFIG of sysexits.h. After it, the systemd unit does not restart the service; the next
+/// client does.
 const CANNOT_SERVE: u8 = 78;
 
 /// No model is configured, or its key is missing or wrong.
@@ -40,7 +41,8 @@ fn main() -> ExitCode {
     exit_code(dispatch(cli))
 }
 
-/// `acpd ctl logs | head` is no defect of ours: printing panics when nobody reads any more, and there is nothing to say.
+/// Exits without a message when stdout is closed, as in `acpd ctl logs | head`. Printing panics
+/// then, and the default hook would report a defect.
 fn leave_quietly_when_unread() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
@@ -53,7 +55,8 @@ fn leave_quietly_when_unread() {
 
 fn dispatch(cli: Cli) -> anyhow::Result<Ending> {
     let places = Places::find(cli.socket.as_deref())?;
-    // These look at a daemon that runs, wherever it listens. The bridge and `ask` find it whenever they connect.
+    // These subcommands use a running daemon, wherever it listens. The bridge and `ask` find it
+    // each time they connect.
     let places = match cli.command {
         Command::Ctl(_) | Command::Doctor(_) | Command::Install(_) | Command::Uninstall(_) => {
             launch::find_running(&places)
@@ -79,9 +82,10 @@ fn dispatch(cli: Cli) -> anyhow::Result<Ending> {
     }
 }
 
-/// The exit status: 0 for success, 1 for failure, 2 for a wrong command line (clap's own), 3 if no daemon runs, 4 if there
-/// is no such session, 5 for a turn that ended at a limit, 6 if the model refused, 7 if no model is configured, 130 if the
-/// user cancelled. `--help` and docs/ctl.md say the same.
+/// The exit status: 0 for success, 1 for failure, 2 for a wrong command line (clap's own), 3 if no
+/// daemon runs, 4 if there is no such session, 5 for a turn that ended at a limit, 6 if the model
+/// refused, 7 if no model is configured, 130 if the user cancelled. `--help` and docs/ctl.md say
+/// the same.
 fn exit_code(result: anyhow::Result<Ending>) -> ExitCode {
     match result {
         Ok(Ending::Done) => ExitCode::SUCCESS,
@@ -91,7 +95,7 @@ fn exit_code(result: anyhow::Result<Ending>) -> ExitCode {
         Ok(Ending::Cancelled) => ExitCode::from(130),
         Err(error) => {
             let text = format!("acpd: {error:#}");
-            // It may quote a server or a file.
+            // The message may quote a server or a file.
             eprintln!("{}", if io::stderr().is_terminal() { visible::text(&text) } else { text.as_str().into() });
             if error.is::<NoDaemon>() {
                 ExitCode::from(3)

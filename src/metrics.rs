@@ -1,8 +1,8 @@
-//! What the daemon counts for Prometheus: turns, tool calls, tokens and commits, and how long they take.
+//! Metrics for Prometheus: turns, tool calls, tokens and commits, and how long they take.
 //!
-//! A session is a log of events and all of them pass through the port to the history, so that is where they are counted: a
-//! `Metered` history stands before the real one. Nothing else in the daemon knows that anybody counts. What is true at one
-//! moment (sessions, connections, what waits) is read when it is asked for.
+//! A session is a log of events, and all of them pass through the history port. They are counted
+//! there, by a `Metered` history in front of the real one; no other part of the daemon knows about
+//! metrics. Gauges (sessions, connections, queued bytes) are read when the metrics are requested.
 
 mod session_timing;
 
@@ -28,12 +28,12 @@ use prometheus_client::registry::{Registry, Unit};
 
 use self::session_timing::{Fact, SessionTimings};
 
-/// Turns and tools: from 10 ms to an hour.
+/// Buckets for turns and tools: from 10 ms to an hour.
 const LONG: [f64; 12] = [0.01, 0.05, 0.25, 1.0, 2.5, 5.0, 15.0, 30.0, 60.0, 300.0, 900.0, 3600.0];
-/// The first word of an answer, and commits: from half a millisecond to a minute.
+/// Buckets for the first word of an answer and for commits: from half a millisecond to a minute.
 const SHORT: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.0, 10.0, 60.0];
 
-/// Tools that are told apart. A model may call any name.
+/// How many tool names get their own label. A model may call any name.
 const TOOLS: usize = 200;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -77,7 +77,7 @@ type Durations<L> = Family<L, Histogram, fn() -> Histogram>;
 pub struct Metrics {
     registry: Registry,
     timings: Mutex<SessionTimings>,
-    /// Held while the gauges are set and written, so that two who ask at once do not mix.
+    /// Held while the gauges are set and written, so concurrent requests do not mix their values.
     gauges: Mutex<Gauges>,
     turns: Family<End, Counter>,
     turn_time: Histogram,
@@ -143,7 +143,7 @@ impl Metrics {
         self
     }
 
-    /// Everything, in the text form; `unread` is what waits beyond the outboxes.
+    /// Returns all metrics in the text format. `unread` is what waits beyond the outboxes.
     pub fn text(&self, overview: &Overview, unread: u64) -> Result<String, fmt::Error> {
         let gauges = self.gauges.lock().unwrap_or_else(PoisonError::into_inner);
         gauges.sessions.clear();
@@ -220,7 +220,7 @@ impl Metrics {
     }
 }
 
-/// A history whose records are counted on their way.
+/// A history that counts the records that pass through it.
 pub struct Metered {
     history: Arc<dyn History>,
     metrics: Arc<Metrics>,
@@ -242,7 +242,7 @@ impl History for Metered {
                     self.forget(&session);
                 }
             }
-            // What is copied was counted when it happened.
+            // Copied records were counted when they were first written.
             Entry::Prepare { .. } | Entry::Copy { .. } => {}
             Entry::Delete => self.forget(&session),
         }

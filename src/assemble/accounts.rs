@@ -1,6 +1,7 @@
-//! The accounts behind `authenticate` and `logout`: keys in the environment and in the state folder, and GitHub's login.
+//! The accounts behind `authenticate` and `logout`: keys in the environment and in the state
+//! folder, and GitHub's login.
 //!
-//! Made by `assemble`. A token goes from the login straight into its file; nobody else gets to see it.
+//! `assemble` creates them. A token goes straight from the login into its file.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use crate::paths::Places;
 
 pub use models::{KeySurvey, Offered, Providers, Survey, Table};
 
-/// Under this name the token of a login is stored, which is the name of the provider that uses it.
+/// The name under which the token of a login is stored: that of the provider that uses it.
 const GITHUB: &str = "github";
 
 pub struct KeyAccounts {
@@ -25,7 +26,7 @@ pub struct KeyAccounts {
 }
 
 impl KeyAccounts {
-    /// None as long as nobody has configured an application to log in to.
+    /// None if no application to log in to is configured.
     fn flow(&self) -> Option<DeviceFlow> {
         let GithubLogin { client_id, device_url, token_url, scope } = &self.github;
         (!client_id.is_empty()).then(|| DeviceFlow::new(device_url, token_url, client_id, scope))
@@ -64,7 +65,7 @@ impl Accounts for KeyAccounts {
     }
 }
 
-/// How the providers of this configuration fare, for `acpd doctor`.
+/// Checks the providers of this configuration, for `acpd doctor`.
 pub async fn survey(
     places: &Places,
     config: &Config,
@@ -74,13 +75,13 @@ pub async fn survey(
     Ok(providers(places, config)?.survey(environment, deadline).await)
 }
 
-/// The providers of this configuration, for a command that asks them itself.
+/// Returns the providers of this configuration, for a subcommand that asks them itself.
 pub fn providers(places: &Places, config: &Config) -> anyhow::Result<Providers> {
     let stored = models::Accounts::new(places.keys());
     Ok(Providers::new(&config.models, Some(&stored), vec![Arc::new(Rehearsal::new())])?)
 }
 
-/// Writes to the disk where that holds up nobody.
+/// Runs a function that writes to the disk on a blocking thread.
 async fn keep(
     stored: Arc<models::Accounts>,
     change: impl FnOnce(&models::Accounts) -> Result<(), models::AccountError> + Send + 'static,

@@ -1,6 +1,7 @@
-//! The folders of this machine as `domain::Folders`: whether what a client names can be worked in.
+//! Implements `domain::Folders`: checks whether a session can work in the folder that a client
+//! names.
 //!
-//! Looks at the disk on tokio's blocking threads and changes nothing.
+//! Reads the disk on tokio's blocking threads and changes nothing.
 
 use std::fs;
 use std::io;
@@ -11,7 +12,7 @@ use domain::{FolderError, Folders};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
-/// How long a folder may take to answer; on a network that is gone it never does.
+/// How long a folder may take to answer. On a lost network mount it never does.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) struct LocalFolders;

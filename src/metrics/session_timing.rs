@@ -1,6 +1,7 @@
-//! What the events of a session say about time and effort: a fold of the log into facts that can be counted.
+//! Folds the events of a session into facts that can be counted, with their durations.
 //!
-//! Pure. Sees every record of every session, some of them twice, because what was not written is submitted again.
+//! Pure. It sees every record of every session, and some twice, because a record that was not
+//! written is submitted again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use domain::{CallId, Event, EventKind, Millis, Place, SessionId, Usage};
 
 #[derive(Debug, PartialEq)]
 pub(super) enum Fact {
-    /// `took` is unknown of a turn that another daemon has started.
+    /// `took` is unknown if another daemon started the turn.
     TurnEnded {
         end: &'static str,
         took: Option<Duration>,
@@ -19,7 +20,7 @@ pub(super) enum Fact {
     FirstToken {
         after: Duration,
     },
-    /// `took` is of a call that ran.
+    /// `took` is known if the call ran.
     ToolEnded {
         tool: String,
         outcome: &'static str,
@@ -33,7 +34,7 @@ pub(super) struct SessionTimings(HashMap<SessionId, SessionTiming>);
 
 #[derive(Default)]
 struct SessionTiming {
-    /// The last event that has been counted, in its place.
+    /// The position of the last event that was counted.
     last: Option<Place>,
     turn: Option<Turn>,
     calls: HashMap<CallId, Call>,
