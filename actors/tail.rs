@@ -76,7 +76,7 @@ struct Ring {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
-    /// The number of the last event that is appended, written, or synced.
+    /// The numbers of the last events that are appended, written and synced.
     pub(crate) appended: u64,
     pub(crate) written: u64,
     pub(crate) synced: u64,

@@ -1,5 +1,6 @@
-//! The figures of README.md: each is measured beside a floor, a program that moves the same bytes over the same kind of
-//! socket with no actors, no history and no JSON beyond what it needs, in the same run. Run it with `cargo bench`.
+//! Measures the figures of README.md. Each is measured in the same run as a floor: a program that
+//! moves the same bytes over the same kind of socket with no actors, no history and no JSON beyond
+//! what it needs. Run it with `cargo bench`.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench says what it measured, or dies")]
 
@@ -23,7 +24,7 @@ const ROUNDS: usize = 60;
 const MESSAGES: u64 = 10_000;
 
 fn main() {
-    // Cargo passes flags of its own; without --bench this is a test run, which should be short.
+    // Cargo passes its own flags; without --bench this is a test run, which should be short.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
@@ -88,7 +89,7 @@ impl Client {
         line
     }
 
-    /// Reads until the answer; gives it and the bytes that came before.
+    /// Reads until the answer. Returns it and the number of bytes that came before.
     fn answer(&mut self, id: u64) -> (Value, usize) {
         let start = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},");
         let mut bytes = 0;
@@ -107,12 +108,12 @@ impl Client {
     }
 }
 
-/// Runs `work` on a thread of its own while the actors run here.
+/// Runs `work` on another thread while the actors run on this one.
 async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.unwrap()
 }
 
-/// One stream with history on, against the same updates written and read as lines.
+/// Measures one stream with history on, against the same updates written and read as lines.
 async fn stream_rate(scene: &Scene) {
     let piece = "sixteen bytes...";
     let mut steps: Vec<Step> = (0..CHUNKS).map(|_| Step::text(piece)).collect();
@@ -156,7 +157,7 @@ async fn beside_open(scene: &Scene) -> (Client, String) {
     .await
 }
 
-/// From the model's piece to the editor's update, one at a time.
+/// Measures the time from a piece of the model's answer to the editor's update, one at a time.
 async fn chunk_latency(scene: &Scene) {
     let mut steps = Vec::new();
     for _ in 0..ROUNDS {
@@ -204,7 +205,8 @@ async fn chunk_latency(scene: &Scene) {
     row("model's piece to editor's update, median", ours, floor, "ms");
 }
 
-/// From `session/cancel` to the prompt's answer, which a disk sync comes before; the floor is that sync.
+/// Measures the time from `session/cancel` to the prompt's answer, which waits for a disk sync; the
+/// floor is that sync.
 async fn cancel_latency(scene: &Scene) {
     let (mut client, session) = beside_open(scene).await;
     for _ in 0..ROUNDS {
@@ -236,7 +238,7 @@ async fn cancel_latency(scene: &Scene) {
     row("cancel to `cancelled`, median (floor: one disk sync)", ours, floor, "ms");
 }
 
-/// Writes a long conversation straight into the store.
+/// Writes a long conversation directly into the store.
 fn long_session(store: &Arc<Store>) -> String {
     let session = domain::SessionId::new();
     let mut state = SessionState::new(session.clone());
@@ -291,7 +293,8 @@ async fn load_time(scene: &Scene, stored: &str) {
     row("load of 10,000 messages (floor: the same bytes)", ours, floor, "ms");
 }
 
-/// The real binary: spawned until `initialize` is answered. The floor spawns `cat` and has a line back.
+/// Measures the real binary from its start until `initialize` is answered. The floor starts `cat`
+/// and reads a line back.
 fn bridge_start() {
     let home = tempfile::tempdir().unwrap();
     let run = home.path().join("run");

@@ -1,7 +1,8 @@
-//! The smallest client: sends one prompt over the bridge and prints what the agent says.
+//! The smallest client: sends one prompt over the bridge and prints the agent's answer.
 //!
-//! `cargo run --example one_prompt -- acpd "What files are in this folder?"`; the first argument is the program that speaks
-//! the protocol by `acp` on its stdin and stdout. Any language with pipes and JSON can do this.
+//! Run `cargo run --example one_prompt -- acpd "What files are in this folder?"`. The first
+//! argument is a program that speaks the protocol on its stdin and stdout when it is run with
+//! `acp`. Any language with pipes and JSON can do this.
 
 #![allow(clippy::print_stdout, reason = "that is what it is for")]
 
@@ -33,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 (_, Some("agent_message_chunk")) => {
                     print!("{}", update["content"]["text"].as_str().unwrap_or_default())
                 }
-                // Nobody is here to be asked, so nothing is allowed.
+                // There is no user to ask, so nothing is allowed.
                 (Some("session/request_permission"), _) => {
                     let outcome = json!({ "outcome": { "outcome": "selected", "optionId": "reject_once" } });
                     writeln!(to_agent, "{}", json!({ "jsonrpc": "2.0", "id": message["id"], "result": outcome }))?;

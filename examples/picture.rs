@@ -1,7 +1,9 @@
-//! Makes the picture of the README from a real run: `cargo run --example picture -- target/debug/acpd > docs/picture.svg`.
+//! Draws the picture of the README from a real run: `cargo run --example picture --
+//! target/debug/acpd > docs/picture.svg`.
 //!
-//! It starts the program in tmux with an empty home, types what a person would, and draws what is then on the screens as
-//! SVG. With `-` it draws a capture (`tmux capture-pane -e -p`) from stdin instead.
+//! It starts the program in tmux with an empty home, types what a user would type, and draws the
+//! resulting screens as SVG. With `-` it draws a capture (`tmux capture-pane -e -p`) from stdin
+//! instead.
 
 #![allow(clippy::print_stdout, reason = "the picture is printed")]
 
@@ -21,13 +23,13 @@ type Answer<T> = Result<T, Box<dyn Error>>;
 
 const COLUMNS: u16 = 80;
 
-/// Of a letter, and of a line, in units of the picture.
+/// The width of a letter and the height of a line, in units of the picture.
 const LETTER: f32 = 8.4;
 const LINE: f32 = 18.0;
 const MARGIN: f32 = 16.0;
 const BAR: f32 = 30.0;
 
-/// How long anything on the screen may take.
+/// How long to wait for anything to appear on the screen.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const PROMPT: &str = "replace world with there in main.rs, then run cat main.rs";
@@ -45,7 +47,7 @@ fn main() -> Answer<()> {
     Ok(())
 }
 
-/// The screens of a real run: a question in `ask`, and the same session in `ctl top`.
+/// Records the screens of a real run: a question in `ask`, and the same session in `ctl top`.
 fn record(program: &Path) -> Answer<Vec<(&'static str, String)>> {
     let stage = Stage::build(program)?;
     stage.open("watching", 16)?;
@@ -61,7 +63,7 @@ fn record(program: &Path) -> Answer<Vec<(&'static str, String)>> {
     Ok(vec![("acpd ask", stage.capture("asking")?), ("acpd ctl top", stage.capture("watching")?)])
 }
 
-/// An empty home with a small project, and a tmux of our own.
+/// An empty home with a small project, and a separate tmux server.
 struct Stage {
     folder: PathBuf,
     program: PathBuf,
@@ -132,7 +134,7 @@ impl Drop for Stage {
     }
 }
 
-/// One window below the other.
+/// Draws the windows one below the other.
 fn draw(screens: &[(&str, String)]) -> String {
     let width = f32::from(COLUMNS) * LETTER + 2.0 * MARGIN;
     let mut body = String::new();
@@ -177,7 +179,7 @@ fn window(title: &str, capture: &str, rows: u16, width: f32, height: f32) -> Str
     out
 }
 
-/// How a letter looks: its colour, what is behind it, and its weight.
+/// The style of a letter: its colour, its background, and its weight.
 #[derive(PartialEq)]
 struct Look {
     colour: &'static str,

@@ -1,14 +1,15 @@
-//! A tool server of your own: speaks the Model Context Protocol on its stdin and stdout, and offers one tool.
+//! A minimal tool server: speaks the Model Context Protocol on its stdin and stdout, and offers one
+//! tool.
 //!
-//! `cargo build --example tool_server`, then in acpd's configuration:
+//! Run `cargo build --example tool_server`, then add this to acpd's configuration:
 //!
 //! ```toml
 //! [mcp.servers.words]
 //! command = "/path/to/target/debug/examples/tool_server"
 //! ```
 //!
-//! The agent then has the tool `mcp__words__count`. A message is a line; requests have an id and want an answer,
-//! notifications have none. That is all there is to it, in any language.
+//! The agent then has the tool `mcp__words__count`. Each message is one line; requests have an id
+//! and need an answer, notifications have none. Nothing more is needed, in any language.
 
 #![allow(clippy::print_stdout, reason = "that is what it is for")]
 
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 fn main() -> io::Result<()> {
     for line in io::stdin().lock().lines() {
         let Ok(message) = serde_json::from_str::<Value>(&line?) else { continue };
-        // A notification, such as that the client is ready.
+        // A notification, for example that the client is ready.
         let Some(id) = message.get("id") else { continue };
         let answer = match message["method"].as_str() {
             Some("initialize") => json!({ "id": id, "result": introduce(&message["params"]) }),
@@ -35,7 +36,8 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Who this is, and that it has tools. The client's version of the protocol is as good as any for so little.
+/// The name of this server, and that it has tools. It accepts the client's protocol version,
+/// because it uses so little of the protocol.
 fn introduce(params: &Value) -> Value {
     json!({
         "protocolVersion": params["protocolVersion"],
@@ -57,7 +59,7 @@ fn count_tool() -> Value {
     })
 }
 
-/// What went wrong is an outcome that the model hears, and not an error of the protocol.
+/// Calls the tool. A failure is an outcome that the model receives, not an error of the protocol.
 fn call(params: &Value) -> Value {
     let text = |said: String, failed: bool| json!({ "content": [{ "type": "text", "text": said }], "isError": failed });
     match (params["name"].as_str(), params["arguments"]["text"].as_str()) {

@@ -1,8 +1,9 @@
-//! Watches every session of the daemon and answers what they ask: commands that begin with one of the given words are
-//! allowed, everything else is left to people.
+//! Watches every session of the daemon and answers permission questions: it allows commands that
+//! begin with one of the given words, and leaves everything else to users.
 //!
-//! `cargo run --example watch_and_answer -- acpd "cargo test" "git status"` runs until it is stopped. It opens no session:
-//! it looks with `_acpd/sessions` and answers with `_acpd/answer`, and the sessions' logs name it as who did.
+//! `cargo run --example watch_and_answer -- acpd "cargo test" "git status"` runs until it is
+//! stopped. It opens no session: it polls `_acpd/sessions` and answers with `_acpd/answer`, and the
+//! sessions' logs name it as the client that answered.
 
 #![allow(clippy::print_stdout, reason = "that is what it is for")]
 
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// How often to look. Sessions tell nobody that has not opened them.
+/// The polling interval. Sessions send updates only to clients that have opened them.
 const EVERY: Duration = Duration::from_millis(200);
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -37,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 if allowed.iter().any(|start| is_covered(wanted, start)) {
                     println!("{id} may {wanted}");
                     let answer = json!({ "sessionId": id, "questionId": question["id"], "optionId": "allow_once" });
-                    // Somebody else may have been faster.
+                    // Another client may have answered first.
                     if let Err(error) = daemon.ask("_acpd/answer", answer) {
                         println!("{id}: {error}");
                     }
@@ -48,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// The daemon, through a bridge, which finds or starts it.
+/// A connection to the daemon through a bridge, which finds or starts it.
 struct Daemon {
     _bridge: Child,
     output: ChildStdin,
@@ -84,7 +85,8 @@ impl Daemon {
     }
 }
 
-/// A command that begins so may go on with another one.
+/// Whether the command is covered. A command with the right beginning may continue with another
+/// command.
 fn is_covered(wanted: &str, start: &str) -> bool {
     let Some(rest) = wanted.strip_prefix(start) else { return false };
     let is_one_command = !wanted.contains([';', '&', '|', '<', '>', '$', '`', '\n']);

@@ -39,7 +39,7 @@ impl SubAgent {
         tell(&self.turn, Switch { model: model.filter(|_| self.follows), thought });
     }
 
-    /// Adds an event to its conversation that is not in the log, or is there for other readers.
+    /// Adds an event to the sub-agent's own conversation, which is not built from the log.
     pub(super) fn hear(&mut self, kind: EventKind) {
         self.conversation.apply(&Event { life: 0, number: 0, at: Millis::default(), kind });
     }

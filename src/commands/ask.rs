@@ -1,9 +1,10 @@
-//! `acpd ask`: a client at the terminal. One prompt, or a conversation, in the current folder.
+//! `acpd ask`: a client at the terminal. It runs one prompt, or a conversation, in the current
+//! folder.
 //!
-//! It speaks the same protocol as any editor. The answer goes to stdout and everything else to stderr, so that a pipe
-//! gets the answer alone. When it leaves, the session stays in the history, and after a conversation for a while in the
-//! daemon's memory. `opening` finds the session, `turn` runs a
-//! prompt, and here is who asks.
+//! It speaks the same protocol as any editor. The answer goes to stdout and everything else to
+//! stderr, so that a pipe receives only the answer. After it exits, the session stays in the
+//! history, and after a conversation also in the daemon's memory for a while. `opening` finds the
+//! session, `turn` runs a prompt, and this file runs the conversation.
 
 mod endpoint;
 mod keys;
@@ -35,10 +36,10 @@ use crate::client::{Client, Message, Refused};
 use crate::commands::Ending;
 use crate::paths::Places;
 
-/// Messages that are kept for later while somebody types. More stay with the daemon.
+/// How many messages are kept for later while the user types. Further ones stay with the daemon.
 const KEPT: usize = 1000;
 
-/// Long enough for what has arrived already.
+/// Long enough to receive what has already arrived.
 const MOMENT: Duration = Duration::from_millis(1);
 
 /// The id of the built-in model.
@@ -75,7 +76,7 @@ pub fn run(places: &Places, args: &Ask) -> anyhow::Result<Ending> {
             PromptSource::Terminal => conversation.talk(&endpoint, &opened).await,
         }
     });
-    // A line that is still being read would hold the runtime.
+    // A pending read of a line would otherwise keep the runtime from shutting down.
     runtime.shutdown_background();
     ending
 }
@@ -85,27 +86,28 @@ struct Conversation {
     session: String,
     output: Output,
     signals: Signals,
-    /// Allow everything without asking.
+    /// Whether to allow everything without asking.
     allow: bool,
-    /// What came while somebody typed.
+    /// Messages that arrived while the user typed.
     kept: VecDeque<Message>,
-    /// The daemon hung up meanwhile.
+    /// Whether the daemon hung up meanwhile.
     gone: bool,
-    /// Ctrl-C came twice in a turn: whoever is there wants to leave.
+    /// Whether Ctrl-C came twice in a turn, which means that the user wants to leave.
     insisted: bool,
-    /// The first piece of a message. It waits for a moment: it may be the text of the error that ends the turn.
+    /// The first piece of a message, held back for a moment because it may be the text of the error
+    /// that ends the turn.
     held: Option<Value>,
-    /// The answer of the built-in model, kept until it is known whether it understood the prompt. Only for a prompt whose
-    /// answer goes to a pipe or a file.
+    /// The answer of the built-in model, held back until it is known whether it understood the
+    /// prompt. Only used when the answer goes to a pipe or a file.
     deferred: Option<Vec<Value>>,
-    /// No model is configured, and the built-in one did not understand the prompt.
+    /// Whether no model is configured and the built-in one did not understand the prompt.
     no_model: bool,
-    /// The message that is being written.
+    /// The id of the message that is being written.
     message: Value,
 }
 
 impl Conversation {
-    /// Prompts from the terminal until it ends.
+    /// Reads prompts from the terminal until it ends.
     async fn talk(&mut self, endpoint: &Endpoint<'_>, opened: &Opened) -> anyhow::Result<Ending> {
         let lines = LineEditor::start(endpoint.places)?;
         self.welcome(opened)?;
@@ -142,7 +144,8 @@ impl Conversation {
         self.output.remark(&text)
     }
 
-    /// Waits for a line, and keeps what the daemon says meanwhile: it must not be written into what somebody types.
+    /// Waits for a line, and keeps messages from the daemon for later: they must not be written
+    /// into the line that the user is typing.
     async fn listen(&mut self, lines: &LineEditor) -> anyhow::Result<Typed> {
         let mut line = lines.next();
         loop {
@@ -159,8 +162,8 @@ impl Conversation {
         }
     }
 
-    /// One turn of a conversation. One that failed or was cancelled is told, and the conversation goes on; false if it
-    /// should not.
+    /// Runs one turn of a conversation. A failed or cancelled turn is shown, and the conversation
+    /// continues. Returns false if it should end.
     async fn say(&mut self, line: &str, endpoint: &Endpoint<'_>, lines: &LineEditor) -> anyhow::Result<bool> {
         self.take_in().await;
         self.catch_up(lines)?;
@@ -183,7 +186,8 @@ impl Conversation {
         }
     }
 
-    /// Takes in what has arrived, so that a daemon that is gone is noticed before it is asked.
+    /// Receives what has already arrived, in order to notice a lost daemon before sending it a
+    /// prompt.
     async fn take_in(&mut self) {
         while !self.gone && self.kept.len() < KEPT {
             match tokio::time::timeout(MOMENT, self.client.next()).await {
@@ -194,7 +198,7 @@ impl Conversation {
         }
     }
 
-    /// Shows what others did in this session while somebody typed here.
+    /// Shows what other clients did in this session while the user typed.
     fn catch_up(&mut self, lines: &LineEditor) -> anyhow::Result<()> {
         for message in std::mem::take(&mut self.kept) {
             offer_commands(&message, lines);
@@ -208,7 +212,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// The daemon was restarted or ended. The session is in its history.
+    /// Connects again after the daemon was restarted or ended. The session is in its history.
     async fn reconnect(&mut self, endpoint: &Endpoint<'_>) -> anyhow::Result<()> {
         self.client = opening::connect(endpoint, false).await?;
         opening::open(&mut self.client, &Session::Named(self.session.clone())).await?;

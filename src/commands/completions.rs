@@ -1,5 +1,6 @@
-//! `acpd completions`: a few lines for the shell, which then asks the program itself what may come next. So completions are
-//! those of the installed version, and session ids are those of the running daemon.
+//! `acpd completions`: prints a short script for the shell, which then runs the program itself to
+//! complete a line. Completions therefore match the installed version, and session ids come from
+//! the running daemon.
 #![allow(clippy::print_stdout, reason = "the script is printed")]
 
 use std::ffi::OsStr;
@@ -17,10 +18,10 @@ use super::{Ending, session_lookup};
 use crate::cli::{Cli, Completions, Shell};
 use crate::paths::Places;
 
-/// Set by the shell's script when it wants to know what may come next.
+/// The variable that the shell's script sets when it asks for completions.
 const VARIABLE: &str = "ACPD_COMPLETE";
 
-/// Nobody wants to wait for a completion. Without an answer there are just no ids.
+/// How long to wait for the daemon. A completion must be quick; without an answer it offers no ids.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 pub fn run(args: &Completions) -> anyhow::Result<Ending> {
@@ -35,14 +36,14 @@ pub fn run(args: &Completions) -> anyhow::Result<Ending> {
     Ok(Ending::Done)
 }
 
-/// Answers a shell that asks, and ends the process; otherwise does nothing.
+/// Answers a shell that asks for completions and ends the process. Otherwise does nothing.
 pub fn answer_shell() {
     if std::env::var_os(VARIABLE).is_some() {
         CompleteEnv::with_factory(Cli::command).var(VARIABLE).complete();
     }
 }
 
-/// The sessions whose id begins so: those in memory, and the newest of those that are stored.
+/// The sessions whose ids begin with the typed text: those in memory, and the newest stored ones.
 pub(crate) fn session_ids(typed: &OsStr) -> Vec<CompletionCandidate> {
     let Some(typed) = typed.to_str() else { return Vec::new() };
     let found = ask().unwrap_or_default();
@@ -50,7 +51,7 @@ pub(crate) fn session_ids(typed: &OsStr) -> Vec<CompletionCandidate> {
     fitting.map(|(id, title)| CompletionCandidate::new(id).help(Some(title.into()))).collect()
 }
 
-/// Ids and titles.
+/// Asks the daemon for ids and titles.
 fn ask() -> anyhow::Result<Vec<(String, String)>> {
     let places = Places::find(None)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

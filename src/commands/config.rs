@@ -1,4 +1,5 @@
-//! `acpd config`: what holds and where it comes from, where the file is, and whether it is right.
+//! `acpd config`: shows the effective settings with their sources, prints the path of the file, and
+//! checks the file.
 
 #![allow(clippy::print_stdout, reason = "the answer is printed")]
 
@@ -53,7 +54,8 @@ fn show(places: &Places, changed: bool, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The proxy and certificates of a daemon that an editor starts. The login shell is asked only if it may matter.
+/// The proxy and certificates of a daemon that an editor starts. The login shell is run only if its
+/// environment may matter.
 fn outbound(places: &Places, config: &config::Config) -> anyhow::Result<ResolvedNetwork> {
     let nothing = Environment::default();
     let known = ResolvedNetwork::of(&config.network, &nothing, &nothing);
@@ -65,7 +67,7 @@ fn outbound(places: &Places, config: &config::Config) -> anyhow::Result<Resolved
     Ok(ResolvedNetwork::of(&config.network, &nothing, &shell))
 }
 
-/// Which of these variables count for a daemon that is started with them by hand.
+/// The variables among these that affect a daemon started by hand.
 fn variables_of_serve(names: impl Iterator<Item = String>) -> Vec<String> {
     let mut names: Vec<String> =
         names.filter(|name| name.starts_with("ACPD__") || network::is_network_variable(name)).collect();
@@ -73,7 +75,7 @@ fn variables_of_serve(names: impl Iterator<Item = String>) -> Vec<String> {
     names
 }
 
-/// One line a key; what differs from the defaults says where it comes from.
+/// One line per key; a value that differs from the default is shown with its source.
 fn render(overview: &[Shown], places: &Places, colors: Colors) -> String {
     let mut text = String::new();
     for Shown { key, value, source } in overview {

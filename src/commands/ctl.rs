@@ -1,6 +1,7 @@
-//! `acpd ctl`: look at the running daemon and steer it. It never starts one.
+//! `acpd ctl`: inspects and controls the running daemon. It never starts one.
 //!
-//! One file a subcommand; here is what they share: the connection, and how an answer is shown.
+//! Each subcommand has its own file. This one has what they share: the connection, and how an
+//! answer is shown.
 #![allow(clippy::print_stdout, reason = "the answer is printed")]
 
 mod answer;
@@ -48,11 +49,11 @@ pub fn run(places: &Places, args: &Ctl) -> anyhow::Result<Ending> {
 }
 
 async fn act(places: &Places, args: &Ctl) -> anyhow::Result<Ending> {
-    // The only one that makes sense without a daemon.
+    // This is the only subcommand that is useful without a daemon.
     if let Action::Logs(logs) = &args.action {
         return logs::run(places, logs, args.json).await;
     }
-    // Works on a daemon that does not answer, too.
+    // This must also work on a daemon that does not answer.
     if let Action::Stop { force } = args.action {
         stop::run(places, args.json, force).await?;
         return Ok(Ending::Done);
@@ -86,7 +87,7 @@ async fn act(places: &Places, args: &Ctl) -> anyhow::Result<Ending> {
     Ok(Ending::Done)
 }
 
-/// A connection to the daemon, and how its answers are to be shown.
+/// A connection to the daemon, and the format of its answers.
 pub(super) struct DaemonClient {
     pub(super) client: Client,
     json: bool,
@@ -98,8 +99,9 @@ impl DaemonClient {
         Ok(Self { client: Client::over(connect(places)?)?, json, initialized: false })
     }
 
-    /// Says who we are, once. What concerns sessions needs it, and the log of a session names who answered a question. We
-    /// send no environment: a session that we bring back takes that of its next editor.
+    /// Identifies this client, once. Requests about sessions need it, and a session's log names the
+    /// client that answered a question. No environment is sent: a session that `ctl` restores takes
+    /// the environment of its next editor.
     pub(super) async fn introduce(&mut self) -> anyhow::Result<()> {
         if std::mem::replace(&mut self.initialized, true) {
             return Ok(());
@@ -110,13 +112,13 @@ impl DaemonClient {
         Ok(())
     }
 
-    /// The whole id of a session.
+    /// Finds the whole id of a session.
     async fn find(&mut self, given: &str) -> anyhow::Result<String> {
         self.introduce().await?;
         session_lookup::find(&mut self.client, given).await
     }
 
-    /// Does something to a session, and says that it is done.
+    /// Sends a request about a session, and reports that it is done.
     async fn steer(&mut self, method: &str, params: Value, done: &str) -> anyhow::Result<()> {
         let _: Value = self.client.call(method, &params).await?;
         let session = params["sessionId"].as_str().unwrap_or_default();
@@ -129,7 +131,7 @@ impl DaemonClient {
     }
 }
 
-/// What was found as JSON for scripts, or in words.
+/// Prints the result as JSON for scripts, or as text.
 fn print(json: bool, found: &impl Serialize, text: impl FnOnce() -> String) {
     if json {
         let text = serde_json::to_string_pretty(found).unwrap_or_default();
@@ -139,7 +141,7 @@ fn print(json: bool, found: &impl Serialize, text: impl FnOnce() -> String) {
     }
 }
 
-/// There is none to look at.
+/// There is no running daemon.
 #[derive(Debug)]
 pub struct NoDaemon(PathBuf);
 

@@ -1,7 +1,8 @@
-//! `acpd doctor`: looks at everything that an installation rests on, and says what to do where something is amiss.
+//! `acpd doctor`: checks everything that an installation depends on, and recommends what to do
+//! about problems.
 //!
-//! Changes nothing, starts no daemon, and says nothing secret. Checks run at the same time, each with a deadline, so that
-//! one that hangs costs a line and not the others.
+//! It changes nothing, starts no daemon, and prints no secrets. The checks run concurrently, each
+//! with a deadline: one that hangs costs one line and does not hold up the others.
 
 #![allow(clippy::print_stdout, reason = "the findings are printed")]
 
@@ -31,13 +32,13 @@ use crate::config::{Config, Layers, Shown};
 use crate::launch;
 use crate::paths::Places;
 
-/// More than any check takes that has a deadline of its own inside.
+/// Longer than any check that has a deadline of its own.
 const DEADLINE: Duration = Duration::from_secs(15);
 
 pub fn run(places: &Places, args: &Doctor) -> anyhow::Result<Ending> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let findings = runtime.block_on(examine(places));
-    // What still hangs, such as a disk that does not answer, is left behind.
+    // A check that still hangs, for example on an unresponsive disk, is abandoned.
     runtime.shutdown_background();
     let failed = findings.iter().filter(|finding| finding.state == State::Fail).count();
     if args.json {
@@ -79,7 +80,7 @@ async fn examine(places: &Places) -> Vec<Finding> {
     let network = within("network", network).shared();
     let providers = async {
         let Some(config) = &config else { return Vec::new() };
-        // Keys are in the state folder; without it each provider would complain about the same.
+        // Keys are in the state folder; without it each provider would report the same problem.
         if !is_writable && !places.state.is_dir() {
             return vec![Finding::warn("models", "stored keys cannot be looked at", "see `state` above")];
         }
@@ -145,7 +146,7 @@ async fn within(check: &'static str, findings: impl Future<Output = Vec<Finding>
     }
 }
 
-/// On a thread of its own, because it looks at the disk or the kernel.
+/// Runs a check on its own thread, because it accesses the disk or the kernel.
 async fn aside(check: impl FnOnce() -> Vec<Finding> + Send + 'static) -> Vec<Finding> {
     tokio::task::spawn_blocking(check).await.unwrap_or_default()
 }

@@ -1,6 +1,8 @@
-//! Changing a file that is somebody's: first a copy beside it, under a name that is free, and then all at once.
+//! Replaces a user's file: copies it first under an unused name beside it, then replaces it
+//! atomically.
 //!
-//! No link is followed in the last part of a path; whoever wants that resolves the path first.
+//! A link in the last component of a path is not followed; a caller that needs this resolves the
+//! path first.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -9,10 +11,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// What a copy's name ends in, with a number if that is taken.
+/// The suffix of a copy's name; a number follows if the name is taken.
 const COPY: &str = "before-acpd";
 
-/// A name beside the file that nothing has, not even a link that leads nowhere.
+/// An unused name beside the file. A dangling link counts as used.
 pub(super) fn name_for_copy(path: &Path) -> anyhow::Result<PathBuf> {
     let beside = |ending: String| {
         let mut name = path.as_os_str().to_owned();
@@ -25,7 +27,7 @@ pub(super) fn name_for_copy(path: &Path) -> anyhow::Result<PathBuf> {
     endings.map(beside).find(is_free).context("there are too many copies")
 }
 
-/// A copy of a link is a link. Fails if there is something at `to`.
+/// Copies a file; a copy of a link is a link. Fails if `to` exists.
 pub(super) fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     copy_whole(from, to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
 }
@@ -42,7 +44,7 @@ fn copy_whole(from: &Path, to: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
-/// All or nothing: whoever reads meanwhile sees the old file or the new one.
+/// Replaces the file atomically: a concurrent reader sees the old file or the new one.
 pub(super) fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
     let doing = || format!("cannot write {}", path.display());
     let folder = path.parent().with_context(doing)?;

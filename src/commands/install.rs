@@ -1,7 +1,9 @@
-//! `acpd install` and `acpd uninstall`: the user units of systemd, with the path of this program in them.
+//! `acpd install` and `acpd uninstall`: manage systemd user units that contain the path of this
+//! program.
 //!
-//! Both look first and make a plan; with `--dry-run` the plan is all there is. A unit that somebody has changed is left
-//! alone, unless it is to be replaced by force, and then it is copied first. Drop-ins of others are never touched.
+//! Both make a plan first; with `--dry-run` they only print it. A unit that was changed by hand is
+//! left alone unless `--force` is given, in which case it is copied first. Drop-ins from other
+//! sources are never touched.
 
 #![allow(clippy::print_stdout, reason = "what is done is printed")]
 
@@ -24,10 +26,10 @@ use crate::daemon::socket;
 use crate::paths::{Account, Places};
 use crate::{config, launch};
 
-/// How long a running daemon may take to say how it is.
+/// How long a running daemon may take to report its state.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long it may take to put everything away. It has a deadline of its own, which is shorter.
+/// How long it may take to shut down. It has its own, shorter deadline.
 const STOP_PATIENCE: Duration = Duration::from_secs(20);
 
 enum Step {
@@ -41,7 +43,7 @@ enum Step {
         to: PathBuf,
     },
     Remove(PathBuf),
-    /// Nothing to do, and why.
+    /// Nothing needs to be done, for this reason.
     Leave {
         path: PathBuf,
         why: &'static str,
@@ -86,7 +88,7 @@ async fn install(places: &Places, args: &Install) -> anyhow::Result<Ending> {
     };
     plan.push(Step::Systemctl(&["daemon-reload"]));
     plan.push(Step::Systemctl(if blocked { &["enable", "acpd.socket"] } else { &["enable", "--now", "acpd.socket"] }));
-    // Whoever comes over HTTP does not start the daemon, as the socket's clients do.
+    // An HTTP client does not start the daemon, as a client of the socket does.
     let listens = listens(places);
     if listens {
         let enable: &[&str] = if blocked { &["enable", "acpd.service"] } else { &["enable", "--now", "acpd.service"] };
@@ -114,7 +116,7 @@ async fn install(places: &Places, args: &Install) -> anyhow::Result<Ending> {
     Ok(Ending::Done)
 }
 
-/// Whether the daemon of the units would listen for HTTP. It does not see the variables of this terminal.
+/// Whether the units' daemon would listen for HTTP. It does not see the variables of this terminal.
 fn listens(places: &Places) -> bool {
     match config::load(&places.config, [], &[]) {
         Ok(config) => config.http.listen.is_some(),
@@ -125,13 +127,14 @@ fn listens(places: &Places) -> bool {
     }
 }
 
-/// The steps for the units, and whether one was left although it differs.
+/// The steps for the units, and whether a unit that differs was left alone.
 fn plan_units(units: &Units, args: &Install) -> anyhow::Result<(Vec<Step>, bool)> {
     let (mut plan, mut left) = (Vec::new(), false);
     for unit in units.all() {
         let is_drop_in = std::ptr::eq(unit, &units.hardened);
         let found = unit.look()?;
-        // Without the flag, a drop-in that an earlier installation wrote is kept up to date, and none is made.
+        // Without the flag, an existing drop-in from an earlier installation is updated, but none
+        // is created.
         if is_drop_in && !args.hardened && found == Found::Nothing {
             continue;
         }
@@ -197,7 +200,7 @@ async fn carry_out(plan: &[Step], places: &Places, dry_run: bool) -> anyhow::Res
     Ok(())
 }
 
-/// Every step is tried, whatever became of those before it. Says how many failed.
+/// Tries every step, even after a failure. Returns the number of failures.
 async fn carry_out_all(plan: &[Step], places: &Places, dry_run: bool) -> usize {
     let mut failed = 0;
     for step in plan {
@@ -233,7 +236,7 @@ impl Step {
             Self::Copy { from, to } => file_replacement::copy(from, to),
             Self::Remove(path) => {
                 fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?;
-                // A folder of drop-ins goes when it is empty; with others in it, it stays.
+                // An empty drop-in folder is removed; one with other drop-ins stays.
                 if let Some(folder) = path.parent().filter(|folder| folder.ends_with("acpd.service.d")) {
                     let _ = fs::remove_dir(folder);
                 }
@@ -246,16 +249,17 @@ impl Step {
     }
 }
 
-/// The daemon that serves this home now.
+/// The daemon that currently serves this home.
 struct Serving {
     pid: u32,
-    /// Whether systemd has started it.
+    /// Whether systemd started it.
     service: bool,
-    /// Sessions that do something, or wait for an answer.
+    /// The number of sessions that are working or wait for an answer.
     busy: usize,
 }
 
-/// None if no daemon runs. A socket that systemd holds is not touched for this, as that would start one.
+/// Looks for a running daemon. Does not connect to a socket that systemd holds, because that would
+/// start a daemon.
 async fn look_at_daemon(places: &Places) -> Option<Serving> {
     let holder = launch::daemon_pid(places)?;
     let asked = tokio::time::timeout(PATIENCE, async {
@@ -264,7 +268,7 @@ async fn look_at_daemon(places: &Places) -> Option<Serving> {
         let live = session_lookup::in_memory(&mut client).await?;
         anyhow::Ok((status.pid, live.iter().filter(|card| card.state != Activity::Idle).count()))
     });
-    // One that does not answer is taken for busy: it is not ours to stop.
+    // A daemon that does not answer counts as busy, and must not be stopped here.
     let (pid, busy) = match asked.await {
         Ok(Ok(answer)) => answer,
         Ok(Err(_)) | Err(_) => (holder, 1),

@@ -1,5 +1,5 @@
-//! `acpd login` and `acpd logout`: a provider's key, asked for at the terminal, checked, and stored in a file that only its
-//! owner can read. The daemon finds it there with the next request.
+//! `acpd login` and `acpd logout`: ask for a provider's key at the terminal, check it, and store it
+//! in a file that only its owner can read. The daemon reads it there with the next request.
 
 #![allow(clippy::print_stdout, reason = "this is what the user reads")]
 
@@ -91,7 +91,7 @@ fn ask(question: &str) -> anyhow::Result<String> {
     }
 }
 
-/// The same without showing what is typed. Whatever ends it, the terminal shows again what is typed afterwards.
+/// Asks without echoing the input. The terminal echoes again afterwards, however this ends.
 fn ask_hidden(question: &str) -> anyhow::Result<String> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {
@@ -108,12 +108,14 @@ fn ask_hidden(question: &str) -> anyhow::Result<String> {
     answer
 }
 
-/// A signal ends the program as it always does, after the terminal is as it was. The program is short, so this stays.
+/// Restores the terminal when a signal ends the program. The program is short-lived, so the handler
+/// stays installed.
 fn show_again_on_signals(before: Termios) -> anyhow::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("cannot watch for signals")?;
     thread::spawn(move || {
         for signal in signals.forever() {
-            // If the terminal is gone, there is nothing to put back; the signal ends the program all the same.
+            // If the terminal is gone, there is nothing to restore; the signal still ends the
+            // program.
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
             let _ = low_level::emulate_default_handler(signal);
         }

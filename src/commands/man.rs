@@ -1,4 +1,4 @@
-//! `acpd man`: the man pages, from the same definitions as the help.
+//! `acpd man`: writes the man pages, from the same definitions as the help.
 
 use std::fs;
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ pub fn run(args: &Man) -> anyhow::Result<Ending> {
         Some(folder) => {
             let doing = || format!("cannot write man pages into {}", folder.display());
             fs::create_dir_all(folder).with_context(doing)?;
-            // Built first, so that every page has the options that hold everywhere.
+            // Built first: this adds the global options to every page.
             command.build();
             clap_mangen::generate_to(command, folder).with_context(doing)?;
         }

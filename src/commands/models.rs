@@ -1,6 +1,8 @@
-//! `acpd models`: which models there are, what is known of them, and whether they answer.
+//! `acpd models`: lists the available models and what is known of them, and tests whether they
+//! answer.
 //!
-//! Asks the providers itself, as a session started from here would; no daemon is needed. Prints no key.
+//! It queries the providers itself, as a session started here would; no daemon is needed. It prints
+//! no key.
 
 #![allow(clippy::print_stdout, reason = "the list and the results are printed")]
 
@@ -20,10 +22,10 @@ use crate::config::Layers;
 use crate::launch;
 use crate::paths::Places;
 
-/// How long the providers may take to say which models they have.
+/// How long the providers may take to list their models.
 const LISTED_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long a model may take to say hello.
+/// How long a model may take to answer the test prompt.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
 
 pub fn run(places: &Places, args: &Models) -> anyhow::Result<Ending> {
@@ -38,7 +40,7 @@ pub fn run(places: &Places, args: &Models) -> anyhow::Result<Ending> {
             ModelsAction::Test { model } => test(&providers, &environment, &offered, model.as_deref()).await,
         }
     });
-    // A provider that hangs is left behind.
+    // A provider that hangs is abandoned.
     runtime.shutdown_background();
     ending
 }
@@ -112,7 +114,7 @@ fn thousands(number: u64) -> String {
     groups.join(",")
 }
 
-/// Says hello to one model, or to one of each provider.
+/// Sends a test prompt to one model, or to one model of each provider.
 async fn test(
     providers: &Providers,
     environment: &Environment,
@@ -145,7 +147,7 @@ async fn test(
     }
 }
 
-/// How a model said hello.
+/// The answer of a model to the test prompt.
 struct Hello {
     text: String,
     first: Duration,

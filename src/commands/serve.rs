@@ -1,7 +1,8 @@
-//! `acpd serve`: the daemon in the foreground, or detached for the program that needs one.
+//! `acpd serve`: runs the daemon in the foreground, or detached for the program that needs one.
 //!
-//! Detached, it runs twice: the first leaves the caller's session, starts the second and ends, so that the daemon is
-//! nobody's child; the second is the daemon, and says on stdout that it is ready or why it is not.
+//! Detached, it runs twice. The first process leaves the caller's session, starts the second and
+//! exits, which detaches the daemon from its parent. The second process is the daemon, and reports
+//! on stdout that it is ready or why it is not.
 
 use std::cell::Cell;
 use std::fmt;
@@ -28,16 +29,16 @@ use crate::daemon::{DaemonExit, Inherited};
 use crate::paths::Places;
 use crate::{assemble, daemon, launch, logging};
 
-/// How long the installed program may take to say whether it could start.
+/// How long the installed program may take to report whether it could start.
 const REHEARSAL_DEADLINE: Duration = Duration::from_secs(20);
 
-/// How long a daemon that cannot start answers those who connect.
+/// How long a daemon that cannot start answers connecting clients.
 const TURN_AWAY: Duration = Duration::from_secs(3);
 
-/// The exit code of a program that does not know an argument, such as one from before there were rehearsals.
+/// The exit code for an unknown argument, for example from a version without rehearsals.
 const WRONG_USAGE: i32 = 2;
 
-/// A daemon for which a service manager holds the socket could not start, and those who waited have been told.
+/// A socket-activated daemon could not start, and the waiting clients have received the reason.
 #[derive(Debug)]
 pub struct CannotServe;
 
@@ -54,7 +55,7 @@ pub fn run(places: &Places, args: &Serve) -> anyhow::Result<Ending> {
     }
     // Before any thread starts, since this clears the variables that describe the sockets.
     let inherited = ListenFd::from_env().take_unix_listener(0).context("cannot use the inherited socket")?;
-    // A second descriptor for the case that nobody serves the first.
+    // A second descriptor, for the case that the daemon cannot serve the first.
     let waiting = match &inherited {
         Some(listener) if !args.claim && !args.rehearse => listener.try_clone().ok(),
         Some(_) | None => None,
@@ -68,7 +69,7 @@ pub fn run(places: &Places, args: &Serve) -> anyhow::Result<Ending> {
     if args.background
         && let Err(error) = &served
     {
-        // Whoever started us reads this; if it has left, the log has the error too.
+        // The starting process reads this. If it has exited, the log has the error too.
         let _ = writeln!(io::stdout(), "{error:#}");
     }
     served.map(|()| Ending::Done)
@@ -93,9 +94,9 @@ fn serve(places: &Places, args: &Serve, inherited: Option<UnixListener>, is_read
     }
 }
 
-/// Answers those who connect to the socket of a service manager with the reason why there is no daemon; otherwise they
-/// would wait for one. It stays for a moment, so that a client that tries again does not have the manager start us so often
-/// that it gives up.
+/// Answers clients on the service manager's socket with the reason why there is no daemon;
+/// otherwise they would keep waiting. It stays for a moment: a client that retries would otherwise
+/// have the manager start the daemon so often that it gives up.
 fn turn_away(listener: &UnixListener, reason: &str) {
     let hint = "fix this, then check with `acpd doctor`; the log: journalctl --user --unit acpd.service";
     let error = RpcError::internal("The acpd daemon cannot start", json!({ "reason": reason, "hint": hint }));
@@ -111,7 +112,8 @@ fn turn_away(listener: &UnixListener, reason: &str) {
             Err(_) => return,
         }
         while let Ok((mut client, _)) = listener.accept() {
-            // The line fits the buffer of a fresh connection. A client that has left does not miss it.
+            // The line fits the buffer of a fresh connection. Failures are ignored, because the
+            // client is gone then.
             let _ = client.set_nonblocking(true).and_then(|()| client.write_all(&line));
         }
     }
@@ -122,7 +124,8 @@ fn load(places: &Places, args: &Serve) -> anyhow::Result<Loaded> {
     Loaded::read(file, launch::environment().collect(), flags(args))
 }
 
-/// The program that would take our place is asked itself, since it may know other keys than this one.
+/// Asks the installed program itself whether it could start, because it may know other keys than
+/// this one.
 fn rehearsal(places: &Places, args: &Serve) -> Box<Rehearse> {
     let (places, args) = (places.clone(), args.clone());
     Box::new(move || {
@@ -149,13 +152,13 @@ async fn rehearse(mut command: tokio::process::Command) -> Result<(), RehearsalE
                 said.to_owned()
             }))
         }
-        // Without an installed program, the running one starts over.
+        // Without an installed program, the running one restarts.
         Ok(Err(_)) => Ok(()),
         Err(_) => Err(RehearsalError("the installed program does not answer".to_owned())),
     }
 }
 
-/// The daemon that these arguments describe.
+/// The command line of the daemon that these arguments describe.
 fn command(program: &Path, places: &Places, args: &Serve) -> Command {
     let mut daemon = Command::new(program);
     daemon.arg("--socket").arg(&places.socket).arg("serve");
@@ -166,17 +169,17 @@ fn command(program: &Path, places: &Places, args: &Serve) -> Command {
     daemon
 }
 
-/// What the flags set, the short ones included.
+/// The settings from the flags, including the short forms.
 fn flags(args: &Serve) -> Vec<String> {
     let http = args.http.iter().map(|address| format!("http.listen={address}"));
     args.set.iter().cloned().chain(http).collect()
 }
 
-/// Says so and lets go of the pipe, whose reader waits for its end otherwise.
+/// Reports readiness and closes the pipe, because its reader waits for the end.
 fn say_ready() -> anyhow::Result<()> {
     let nothing = File::options().write(true).open("/dev/null").context("cannot open /dev/null")?;
     let mut stdout = io::stdout().lock();
-    // A starter that has left meanwhile is no reason to leave, too.
+    // The daemon stays even if the starting process has exited meanwhile.
     let _ = stdout.write_all(launch::READY.as_bytes()).and_then(|()| stdout.flush());
     rustix::stdio::dup2_stdout(nothing).context("cannot let go of stdout")
 }
@@ -184,7 +187,7 @@ fn say_ready() -> anyhow::Result<()> {
 fn detach(places: &Places, args: &Serve) -> anyhow::Result<()> {
     rustix::process::setsid().context("cannot leave the session of the terminal")?;
     let mut daemon = command(&launch::own_program()?, places, args);
-    // A bridge of an older version may have passed on more than is everybody's.
+    // A bridge of an older version may have passed on variables that only concern its own editor.
     daemon.env_clear().envs(launch::shared_environment());
     daemon.arg("--background").stdin(Stdio::null()).spawn().context("cannot run acpd itself")?;
     Ok(())

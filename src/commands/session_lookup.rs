@@ -1,7 +1,7 @@
-//! Which session is meant: an id may be given by its start or its end, if no other session has the same.
+//! Finds a session by its id, or by a unique prefix or suffix of it.
 //!
-//! Looks at what is in memory and then at what is stored, page by page. Changes nothing. The connection must be
-//! initialized for what is stored.
+//! It searches the sessions in memory and then the stored ones, page by page, and changes nothing.
+//! The connection must be initialized to search the stored ones.
 
 use std::fmt;
 use std::path::Path;
@@ -13,13 +13,13 @@ use wire::method;
 
 use crate::client::{Client, Refused};
 
-/// Letters of a whole id.
+/// The number of characters of a whole id.
 const WHOLE: usize = 36;
 
-/// More matches than this are not looked for: they would only be listed.
+/// The search stops after this many matches, because they would only be listed.
 const SHOWN: usize = 8;
 
-/// There is no such session, or several may be meant.
+/// There is no such session, or the id is ambiguous.
 #[derive(Debug)]
 pub struct NoSession(String);
 
@@ -40,7 +40,7 @@ pub(super) async fn in_memory(client: &mut Client) -> anyhow::Result<Vec<Session
     Ok(found.sessions)
 }
 
-/// A page of the list that editors use, of one folder or of all, and where the next one begins.
+/// Returns one page of the session list, of one folder or of all, and the cursor of the next page.
 pub(super) async fn page(
     client: &mut Client,
     cwd: Option<&Path>,
@@ -61,7 +61,7 @@ pub(super) async fn page(
     Ok((found, page["nextCursor"].take()))
 }
 
-/// All that is stored, of one folder or of all, newest first.
+/// Returns all stored sessions, of one folder or of all, newest first.
 pub(super) async fn stored(client: &mut Client, cwd: Option<&Path>) -> anyhow::Result<Vec<Value>> {
     let mut sessions = Vec::new();
     let mut cursor = Value::Null;
@@ -75,7 +75,7 @@ pub(super) async fn stored(client: &mut Client, cwd: Option<&Path>) -> anyhow::R
     }
 }
 
-/// The whole id.
+/// Returns the whole id.
 pub(super) async fn find(client: &mut Client, given: &str) -> anyhow::Result<String> {
     let live = in_memory(client).await?;
     let mut found: Vec<String> = live.iter().map(|card| card.id.to_string()).filter(|id| fits(id, given)).collect();
@@ -103,7 +103,7 @@ pub(super) fn fits(id: &str, given: &str) -> bool {
     !given.is_empty() && (id.starts_with(given) || id.ends_with(given))
 }
 
-/// Whether there is a session of exactly this id; a look at the list would be long where there are many.
+/// Whether a session with exactly this id is stored. Reading a long list instead would be slow.
 async fn is_stored(client: &mut Client, given: &str) -> anyhow::Result<bool> {
     if given.len() != WHOLE {
         return Ok(false);

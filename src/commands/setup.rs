@@ -1,6 +1,7 @@
-//! `acpd setup EDITOR`: the settings with which an editor finds acpd, printed, or put into the editor's own file.
+//! `acpd setup EDITOR`: prints the settings with which an editor starts acpd, or writes them to the
+//! editor's own file.
 //!
-//! The settings go to stdout, so that they can be piped somewhere; what to do with them goes to stderr.
+//! The settings go to stdout, so that they can be piped; the instructions go to stderr.
 
 #![allow(clippy::print_stdout, reason = "the settings are printed")]
 
@@ -54,7 +55,7 @@ fn print(recipe: &Recipe, program: &Path, args: &Setup) -> anyhow::Result<()> {
 }
 
 fn write(recipe: &Recipe, file: &SettingsFile, program: &Path) -> anyhow::Result<()> {
-    // Those who keep such files elsewhere leave a link here; it stays one.
+    // A file that is kept elsewhere may be a link here; the link is preserved.
     let path = fs::canonicalize(&file.path).unwrap_or_else(|_| file.path.clone());
     let before = match fs::read_to_string(&path) {
         Ok(text) => text,
@@ -77,7 +78,8 @@ fn write(recipe: &Recipe, file: &SettingsFile, program: &Path) -> anyhow::Result
     Ok(())
 }
 
-/// An entry of ours that is there already keeps what was added to it, such as `env`.
+/// Merges the settings into the file. An existing acpd entry keeps what was added to it, such as
+/// `env`.
 fn merge(before: &str, file: &SettingsFile, whole: &str, path: &Path) -> anyhow::Result<String> {
     let refuse = || format!("{} was left alone", path.display());
     let ours: Value = serde_json::from_str(whole)?;

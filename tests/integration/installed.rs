@@ -1,4 +1,4 @@
-//! Where `tests/integration/install` puts what the integration tests run.
+//! Finds the files that `tests/integration/install` installs for the integration tests.
 
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
-//! Tests with programs that were written without us. `.ci/integration` installs them and runs these tests; they need
-//! the feature `integration`, so that `cargo test --workspace` needs nothing but Rust. A program that is missing here
-//! is a failure, never a skip.
+//! Tests with programs of other authors. `.ci/integration` installs them and runs these tests. The
+//! tests need the feature `integration`, so that `cargo test --workspace` needs nothing but Rust. A
+//! missing program is a failure, never a skip.
 
 #![allow(clippy::unwrap_used, reason = "tests may")]
 

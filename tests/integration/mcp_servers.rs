@@ -1,4 +1,4 @@
-//! MCP servers that were written without us: the reference server over each transport, and one in Python.
+//! MCP servers of other authors: the reference server over each transport, and one in Python.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -26,7 +26,7 @@ struct Served {
 impl Served {
     async fn start(script: &Path, transport: &str) -> Self {
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-        // By itself it would listen on all addresses.
+        // By default it would listen on all addresses.
         let local = "data:text/javascript,import net from 'node:net'; const listen = net.Server.prototype.listen; \
                      net.Server.prototype.listen = function (port, done) { \
                      return listen.call(this, { port: Number(port), host: '127.0.0.1' }, done) }";
@@ -55,7 +55,7 @@ impl Drop for Served {
     }
 }
 
-/// Servers as slow as these are waited for.
+/// A workshop with timeouts long enough for these slow servers.
 async fn patient(answers: Vec<Vec<testkit::Step>>) -> Workshop {
     Workshop::with(json!({ "elicitation": { "form": {}, "url": {} } }), answers, |settings, _| {
         settings.mcp.wait_seconds = 60;
@@ -63,7 +63,7 @@ async fn patient(answers: Vec<Vec<testkit::Step>>) -> Workshop {
     .await
 }
 
-/// What the reference server can do, in one turn.
+/// Uses the features of the reference server in one turn.
 async fn exercise(server: Value) {
     let answers = calls(&[
         ("mcp__every__echo", json!({ "message": "hello" })),

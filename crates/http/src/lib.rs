@@ -44,7 +44,8 @@ use crate::token::Token;
 pub use error::Error;
 pub use settings::Settings;
 
-/// Says whether a process is one that the agent started, by its pid. Such a process may not connect.
+/// Returns whether a process, given by its pid, was started by the agent. Such a process may not
+/// connect.
 pub type ProcessCheck = Arc<dyn Fn(u32) -> io::Result<bool> + Send + Sync>;
 
 /// Writes the metrics in their text form, given the state of the daemon and the bytes that wait for HTTP clients.

@@ -15,7 +15,8 @@ use crate::ProcessCheck;
 pub(crate) fn is_own_process(peer: SocketAddr, port: u16, check: &ProcessCheck) -> io::Result<bool> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).unwrap_or_default());
     let Some(socket) = tables.iter().find_map(|table| find(table, peer, port)) else {
-        // A socket of this machine is in the tables; one of another machine is not, and nor is the agent.
+        // A local socket is in the tables. One that is not belongs to another machine, where the
+        // agent's commands do not run.
         return if peer.ip().is_loopback() { Err(unseen()) } else { Ok(false) };
     };
     if socket.user != rustix::process::geteuid().as_raw() {
@@ -70,12 +71,13 @@ fn address(text: &str) -> Option<(IpAddr, u16)> {
     Some((address.to_canonical(), u16::from_str_radix(port, 16).ok()?))
 }
 
-/// The processes that have this socket open, among those that we may look at, as the agent's commands are.
+/// The processes that have this socket open, among those that the daemon may inspect. The agent's
+/// commands are among these.
 fn holders(inode: u64) -> io::Result<Vec<u32>> {
     let link = format!("socket:[{inode}]");
     let pids = fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     let holds = |pid: &u32| {
-        // It may be another user's, or gone.
+        // The process may belong to another user, or be gone.
         let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
         open.flatten()
             .any(|file| fs::read_link(file.path()).is_ok_and(|to| to.as_os_str() == OsStr::from_bytes(link.as_bytes())))

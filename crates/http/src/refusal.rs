@@ -10,7 +10,7 @@ use serde_json::json;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     NoToken,
-    /// The Host header does not name us.
+    /// The Host header does not name this server.
     Host,
     Origin,
     /// The agent started the process that connects, or the process cannot be identified.
@@ -37,7 +37,8 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// A client without access must not occupy one of the limited connections.
+    /// Whether to close the connection: a client without access must not occupy one of the limited
+    /// connections.
     fn ends_connection(self) -> bool {
         matches!(self, Self::NoToken | Self::Host | Self::Origin | Self::OwnCommand)
     }

@@ -22,7 +22,8 @@ pub fn render(old: &str, new: &str, most: usize, colors: Colors) -> String {
                 ChangeTag::Delete => Style::Red,
                 ChangeTag::Insert => Style::Green,
             };
-            // What cannot be seen is written out, a carriage return at the end of a line included.
+            // Invisible characters are written out, including a carriage return at the end of a
+            // line.
             let text = visible::text(change.value().trim_end_matches('\n'));
             lines.push(colors.apply(style, &format!("  {number:>4} {}{text}", change.tag())));
         }

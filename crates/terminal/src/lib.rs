@@ -1,7 +1,9 @@
-//! What `acpd ask` and `acpd ctl` show at a terminal: Markdown, diffs, permission questions, tables and the screen of `top`.
+//! What `acpd ask` and `acpd ctl` show at a terminal: Markdown, diffs, permission questions, tables
+//! and the screen of `top`.
 //!
-//! Text in, text out. Only two modules know that there is a terminal: `style` looks whether stdout and stderr are one and how
-//! wide it is, and `session_printer` writes. No module here knows the protocol's transport, actors, files or keys.
+//! Text in, text out. Only two modules know that there is a terminal: `style` checks whether stdout
+//! and stderr are terminals and how wide they are, and `session_printer` writes. No module here
+//! knows the protocol's transport, actors, files or keys.
 
 pub mod age;
 pub mod consent;
@@ -19,7 +21,7 @@ mod wrap;
 
 use domain::card::PermissionsCard;
 
-/// One line per permission rule of a session, those that were answered in it first.
+/// One line per permission rule of a session. Rules from answers given in the session come first.
 pub fn permission_rules(card: &PermissionsCard) -> impl Iterator<Item = String> {
     let remembered = card.remembered.iter().map(|rule| {
         let verdict = if rule.allow { "allow" } else { "deny" };

@@ -131,7 +131,7 @@ fn planned(entry: &PlanEntry) -> String {
     format!("- [{mark}] {}\n", entry.content)
 }
 
-/// None for a normal end.
+/// A line about how the turn ended; None for a normal end.
 fn ended(reason: &StopReason) -> Option<String> {
     Some(match reason {
         StopReason::EndTurn => return None,

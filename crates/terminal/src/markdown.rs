@@ -259,7 +259,7 @@ mod tests {
 
     use super::*;
 
-    /// With the styles by name.
+    /// Renders a text, with the styles replaced by their names.
     fn shown(text: &str) -> String {
         let mut markdown = Markdown::default();
         let out = markdown.push(text, None) + &markdown.finish();

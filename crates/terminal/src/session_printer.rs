@@ -17,10 +17,10 @@ use crate::style::{Colors, Style, terminal_width, visible_text};
 /// The greatest number of lines of a diff or a failure.
 const SHOWN_LINES: usize = 16;
 
-/// Lines of a command's output: the last ones, which tell how it went.
+/// The number of lines shown of a command's output: the last ones, which show how it went.
 const OUTPUT_LINES: usize = 6;
 
-/// Lines of a question that are shown at a time.
+/// The number of lines of a question that are shown at a time.
 const QUESTION_LINES: usize = 400;
 
 pub struct SessionPrinter {
@@ -62,7 +62,7 @@ impl SessionPrinter {
         }
     }
 
-    /// One update of the session.
+    /// Prints one update of the session.
     pub fn update(&mut self, update: &Value) -> io::Result<()> {
         match update["sessionUpdate"].as_str().unwrap_or_default() {
             "user_message_chunk" => self.prompt(text_of(&update["content"])),
@@ -79,7 +79,7 @@ impl SessionPrinter {
         }
     }
 
-    /// A prompt that another client sent.
+    /// Prints a prompt that another client sent.
     fn prompt(&mut self, text: &str) -> io::Result<()> {
         self.leave(LinePosition::LineStart)?;
         self.aside(Style::Bold, &format!("> {}\n", text.trim_end()))
@@ -105,7 +105,7 @@ impl SessionPrinter {
         Ok(())
     }
 
-    /// A piece of an answer, on stderr.
+    /// Prints a piece of an answer on stderr.
     pub fn answer_aside(&mut self, update: &Value) -> io::Result<()> {
         let (text, message) = (text_of(&update["content"]), text(&update["messageId"]));
         if self.message != message {
@@ -201,7 +201,7 @@ impl SessionPrinter {
         Ok(())
     }
 
-    /// The keys that can be pressed now; the decision follows on the same line.
+    /// Prints the keys that can be pressed now; the decision follows on the same line.
     pub fn keys(&mut self, keys: &str) -> io::Result<()> {
         self.leave(LinePosition::LineStart)?;
         self.aside(Style::Bold, &format!("  {keys} "))?;
@@ -209,19 +209,19 @@ impl SessionPrinter {
         Ok(())
     }
 
-    /// The decision.
+    /// Prints the decision.
     pub fn decided(&mut self, what: &str) -> io::Result<()> {
         self.aside(Style::Plain, &format!("{what}\n"))?;
         self.position = LinePosition::LineStart;
         Ok(())
     }
 
-    /// A line of information.
+    /// Prints a line of information.
     pub fn remark(&mut self, text: &str) -> io::Result<()> {
         self.line(Style::Dim, text)
     }
 
-    /// A line about a problem.
+    /// Prints a line about a problem.
     pub fn trouble(&mut self, text: &str) -> io::Result<()> {
         self.line(Style::Red, text)
     }

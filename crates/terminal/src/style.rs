@@ -33,7 +33,7 @@ impl Style {
 
 pub const RESET: &str = "\u{1b}[0m";
 
-/// Whether to colors at all.
+/// Whether to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colors {
     On,

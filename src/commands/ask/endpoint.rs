@@ -1,4 +1,5 @@
-//! Where the daemon is: ours, on its socket, which is started if need be; or any, over HTTP.
+//! The address of the daemon: the user's own daemon on its socket, started if needed, or any daemon
+//! over HTTP.
 
 use std::fs;
 
@@ -10,7 +11,7 @@ use crate::paths::Places;
 
 pub(super) struct Endpoint<'a> {
     pub(super) places: &'a Places,
-    /// Another way than the socket.
+    /// The HTTP address, if the daemon is not reached over the socket.
     pub(super) http: Option<Http<'a>>,
 }
 
@@ -26,7 +27,8 @@ impl<'a> Endpoint<'a> {
     }
 }
 
-/// From the file that was named, or the environment, or where a daemon of ours keeps it.
+/// Reads the token from the named file, from the environment, or from where the user's own daemon
+/// keeps it.
 fn token(places: &Places, args: &Ask) -> anyhow::Result<String> {
     let given = environment::variable("ACPD_TOKEN")
         .and_then(|token| token.into_string().ok())

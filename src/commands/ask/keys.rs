@@ -1,7 +1,8 @@
-//! Single keys from the terminal, while a question is open. Otherwise the terminal is as it was.
+//! Reads single keys from the terminal while a question is open. At other times the terminal's
+//! settings are unchanged.
 //!
-//! The terminal is opened by its name, so that a prompt that came by stdin does not matter, and reading does not block: a
-//! question may be answered elsewhere meanwhile. Ctrl-C stays a signal.
+//! The terminal is opened by its name, because a prompt may have come from stdin. Reading does not
+//! block, because a question may be answered elsewhere meanwhile. Ctrl-C stays a signal.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -14,21 +15,21 @@ use rustix::fs::OFlags;
 use rustix::termios::{LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios};
 use tokio::net::unix::pipe;
 
-/// Whether there is somebody to ask.
+/// Whether there is a terminal at which to ask.
 pub(super) fn can_ask() -> bool {
     io::stderr().is_terminal() && open().is_ok()
 }
 
 pub(super) struct Keys {
-    /// A terminal is read as a pipe is: without blocking, when there is something.
+    /// The terminal, read like a pipe: without blocking, when there is input.
     terminal: pipe::Receiver,
     before: Termios,
-    /// Read, and not asked for yet.
+    /// Characters that are read but not yet returned.
     typed: VecDeque<char>,
 }
 
 impl Keys {
-    /// What was typed before the question was there does not answer it.
+    /// Starts to read keys. Discards earlier input, because it cannot be an answer to the question.
     pub(super) fn begin() -> io::Result<Self> {
         let terminal = open()?;
         let before = rustix::termios::tcgetattr(&terminal)?;
@@ -41,7 +42,7 @@ impl Keys {
         Ok(Self { terminal: pipe::Receiver::from_file_unchecked(terminal)?, before, typed: VecDeque::new() })
     }
 
-    /// The next key, or None if the terminal is gone. Arrows and the like are no keys here.
+    /// The next key, or None if the terminal is gone. Arrows and other special keys are ignored.
     pub(super) async fn next(&mut self) -> Option<char> {
         loop {
             if let Some(key) = self.typed.pop_front() {
@@ -59,7 +60,8 @@ impl Keys {
     }
 }
 
-/// The letters among what was typed. An arrow or another special key is ESC and some characters, which are no letters.
+/// The letters in the input. An arrow or another special key sends ESC and a few more characters,
+/// none of which count as letters.
 fn letters(typed: &[u8]) -> Vec<char> {
     let mut letters = Vec::new();
     let mut rest = typed;

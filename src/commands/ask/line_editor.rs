@@ -1,5 +1,6 @@
-//! LineEditor typed in a conversation: edited, completed and remembered. A thread of its own reads them, since such a read cannot
-//! be taken back; it waits until a line is wanted, so that at other times the terminal is free.
+//! Reads lines in a conversation, with editing, completion and history. A separate thread reads
+//! them, because such a read cannot be cancelled. It reads only when a line is requested, which
+//! leaves the terminal free at other times.
 
 use std::borrow::Cow;
 use std::fs::OpenOptions;
@@ -21,7 +22,7 @@ use tokio::sync::oneshot;
 
 use crate::paths::{Places, private_folder};
 
-/// Prompts that are remembered.
+/// How many prompts are kept in the history.
 const REMEMBERED: usize = 1000;
 
 pub(super) enum Typed {
@@ -37,7 +38,8 @@ pub(super) struct LineEditor {
     commands: Commands,
 }
 
-/// What may follow a slash; the agent says so when the session is opened, and again when it changes.
+/// The slash commands to complete. The agent sends them when the session is opened, and again when
+/// they change.
 type Commands = Arc<Mutex<Vec<String>>>;
 
 impl LineEditor {
@@ -58,10 +60,11 @@ impl LineEditor {
         Ok(Self { wanted, commands })
     }
 
-    /// The next line. It stays wanted if this is dropped, and is lost then.
+    /// Requests the next line. Dropping the receiver does not cancel the request, and the line is
+    /// then lost.
     pub(super) fn next(&self) -> oneshot::Receiver<Typed> {
         let (sender, receiver) = oneshot::channel();
-        // If the thread is gone, so is the sender, which the receiver sees.
+        // If the thread is gone, so is the sender, and the receiver reports it.
         let _ = self.wanted.send(sender);
         receiver
     }
@@ -90,7 +93,7 @@ fn serve(mut editor: Editor<Slash, FileHistory>, history: &Path, requests: &mpsc
     }
 }
 
-/// Prompts are nobody else's business.
+/// The path of the history file, which only its owner can read.
 fn history_file(places: &Places) -> anyhow::Result<PathBuf> {
     private_folder(&places.state)?;
     let path = places.state.join("ask_history");
@@ -98,7 +101,7 @@ fn history_file(places: &Places) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Completes the agent's commands, and goes on with a line that ends in a backslash.
+/// Completes the agent's slash commands, and continues a line that ends in a backslash.
 struct Slash {
     commands: Commands,
     colors: Colors,

@@ -1,5 +1,5 @@
-//! Reaching the daemon, and opening the session that was asked for: a new one in the current folder, the newest there, or
-//! one by its id.
+//! Connects to the daemon and opens the requested session: a new one in the current folder, the
+//! newest one there, or one by its id.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -18,12 +18,12 @@ use crate::commands::session_lookup;
 use crate::launch;
 use crate::paths::Places;
 
-/// How long to look for a daemon that stays.
+/// How long to try to reach a daemon that does not hang up.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 const STEP: Duration = Duration::from_millis(10);
 
-/// Which session to talk in.
+/// The session to use.
 pub(super) enum Session {
     New,
     /// The newest of this folder.
@@ -47,11 +47,12 @@ pub(super) struct Opened {
     pub(super) session: String,
     pub(super) model: String,
     pub(super) mode: String,
-    /// The title of one that is continued.
+    /// The title of a session that is continued.
     pub(super) continued: Option<String>,
 }
 
-/// Reaches the daemon and initializes; `once` says that it is for one prompt. A daemon over HTTP gets no introduction: its sessions have nothing of our environment.
+/// Connects to the daemon and initializes; `once` means that it is for one prompt. A daemon over
+/// HTTP receives no introduction, because its sessions use nothing of the local environment.
 pub(super) async fn connect(endpoint: &Endpoint<'_>, once: bool) -> anyhow::Result<Client> {
     let Some(http) = &endpoint.http else { return introduce(endpoint.places, once).await };
     let mut client = Client::over_http(http.address, &http.token).await?;
@@ -59,8 +60,9 @@ pub(super) async fn connect(endpoint: &Endpoint<'_>, once: bool) -> anyhow::Resu
     Ok(client)
 }
 
-/// Reaches the daemon on its socket, which is started if need be, and says who we are. One that is just leaving hangs up
-/// without an answer; another is reached in a moment.
+/// Connects to the daemon's socket, starting the daemon if needed, and identifies this client. A
+/// daemon that is just stopping hangs up without an answer; another one is available a moment
+/// later.
 async fn introduce(places: &Places, once: bool) -> anyhow::Result<Client> {
     let patience = Instant::now() + PATIENCE;
     loop {
@@ -86,7 +88,8 @@ async fn initialize(client: &mut Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Notices and compactions come as updates of their own, so that they do not get into the answer.
+/// The capabilities of this client. Notices and compactions come as separate updates, which keeps
+/// them out of the answer.
 fn capabilities() -> Value {
     json!({ "session": { "notices": {}, "compaction": {} } })
 }
@@ -119,7 +122,7 @@ pub(super) async fn open(client: &mut Client, wanted: &Session) -> anyhow::Resul
     }
 }
 
-/// What was said before is not said again; the agent remembers.
+/// Resumes a session without replaying the earlier conversation, which the agent remembers.
 async fn resume(client: &mut Client, session: &str, title: Option<&str>) -> anyhow::Result<Opened> {
     let opened: Value = client.call(method::SESSION_RESUME, json!({ "sessionId": session })).await?;
     Ok(describe(session.to_owned(), &opened, Some(title.unwrap_or(session))))
@@ -134,7 +137,7 @@ fn describe(session: String, opened: &Value, continued: Option<&str>) -> Opened 
     Opened { session, model: value("model"), mode: value("mode"), continued: continued.map(str::to_owned) }
 }
 
-/// The mode and model that the command line asks for.
+/// Sets the mode and model that the command line names.
 pub(super) async fn configure(client: &mut Client, opened: &mut Opened, args: &Ask) -> anyhow::Result<()> {
     for (option, value, current) in [("mode", &args.mode, &mut opened.mode), ("model", &args.model, &mut opened.model)]
     {
@@ -155,7 +158,7 @@ pub(super) async fn configure(client: &mut Client, opened: &mut Opened, args: &A
     Ok(())
 }
 
-/// Where the possible values of an option are listed.
+/// A hint that says which subcommand lists the possible values of an option.
 fn known(option: &str) -> &'static str {
     match option {
         "model" => "`acpd models list` lists the models",

@@ -1,4 +1,4 @@
-//! How `ask` tells what happens: to people on the printer, or to scripts as a line of JSON each.
+//! The output of `ask`: text for people on the printer, or lines of JSON for scripts.
 #![allow(clippy::print_stdout, reason = "lines for scripts are printed")]
 
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ impl Output {
         Ok(())
     }
 
-    /// Shows a piece of an answer on stderr, because it is not what was asked for.
+    /// Shows a piece of an answer on stderr, because it is not an answer to the prompt.
     pub(super) fn answer_aside(&mut self, update: &Value) -> anyhow::Result<()> {
         if let Self::Text(printer) = self {
             printer.answer_aside(update)?;
@@ -42,7 +42,7 @@ impl Output {
         }
     }
 
-    /// Goes on with the lines of a question.
+    /// Shows more lines of a question. Returns how many are left.
     pub(super) fn question_from(&mut self, consent: &Consent, from: usize) -> anyhow::Result<usize> {
         match self {
             Self::Text(printer) => Ok(printer.question_from(consent, from)?),
@@ -50,7 +50,7 @@ impl Output {
         }
     }
 
-    /// Nothing came for a moment: what is held back is shown.
+    /// Shows text that is held back, after a moment without messages.
     pub(super) fn pause(&mut self) -> anyhow::Result<()> {
         if let Self::Text(printer) = self {
             printer.pause()?;
@@ -58,7 +58,7 @@ impl Output {
         Ok(())
     }
 
-    /// The turn is over, or there was none.
+    /// Reports the end of the turn, or that there was none.
     pub(super) fn ended(&mut self, session: &str, result: &anyhow::Result<Value>) -> anyhow::Result<()> {
         match (self, result) {
             (Self::Text(printer), _) => printer.end()?,
@@ -79,7 +79,7 @@ impl Output {
         Ok(())
     }
 
-    /// Only people are told.
+    /// Shows a remark to people; scripts do not receive it.
     pub(super) fn remark(&mut self, text: &str) -> anyhow::Result<()> {
         if let Self::Text(printer) = self {
             printer.remark(text)?;

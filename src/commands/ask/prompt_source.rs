@@ -1,4 +1,4 @@
-//! What is asked, and what goes along with it.
+//! Where the prompt comes from, and the context that goes with it.
 
 use std::io::{self, IsTerminal, Read};
 
@@ -13,7 +13,7 @@ pub(super) enum PromptSource {
 }
 
 impl PromptSource {
-    /// A text, with what comes on stdin as its context; or stdin alone; or a conversation.
+    /// Chooses the source: a text with stdin as its context, stdin alone, or a conversation.
     pub(super) fn choose(words: &[String]) -> anyhow::Result<Self> {
         let words = words.join(" ");
         if io::stdin().is_terminal() {

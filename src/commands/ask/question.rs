@@ -1,11 +1,11 @@
-//! A permission question of the agent and the keys that answer it. Pure: asks nobody by itself.
+//! A permission question of the agent and the keys that answer it. Pure: does no input or output.
 
 use serde_json::{Value, json};
 use terminal::consent::Consent;
 use wire::rpc::Id;
 
-/// The kinds of options in the order in which they are shown, each with its key, its name and what is said when it is
-/// chosen.
+/// The kinds of options in the order in which they are shown, each with its key, its name and the
+/// text that is shown when it is chosen.
 const KEYS: [(&str, char, &str, &str); 4] = [
     ("allow_once", 'y', "yes", "allowed"),
     ("allow_always", 'a', "always", "always allowed"),
@@ -17,14 +17,14 @@ pub(super) struct Question {
     id: Id,
     pub(super) consent: Consent,
     options: Vec<Choice>,
-    /// As the agent sent it.
+    /// The parameters as the agent sent them.
     pub(super) params: Value,
 }
 
 struct Choice {
     kind: String,
     id: String,
-    /// In the agent's words, which say what `always` is about.
+    /// The agent's own label, which describes what `always` would cover.
     name: String,
 }
 
@@ -61,7 +61,8 @@ impl Question {
         serde_json::from_str::<Value>(self.id.raw()).is_ok_and(|mine| mine == *id)
     }
 
-    /// The keys that may be pressed, such as `[y]es  [n]o  [?]`. `left` is how many lines were not shown yet.
+    /// The keys that may be pressed, such as `[y]es  [n]o  [?]`. `left` is the number of lines not
+    /// shown yet.
     pub(super) fn keys(&self, left: usize) -> String {
         let offered = KEYS.iter().filter(|(kind, ..)| self.option(kind).is_some());
         let each = offered.map(|(_, key, name, _)| match name.strip_prefix(*key) {
@@ -72,7 +73,7 @@ impl Question {
         more.into_iter().chain(each).chain(["[?]".to_owned()]).collect::<Vec<_>>().join("  ")
     }
 
-    /// A line for each key, in the agent's words.
+    /// One line per key, with the agent's own labels.
     pub(super) fn explanation(&self) -> Vec<String> {
         let offered = KEYS.iter().filter_map(|(kind, key, ..)| Some(format!("  {key}  {}", self.option(kind)?.name)));
         offered.chain(["  Ctrl-C  cancel the whole turn".to_owned()]).collect()
@@ -108,7 +109,7 @@ impl Question {
     }
 }
 
-/// The answer as the protocol has it. No option means that the question is not answered at all.
+/// The answer in the protocol's form. No option means that the question is not answered.
 pub(super) fn outcome(option: Option<&str>) -> Value {
     match option {
         Some(option) => json!({ "outcome": { "outcome": "selected", "optionId": option } }),

@@ -1,4 +1,5 @@
-//! One prompt from its sending to its answer: what happens is shown, questions are asked, and Ctrl-C cancels.
+//! Runs one prompt from its sending to its answer: shows what happens, asks questions, and cancels
+//! on Ctrl-C.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,10 +21,10 @@ use super::question::{self, Meaning, Question};
 use crate::client::{Message, decode};
 use crate::commands::Ending;
 
-/// After so long without a message, a word that is held back is shown.
+/// After this long without a message, a held-back word is shown.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The daemon went away in a turn.
+/// The daemon hung up during a turn.
 #[derive(Debug)]
 pub(super) struct HungUp;
 
@@ -35,15 +36,16 @@ impl fmt::Display for HungUp {
 
 impl std::error::Error for HungUp {}
 
-/// The questions of a turn, the first of which is being asked, and the keys while one is.
+/// The open questions of a turn, of which the first is being asked, and the keys while one is.
 #[derive(Default)]
 struct Asking {
     open: VecDeque<Question>,
     keys: Option<Keys>,
-    /// LineEditor of the first question that were shown, and those that were not.
+    /// How many lines of the first question were shown, and how many are left.
     shown: usize,
     left: usize,
-    /// Whether it was said that allowing now would be blind. The same key again means it.
+    /// Whether the user was warned that not everything was shown. The same key again confirms the
+    /// answer.
     warned: bool,
 }
 
@@ -85,7 +87,8 @@ impl Conversation {
                     self.client.notify(method::SESSION_CANCEL, json!({ "sessionId": self.session })).await?;
                     asking = Asking::default();
                     self.output.interrupted()?;
-                    // The first Ctrl-C asks the agent to stop; whoever insists need not wait for it.
+                    // The first Ctrl-C asks the agent to stop; a second one exits without waiting
+                    // for it.
                     if asked_to_stop || signal != Some(SIGINT) {
                         self.insisted = true;
                         return Ok(Ending::Cancelled);
@@ -127,7 +130,8 @@ impl Conversation {
         }
     }
 
-    /// A request of the agent: a permission question is the only one that this client has offered to answer.
+    /// Handles a request of the agent. Permission questions are the only ones that this client
+    /// supports.
     async fn consider(&mut self, id: Id, method: &str, params: Value, asking: &mut Asking) -> anyhow::Result<()> {
         if method != method::SESSION_REQUEST_PERMISSION {
             return self.client.answer(&id, Err(RpcError::method_not_found(method))).await;
@@ -136,7 +140,7 @@ impl Conversation {
         if self.allow {
             return self.settle(&question, question.allowing()).await;
         }
-        // A script is shown no question, so it cannot be asked to press a key.
+        // In JSON output no question is shown, and therefore no key can be asked for.
         if matches!(self.output, Output::Text(_)) && keys::can_ask() {
             asking.open.push_back(question);
             return if asking.open.len() == 1 { self.ask(asking) } else { Ok(()) };
@@ -153,7 +157,8 @@ impl Conversation {
             asking.left = self.output.question(&question.params, &question.consent)?;
             asking.shown = question.consent.lines(Colors::Off).len() - asking.left;
             asking.warned = false;
-            // Only now, so that what was typed before all of it was there answers nothing.
+            // Keys are read only from now on: input from before the whole question was shown
+            // answers nothing.
             asking.keys = Some(Keys::begin().context("cannot ask at the terminal")?);
             self.output.keys(&question.keys(asking.left))?;
         }
@@ -204,7 +209,8 @@ impl Conversation {
         }
     }
 
-    /// A key while a question is open; None if the terminal is gone, which allows nothing.
+    /// Handles a key while a question is open. None means that the terminal is gone, which allows
+    /// nothing.
     async fn hear(&mut self, key: Option<char>, asking: &mut Asking) -> anyhow::Result<()> {
         let Some(question) = asking.open.front() else { return Ok(()) };
         let option = match key.map(|key| question.meaning(key)) {
@@ -254,7 +260,7 @@ fn reports_no_model(update: &Value) -> bool {
     update["sessionUpdate"] == "notice" && update["title"].as_str().is_some_and(is_it)
 }
 
-/// Whether this is the first piece of a message; the id of the message is noted.
+/// Whether this is the first piece of a message. Remembers the id of the message.
 fn begins_a_message(params: &Value, message: &mut Value) -> bool {
     let update = &params["update"];
     if update["sessionUpdate"] != "agent_message_chunk" || update["messageId"] == *message {
@@ -264,7 +270,8 @@ fn begins_a_message(params: &Value, message: &mut Value) -> bool {
     true
 }
 
-/// Whether the turn's error says what the message said. A failure is told to editors that show no errors, too.
+/// Whether the turn's error repeats the text of the message. A failure is also sent as a message,
+/// for editors that show no errors.
 fn is_said_again(held: &Value, message: &Message) -> bool {
     match message {
         Message::Reply { result: Err(error), .. } => held["update"]["content"]["text"] == error.message.as_str(),
@@ -272,7 +279,7 @@ fn is_said_again(held: &Value, message: &Message) -> bool {
     }
 }
 
-/// Waits for ever where nothing is asked.
+/// The next key. Waits for ever while no question is open.
 async fn next_key(keys: &mut Option<Keys>) -> Option<char> {
     match keys {
         Some(keys) => keys.next().await,

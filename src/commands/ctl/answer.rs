@@ -1,4 +1,5 @@
-//! `ctl allow` and `ctl deny`: answers a permission question that a session waits with, and prints what it is about first.
+//! `ctl allow` and `ctl deny`: answer a permission question that a session waits for, after
+//! printing it.
 
 #![allow(clippy::print_stdout, reason = "what is answered is printed")]
 
@@ -14,7 +15,7 @@ use super::DaemonClient;
 use crate::cli::Answer;
 use crate::commands::session_lookup;
 
-/// `choices` are the answer for once and the one for good.
+/// Answers a question. `choices` are the one-time answer and the permanent one.
 pub(super) async fn run(daemon: &mut DaemonClient, args: &Answer, choices: [Choice; 2]) -> anyhow::Result<()> {
     let (session, asked) = find(daemon, args).await?;
     let [once, always] = choices;
@@ -46,7 +47,7 @@ pub(super) async fn run(daemon: &mut DaemonClient, args: &Answer, choices: [Choi
     Ok(())
 }
 
-/// The question that is meant, with all that it is about.
+/// Finds the question to answer, with its full contents.
 async fn find(daemon: &mut DaemonClient, args: &Answer) -> anyhow::Result<(SessionId, OpenQuestion)> {
     daemon.introduce().await?;
     let session = match &args.id {
@@ -57,7 +58,7 @@ async fn find(daemon: &mut DaemonClient, args: &Answer) -> anyhow::Result<(Sessi
     let wanted = sessions.filter(|card| session.as_deref().is_none_or(|wanted| card.id.as_str() == wanted));
     let open = wanted.flat_map(|card| card.questions.into_iter().map(move |asked| (card.id.clone(), asked)));
     let (session, asked) = choose(open.collect(), args.question.as_deref(), session.is_some())?;
-    // The list has a lower limit than the details of one session.
+    // The list cuts questions at a lower limit than the details of one session do.
     let details: SessionDetails = daemon.client.call(method::SESSION, json!({ "sessionId": session })).await?;
     let whole = details.card.questions.into_iter().find(|whole| whole.id == asked.id);
     Ok((session, whole.context("the question was answered meanwhile")?))
@@ -65,7 +66,7 @@ async fn find(daemon: &mut DaemonClient, args: &Answer) -> anyhow::Result<(Sessi
 
 type Open = (SessionId, OpenQuestion);
 
-/// `named` is whether the questions are those of one session that was named.
+/// Chooses the question. `named` means that the questions are those of one session that was named.
 fn choose(questions: Vec<Open>, given: Option<&str>, named: bool) -> anyhow::Result<Open> {
     let fits = |(_, asked): &&Open| given.is_none_or(|given| session_lookup::fits(asked.id.as_str(), given));
     let mut found = questions.iter().filter(fits);

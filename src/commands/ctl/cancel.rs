@@ -1,4 +1,5 @@
-//! `ctl cancel`: ends what a session does now. Who sent the prompt hears that it was cancelled.
+//! `ctl cancel`: cancels the running turn of a session. The client that sent the prompt receives
+//! "cancelled" as its answer.
 
 use anyhow::bail;
 use domain::card::Activity;

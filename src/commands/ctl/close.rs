@@ -1,4 +1,5 @@
-//! `ctl close`: cancels what a session does and takes it out of memory. It comes back with the next load or prompt.
+//! `ctl close`: cancels the running turn of a session and removes it from memory. The next load or
+//! prompt brings it back.
 
 use serde_json::json;
 use wire::method;

@@ -1,4 +1,5 @@
-//! `ctl delete`: removes a session and its history. There is no way back, and no question: the id was given.
+//! `ctl delete`: removes a session and its history. This cannot be undone, and it does not ask,
+//! because the id was given.
 
 use serde_json::json;
 use wire::method;

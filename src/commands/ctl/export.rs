@@ -1,6 +1,7 @@
 //! `ctl export`: writes a session's log, page by page, as JSON lines or as Markdown.
 //!
-//! Lines are passed on as the daemon wrote them, so that nothing of a newer daemon's events is lost on the way.
+//! Lines are copied as the daemon wrote them, so that unknown events of a newer daemon are
+//! preserved.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -24,7 +25,7 @@ struct Page {
 
 pub(super) async fn run(daemon: &mut DaemonClient, args: &Export) -> anyhow::Result<()> {
     let session = daemon.find(&args.which.id).await?;
-    // The file is made when there is something to put into it.
+    // The file is created only once there is something to write.
     let mut page = read(daemon, &session, 1).await?;
     let output: Box<dyn Write> = match &args.output {
         None => Box::new(BufWriter::new(io::stdout().lock())),
@@ -39,7 +40,7 @@ pub(super) async fn run(daemon: &mut DaemonClient, args: &Export) -> anyhow::Res
         for event in &page.events {
             match &mut markdown {
                 None => output.json(event.get())?,
-                // An event of a newer daemon that we do not know is left out of what people read.
+                // Unknown events of a newer daemon are left out of the Markdown.
                 Some(markdown) => match serde_json::from_str::<Event>(event.get()) {
                     Ok(event) => output.text(&markdown.add(&event))?,
                     Err(_) => continue,
@@ -57,7 +58,8 @@ pub(super) async fn run(daemon: &mut DaemonClient, args: &Export) -> anyhow::Res
     output.output.flush().context("cannot write all of it")
 }
 
-/// Where the log goes. A terminal gets what cannot be seen written out; a file or a pipe gets every byte as it is.
+/// The destination of the log. On a terminal, invisible characters are written out; a file or a
+/// pipe receives every byte unchanged.
 struct Output {
     output: Box<dyn Write>,
     terminal: bool,

@@ -1,4 +1,4 @@
-//! `ctl gc`: removes old sessions, by age or by number. Without `--yes` it only says which.
+//! `ctl gc`: removes old sessions, by age or by number. Without `--yes` it only lists them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub(super) async fn run(daemon: &mut DaemonClient, args: &Gc, home: &Path) -> an
     Ok(())
 }
 
-/// A time such as `12h`, `30d` or `8w`.
+/// Parses a duration such as `12h`, `30d` or `8w`.
 pub(crate) fn age(text: &str) -> Result<Duration, String> {
     let wrong = || "write a number and one of h, d and w, as in 30d".to_owned();
     let (unit, letter) = match text.chars().last() {
@@ -56,8 +56,8 @@ impl Limits {
     }
 }
 
-/// Those of the stored sessions, newest first, that are over a limit and that nobody uses. A session whose time cannot be
-/// read stays.
+/// Chooses the unused stored sessions, given newest first, that exceed a limit. A session whose
+/// time cannot be read stays.
 fn choose<'a>(stored: &'a [Value], live: &[SessionCard], limits: &Limits, now: Millis) -> Vec<&'a Value> {
     let in_use = |id: &Value| {
         let card = live.iter().find(|card| *id == card.id.as_str());

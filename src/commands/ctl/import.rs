@@ -1,4 +1,5 @@
-//! `ctl import`: makes a new session of what `export` wrote. The log travels in parts, so that neither side holds all of it.
+//! `ctl import`: creates a session from the output of `export`. The log is sent in parts, so that
+//! neither side holds all of it.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -11,7 +12,7 @@ use wire::method;
 
 use super::DaemonClient;
 
-/// Bytes of one part, about: an event is not cut.
+/// The approximate size of one part in bytes; an event is never split.
 const PART: usize = 256 << 10;
 
 pub(super) async fn run(daemon: &mut DaemonClient, file: &Path) -> anyhow::Result<()> {
@@ -27,7 +28,7 @@ pub(super) async fn run(daemon: &mut DaemonClient, file: &Path) -> anyhow::Resul
         let following = parts.next().with_context(foreign)?;
         let more = !following.is_empty();
         let params = match (&into, more) {
-            // As every version understands it.
+            // The form that every version of the daemon understands.
             (Value::Null, false) => json!({ "events": part }),
             (Value::Null, true) => json!({ "events": part, "more": true }),
             (into, more) => json!({ "events": part, "into": into, "more": more }),
@@ -40,7 +41,7 @@ pub(super) async fn run(daemon: &mut DaemonClient, file: &Path) -> anyhow::Resul
         }
         into = made["into"].take();
         if into.is_null() {
-            // It took the first part for all of it.
+            // An older daemon took the first part for the whole log.
             let _: Value = daemon.client.call(method::DELETE, json!({ "sessionId": made["sessionId"] })).await?;
             bail!(
                 "this daemon is older than `acpd ctl` and takes short logs only; `acpd ctl restart` starts the new one"
@@ -58,7 +59,7 @@ fn open(file: &Path) -> anyhow::Result<Box<dyn BufRead>> {
     Ok(Box::new(BufReader::new(opened)))
 }
 
-/// The events of a file, a few at a time.
+/// Reads the events of a file, a few at a time.
 struct Parts<R> {
     lines: R,
     number: usize,
@@ -69,7 +70,7 @@ impl<R: BufRead> Parts<R> {
         Self { lines, number: 0 }
     }
 
-    /// None are left at the end.
+    /// Returns the next events; empty at the end of the file.
     fn next(&mut self) -> anyhow::Result<Vec<Box<RawValue>>> {
         let (mut events, mut size) = (Vec::new(), 0);
         let mut line = String::new();

@@ -1,5 +1,6 @@
-//! `ctl logs`: what the daemon logged. Under systemd that is the journal, which `journalctl` shows; otherwise the file that
-//! a bridge has given the daemon. Works without a daemon, since that is when a log is wanted most.
+//! `ctl logs`: shows the daemon's log. Under systemd that is the journal, which `journalctl` shows;
+//! otherwise it is the file that the bridge gave to the daemon. It works without a daemon, because
+//! that is when a log is needed most.
 
 #![allow(clippy::print_stdout, reason = "the log is printed")]
 
@@ -25,10 +26,10 @@ use crate::paths::Places;
 
 const UNIT: &str = "acpd.service";
 
-/// How long a daemon may take to say who it is.
+/// How long a daemon may take to identify itself.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How often a followed file is looked at.
+/// The interval between two checks of a followed file.
 const STEP: Duration = Duration::from_millis(200);
 
 pub(super) async fn run(places: &Places, args: &Logs, json: bool) -> anyhow::Result<Ending> {
@@ -53,11 +54,11 @@ pub(super) async fn run(places: &Places, args: &Logs, json: bool) -> anyhow::Res
     Ok(Ending::Done)
 }
 
-/// Whether the daemon that runs belongs to systemd. Without one it is the newer of the two that counts, and the journal has
-/// none if the unit was never started.
+/// Whether the running daemon belongs to systemd. Without a daemon the newer of the two logs
+/// counts; the journal has none if the unit was never started.
 async fn is_in_the_journal(places: &Places) -> bool {
     let pid = match DaemonClient::begin(places, false) {
-        // A daemon that does not answer is when logs are wanted most.
+        // Logs are needed most when the daemon does not answer.
         Ok(mut daemon) => match tokio::time::timeout(PATIENCE, status::look(&mut daemon)).await {
             Ok(Ok(card)) => Some(card.pid),
             Ok(Err(_)) | Err(_) => None,
@@ -102,7 +103,8 @@ impl Printer {
     }
 }
 
-/// Prints what is added until Ctrl-C. A file that was replaced or cut is read from its start.
+/// Prints what is appended, until Ctrl-C. A file that was replaced or truncated is read from its
+/// start.
 async fn follow(path: &Path, mut file: BufReader<File>, printer: &Printer) -> anyhow::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     loop {
@@ -121,7 +123,7 @@ async fn follow(path: &Path, mut file: BufReader<File>, printer: &Printer) -> an
     }
 }
 
-/// The lines up to the end of the file; a last one that is not finished is left for later.
+/// Reads the complete lines up to the end of the file. An unfinished last line is left for later.
 fn whole_lines(file: &mut BufReader<File>) -> io::Result<Vec<String>> {
     let mut lines = Vec::new();
     loop {

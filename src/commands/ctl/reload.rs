@@ -1,4 +1,4 @@
-//! `ctl reload`: has the daemon read its configuration again, and shows what came of it.
+//! `ctl reload`: has the daemon reload its configuration, and shows the result.
 
 use domain::card::ReloadCard;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! `ctl rename`: gives a session another title, which every attached editor is told.
+//! `ctl rename`: changes the title of a session, which is sent to every attached editor.
 
 use serde_json::json;
 use wire::method;

@@ -1,4 +1,5 @@
-//! `ctl restart`: has the daemon replace itself by the installed program, and waits until that answers.
+//! `ctl restart`: has the daemon replace itself with the installed program, and waits until that
+//! answers.
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +14,10 @@ use crate::client::Message;
 use crate::client::deadline::timeout;
 use crate::paths::Places;
 
-/// How long the new daemon may take to answer once the old one has let go of us.
+/// How long the new daemon may take to answer once the old one has closed the connection.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long the old daemon may take to let go of us. Running turns have half a minute.
+/// How long the old daemon may take to close the connection. Running turns have half a minute.
 const LETTING_GO: Duration = Duration::from_secs(90);
 
 const STEP: Duration = Duration::from_millis(10);
@@ -24,7 +25,7 @@ const STEP: Duration = Duration::from_millis(10);
 pub(super) async fn run(mut daemon: DaemonClient, places: &Places, now: bool) -> anyhow::Result<()> {
     let before = status::look(&mut daemon).await?;
     daemon.client.send(method::RESTART, RestartParams { now }).await?;
-    // The daemon hangs up when it goes, at the latest when its deadline for running turns has passed.
+    // The daemon hangs up when it exits, at the latest after its deadline for running turns.
     let refused = async {
         while let Some(message) = daemon.client.next().await.unwrap_or(None) {
             if let Message::Reply { result: Err(error), .. } = message {
@@ -44,7 +45,7 @@ pub(super) async fn run(mut daemon: DaemonClient, places: &Places, now: bool) ->
     Ok(())
 }
 
-/// Waits for a daemon that is not the one before.
+/// Waits for a daemon other than the previous one.
 async fn returned(places: &Places, json: bool, before: &StatusCard) -> anyhow::Result<StatusCard> {
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -1,4 +1,5 @@
-//! `ctl session`: everything about one session that fits on a page. What it did is counted from its log.
+//! `ctl session`: shows the details of one session on a page. Its statistics are counted from its
+//! log.
 
 use domain::Event;
 use domain::card::SessionDetails;
@@ -33,13 +34,13 @@ pub(super) async fn run(daemon: &mut DaemonClient, id: &str) -> anyhow::Result<(
     Ok(())
 }
 
-/// Reads the whole log. A session that never had a prompt has none yet.
+/// Reads the whole log and counts. A session that never had a prompt has no log yet.
 async fn count(daemon: &mut DaemonClient, session: &str) -> anyhow::Result<SessionStats> {
     let mut stats = SessionStats::default();
     let mut from = Some(1);
     while let Some(number) = from {
         let page: Log = daemon.client.call(method::EXPORT, json!({ "sessionId": session, "from": number })).await?;
-        // An event of a newer daemon that we do not know is not counted.
+        // Unknown events of a newer daemon are not counted.
         let known = page.events.iter().filter_map(|event| serde_json::from_str::<Event>(event.get()).ok());
         known.for_each(|event| stats.add(&event));
         from = page.next;

@@ -1,4 +1,5 @@
-//! `ctl sessions`: what is in memory, what each does and what it asks; with `--all`, what is stored.
+//! `ctl sessions`: lists the sessions in memory with their activity and questions, or, with
+//! `--all`, the stored ones.
 
 use std::path::Path;
 

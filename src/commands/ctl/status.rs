@@ -1,4 +1,4 @@
-//! `ctl status`: how the daemon is.
+//! `ctl status`: shows the state of the daemon.
 
 use domain::card::StatusCard;
 use domain::history::StoreStatus;

@@ -1,5 +1,6 @@
-//! `ctl stop`: asks the daemon to end, and waits until it has: its lock is free then, or another daemon has it, because an
-//! editor asked for something meanwhile. One that does not answer or does not end is killed, if that is wanted.
+//! `ctl stop`: asks the daemon to stop, and waits until it has. Then its lock is free, or another
+//! daemon holds it because an editor made a request meanwhile. With `--force`, a daemon that does
+//! not answer or does not stop is killed.
 
 use std::fmt;
 use std::fs;
@@ -18,15 +19,15 @@ use crate::daemon::lock::{Attempt, Lock};
 use crate::launch::beside;
 use crate::paths::Places;
 
-/// How long the daemon may take to put everything away. It has its own, shorter deadline.
+/// How long the daemon may take to shut down. It has its own, shorter deadline.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// How long the kernel may take to end a process that was killed.
+/// How long the kernel may take to end a killed process.
 const KILL_DEADLINE: Duration = Duration::from_secs(10);
 
 const STEP: Duration = Duration::from_millis(5);
 
-/// The daemon was asked to end and goes on.
+/// The daemon was asked to stop but still runs.
 #[derive(Debug)]
 struct StillRuns {
     holder: Option<u32>,
@@ -59,7 +60,7 @@ pub(super) async fn run(places: &Places, json: bool, force: bool) -> anyhow::Res
     }
 }
 
-/// Whether there is a daemon that only force will end.
+/// Whether there is a daemon that can only be stopped by force.
 fn is_hopeless(error: &anyhow::Error, lock: &Path) -> bool {
     let no_socket = error.is::<NoDaemon>() && Lock::held_by(lock).is_some();
     no_socket || error.is::<NoAnswer>() || error.is::<StillRuns>()
@@ -69,7 +70,7 @@ async fn ask(places: &Places, json: bool, lock: &Path) -> anyhow::Result<()> {
     let mut daemon = DaemonClient::begin(places, json)?;
     let stopping = status::look(&mut daemon).await?.pid;
     let deadline = timeout(DEADLINE);
-    // A daemon that ends at once may not get round to the answer.
+    // A daemon that stops at once may not send the answer.
     daemon.client.send(method::STOP, json!({})).await?;
     if let Ok(Some(why)) = tokio::time::timeout(deadline, hang_up(&mut daemon)).await {
         bail!("the daemon did not stop: {why}");
@@ -88,7 +89,7 @@ async fn ask(places: &Places, json: bool, lock: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits until the daemon hangs up, and gives why it did not if it says so.
+/// Waits until the daemon hangs up. Returns the reason if the daemon reports that it will not stop.
 async fn hang_up(daemon: &mut DaemonClient) -> Option<String> {
     while let Some(message) = daemon.client.next().await.unwrap_or(None) {
         if let Message::Reply { result: Err(error), .. } = message {
@@ -98,7 +99,8 @@ async fn hang_up(daemon: &mut DaemonClient) -> Option<String> {
     None
 }
 
-/// Kills the process that holds the daemon's lock, if it is one of ours, and waits until the lock is free.
+/// Kills the process that holds the daemon's lock, if it is an acpd process, and waits until the
+/// lock is free.
 async fn kill(lock: &Path) -> anyhow::Result<u32> {
     let pid = Lock::held_by(lock).context("no process holds the daemon's lock, so nothing was killed")?;
     let program = fs::read_link(format!("/proc/{pid}/exe")).with_context(|| format!("cannot look at process {pid}"))?;

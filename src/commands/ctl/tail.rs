@@ -1,5 +1,5 @@
-//! `ctl tail`: follows a session as it happens. It attaches as an editor does, answers nothing, and leaves on Ctrl-C, or
-//! when the session does.
+//! `ctl tail`: follows a session live. It attaches like an editor, answers nothing, and exits on
+//! Ctrl-C or when the session ends.
 #![allow(clippy::print_stdout, reason = "with --json every update is printed")]
 
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::DaemonClient;
 use crate::client::Message;
 use crate::commands::Ending;
 
-/// After so long without a message, a word that is held back is shown.
+/// After this long without a message, a held-back word is shown.
 const PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) async fn run(mut daemon: DaemonClient, id: &str) -> anyhow::Result<Ending> {
@@ -27,7 +27,7 @@ pub(super) async fn run(mut daemon: DaemonClient, id: &str) -> anyhow::Result<En
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let load = daemon.client.send(method::SESSION_LOAD, json!({ "sessionId": session })).await?;
     let mut end = None;
-    // The log may be long, and what follows takes as long as it takes; but the first word comes soon.
+    // There is no deadline for a long log or for what follows it, only for the first message.
     let mut silence = Some(Instant::now() + daemon.client.patience());
     let mut view = View { printer: SessionPrinter::stdio(), json: daemon.json, session, fresh: false };
     loop {
@@ -43,9 +43,10 @@ pub(super) async fn run(mut daemon: DaemonClient, id: &str) -> anyhow::Result<En
                     view.end(&serde_json::from_str(told.get())?)?;
                     return Ok(Ending::Done);
                 }
-                // An older daemon does not tell of the end.
+                // An older daemon does not report the end of a session.
                 Message::Reply { .. } => {}
-                // A question is shown and left to others; it is withdrawn here when one of them has answered.
+                // A question is shown and left to other clients; the daemon withdraws it here once
+                // one has answered.
                 Message::Request { method, params, .. } | Message::Notice { method, params } => {
                     view.show(&method, &params)?;
                 }
@@ -59,13 +60,13 @@ pub(super) async fn run(mut daemon: DaemonClient, id: &str) -> anyhow::Result<En
     }
 }
 
-/// A message was heard, whatever it is.
+/// Handles the arrival of any message: clears the deadline.
 fn heard(silence: &mut Option<Instant>, message: Option<Message>) -> anyhow::Result<Message> {
     *silence = None;
     message.context("the daemon closed the connection")
 }
 
-/// Waits for ever without a deadline.
+/// Waits until the deadline, or for ever if there is none.
 async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
@@ -77,12 +78,12 @@ struct View {
     printer: SessionPrinter,
     json: bool,
     session: String,
-    /// Something came since the last pause.
+    /// Whether something has arrived since the last pause.
     fresh: bool,
 }
 
 impl View {
-    /// Nothing came for a moment: what is held back is shown.
+    /// Shows text that is held back, after a moment without messages.
     fn pause(&mut self) -> anyhow::Result<()> {
         self.fresh = false;
         Ok(self.printer.pause()?)

@@ -1,7 +1,8 @@
-//! `ctl top`: all sessions on a screen that refreshes, with keys to steer them.
+//! `ctl top`: shows all sessions on a screen that refreshes, with keys to control them.
 //!
-//! One loop: look at the daemon, draw, wait for a key until it is time for the next look. A daemon that goes away is looked
-//! for again. The terminal is put back however this ends, a panic included.
+//! A single loop queries the daemon, draws, and waits for a key until the next query is due. If the
+//! daemon goes away, the loop keeps trying to reconnect. The terminal is restored on every exit,
+//! including a panic.
 #![allow(clippy::print_stdout, reason = "with --json each look is a line")]
 
 use std::fs;
@@ -28,10 +29,10 @@ use crate::cli;
 use crate::commands::{Ending, session_lookup};
 use crate::paths::Places;
 
-/// How long a daemon may take to answer before the screen says that it does not.
+/// How long a daemon may take to answer before the screen reports that it does not.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How often signals are looked at.
+/// The interval between two checks for signals.
 const STEP: Duration = Duration::from_millis(200);
 
 pub(super) async fn run(daemon: DaemonClient, places: &Places, args: &cli::Top) -> anyhow::Result<Ending> {
@@ -61,7 +62,7 @@ pub(super) async fn run(daemon: DaemonClient, places: &Places, args: &cli::Top) 
                 KeyAction::Draw => {}
                 KeyAction::Leave => {
                     if terminal_is_gone(Duration::ZERO)? {
-                        // There is nothing to put back, and ratatui would panic over it.
+                        // There is nothing to restore, and ratatui would panic if it tried.
                         std::mem::forget(full_screen);
                     }
                     return Ok(Ending::Done);
@@ -82,11 +83,11 @@ pub(super) async fn run(daemon: DaemonClient, places: &Places, args: &cli::Top) 
     }
 }
 
-/// The terminal while it is ours.
+/// The terminal in full-screen mode.
 struct FullScreen(DefaultTerminal);
 
 impl FullScreen {
-    /// Takes the whole screen. A panic puts the terminal back before it says what happened.
+    /// Takes the whole screen. A panic restores the terminal before its message is printed.
     fn enter() -> anyhow::Result<Self> {
         Ok(Self(ratatui::try_init().context("cannot take over the terminal")?))
     }
@@ -104,7 +105,8 @@ impl Drop for FullScreen {
     }
 }
 
-/// Waits until something can be read, or this long; true if the terminal was closed, which crossterm would read for ever.
+/// Waits for input, at most this long. Returns true if the terminal was closed, which crossterm
+/// would keep reading for ever.
 fn terminal_is_gone(patience: Duration) -> anyhow::Result<bool> {
     let stdin = io::stdin();
     let mut source = [PollFd::new(&stdin, PollFlags::IN)];
@@ -116,7 +118,7 @@ fn terminal_is_gone(patience: Duration) -> anyhow::Result<bool> {
     Ok(source[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL))
 }
 
-/// Resident memory of a process in bytes, where the system tells.
+/// The resident memory of a process in bytes, if the system reports it.
 fn resident_memory(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -124,7 +126,7 @@ fn resident_memory(pid: u32) -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
-/// Why a question that has the screen cannot be allowed yet.
+/// Why a question on the whole screen cannot be allowed yet.
 fn unread(pager: &QuestionPager) -> String {
     match pager.cut {
         0 => format!("{} more rows below: read on with space or the arrows, then allow", pager.left().max(1)),
@@ -134,7 +136,7 @@ fn unread(pager: &QuestionPager) -> String {
     }
 }
 
-/// What a key, or the clock, asks for.
+/// The action for a key press or for the end of the wait.
 enum KeyAction {
     Look,
     Draw,
@@ -154,7 +156,7 @@ struct Top<'a> {
 }
 
 impl Top<'_> {
-    /// Looks again; what was seen last stays on the screen if nobody answers.
+    /// Queries the daemon. If it does not answer, the last snapshot stays on the screen.
     async fn look(&mut self) {
         match self.snapshot().await {
             Ok(snapshot) => self.state.replace(snapshot),
@@ -182,7 +184,7 @@ impl Top<'_> {
         }
     }
 
-    /// Waits for a key until it is time for the next look.
+    /// Waits for a key until the next query is due.
     fn key(&mut self, next: Instant) -> anyhow::Result<KeyAction> {
         loop {
             if self.stop.load(Ordering::Relaxed) {
@@ -193,7 +195,7 @@ impl Top<'_> {
                 return Ok(KeyAction::Leave);
             }
             if !event::poll(Duration::ZERO).context("cannot read the terminal")? {
-                // A signal, such as that of another size, ends the wait early.
+                // A signal, such as a change of the terminal's size, ends the wait early.
                 terminal_is_gone(left.min(STEP))?;
                 continue;
             }
@@ -240,8 +242,8 @@ impl Top<'_> {
         KeyAction::Draw
     }
 
-    /// Answers the question that is state, and no other: it may have been settled meanwhile, and the next one come up. One
-    /// that was not state as a whole is state first.
+    /// Answers the question that is shown and no other: it may have been settled meanwhile, and the
+    /// next one may be open. A question that was not shown as a whole is shown first.
     async fn answer(&mut self, choice: Choice) {
         let (session, question, title) = match (&self.state.pager, self.state.selected()) {
             (Some(pager), _) => {
@@ -285,7 +287,7 @@ impl Top<'_> {
         }
     }
 
-    /// The list has a lower limit for a question than the details of one session.
+    /// The details of a session, which cut a question at a higher limit than the list does.
     async fn details(&mut self, session: &SessionId) -> anyhow::Result<SessionDetails> {
         let daemon = self.daemon()?;
         let call = async {
@@ -317,7 +319,7 @@ impl Top<'_> {
     async fn tell(&mut self, method: &str, params: Value) -> anyhow::Result<()> {
         let daemon = self.daemon()?;
         let call = async {
-            // The session's log names who answered.
+            // The session's log names the client that answered.
             daemon.introduce().await?;
             daemon.client.call::<Value>(method, params).await
         };
@@ -333,11 +335,11 @@ impl Top<'_> {
             Err(error) => Err(error),
         };
         self.state.said = followed.err().map(|error| format!("{error:#}"));
-        // That Ctrl-C was meant for the session that was state.
+        // That Ctrl-C was meant for the session that was shown.
         self.stop.store(false, Ordering::Relaxed);
     }
 
-    /// A line for each look, until a signal.
+    /// Prints one line per query, until a signal.
     async fn print(&mut self, every: Duration) -> anyhow::Result<Ending> {
         while !self.stop.load(Ordering::Relaxed) {
             println!("{}", json_line(&serde_json::to_string(&self.snapshot().await?)?));

@@ -1,4 +1,4 @@
-//! `ctl undo`: puts back the files that a session's last turn changed, or does that again.
+//! `ctl undo`: restores the files that a session's last turn changed, or reapplies the changes.
 
 use domain::card::UndoCard;
 use serde_json::json;

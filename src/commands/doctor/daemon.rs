@@ -1,5 +1,5 @@
-//! The daemon, its socket and its store, as they are seen from outside. Starts nothing: a socket that systemd holds is
-//! connected to only if a daemon runs already.
+//! Checks the daemon, its socket and its store from outside. It starts nothing: it connects to a
+//! socket that systemd holds only if a daemon is already running.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -20,14 +20,14 @@ use crate::daemon::socket;
 use crate::launch;
 use crate::paths::Places;
 
-/// Left for the checks around the question itself.
+/// How long the daemon may take to answer, which leaves time for the checks around the request.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What is known of the installation before the daemon is looked at.
+/// What earlier checks have found out about the installation.
 pub(super) struct Known {
-    /// The check that keeps a daemon from starting, if one does.
+    /// The check that prevents a daemon from starting, if one does.
     pub(super) obstacle: Option<&'static str>,
-    /// Whether systemd listens in the daemon's place.
+    /// Whether systemd listens on the daemon's behalf.
     pub(super) is_activated: bool,
     pub(super) is_writable: bool,
 }
@@ -71,7 +71,7 @@ fn none_runs(known: &Known) -> Finding {
     }
 }
 
-/// Asks the daemon how it is; the finding says why it does not answer.
+/// Queries the daemon's state. The finding explains why it does not answer.
 async fn look(places: &Places, holder: &LockHolder) -> Result<StatusCard, Finding> {
     let pid = holder.pid;
     let end = format!("stop it with `kill {pid}`; the next client starts another daemon");
@@ -97,7 +97,7 @@ async fn look(places: &Places, holder: &LockHolder) -> Result<StatusCard, Findin
     }
 }
 
-/// Whether somebody has suspended the process, as with Ctrl-Z.
+/// Whether the process is suspended, for example by Ctrl-Z.
 fn is_stopped(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
@@ -106,7 +106,7 @@ fn is_stopped(pid: u32) -> bool {
 
 async fn ask(places: &Places) -> anyhow::Result<StatusCard> {
     let mut client = Client::over(socket::connect(&places.socket)?)?;
-    // A daemon of another home says so here.
+    // A daemon of another home reports it in this answer.
     let _: HelloResult = client.call(method::HELLO, launch::hello(places, None)).await?;
     client.call(method::STATUS, json!({})).await
 }
@@ -114,7 +114,7 @@ async fn ask(places: &Places) -> anyhow::Result<StatusCard> {
 fn describe(status: &StatusCard) -> Finding {
     let mine = env!("CARGO_PKG_VERSION");
     let StatusCard { version, pid, sessions, connections, .. } = status;
-    // One of the connections is ours.
+    // One of the connections is that of this check.
     let clients = connections.saturating_sub(1);
     let says = format!("process {pid}; sessions in memory: {sessions}, clients: {clients}");
     if version == mine {
@@ -157,7 +157,8 @@ fn check_socket(places: &Places, holder: Option<&LockHolder>, known: &Known) -> 
     }
 }
 
-/// A socket without a daemon. Whether somebody listens is asked of the kernel, since connecting would start a daemon.
+/// The finding about a socket without a daemon. The kernel reports whether a process listens on it;
+/// connecting would start a daemon.
 fn unserved(socket: &Path, known: &Known) -> Finding {
     let path = socket.display();
     match socket::has_listener(socket) {
@@ -219,7 +220,7 @@ fn check_store(places: &Places, status: Option<&StatusCard>, size: Option<u64>, 
     }
 }
 
-/// Bytes of all files below; None if there is no such folder.
+/// The total size of the files in a folder in bytes; None if there is no such folder.
 fn size(folder: &Path) -> Option<u64> {
     let entries = fs::read_dir(folder).ok()?;
     let sizes = entries.flatten().map(|entry| match entry.metadata() {

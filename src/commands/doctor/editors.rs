@@ -1,4 +1,4 @@
-//! Editors that can talk to acpd: which are here, and which know it already.
+//! Checks which editors that can use acpd are installed, and which are configured for it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::commands::setup::editors::recipes;
 use crate::launch;
 use crate::paths::Places;
 
-/// An editor, by the names of its programs and by the places where those are that no PATH names.
+/// An editor, by the names of its programs and by install locations that are not on a PATH.
 struct Known {
     name: &'static str,
     editor: Editor,
@@ -78,7 +78,7 @@ fn judge(known: &Known, place: &Path, places: &Places, path: Option<&str>) -> Fi
     let says = format!("{} ({})", known.name, place.display());
     let setup = format!("acpd setup {}", known.editor.name());
     let Some(file) = recipes(known.editor, places).into_iter().find_map(|recipe| recipe.file) else {
-        // Whether a program in Lua or Lisp sets us up, nobody can tell.
+        // Whether a Lua or Lisp configuration starts acpd cannot be determined.
         return Finding::ok("editors", format!("{says}; its settings: {setup}"));
     };
     let amiss = |what: String| Finding::warn("editors", format!("{says} {what}"), format!("{setup} --write"));
@@ -90,7 +90,7 @@ fn judge(known: &Known, place: &Path, places: &Places, path: Option<&str>) -> Fi
     }
 }
 
-/// Whether it is the program that runs, by whatever name.
+/// Whether a path is the running program, under any name.
 fn is_this(program: &Path) -> bool {
     let real = |path: PathBuf| fs::canonicalize(&path).unwrap_or(path);
     launch::own_program().is_ok_and(|own| real(own) == real(program.to_owned()))

@@ -1,9 +1,9 @@
-//! One thing that was checked: how it is, and what to do about it.
+//! The result of one check: a state, and advice.
 
 use serde::Serialize;
 use terminal::style::{Colors, Style, visible_text};
 
-/// What fits beside the state and the name of a check.
+/// The width that remains beside the state and the name of a check.
 const WIDTH: usize = 80 - MARGIN;
 const MARGIN: usize = 6 + NAME;
 const NAME: usize = 11;
@@ -38,7 +38,7 @@ impl Finding {
         Self { check, state: State::Fail, says: says.into(), advice: Some(advice.into()) }
     }
 
-    /// Lines that fit a terminal; the advice is set off by an arrow.
+    /// The finding as lines that fit a terminal; an arrow marks the advice.
     pub(super) fn render(&self, colors: Colors) -> String {
         let (word, style) = match self.state {
             State::Ok => ("ok", Style::Green),
@@ -64,7 +64,7 @@ pub(super) fn human(bytes: u64) -> String {
     }
 }
 
-/// Breaks at spaces; what has none stays whole, so that a path can be copied.
+/// Wraps at spaces. A word without spaces stays whole, so that a path can be copied.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for line in text.lines() {

@@ -1,4 +1,5 @@
-//! What this machine and this login offer: the kernel's sandbox, the login shell, systemd, and the program itself.
+//! Checks what this machine and this login provide: the kernel's sandbox, the login shell, systemd,
+//! and the program itself.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,7 +61,7 @@ pub(super) fn landlock() -> Finding {
     }
 }
 
-/// What the login shell said, and how long it took.
+/// The output of the login shell, and how long it took.
 #[derive(Clone)]
 pub(super) struct ShellAnswer {
     pub(super) environment: Option<Arc<Environment>>,
@@ -88,9 +89,9 @@ pub(super) fn login_shell(answer: &ShellAnswer) -> Finding {
     }
 }
 
-/// How systemd stands to the daemon.
+/// The state of systemd with respect to the daemon.
 pub(super) enum Systemd {
-    /// There is none for users here, for this reason.
+    /// There is no user manager, for this reason.
     Absent(String),
     NotInstalled,
     Installed {
@@ -117,12 +118,12 @@ impl Systemd {
         }
     }
 
-    /// Whether it listens in the daemon's place.
+    /// Whether systemd listens on the daemon's behalf.
     pub(super) fn is_listening(&self) -> bool {
         matches!(self, Self::Installed { socket, .. } if socket == "active")
     }
 
-    /// `obstacle` is the check that keeps a daemon from starting, whoever starts it.
+    /// The finding about systemd. `obstacle` is the check that prevents a daemon from starting.
     pub(super) fn finding(&self, obstacle: Option<&str>) -> Finding {
         let (socket, enabled, service, command) = match self {
             Self::Absent(why) => {

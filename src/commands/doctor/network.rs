@@ -1,4 +1,5 @@
-//! Proxy and certificates: what a daemon that an editor starts would use, and whether this terminal has others.
+//! Checks the proxy and certificates that a daemon started by an editor would use, and whether
+//! those of this terminal differ.
 
 use domain::Environment;
 
@@ -6,7 +7,8 @@ use super::finding::Finding;
 use crate::config;
 use crate::config::{ResolvedNetwork, Source};
 
-/// `here` is the environment of this terminal, `shell` that of the login shell.
+/// Checks the network settings. `here` is the environment of this terminal, `shell` that of the
+/// login shell.
 pub(super) fn check(settings: &config::Network, here: &Environment, shell: &Environment) -> Finding {
     let used = ResolvedNetwork::of(settings, &Environment::default(), shell);
     let local = ResolvedNetwork::of(settings, here, shell);

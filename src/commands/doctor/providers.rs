@@ -1,4 +1,4 @@
-//! Keys and models: where each provider's key comes from, and whether the provider answers.
+//! Checks keys and models: where each provider's key comes from, and whether the provider answers.
 
 use std::time::Duration;
 
@@ -28,7 +28,8 @@ pub(super) async fn check(places: &Places, config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// None for a provider that nobody has asked for.
+/// The finding about a provider. None if there is nothing to report: an unconfigured provider has no
+/// key, or a local one does not run.
 fn judge(survey: &Survey, configured: bool) -> Option<Finding> {
     let Survey { provider, address, key, models, local } = survey;
     let key = match key {

@@ -1,4 +1,4 @@
-//! The MCP servers of the configuration: whether their programs are there. None is started.
+//! Checks whether the programs of the configured MCP servers exist. It starts none of them.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::finding::Finding;
 use super::machine::which;
 use crate::config::Shown;
 
-/// Where the configuration names them.
+/// The prefix of the servers' keys in the configuration.
 const PREFIX: &str = "mcp.servers.";
 
 pub(super) fn check(overview: &[Shown], path: Option<&str>) -> Vec<Finding> {
@@ -39,7 +39,8 @@ fn judge(name: &str, server: &BTreeMap<&str, &Value>, path: Option<&str>) -> Fin
     }
 }
 
-/// What follows the path may hold a key, and so may what stands before the host; a finding is often shown to others.
+/// The address without its query and user information, which may hold a key: a finding is often
+/// shown to others.
 fn without_query(url: &str) -> String {
     let path_ends = url.find(['?', '#']).unwrap_or(url.len());
     let url = &url[..path_ends];

@@ -1,4 +1,4 @@
-//! The state folder: whether it is there, ours, and can be written to.
+//! Checks that the state folder exists, belongs to the user, and can be written to.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::finding::{Finding, State, human};
 use crate::paths::Places;
 
-/// A disk with less room than this is about to be full.
+/// A disk with less free space than this is nearly full.
 const LITTLE: u64 = 100_000_000;
 
 pub(super) fn check(places: &Places) -> Finding {
@@ -68,7 +68,7 @@ fn advice(error: &io::Error, folder: &Path) -> String {
     }
 }
 
-/// Writes into a file that has no name and so never shows.
+/// Writes to an unnamed file, which never appears in the folder.
 fn write(folder: &Path) -> io::Result<()> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
@@ -76,7 +76,7 @@ fn write(folder: &Path) -> io::Result<()> {
             rustix::io::write(&file, &[0; 4096])?;
             Ok(())
         }
-        // Not every file system has such files.
+        // Some file systems do not support unnamed files.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
             rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK)?;
             Ok(())
@@ -85,7 +85,7 @@ fn write(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// What to do about a store that reports this reason.
+/// The advice for a store that reports this reason.
 pub(super) fn advice_for_store(reason: &str, folder: &Path) -> String {
     let has = |words: &[&str]| words.iter().any(|word| reason.to_lowercase().contains(word));
     if has(&["no space", "quota", "file too large"]) {

@@ -1,6 +1,7 @@
-//! The units as files: their text for this program, and whether a file that is there is ours to replace.
+//! The units as files: their text for this program, and whether an existing file may be replaced.
 //!
-//! What we write carries a checksum in its first line. A file whose checksum fits was not changed since, by anybody.
+//! The first line of a written file carries a checksum. A file with a matching checksum has not
+//! been changed since.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -19,19 +20,19 @@ const MARK: &str = "# Written by `acpd install`, checksum ";
 pub(super) struct Unit {
     pub(super) path: PathBuf,
     pub(super) text: String,
-    /// What the service manager is told before the unit goes; nothing for a drop-in.
+    /// The arguments for `systemctl` before the unit is removed; None for a drop-in.
     pub(super) stop: Option<&'static [&'static str]>,
 }
 
-/// What is at a unit's place.
+/// What exists at a unit's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Nothing,
-    /// Exactly what we would write.
+    /// Exactly the text that would be written.
     Same,
-    /// Written by us, for another version or another path, and not changed since.
+    /// Written by acpd for another version or path, and not changed since.
     Ours,
-    /// Somebody else's, or ours with changes.
+    /// Written by someone else, or changed since acpd wrote it.
     Changed,
 }
 
@@ -70,7 +71,7 @@ impl Unit {
         let text = match fs::read_to_string(&self.path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // A link that leads nowhere is somebody's, too.
+                // A dangling link also belongs to the user.
                 let is_link = fs::symlink_metadata(&self.path).is_ok();
                 return Ok(if is_link { Found::Changed } else { Found::Nothing });
             }
@@ -95,12 +96,12 @@ fn is_unchanged(text: &str) -> bool {
     u64::from_str_radix(sum, 16) == Ok(checksum(rest))
 }
 
-/// FNV-1a: against accidents, not against malice.
+/// FNV-1a: protects against accidents, not against malice.
 fn checksum(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// A path as one word of a command line in a unit.
+/// Quotes a path as one word of a command line in a unit.
 fn quoted(path: &Path) -> String {
     let path = path.to_string_lossy();
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+@".contains(letter);
@@ -111,7 +112,7 @@ fn quoted(path: &Path) -> String {
     format!("\"{}\"", specified(&escaped))
 }
 
-/// Without specifiers, which begin with a per cent sign.
+/// Escapes per cent signs, which would begin a specifier.
 fn specified(text: &str) -> String {
     text.replace('%', "%%")
 }

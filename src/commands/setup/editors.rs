@@ -1,18 +1,19 @@
-//! What each editor wants to hear, and where it wants to read it. The texts are the files of `examples/editors`.
+//! The settings for each editor, and where it reads them. The texts are the files of
+//! `examples/editors`.
 
 use std::path::{Path, PathBuf};
 
 use crate::cli::Editor;
 use crate::paths::Places;
 
-/// The program's place in the texts.
+/// The path of the program in the texts, to be replaced.
 pub const PLACEHOLDER: &str = "/home/you/.cargo/bin/acpd";
 
 /// One way of setting up an editor.
 pub struct Recipe {
     pub title: &'static str,
     pub template: &'static str,
-    /// What a person does with the text, and how acpd is found in the editor afterwards.
+    /// Instructions: what to do with the text, and how to find acpd in the editor afterwards.
     pub then: &'static str,
     pub file: Option<SettingsFile>,
 }
@@ -20,7 +21,7 @@ pub struct Recipe {
 /// A JSON file that `--write` can change.
 pub struct SettingsFile {
     pub path: PathBuf,
-    /// Under which key the agents stand.
+    /// The key under which the file lists agents.
     pub agents: &'static str,
 }
 

@@ -7,10 +7,10 @@ use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstRootNode};
 use serde_json::{Map, Value};
 
-/// Some editors write it before the text. No JSON parser accepts it.
+/// Some editors write this mark before the text. No JSON parser accepts it.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// What editors accept in their settings: comments and trailing commas, nothing else beyond JSON.
+/// The extensions to JSON that editors accept in their settings: comments and trailing commas.
 const OPTIONS: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_trailing_commas: true,
@@ -24,7 +24,8 @@ const OPTIONS: ParseOptions = ParseOptions {
     allow_non_finite_numbers: false,
 };
 
-/// The text with the value at this path set. Creates the objects on the way and changes nothing else.
+/// Returns the text with the value at this path set. Creates missing objects and changes nothing
+/// else.
 pub(super) fn set(text: &str, path: &[&str], value: &Value) -> anyhow::Result<String> {
     let before = read(text)?;
     if get(&before, path) == Some(value) {
@@ -68,7 +69,7 @@ fn edit(text: &str, path: &[&str], value: &Value) -> anyhow::Result<String> {
     Ok(root.to_string())
 }
 
-/// The same change on the value alone, to compare with.
+/// The same change on the parsed value, for comparison.
 fn put(root: &mut Value, path: &[&str], value: &Value) -> anyhow::Result<()> {
     let Some((name, rest)) = path.split_first() else {
         *root = value.clone();
@@ -199,7 +200,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the layout, the value is set and all else is as before; a text that is no JSON is an error and no panic.
+        /// Whatever the layout, the value is set and everything else is unchanged; invalid JSON is
+        /// an error and not a panic.
         #[test]
         fn any_text_is_changed_rightly_or_refused(text in "[{}\\[\\]\":,a1 \n/*\\\\]{0,40}") {
             if let Ok(changed) = set(&text, &["x", "y"], &json!({ "z": [1] })) {

@@ -47,7 +47,7 @@ impl QuestionPager {
         let (width, height) = (usize::from(width).max(1), usize::from(height));
         let rows: Vec<String> = self.lines.iter().flat_map(|line| folded(line, width)).collect();
         if self.width != width {
-            // Other rows than those that were seen.
+            // The rows differ from those that were seen.
             (self.width, self.seen) = (width, 0);
         }
         (self.height, self.rows) = (height, rows.len());
@@ -82,7 +82,7 @@ pub(super) fn folded(line: &str, width: usize) -> Vec<String> {
     let mut rows = vec![String::new()];
     let mut used = 0;
     for letter in line.chars() {
-        // A tab is as wide as the screen makes it; as spaces it is as wide as we count it.
+        // The width of a tab depends on the screen; spaces are as wide as counted here.
         let (text, wide) =
             if letter == '\t' { ("    ".to_owned(), 4) } else { (letter.to_string(), letter.width().unwrap_or(0)) };
         if used + wide > width && used > 0 {
@@ -127,7 +127,7 @@ mod tests {
         pager.page(9);
         pager.rows(80, 3);
         assert!(pager.is_read());
-        // On another width the rows are others.
+        // At another width the rows are different.
         pager.rows(5, 3);
         assert!(!pager.is_read());
     }

@@ -10,7 +10,7 @@ use super::question_pager::QuestionPager;
 #[derive(Serialize)]
 pub struct Snapshot {
     pub status: StatusCard,
-    /// Resident memory of the daemon in bytes, where the system tells.
+    /// The resident memory of the daemon in bytes, if the system reports it.
     pub memory: Option<u64>,
     pub sessions: Vec<SessionCard>,
 }

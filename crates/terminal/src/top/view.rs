@@ -140,7 +140,8 @@ impl View {
         lines
     }
 
-    /// Notes whether a question was state as a whole: only then one key allows it.
+    /// Draws the details, and records whether a question was shown as a whole: only then one key
+    /// allows it.
     fn details(&self, frame: &mut Frame<'_>, state: &mut TopState, mut lines: Vec<Line<'static>>, area: Rect) {
         let room = usize::from(area.height.saturating_sub(1));
         let fits = lines.len() <= room;
@@ -304,7 +305,7 @@ mod tests {
 
              the daemon is not responding; trying agai"#]]
         .assert_eq(&drawn(&mut state, 40, 6));
-        // Whatever the size, nothing is drawn outside.
+        // Whatever the size, nothing is drawn outside the screen.
         for (width, height) in [(1, 1), (3, 2), (20, 16), (200, 60)] {
             drawn(&mut state, width, height);
         }
