@@ -16,7 +16,7 @@ async fn delegating(input: Value, sub: Vec<Vec<Step>>) -> Project {
 }
 
 impl Project {
-    /// Sends the prompt and allows the sub-agent.
+    /// Sends the prompt and approves the sub-agent.
     async fn delegate(&mut self) -> u64 {
         let prompt = self.zed.prompt(&self.session, "find out").await;
         let question = self.zed.hear("session/request_permission").await;
@@ -43,7 +43,7 @@ async fn a_sub_agent_is_one_call_with_progress_and_the_model_hears_its_report() 
     let load = json!({ "sessionId": at.session, "cwd": at.folder.path(), "mcpServers": [] });
     let live = at.transcript();
     vim.call("session/load", load).await;
-    // What the model hears and what the editor hears keep no order between them.
+    // The order of messages to the model relative to those to the editor is not defined.
     let shown: Vec<&str> = live.lines().filter(|line| line.starts_with("zed    < update")).collect();
     expect![[r##"
         zed    < update {"sessionUpdate":"session_info_update","title":"find out","updatedAt":"T"}

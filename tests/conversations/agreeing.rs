@@ -1,4 +1,5 @@
-//! What the person must agree to every time, whatever the session's approval says: another mode, and what cannot be undone.
+//! Calls that need the user's approval every time, whatever the session's approval setting: a
+//! change of mode, and effects that cannot be undone.
 
 use serde_json::json;
 use testkit::Step;

@@ -1,8 +1,9 @@
-//! Whatever bytes a client writes, every request in them is answered exactly once and under its own id, what comes back
-//! is the protocol and nothing else, and the connection goes on.
+//! Whatever bytes a client writes, every request in them is answered exactly once and under its own
+//! id, the output is valid protocol and nothing else, and the connection continues.
 //!
-//! The testkit's editor is the judge: it reads what was written by its own rules, counts what is owed, and holds each
-//! message that comes against the schema. This file only thinks of things to write.
+//! The testkit's editor is the judge: it parses the written bytes by its own rules, counts the
+//! expected answers, and validates each received message against the schema. This file only
+//! generates input.
 
 use std::time::Duration;
 
@@ -15,14 +16,14 @@ use testkit::{Editor, Scene, Step};
 
 const CASES: u32 = 128;
 
-/// With a paused clock this is how long nothing must happen to be over.
+/// With a paused clock, silence for this long means that nothing more will happen.
 const OVER: Duration = Duration::from_secs(60);
 
-/// What stays unanswered if the client ends its input before it is done.
+/// The methods that may stay unanswered if the client ends its input early.
 const EXCUSED: [&str; 6] =
     ["session/prompt", "session/load", "session/resume", "session/close", "session/delete", "_acpd/resume"];
 
-/// What most of a conversation is about, and what meets itself in the most ways.
+/// The most frequent methods of a conversation, which interact in the most ways.
 const COMMON: [&str; 10] = [
     "session/prompt",
     "session/prompt",
@@ -69,34 +70,34 @@ const METHODS: [&str; 26] = [
 #[derive(Clone, Debug)]
 struct Case {
     by_length: bool,
-    /// Whether a byte order mark comes first.
+    /// Whether the input starts with a byte order mark.
     marked: bool,
     greeted: bool,
-    /// What the model says, one a request; after that it fails.
+    /// The model's answers, one per request; after the last one it fails.
     answers: Vec<Vec<Step>>,
     pieces: Vec<Piece>,
-    /// How the bytes are cut, over and over again; after a zero others come to their turn.
+    /// The sizes into which the bytes are cut, cyclically. After a zero, other tasks run first.
     cuts: Vec<usize>,
-    /// How permission questions are answered, over and over again. None is no answer.
+    /// The replies to permission questions, cyclically. None leaves a question unanswered.
     replies: Vec<Option<Value>>,
-    /// What comes last, without an end.
+    /// The last piece, written without its end.
     last: Piece,
 }
 
 #[derive(Clone, Debug)]
 enum Piece {
     Message {
-        /// As it is written; a notification has none.
+        /// The id as it is written; None for a notification.
         id: Option<String>,
         method: &'static str,
-        /// Fields of proper params, by their place, that are left out or something else.
+        /// Changes to valid params: the fields at these positions are removed or replaced.
         bends: Vec<(usize, Option<Value>)>,
     },
-    /// Anything that is no request of the protocol.
+    /// Bytes that are not a request of the protocol.
     Bytes(Vec<u8>),
-    /// Brackets in the params of a request.
+    /// A request whose params nest brackets this deep.
     Deep(usize),
-    /// A request that may be open is taken back.
+    /// Withdraws a request that may be open.
     Withdraw(String),
 }
 
@@ -171,7 +172,7 @@ fn odd_value() -> impl Strategy<Value = Value> {
     ])
 }
 
-/// Messages that are none, or whose borders are not where they seem.
+/// Invalid messages, or messages whose boundaries are not where they seem to be.
 fn odd_text() -> impl Strategy<Value = String> {
     select(vec![
         "{}",
@@ -227,7 +228,7 @@ fn reply() -> impl Strategy<Value = Option<Value>> {
     ])
 }
 
-/// What a client that knows the protocol would send.
+/// The params that a correct client would send.
 fn proper_params(method: &str, session: &str) -> Value {
     let text = json!([{ "type": "text", "text": "hi" }]);
     match method {
@@ -270,7 +271,7 @@ impl Piece {
                     match (fields.keys().nth(*place).cloned(), value) {
                         (Some(name), Some(value)) => drop(fields.insert(name, value)),
                         (Some(name), None) => drop(fields.remove(&name)),
-                        // Beyond the last field it is all of them.
+                        // An index beyond the last field replaces all params.
                         (None, value) => {
                             params = value.unwrap_or_default();
                             break;
@@ -300,14 +301,15 @@ async fn write_in_pieces(client: &mut Editor, mut bytes: &[u8], cuts: &[usize]) 
         if *cut == 0 || bytes.len() > 10_000 {
             tokio::task::yield_now().await;
         }
-        // Long messages are not cut small, or a case would take seconds.
+        // Long messages are not cut into small pieces, because a case would then take seconds.
         let (now, later) = bytes.split_at(bytes.len().min(if bytes.len() > 10_000 { 5_000 } else { cut + 1 }));
         client.write(now).await;
         bytes = later;
     }
 }
 
-/// Reads until nothing more comes, and answers questions meanwhile. Gives the sessions that it heard of.
+/// Reads until nothing more arrives, and answers questions meanwhile. Returns the sessions that
+/// appeared.
 async fn hear_out(client: &mut Editor, replies: &mut impl Iterator<Item = Option<Value>>) -> Vec<Value> {
     let mut sessions = Vec::new();
     while let Ok(message) = tokio::time::timeout(OVER, client.next()).await {
@@ -322,7 +324,7 @@ async fn hear_out(client: &mut Editor, replies: &mut impl Iterator<Item = Option
                 sessions.push(session.clone());
             }
         }
-        // A model that talks for ever is heard for a while.
+        // A model may talk for ever, so reading stops after a while.
         if sessions.len() < 64 && client.heard() % 500 == 499 {
             for session in &sessions {
                 client.notify("session/cancel", json!({ "sessionId": session })).await;
@@ -341,7 +343,7 @@ async fn converse(case: Case) {
     if case.marked {
         client.write("\u{feff}".as_bytes()).await;
     }
-    // The first bytes tell the framing.
+    // The first bytes determine the framing.
     client.write(if case.by_length { b"Content-Length: 0\r\n\r\n" } else { b"{\"method\":\"hello\"}\n" }).await;
     let mut session = "nobody".to_owned();
     if case.greeted {

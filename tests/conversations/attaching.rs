@@ -1,5 +1,5 @@
-//! Attaching at any instant: real threads, real sled on a real disk, real time. Whoever comes, whenever and however it comes,
-//! sees every piece of the stream once and in order.
+//! Attaching at any instant: real threads, real sled on a real disk, real time. Every client,
+//! whenever and however it attaches, sees every piece of the stream once and in order.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,10 +16,10 @@ const ATTACHES: usize = 25;
 const PIECES: usize = 600;
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// In which time of a stream somebody comes.
+/// The part of a stream during which clients attach.
 const SPAN: u64 = 12_000;
 
-/// The numbers from 0 up, a piece each. A hold now and then lets the attaches fall into the middle.
+/// The numbers from 0 up, one per piece. Occasional pauses let the attaches happen in the middle.
 fn counting() -> Vec<Step> {
     let mut steps: Vec<Step> = (0..PIECES).map(|number| Step::text(format!("{number} "))).collect();
     for at in (1..10).rev() {
@@ -29,7 +29,7 @@ fn counting() -> Vec<Step> {
     steps
 }
 
-/// Random numbers of a seed that is told (xorshift).
+/// Random numbers from a seed that is printed (xorshift).
 struct Dice(u64);
 
 impl Dice {
@@ -48,23 +48,24 @@ impl Dice {
     }
 }
 
-/// How somebody comes.
+/// How a client attaches.
 enum Way {
-    /// With all that was before.
+    /// Loads the session with everything before.
     Load,
-    /// As a second editor that wants no more than what follows. Tells when it is there.
+    /// Resumes as a second editor that only needs what follows. Reports when it is attached.
     Resume(oneshot::Sender<()>),
-    /// As a bridge, which is cut off after so many messages and goes on after the place that it has seen.
+    /// Returns as a bridge, which is disconnected after this many messages and continues after the
+    /// last place that it has seen.
     Return { name: String, after: u64 },
 }
 
 struct Reader {
     pipe: BufReader<DuplexStream>,
-    /// The next number that must come. None if whatever comes first decides.
+    /// The next expected number. None if the first number to arrive decides.
     next: Option<usize>,
-    /// What is left of the text after the last whole number.
+    /// The rest of the text after the last complete number.
     rest: String,
-    /// The last place that was told.
+    /// The last place that was sent.
     at: Value,
 }
 
@@ -128,7 +129,8 @@ async fn connect(pipe: DuplexStream, bridge: Option<&str>) -> Reader {
     reader
 }
 
-/// Attaches after a while and reads to the end of the stream. The second pipe is for those who come twice.
+/// Attaches after a delay and reads to the end of the stream. The second pipe is for clients that
+/// attach twice.
 async fn attach(pipes: [DuplexStream; 2], session: String, wait: Duration, way: Way) {
     let [pipe, another] = pipes;
     tokio::time::sleep(wait).await;
@@ -203,7 +205,7 @@ fn a_thousand_attaches_at_any_instant_of_a_stream_see_every_piece_once_and_in_or
                 tokio::time::sleep(Duration::from_micros(dice.below(SPAN / 5))).await;
                 scene.script.release();
             }
-            // Who wants only what follows must be there before the last of it.
+            // A client that only needs what follows must be attached before the last piece is sent.
             for told in there {
                 told.await.unwrap();
             }

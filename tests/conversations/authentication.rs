@@ -1,4 +1,4 @@
-//! Getting a key: from the environment, by a login in the browser, and forgetting it.
+//! Obtaining a key from the environment or by a login in the browser, and logging out.
 
 use expect_test::expect;
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! What is in a prompt: every kind of block, as the protocol has it and as other clients write it, and what comes back.
+//! The contents of a prompt: every kind of block, in the protocol's form and in those of other
+//! clients, and the updates that come back.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ fn hello() -> Vec<Step> {
     vec![Step::text("Hello"), Step::end()]
 }
 
-/// What another editor is shown of these blocks.
+/// What another editor receives of these blocks.
 async fn shown(blocks: Value) -> String {
     let scene = Scene::new(vec![hello()]);
     let (mut zed, session) = scene.editor_with_session("zed").await;

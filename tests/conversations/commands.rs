@@ -1,4 +1,4 @@
-//! Commands to acpd itself, and the summary of older messages.
+//! The built-in slash commands, and the summary of older messages.
 
 use domain::Usage;
 use domain::model::ModelError;

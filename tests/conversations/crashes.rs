@@ -1,9 +1,11 @@
-//! Each kind of actor is made to panic. What was pending is answered, its children are gone, and every other session goes on.
+//! Makes each kind of actor panic. Pending requests are answered, its children end, and every other
+//! session continues.
 
 use serde_json::json;
 use testkit::{Editor, Scene, Step};
 
-/// Opens a second session that is in the middle of a turn, as the neighbour that must not notice.
+/// Opens a second session that is in the middle of a turn, as the neighbour that must not be
+/// affected.
 async fn neighbour(scene: &Scene) -> (Editor, String, u64) {
     scene.script.push(vec![Step::text("Still"), Step::Hold, Step::text(" here"), Step::end()]);
     let (mut emacs, session) = scene.editor_with_session("emacs").await;
@@ -118,7 +120,8 @@ async fn a_directory_that_panics_is_replaced_and_sessions_come_back_from_the_log
 
 #[actix::test]
 async fn a_connection_that_panics_hangs_up_and_its_session_goes_on() {
-    // A connection runs no foreign code but the catalogue's list, which panics here on a word in the environment.
+    // A connection runs no foreign code except the catalogue's list, which panics here on a certain
+    // word in the environment.
     let scene = Scene::new(vec![]);
     let neighbour = neighbour(&scene).await;
     let mut zed = scene.client("zed");

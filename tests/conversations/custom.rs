@@ -1,4 +1,4 @@
-//! Slash commands that the project and its user have written down.
+//! Custom slash commands of the project and of its user.
 
 use std::fs;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use testkit::{Editor, Scene, Step};
 
 const REVIEW: &str = "---\ndescription: Review a file\nargument-hint: [file]\n---\nReview $1 with care.\n";
 
-/// A folder with a command in it, and one of the user's.
+/// A project folder with a custom command in it, and a command of the user.
 async fn place() -> (TempDir, Scene, Editor, String, Value) {
     let home = TempDir::new().unwrap();
     let (project, own) = (home.path().join("project"), home.path().join("own"));
@@ -108,7 +108,7 @@ async fn a_file_that_changes_counts_from_the_next_prompt_on_also_after_a_load() 
     zed.call("session/load", json!({ "sessionId": session })).await;
     scene.script.push(hello());
     scene.transcript.take();
-    // Nobody knows the command any more, and the model does not hear of it.
+    // The command is unknown now, and is not sent to the model.
     for text in ["/review it", "Go on."] {
         let prompt = zed.prompt(&session, text).await;
         zed.answer(prompt).await;
@@ -125,7 +125,8 @@ async fn a_file_that_changes_counts_from_the_next_prompt_on_also_after_a_load() 
 #[actix::test]
 async fn a_prompt_can_be_cancelled_while_its_command_is_read() {
     let (home, scene, mut zed, session, _) = place().await;
-    // Whether the file is read by then or not, the turn ends as cancelled and the next one works.
+    // Whether or not the file has been read by then, the turn ends as cancelled and the next one
+    // works.
     let file = home.path().join("project/.acpd/commands/review.md");
     fs::write(&file, "x".repeat(60_000)).unwrap();
     scene.script.push(vec![Step::Hold]);

@@ -1,4 +1,4 @@
-//! The words of older and other clients, each of which means something that the protocol can say.
+//! The vocabulary of older and other clients, each word of which has an equivalent in the protocol.
 
 use expect_test::expect;
 use serde_json::{Value, json};

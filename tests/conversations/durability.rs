@@ -1,4 +1,4 @@
-//! What must be safe before what follows from it begins.
+//! Events that must be safe before anything that depends on them begins.
 
 use expect_test::expect;
 use serde_json::json;
@@ -126,7 +126,7 @@ async fn a_session_that_was_reopened_on_a_full_disk_opens_when_space_returns() {
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "one").await;
     zed.answer(prompt).await;
-    // Its actor panics, so that the next to open it must record that before anything else.
+    // The session's actor panics, and the next client to open it must record that first.
     let panicky = json!({ "sessionId": session, "configId": "model", "value": "panicky" });
     zed.call("session/set_config_option", panicky).await;
     let prompt = zed.prompt(&session, "two").await;
@@ -158,7 +158,7 @@ async fn prompts_are_refused_while_too_much_is_not_written_and_taken_again_when_
         zed.silence().await;
     }
     scene.history.release();
-    // The prompt makes the session submit everything again, which this history keeps at once.
+    // The prompt makes the session submit everything again, which this history stores at once.
     let prompt = zed.prompt(&session, "at last").await;
     zed.answer(prompt).await;
     let stored = scene.history.events(&session);

@@ -1,4 +1,4 @@
-//! Bad input: a clear error to whoever must read it, and the connection goes on.
+//! Bad input: the client gets a clear error, and the connection continues.
 
 use expect_test::expect;
 use serde_json::json;

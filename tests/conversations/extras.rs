@@ -1,4 +1,4 @@
-//! What is sent beyond the stable protocol, and to whom it is not.
+//! Extensions beyond the stable protocol, and the clients that do not receive them.
 
 use domain::{Extra, ExtraSet};
 use expect_test::expect;
@@ -10,7 +10,7 @@ fn answers() -> Vec<Vec<Step>> {
     vec![vec![Step::text("Hello"), Step::Usage(usage), Step::end()]]
 }
 
-/// Which extras a client of this name and version meets in a conversation.
+/// The extensions that a client of this name and version receives in a conversation.
 async fn met(scene: &Scene, client: Value) -> Vec<&'static str> {
     let mut zed = scene.client("zed");
     let initialized = zed.call("initialize", json!({ "protocolVersion": 1, "clientInfo": client })).await;

@@ -37,7 +37,7 @@ fn read_and_edit() -> Vec<Vec<Step>> {
 async fn unsaved_text_is_read_and_changed_through_the_editor() {
     let mut at = helped(files(), &[("a.txt", "saved\n")], read_and_edit()).await;
     let prompt = at.zed.prompt(&at.session, "change it").await;
-    // For reading it, for showing the change, and right before the change is made.
+    // To read the file, to show the change, and right before the change is made.
     for _ in 0..3 {
         let asked = at.zed.hear("fs/read_text_file").await;
         at.zed.reply(&asked, json!({ "content": "unsaved\n" })).await;
@@ -59,7 +59,7 @@ async fn unsaved_text_is_read_and_changed_through_the_editor() {
     assert!(transcript.contains("results: Replaced 1 occurrence in a.txt (+1 -1 lines)."), "{transcript}");
 }
 
-/// What the editor was asked and told of calls, in order.
+/// The editor's requests and updates about calls, in order.
 fn course(transcript: &str) -> String {
     let heard = transcript.lines().filter_map(|line| line.strip_prefix("zed    < "));
     let told = heard.filter_map(|line| {
@@ -86,7 +86,8 @@ async fn an_editor_is_told_of_a_call_before_it_is_asked_to_help_with_it() {
     let asked = at.zed.hear("fs/write_text_file").await;
     at.zed.reply(&asked, json!({})).await;
     at.zed.answer(prompt).await;
-    // The second question comes before its call: what it would change is part of what is told of the call.
+    // The second question comes before its call, because the call's update includes what it would
+    // change.
     expect![[r#"
         tool_call pending
         tool_call_update in_progress
@@ -153,7 +154,7 @@ async fn an_editor_that_refuses_or_is_silent_means_the_disk_for_reading() {
     let asked = at.zed.hear("fs/read_text_file").await;
     at.refuse(&asked, "the file is not open").await;
     at.zed.hear("fs/read_text_file").await;
-    // The clock does not go on by itself while a thread waits.
+    // The paused clock does not advance by itself while a thread waits.
     tokio::time::advance(Duration::from_secs(11)).await;
     at.zed.answer(prompt).await;
     let transcript = at.transcript();
@@ -330,7 +331,7 @@ async fn the_sandbox_and_the_background_use_no_terminal_of_the_editor() {
     answers.extend(run("true", 1000));
     answers[1].insert(0, Step::Hold);
     let mut at = helped(terminals(), &[], answers).await;
-    // Real processes run here, for which a paused clock does not wait.
+    // Real processes run here, and a paused clock does not wait for them.
     tokio::time::resume();
     let prompt = at.zed.prompt(&at.session, "go").await;
     at.scene.script.until_held(1).await;
@@ -359,7 +360,7 @@ async fn an_editor_may_take_its_time_to_write_and_the_disk_is_left_alone() {
 async fn a_write_that_the_editor_has_not_made_when_the_turn_is_cancelled_is_withdrawn_and_not_made_on_the_disk() {
     let write = json!({ "path": "b.txt", "content": "b\n" });
     let mut at = helped(files(), &[], vec![vec![Step::call("write_file", write), Step::end()]]).await;
-    // A thread waits for the editor, and the clock must go on while the call is given up.
+    // A thread waits for the editor, and the clock must advance while the call is abandoned.
     tokio::time::resume();
     let prompt = at.zed.prompt(&at.session, "write it").await;
     let asked = at.zed.hear("fs/write_text_file").await;
@@ -429,7 +430,7 @@ async fn a_part_of_a_file_is_asked_for_by_its_lines() {
     let done = || vec![Step::text("Done."), Step::end()];
     let answers = vec![read(), done(), read(), done(), read(), done()];
     let mut at = helped(files(), &[("a.txt", "1\n2\n3\n4\n")], answers).await;
-    // As it is on the disk; with a change; and from an editor that does not heed the lines.
+    // The same as on disk; with a change; and from an editor that ignores the requested lines.
     for replies in [vec!["2\n3"], vec!["two\n3", "1\ntwo\n3\n4\n"], vec!["1\n2\n3\n4\n"]] {
         let prompt = at.zed.prompt(&at.session, "read it").await;
         for text in replies {

@@ -1,4 +1,4 @@
-//! How long sessions stay in memory, and what a client that is refused leaves behind.
+//! How long sessions stay in memory, and that a refused client leaves nothing behind.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ async fn a_session_that_never_had_a_prompt_goes_for_good_after_a_while_and_when_
     let (vim, second) = scene.editor_with_session("vim").await;
     assert_eq!(scene.history.events(&second).len(), 1);
     drop(vim);
-    // That of an editor stays, for it comes back to the next daemon.
+    // The session of an editor stays, because the editor returns to it with the next daemon.
     let (_emacs, third) = scene.editor_with_session("emacs").await;
     scene.runtime.drain(Duration::from_secs(5)).await;
     assert!(scene.history.events(&second).is_empty());
@@ -142,6 +142,6 @@ async fn a_setting_that_comes_while_a_session_is_closed_is_kept_and_the_log_stay
     vim.call("session/load", json!({ "sessionId": session })).await;
     let events = format!("{:?}", scene.history.events(&session));
     assert!(events.contains("panicky"), "{events}");
-    // A log that is not in good order is repaired, which begins with this event.
+    // The repair of a log that was not cleanly closed would begin with this event.
     assert!(!events.contains("Reopened"), "{events}");
 }

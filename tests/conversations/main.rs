@@ -1,4 +1,5 @@
-//! Conversations between scripted editors and real actors, one file a theme. Each test checks a whole transcript.
+//! Conversations between scripted editors and real actors, one file per theme. Each test checks a
+//! whole transcript.
 
 #![allow(clippy::unwrap_used, reason = "tests may")]
 

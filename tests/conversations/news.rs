@@ -1,4 +1,5 @@
-//! The operator's command that is told when a session waits or is done and nobody looks.
+//! The operator's notification command, which runs when a session waits or is done and no client is
+//! watching.
 
 use std::fs;
 use std::process::Command;
@@ -14,7 +15,7 @@ async fn noticed(when: &str, answers: Vec<Vec<Step>>) -> Project {
         settings.notify = serde_json::from_value(json!({ "command": command, "when": when })).unwrap();
     })
     .await;
-    // A pipe, so that the test waits for the command and not for some time.
+    // A pipe lets the test wait for the command itself instead of for a fixed time.
     assert!(Command::new("mkfifo").arg(at.folder.path().join("told")).status().unwrap().success());
     at
 }

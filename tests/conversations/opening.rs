@@ -1,4 +1,4 @@
-//! Loads that are withdrawn or come twice, closes that come twice, and lists of many pages.
+//! Loads that are withdrawn or repeated, closes that are repeated, and lists of many pages.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ fn hello() -> Vec<Step> {
     vec![Step::text("Hello"), Step::end()]
 }
 
-/// A session with far more in it than a client that does not read can be sent.
+/// A session with far more in it than can be sent to a client that does not read.
 async fn long_session(scene: &Scene) -> String {
     let mut answer: Vec<Step> = Vec::new();
     for piece in 0..200 {
@@ -265,7 +265,7 @@ async fn a_list_finds_the_sessions_of_a_folder_by_whatever_name() {
         let prompt = zed.prompt(opened["result"]["sessionId"].as_str().unwrap(), title).await;
         zed.answer(prompt).await;
     }
-    // One that was put away is still under its folder when it comes back.
+    // An evicted session is still listed under its folder when it comes back.
     let first = zed.call("session/list", json!({})).await["result"]["sessions"][1]["sessionId"].clone();
     zed.call("session/close", json!({ "sessionId": first })).await;
     zed.call("session/load", json!({ "sessionId": first, "cwd": "/work" })).await;
@@ -296,7 +296,7 @@ async fn a_fork_of_a_session_whose_folder_is_gone_says_that_the_folder_is_missin
     drop(folder);
     scene.transcript.take();
     zed.call("session/fork", json!({ "sessionId": session })).await;
-    // What the client names itself is a wrong parameter, and what was said can still be read.
+    // A path that the client names is a wrong parameter, and the conversation can still be read.
     zed.call("session/fork", json!({ "sessionId": session, "cwd": path })).await;
     assert!(zed.call("session/load", json!({ "sessionId": session })).await.get("result").is_some());
     assert!(zed.call("session/fork", json!({ "sessionId": session, "cwd": "/work" })).await.get("result").is_some());
@@ -315,7 +315,7 @@ async fn a_client_that_has_ended_its_input_is_not_brought_back_by_its_last_promp
     ctl.call("_acpd/close", json!({ "sessionId": session })).await;
     zed.silence().await;
     scene.transcript.take();
-    // The prompt would open the session again, and nobody could answer its questions.
+    // The prompt would open the session again, and no client could answer its questions.
     zed.prompt(&session, "hi").await;
     zed.close().await;
     zed.silence().await;
@@ -338,7 +338,7 @@ async fn a_bridge_that_resumes_twice_gets_each_answer_once() {
     let session = zed.new_session().await;
     let first = zed.prompt(&session, "hi").await;
     zed.answer(first).await;
-    // On the connection that asked, there is nothing to be answered again.
+    // On the connection that sent the requests, nothing needs to be answered again.
     zed.call("_acpd/resume", json!({ "sessionId": session, "after": [1, 1] })).await;
     let second = zed.prompt(&session, "count").await;
     zed.update("agent_message_chunk").await;

@@ -4,7 +4,7 @@ use expect_test::expect;
 use serde_json::{Value, json};
 use testkit::Scene;
 
-/// What each of these params is answered with.
+/// The answer to each of these params.
 async fn answers(scene: &Scene, method: &str, params: &[Value]) -> String {
     let (mut zed, session) = scene.editor_with_session("zed").await;
     for params in params {
@@ -15,7 +15,7 @@ async fn answers(scene: &Scene, method: &str, params: &[Value]) -> String {
     zed.silence().await;
     let told = scene.transcript.take();
     let told = told.replace("\"code\":-32602,\"message\":\"Invalid params\",\"data\"", "-32602");
-    // Each editor has a session of its own, whose number in the transcript says nothing.
+    // Each editor has its own session, whose number in the transcript is irrelevant.
     (1..20).fold(told, |told, number| told.replace(&format!("\"#{number}\""), "\"SESSION\""))
 }
 
@@ -158,7 +158,7 @@ async fn bad_params_of_load_resume_and_fork() {
         zed    < silence
     "#]]
     .assert_eq(&load);
-    // The others say the same.
+    // The other methods answer the same.
     assert_eq!(answers(&scene, "session/resume", &params).await, load.replace("session/load", "session/resume"));
     assert_eq!(answers(&scene, "session/fork", &params).await, load.replace("session/load", "session/fork"));
 }

@@ -1,4 +1,4 @@
-//! Tool calls that clients see while the model still writes them, and how each of those ends.
+//! Tool calls that clients see while the model is still writing them, and how each of those ends.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use expect_test::expect;
 use serde_json::json;
 use testkit::{Scene, Step};
 
-/// A call of `look` that begins, waits for the test twice, and becomes whole.
+/// A call of `look` that begins, waits for the test twice, and becomes complete.
 fn dribbled() -> Vec<Step> {
     vec![
         Step::begin_call(0, "look", None),
@@ -24,7 +24,7 @@ async fn a_call_is_pending_as_soon_as_its_first_bytes_arrive_and_gets_its_title_
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "look").await;
     scene.script.until_held(1).await;
-    // The clock is paused, so only what the daemon itself waits for takes time.
+    // The clock is paused, so only the daemon's own waiting takes time.
     let soon = tokio::time::timeout(Duration::from_millis(200), zed.update("tool_call")).await;
     assert!(soon.is_ok(), "the call is not shown while the model writes it");
     scene.transcript.note("test   : the model goes on");

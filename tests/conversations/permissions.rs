@@ -1,4 +1,4 @@
-//! Who may do what: the question, the answers, and what is remembered.
+//! Permissions: the question, the answers, and what is remembered.
 
 use std::time::Duration;
 
@@ -234,7 +234,7 @@ async fn with_nobody_attached_a_question_waits_and_is_asked_again_of_whoever_com
     "##]].assert_eq(&scene.transcript.take());
 }
 
-/// Answers a question as a client does that has no such method.
+/// Answers a question as a client does that lacks the method.
 async fn cannot(editor: &mut Editor, question: &Value, more: Value) {
     let error = json!({ "code": -32601, "message": "what?" });
     let mut answer = json!({ "jsonrpc": "2.0", "id": question["id"], "error": error });

@@ -17,7 +17,8 @@ pub(crate) struct Project {
 }
 
 impl Project {
-    /// The editor offers what the test says. Commands run under the real program, for which the clock must go on.
+    /// Creates a project. The editor offers the capabilities that the test names. Shell commands
+    /// run under the real program, for which the clock must advance.
     pub(crate) async fn new(
         offers: Value,
         files: &[(&str, &str)],
@@ -27,7 +28,7 @@ impl Project {
         Self::with_tools(offers, files, answers, adjust, |settings| Arc::new(Registry::new(settings))).await
     }
 
-    /// The same with something between the session and its tools.
+    /// The same with a wrapper between the session and its tools.
     pub(crate) async fn with_tools(
         offers: Value,
         files: &[(&str, &str)],
@@ -57,7 +58,7 @@ impl Project {
         self.scene.transcript.take();
     }
 
-    /// Another editor that sees the session.
+    /// Attaches another editor to the session.
     pub(crate) async fn watcher(&mut self, name: &str) -> Editor {
         let mut editor = self.scene.editor(name).await;
         let load = json!({ "sessionId": self.session, "cwd": self.folder.path(), "mcpServers": [] });
@@ -66,7 +67,7 @@ impl Project {
         editor
     }
 
-    /// A refusal of something that the agent asked the editor.
+    /// Refuses a request of the agent to the editor.
     pub(crate) async fn refuse(&mut self, request: &Value, message: &str) {
         let error = json!({ "code": -32603, "message": message });
         self.zed.send(json!({ "jsonrpc": "2.0", "id": request["id"], "error": error })).await;

@@ -1,5 +1,5 @@
-//! Real providers at a real server behind a session: what people see of retries and broken answers, what the model sees of
-//! pictures, and windows that fill up.
+//! Real providers at a real server behind a session: what users see of retries and broken answers,
+//! what the model sees of pictures, and windows that fill up.
 
 use std::fs;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ async fn an_answer_that_breaks_off_is_asked_for_again_and_the_model_does_not_see
         assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
         assert_eq!(server.requests().len(), 2);
         let shown = scene.transcript.take();
-        // People have seen the half, and hear what became of it.
+        // Users have seen the first half, and are informed of what became of it.
         assert!(shown.contains("\"text\":\"half an\""), "{shown}");
         assert!(shown.contains("fake: the answer was cut off: overloaded (529); trying again"), "{shown}");
         let prompt = zed.prompt(&session, "go on").await;
@@ -101,7 +101,7 @@ async fn an_answer_that_breaks_off_is_asked_for_again_and_the_model_does_not_see
     }
 }
 
-/// A provider `fake` that is asked for its models, and a session whose model nobody chose.
+/// A provider `fake` that lists its models, and a session with the default model.
 async fn undecided(server: &Server) -> (Scene, Editor, String) {
     let provider = ProviderConfig::new(Kind::OpenAi, &server.address);
     let config = ModelsConfig {
@@ -164,7 +164,7 @@ async fn a_model_that_nobody_chose_and_the_server_denies_gives_way_to_a_listed_o
     let shown = scene.transcript.take();
     let notice = "The provider does not know the model `fake/gone`; `fake/there` answers in its place.";
     assert!(shown.contains(notice) && shown.contains("config_option_update"), "{shown}");
-    // What a person chose is left alone, and the error is theirs.
+    // A model that the user chose is not replaced, and the user gets the error.
     zed.call("session/set_config_option", json!({ "sessionId": session, "configId": "model", "value": "fake/gone" }))
         .await;
     let prompt = zed.prompt(&session, "hi").await;
@@ -247,14 +247,16 @@ async fn a_picture_that_a_tool_shows_reaches_a_model_that_sees_and_is_named_to_o
     }
 }
 
-/// A server that refuses whatever is larger than its window, as it counts: a token is four bytes of the request.
+/// A server that refuses every request larger than its window, counting four bytes of the request
+/// per token.
 struct Windowed {
     server: Server,
-    /// Requests for an answer and for a summary that were refused.
+    /// The numbers of refused requests for an answer and for a summary.
     refused: Arc<[AtomicUsize; 2]>,
 }
 
-/// After a while, when the window is nearly full, it becomes that of `later`, as if the server had another model now.
+/// Starts the server. Once the window is nearly full, its size changes to `later`, as if the server
+/// now had another model.
 fn windowed(kind: Kind, window: usize, later: usize, counts: bool) -> Windowed {
     let refused: Arc<[AtomicUsize; 2]> = Arc::default();
     let (notes, limit) = (refused.clone(), AtomicUsize::new(window));
@@ -279,7 +281,8 @@ fn windowed(kind: Kind, window: usize, later: usize, counts: bool) -> Windowed {
     Windowed { server, refused }
 }
 
-/// Three hundred turns, each of which must end well; gives the number of summaries that people were told of.
+/// Runs three hundred turns, each of which must end well. Returns the number of summaries shown to
+/// the user.
 async fn three_hundred_turns(kind: Kind, at: &Windowed, window: u64) -> usize {
     let (scene, mut zed, session) =
         scene(kind, &at.server, ModelConfig { window: Some(window), ..ModelConfig::default() }).await;
@@ -306,7 +309,7 @@ async fn three_hundred_turns_through_a_small_window_at_a_server_that_counts_noth
     let at = windowed(Kind::OpenAi, 2_000, 2_000, false);
     let summaries = three_hundred_turns(Kind::OpenAi, &at, 2_000).await;
     assert!(summaries >= 5, "{summaries} summaries");
-    // The window is seen to fill up, so nothing has to be refused first.
+    // The daemon sees the window fill up, so no request has to be refused first.
     assert_eq!(at.refused.each_ref().map(count), [0, 0]);
 }
 

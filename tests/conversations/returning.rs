@@ -1,4 +1,5 @@
-//! Sessions that are closed, left behind, or made of another log while somebody still wants something of them.
+//! Sessions that are closed, abandoned, or created from another log while a client still needs
+//! them.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ fn hello() -> Vec<Step> {
     vec![Step::text("Hello"), Step::end()]
 }
 
-/// A client behind a bridge, which has said hello and initialized.
+/// A client behind a bridge, which has sent its hello and initialized.
 async fn bridged(scene: &Scene, name: &str) -> Editor {
     let mut client = scene.client(name);
     client.call("_acpd/hello", json!({ "version": "0", "bridge": "bridge-1", "environment": {} })).await;
@@ -17,7 +18,7 @@ async fn bridged(scene: &Scene, name: &str) -> Editor {
     client
 }
 
-/// An editor whose session, which has a prompt behind it, another one has closed.
+/// An editor whose session had a prompt and was then closed by another client.
 async fn closed_by_another(scene: &Scene) -> (Editor, String) {
     scene.script.push(hello());
     let (mut zed, session) = scene.editor_with_session("zed").await;
@@ -73,7 +74,7 @@ async fn a_cancel_reaches_a_prompt_whose_session_is_still_being_opened_again() {
     assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
     let told = scene.transcript.take();
     assert!(!told.contains("model  <"), "{told}");
-    // The session is none the worse for it.
+    // The session is not harmed by it.
     scene.script.push(hello());
     let prompt = zed.prompt(&session, "and now").await;
     assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
@@ -102,7 +103,7 @@ async fn what_was_left_behind_without_a_prompt_is_swept_away_after_a_while_unles
     let (zed, left) = scene.editor_with_session("zed").await;
     let (vim, wanted) = scene.editor_with_session("vim").await;
     let (emacs, prompted) = scene.editor_with_session("emacs").await;
-    // What was in memory is gone as after a crash.
+    // What was in memory is lost, as after a crash.
     scene.history.panic_on_status_once();
     scene.client("ctl").call("_acpd/status", json!({})).await;
     drop((zed, vim, emacs));

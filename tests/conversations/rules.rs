@@ -1,4 +1,4 @@
-//! Rules of the configuration: which calls run, ask or are denied, whatever the session says.
+//! Rules of the configuration: which calls run, ask or are denied, whatever the session's settings.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -25,7 +25,8 @@ async fn what_a_rule_denies_is_not_run_and_nobody_is_asked() {
     let mut at = ruled(json!({ "allow": ["read"], "deny": ["read(.env)"] }), answers).await;
     let prompt = at.zed.prompt(&at.session, "tell me the key").await;
     at.zed.answer(prompt).await;
-    // The tool plans on a thread of its own: whether the model or the editor comes first is up to the scheduler.
+    // The tool plans on its own thread, and therefore the order of messages to the model and to the
+    // editor varies.
     let told = at.transcript();
     let (model, editor): (Vec<&str>, Vec<&str>) = told.lines().partition(|line| line.starts_with("model"));
     expect![[r##"
@@ -81,7 +82,7 @@ async fn a_rule_that_asks_wins_over_what_was_always_allowed() {
     at.zed.choose(&question, "allow_always").await;
     let question = at.zed.hear("session/request_permission").await;
     assert!(question["params"]["toolCall"]["title"].as_str().unwrap().contains("secret.txt"), "{question}");
-    // It would ask again whatever is answered, so nothing is offered for good.
+    // The rule asks again whatever the answer, so no permanent answer is offered.
     let offered: Vec<&Value> =
         question["params"]["options"].as_array().unwrap().iter().map(|option| &option["kind"]).collect();
     assert_eq!(offered, [&json!("allow_once"), &json!("reject_once")]);

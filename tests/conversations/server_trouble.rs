@@ -1,4 +1,4 @@
-//! MCP servers that fail, hang or are not to be trusted: nothing of it is anybody else's trouble.
+//! MCP servers that fail, hang or cannot be trusted do not affect anything else.
 
 use std::fs;
 
@@ -111,7 +111,7 @@ async fn a_server_that_dies_in_a_call_fails_the_call_and_comes_back() {
     let told = at.say(&session, "call it").await;
     has(&told, "results: The connection to the server was lost; the call may or may not have had an effect.");
     let back = "The MCP server `sh` is there again.";
-    // It may be back before the turn has ended.
+    // The server may be back before the turn has ended.
     if !told.contains(back) {
         at.heard(back).await;
     }

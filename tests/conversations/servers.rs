@@ -26,7 +26,7 @@ async fn an_error_of_a_tool_is_a_failure_and_a_changed_list_counts_within_the_tu
     at.zed.choose(&asked, "allow_once").await;
     let told = at.finish(prompt).await;
     has(&told, r#""status":"failed","content":[{"type":"content","content":{"type":"text","text":"dropped"}}]"#);
-    // The model was quicker than the list, or was not.
+    // The model may or may not have been quicker than the list.
     assert!(told.contains("echo: now in DIR") || told.contains("there is no tool `mcp__sh__later`"), "{told}");
     for answer in calls(&[("mcp__sh__later", json!({ "text": "again" }))]) {
         at.scene.script.push(answer);
@@ -153,7 +153,7 @@ async fn a_question_is_taken_back_when_its_turn_is_cancelled() {
     at.prompt(&session, json!([{ "type": "text", "text": "ask me" }])).await;
     let asked = at.zed.hear("elicitation/create").await;
     at.zed.notify("session/cancel", json!({ "sessionId": session })).await;
-    // Which of the two comes first is nobody's concern.
+    // The order of the two does not matter.
     let withdrawn = format!(r#""params":{{"requestId":{}}}"#, asked["id"]);
     at.heard_all(&["$/cancel_request", &withdrawn, r#""stopReason":"cancelled""#]).await;
 }

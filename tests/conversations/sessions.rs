@@ -270,7 +270,7 @@ async fn an_idle_session_with_nobody_attached_leaves_memory_and_comes_back() {
     "##]].assert_eq(&scene.transcript.take());
 }
 
-/// The folders that count in a session.
+/// The folders that are in effect in a session.
 async fn roots(zed: &mut testkit::Editor, session: &str) -> serde_json::Value {
     zed.call("_acpd/session", json!({ "sessionId": session })).await["result"]["roots"].clone()
 }
@@ -294,7 +294,7 @@ async fn further_folders_are_those_that_the_last_request_to_open_the_session_nam
         zed.call(method, json!({ "sessionId": session, "additionalDirectories": named })).await;
         assert_eq!(roots(&mut zed, &session).await, counts, "{method}");
     }
-    // They are kept when the session leaves memory without another turn.
+    // The folders are kept when the session leaves memory without another turn.
     zed.call("session/close", json!({ "sessionId": session })).await;
     assert_eq!(roots(&mut zed, &session).await, json!(["/work", "/work/more"]));
     for (named, counts) in [(json!(null), json!(["/work"])), (more, json!(["/work", "/work/more"]))] {

@@ -1,4 +1,5 @@
-//! Coming back after a cut, waiting in line, questions with nobody there, and steering from outside.
+//! Returning after a disconnect, queued prompts, questions without a client, and control from
+//! outside.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ fn hello() -> Vec<Step> {
     vec![Step::text("Hello"), Step::end()]
 }
 
-/// A client behind a bridge, which has said hello and initialized.
+/// A client behind a bridge, which has sent its hello and initialized.
 async fn bridged(scene: &Scene, name: &str) -> Editor {
     let mut client = scene.client(name);
     client.call("_acpd/hello", json!({ "version": "0", "bridge": "bridge-1", "environment": {} })).await;

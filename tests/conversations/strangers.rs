@@ -1,5 +1,5 @@
-//! What a client may not know or gets wrong beside the methods in `params`: lists, notifications, other clients' sessions, and
-//! the extensions that look at a session.
+//! Mistakes of clients beyond the methods in `params`: lists, notifications, other clients'
+//! sessions, and the extensions that inspect a session.
 
 use expect_test::expect;
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! Another model or thought level in the middle of a turn counts from its next request on.
+//! A switch of the model or thought level in the middle of a turn takes effect with its next
+//! request.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! What is said to the operator: spans with their parents, the client's trace in them, and messages by kind.
+//! What the operator sees in the logs: spans with their parents, the client's trace in them, and
+//! messages by kind.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Writes down every span and every line.
+/// Records every span and every line.
 #[derive(Clone, Default)]
 struct Notebook(Arc<Mutex<Notes>>);
 
@@ -39,12 +40,13 @@ impl Visit for Fields<'_> {
 }
 
 thread_local! {
-    /// Where this thread's spans and lines go. A conversation runs on the thread of its test.
+    /// The destination of this thread's spans and lines. A conversation runs on the thread of its
+    /// test.
     static OPEN: RefCell<Option<Notebook>> = const { RefCell::new(None) };
 }
 
-/// The subscriber of the whole process, which hands on to the notebook of the thread. One that comes and goes with a test
-/// may miss a place in the code that another thread reaches for the first time at that moment.
+/// The subscriber of the whole process, which forwards to the thread's notebook. A subscriber per
+/// test could miss a call site that another thread reaches for the first time at that moment.
 struct ByThread;
 
 impl ByThread {
@@ -107,14 +109,15 @@ impl Notebook {
         (notebook, Closing)
     }
 
-    /// Writes down a conversation.
+    /// Records a conversation.
     async fn of(conversation: impl AsyncFn()) -> Self {
         let (notebook, _open) = Self::open();
         conversation().await;
         notebook
     }
 
-    /// Each span with the names of those around it, and its fields but for ids, which differ every time.
+    /// Each span with the names of its ancestors, and its fields except ids, which differ every
+    /// time.
     fn spans(&self) -> String {
         let notes = self.0.lock().unwrap();
         let find = |id: u64| notes.spans.iter().rev().find(|(known, _)| *known == id).map(|(_, noted)| noted);

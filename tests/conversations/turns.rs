@@ -1,4 +1,4 @@
-//! A prompt's way through the actors and back.
+//! The path of a prompt through the actors and back.
 
 use domain::{StopReason, Usage};
 use expect_test::expect;

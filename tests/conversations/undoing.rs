@@ -1,4 +1,4 @@
-//! Undo: files that a turn changed are put back, and forth again, and nobody else's work is lost.
+//! Undo and redo: the files that a turn changed are restored, and changes by others are not lost.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use tools::Registry;
 
 use crate::project::Project;
 
-/// One turn that changes `a.txt` twice and creates `b.txt`, and then answers that are text alone.
+/// One turn that changes `a.txt` twice and creates `b.txt`, followed by answers that are only text.
 async fn changed(more: Vec<Vec<Step>>) -> Project {
     tokio::time::pause();
     let edit =
@@ -125,7 +125,8 @@ async fn ctl_undoes_what_a_session_did_before_it_was_closed_but_not_while_it_wor
     .assert_eq(&(told + &at.transcript()));
 }
 
-/// The real tools, but one file is never removed and never given up, as by an editor that does not answer.
+/// The real tools, except that the removal of one file never completes or gives up, as with an
+/// editor that does not answer.
 struct Stuck {
     tools: Registry,
     file: PathBuf,
@@ -148,7 +149,8 @@ impl Toolbox for Stuck {
     }
 }
 
-/// The answer to an `/undo` that was cancelled while this file was being put back, and what the editor heard.
+/// The answer to an `/undo` that was cancelled while this file was being restored, and what the
+/// editor received.
 async fn cancelled_at(file: &str) -> (Project, String) {
     tokio::time::pause();
     let write = |name: &str| Step::call("write_file", json!({ "path": name, "content": "new\n" }));
@@ -231,7 +233,7 @@ async fn nothing_else_happens_in_a_session_while_ctl_undoes_in_it() {
     let undo = ctl.request("_acpd/undo", json!({ "sessionId": at.session })).await;
     ctl.silence().await;
     at.transcript();
-    // Neither a prompt nor another undo comes between, and the session does not leave.
+    // Neither a prompt nor another undo can interrupt it, and the session is not evicted.
     at.ask("and now").await;
     let mut other = at.scene.client("other");
     other.call("_acpd/undo", json!({ "sessionId": at.session })).await;
@@ -240,7 +242,7 @@ async fn nothing_else_happens_in_a_session_while_ctl_undoes_in_it() {
     tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
     let sessions = other.call("_acpd/sessions", json!({})).await;
     assert_eq!(sessions["result"]["sessions"][0]["state"], "running");
-    // It can be cancelled, and then the session is free again.
+    // It can be cancelled, after which the session is free again.
     other.call("_acpd/cancel", json!({ "sessionId": at.session })).await;
     ctl.answer(undo).await;
     let sessions = other.call("_acpd/sessions", json!({})).await;

@@ -1,4 +1,5 @@
-//! A permission question outlives the daemon: it is asked again, and the tool runs only after the answer, once.
+//! A permission question outlives the daemon: it is asked again, and the tool runs once, only after
+//! the answer.
 
 use std::fs;
 use std::time::Duration;
@@ -18,7 +19,7 @@ fn done() -> Vec<Step> {
     vec![Step::text("Done."), Step::end()]
 }
 
-/// A client behind a bridge, which has said hello and initialized.
+/// A client behind a bridge, which has sent its hello and initialized.
 async fn bridged(scene: &Scene, bridge: &str, name: &str) -> Editor {
     let before = scene.transcript.take();
     let mut client = scene.client(name);
@@ -33,7 +34,8 @@ fn place(update: &Value) -> Value {
     update["params"]["_meta"]["acpd"]["at"].clone()
 }
 
-/// A turn of a bridge that has come to its question: session, prompt, and the last place that the bridge has seen.
+/// A turn of a bridge that has reached its question: session, prompt, and the last place that the
+/// bridge has seen.
 async fn asked(scene: &Scene) -> (Editor, String, u64, Value) {
     let mut zed = bridged(scene, "bridge-1", "zed").await;
     let session = zed.new_session().await;
@@ -44,12 +46,12 @@ async fn asked(scene: &Scene) -> (Editor, String, u64, Value) {
     (zed, session, prompt, seen)
 }
 
-/// The bridge comes back to its session and is asked again.
+/// The bridge returns to its session and receives the question again.
 async fn asked_again(scene: &Scene, session: &str, prompt: u64, seen: Value) -> (Editor, Value) {
     let mut zed = bridged(scene, "bridge-1", "zed").await;
     zed.expect(prompt, "session/prompt");
     let resume = zed.request("_acpd/resume", json!({ "sessionId": session, "after": seen })).await;
-    // In whichever order they come.
+    // The two may arrive in either order.
     let (mut resumed, mut question) = (Value::Null, Value::Null);
     while resumed.is_null() || question.is_null() {
         let message = zed.next().await.unwrap();
@@ -130,7 +132,7 @@ async fn a_daemon_that_leaves_puts_a_question_away_at_once_and_two_editors_are_a
     vim.silence().await;
     let told = scene.transcript.take();
     assert_eq!(told.matches("tool   : touch {\"file\":\"a\"} runs").count(), 1, "{told}");
-    // Put away in good order, so that no life has ended.
+    // The session was evicted cleanly, and therefore no crash is recorded.
     assert!(!format!("{:?}", scene.history.events(&session)).contains("Reopened"));
 }
 
@@ -150,7 +152,7 @@ async fn an_answer_that_comes_while_the_session_is_put_away_is_not_recorded_and_
     let allow = json!({ "sessionId": session, "optionId": "allow_once" });
     let allowed = ctl.call("_acpd/answer", allow).await;
     assert!(allowed["error"].is_object(), "{allowed}");
-    // The last client leaves, too, and there is nobody whose questions could be denied.
+    // The last client leaves as well, and no client is left whose questions could be denied.
     drop((zed, vim));
     ctl.silence().await;
     scene.history.release();
@@ -164,8 +166,8 @@ async fn an_answer_that_comes_while_the_session_is_put_away_is_not_recorded_and_
     assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
 }
 
-/// What is stored when another client cancels this long after the daemon has begun to leave. Until `deaf` is given up after
-/// two seconds, the turn is there.
+/// What is stored when another client cancels this long after the shutdown has begun. The turn
+/// exists until `deaf` is abandoned after two seconds.
 async fn cancelled_while_leaving(after: Duration) -> String {
     let calls = vec![Step::call("deaf", json!({})), Step::call("peek", json!({})), Step::end()];
     let scene = Scene::new(vec![calls]);
@@ -288,12 +290,12 @@ async fn a_question_is_shown_only_when_a_crash_cannot_take_it_back() {
     zed.hear("session/request_permission").await;
 }
 
-/// What is told after a crash where questions that nobody can answer are denied.
+/// What the editor receives after a crash if unattended questions are denied.
 async fn denied_if_unattended(comes_back: bool) -> String {
     let answers = vec![vec![touch("a"), Step::end()], done()];
     let scene = Scene::with(answers, |settings| settings.unattended = Unattended::Deny);
     let (zed, session, prompt, seen) = asked(&scene).await;
-    // The daemon goes first; its client has not left it.
+    // The daemon ends first; its client has not disconnected.
     scene.crash().await;
     drop(zed);
     if comes_back {
@@ -319,7 +321,7 @@ async fn where_unattended_questions_are_denied_one_from_before_a_crash_is_denied
     assert!(told.contains("results: Permission denied."), "{told}");
 }
 
-/// An edit of a file that the model has read, which has come to its question when the daemon goes.
+/// An edit of a file that the model has read, waiting for its approval when the daemon ends.
 async fn edit_in_question() -> Project {
     let edit = json!({ "path": "a.txt", "old_text": "one", "new_text": "two" });
     let answers = vec![

@@ -1,4 +1,5 @@
-//! Ids, framings and limits: what a connection keeps of what it was given, and what it does under pressure.
+//! Ids, framings and limits: what a connection preserves of its input, and what it does under
+//! pressure.
 
 use std::time::Duration;
 
@@ -102,7 +103,7 @@ async fn a_client_that_frames_by_length_is_answered_in_kind() {
     zed.initialize().await;
     let session = zed.new_session().await;
     scene.transcript.take();
-    // A body of several lines, and one that is no JSON.
+    // A body of several lines, and one that is not JSON.
     let body = format!(
         "{{\n\"id\":1.0,\r\n\"method\":\"session/prompt\",\"params\":{{\"sessionId\":\"{session}\",\n\"prompt\":[{{\"type\":\"text\",\"text\":\"hi\"}}]}}}}"
     );
@@ -214,7 +215,7 @@ async fn a_client_that_never_reads_is_hung_up_on_some_seconds_after_its_connecti
     // A bad header ends the connection.
     let framed = format!("Content-Length: {}\r\n\r\n{hello}Content-Length: x\r\n\r\n", hello.len());
     pipe.write_all(framed.as_bytes()).await.unwrap();
-    // The clock is paused: this costs nothing and lets everything happen that can.
+    // The clock is paused: this takes no time and lets all pending work finish.
     tokio::time::sleep(Duration::from_secs(60)).await;
     let mut rest = Vec::new();
     pipe.read_to_end(&mut rest).await.unwrap();
@@ -300,14 +301,14 @@ async fn a_client_that_asks_for_much_and_reads_nothing_costs_no_more_than_its_ou
     for _ in 0..20 {
         greedy.request("_acpd/export", json!({ "sessionId": session })).await;
     }
-    // Nothing is read until all has happened that can.
+    // Nothing is read until all pending work has finished.
     tokio::time::sleep(Duration::from_secs(60)).await;
     let connections = zed.call("_acpd/connections", json!({})).await;
     let waiting = connections["result"]["connections"].as_array().unwrap().iter();
     let most = waiting.map(|connection| connection["outbox"].as_u64().unwrap()).max().unwrap();
     assert!((1 << 20..3 << 20).contains(&most), "{most} bytes wait");
     scene.transcript.take();
-    // Answers may come in another order than their requests.
+    // Answers may arrive in another order than their requests.
     for _ in 0..20 {
         assert!(greedy.next().await.unwrap()["result"]["events"].is_array());
     }
@@ -321,7 +322,7 @@ async fn a_long_batch_is_read_no_faster_than_its_answers() {
     let batch = format!("[{}]\n", vec!["7"; 100_000].join(","));
     let (mut reader, mut writer) = tokio::io::split(&mut pipe);
     writer.write_all(batch.as_bytes()).await.unwrap();
-    // Nothing is read, so that before long nothing more is answered.
+    // Nothing is read, and therefore the daemon soon stops answering.
     let queued = || async {
         let overview = json!({ "jsonrpc": "2.0", "id": 1, "method": "_acpd/connections" });
         let mut other = scene.client("other");

@@ -1,4 +1,5 @@
-//! `$/cancel_request`: a client takes a request back, whatever it is. It is answered at once, and what it made goes.
+//! `$/cancel_request`: a client withdraws a request of any kind. It is answered at once, and what
+//! it created is deleted.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ fn hello() -> Vec<Step> {
     vec![Step::text("Hello"), Step::end()]
 }
 
-/// Sends a request that waits for something, and takes it back.
+/// Sends a request that waits for something, and withdraws it.
 async fn withdraw(zed: &mut Editor, method: &str, params: Value) -> Value {
     let request = zed.request(method, params).await;
     zed.silence().await;
@@ -17,7 +18,7 @@ async fn withdraw(zed: &mut Editor, method: &str, params: Value) -> Value {
     zed.answer(request).await
 }
 
-/// A session that is in the store and not in memory, and one that `zed` has open.
+/// A session that is stored but not in memory, and one that `zed` has open.
 async fn two_sessions(scene: &Scene) -> (Editor, String, String) {
     let (mut zed, stored) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&stored, "hi").await;
@@ -89,7 +90,7 @@ async fn a_session_that_was_withdrawn_before_it_was_there_is_not_left_behind() {
     zed.silence().await;
     assert_eq!(zed.call("_acpd/sessions", json!({})).await["result"]["sessions"], json!([]));
     assert!(scene.history.is_empty());
-    // It does not count among those that this connection may open.
+    // It does not count against the sessions that this connection may open.
     let connections = zed.call("_acpd/connections", json!({})).await;
     assert_eq!(connections["result"]["connections"][0]["sessions"], json!([]));
 }

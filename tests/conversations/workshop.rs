@@ -1,5 +1,5 @@
-//! A folder with an MCP server in it, real tools, and an editor. The server is a few lines of shell, so that the tests need
-//! nothing that is not there.
+//! A folder with an MCP server in it, real tools, and an editor. The server is a short shell
+//! script, so that the tests need no other program.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,8 @@ use tempfile::TempDir;
 use testkit::{Editor, Scene, Step};
 use tools::Registry;
 
-/// Answers what a client asks, one line at a time; `$1` says how it behaves. Notes its process in `pids`.
+/// A server that answers a client's requests line by line; `$1` selects its behaviour. It records
+/// its process in `pids`.
 const SERVER: &str = r##"
 say() { printf '%s\n' "$1"; }
 answer() { say "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":$1}"; }
@@ -80,7 +81,8 @@ impl Workshop {
         Self::with(json!({}), answers, |_, _| {}).await
     }
 
-    /// The editor can do what the test says, and the settings are what it makes of them in this folder.
+    /// Creates a workshop with an editor of these capabilities and with settings that the closure
+    /// makes for this folder.
     pub(crate) async fn with(
         abilities: Value,
         answers: Vec<Vec<Step>>,
@@ -92,7 +94,7 @@ impl Workshop {
             rustix::fs::mkfifoat(rustix::fs::CWD, folder.path().join(mark), rustix::fs::Mode::RWXU).unwrap();
         }
         let mut settings = tools::Settings::new(env!("CARGO_BIN_EXE_acpd"));
-        // On a busy machine even a shell takes its time.
+        // On a busy machine even a shell is slow.
         settings.mcp.wait_seconds = PATIENCE.as_secs();
         adjust(&mut settings, folder.path());
         let scene = Scene::equipped(answers, Arc::new(Registry::new(settings)));
@@ -115,7 +117,7 @@ impl Workshop {
         self.zed.request("session/prompt", json!({ "sessionId": session, "prompt": prompt })).await
     }
 
-    /// Allows everything until a request is answered, and gives what was said and done.
+    /// Allows everything until a request is answered. Returns what was said and done.
     pub(crate) async fn finish(&mut self, request: u64) -> String {
         loop {
             let message = self.next().await;
@@ -137,12 +139,12 @@ impl Workshop {
         self.zed.call("session/set_config_option", params).await;
     }
 
-    /// Waits until the editor has heard something that contains this.
+    /// Waits until the editor has received something that contains this text.
     pub(crate) async fn heard(&mut self, part: &str) {
         while !self.next().await.to_string().contains(part) {}
     }
 
-    /// The same for several things, in whatever order they come.
+    /// The same for several texts, in any order.
     pub(crate) async fn heard_all(&mut self, parts: &[&str]) {
         let mut open = parts.to_vec();
         while !open.is_empty() {
@@ -166,8 +168,8 @@ impl Workshop {
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
-    /// Waits until a server has left one of its marks, `started` or `cancelled`. The mark is a pipe, so that both wait for
-    /// each other.
+    /// Waits until a server has left one of its marks, `started` or `cancelled`. The mark is a
+    /// pipe, so that the server and the test wait for each other.
     pub(crate) async fn marked(&self, mark: &str) {
         let path = self.folder.path().join(mark);
         let read = tokio::task::spawn_blocking(move || fs::read_to_string(path));
@@ -179,7 +181,7 @@ impl Workshop {
 /// Waits until a process has ended.
 pub(crate) async fn ended(pid: u32) {
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    // One that nobody knows any more has ended long ago.
+    // A process that no longer exists has already ended.
     let Ok(process) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::NONBLOCK) else { return };
     let wait = move || {
         let patience = rustix::event::Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
