@@ -1,7 +1,8 @@
 //! One client, whatever its transport. It is the only actor that sees the protocol.
 //!
-//! Started by the `Runtime` for each accepted pair of reader and writer; ends with its client. It attaches to sessions,
-//! whose events its cursors bring in order, and it answers each request exactly once. Sessions outlive it.
+//! Started by the `Runtime` for each accepted pair of reader and writer; ends with its client. It
+//! attaches to sessions, whose events its cursors bring in order, and it answers each request
+//! exactly once. Sessions outlive it.
 
 mod account;
 mod attaching;

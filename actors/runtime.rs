@@ -60,7 +60,8 @@ struct RuntimeState {
     /// True once the daemon stops for good. A connection holds a receiver until it has sent the
     /// goodbye to its client.
     leaving: watch::Sender<bool>,
-    /// True once all sessions have been evicted. A connection holds a receiver until its last answers are written.
+    /// True once all sessions have been evicted. A connection holds a receiver until its last
+    /// answers are written.
     drained: watch::Sender<bool>,
     /// Whether sessions are being evicted. Turns that wait for an answer continue in the next
     /// daemon.
@@ -179,7 +180,8 @@ impl Runtime {
         }
     }
 
-    /// Opens the sessions whose turns wait for an answer. Their questions can then be seen and answered.
+    /// Opens the sessions whose turns wait for an answer. Their questions can then be seen and
+    /// answered.
     fn reopen_waiting(&self) {
         actix::spawn(connection::reopen_waiting(self.clone()));
     }

@@ -201,7 +201,8 @@ impl Session {
     }
 }
 
-/// Describes a session as `ctl` shows it, with at most `limit` bytes of what each question is about.
+/// Describes a session as `ctl` shows it, with at most `limit` bytes of what each question is
+/// about.
 pub(crate) fn describe(
     state: &SessionState,
     activity: ActivityCard,

@@ -12,7 +12,8 @@ use domain::history::{HistoryError, Settled};
 use domain::{Durability, Event};
 use tokio::sync::{Notify, watch};
 
-/// Committed events stay in memory up to this many bytes, so readers that keep up never touch the store.
+/// Committed events stay in memory up to this many bytes, so readers that keep up never touch the
+/// store.
 const KEPT_COMMITTED: usize = 16 << 10;
 
 /// Above this many uncommitted bytes of one session, its turn stops reading from its model.

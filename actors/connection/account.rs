@@ -60,7 +60,8 @@ impl Connection {
             let params = encode::elicit_url(&id, elicitation.as_str(), &address, &message);
             let request = Id::from_text(MessageId::new().as_str());
             self.outbox.push(&rpc::request(&request, method::ELICITATION_CREATE, &params));
-            // The client's answer to the elicitation changes nothing: only the login itself shows how it ended.
+            // The client's answer to the elicitation changes nothing: only the login itself shows
+            // how it ended.
             self.asks.pending.insert(request, Asked::Page(id.clone()));
             return self.finish_login(id, Some(elicitation), done, ctx);
         }

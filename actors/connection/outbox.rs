@@ -64,8 +64,8 @@ impl Outbox {
         let frame = frame::encode(framing, message);
         let frame = self.pack(frame);
         let weight = frame.len();
-        // Counted before the writer can take it. A failed send means that the client is gone, as the writer has
-        // reported.
+        // Counted before the writer can take it. A failed send means that the client is gone, as
+        // the writer has reported.
         self.queued.add(weight);
         if self.frames.send(frame).is_err() {
             self.queued.remove(weight);

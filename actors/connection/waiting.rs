@@ -49,9 +49,10 @@ async fn find_waiting(runtime: &Runtime) -> Result<Vec<SessionId>, HistoryError>
 }
 
 impl Connection {
-    /// Handles the prompts of a session that left memory before they were answered. While the daemon shuts down, their
-    /// turns stay open: a bridge receives the answers from the next daemon, unless this one was stopped on purpose.
-    /// Other clients get an error that says what to do.
+    /// Handles the prompts of a session that left memory before they were answered. While the
+    /// daemon shuts down, their turns stay open: a bridge receives the answers from the next
+    /// daemon, unless this one was stopped on purpose. Other clients get an error that says what to
+    /// do.
     pub(super) fn settle_prompts_of(&mut self, session: &SessionId, error: &RpcError, ctx: &mut Context<Self>) {
         let left = self.prompts.pending.extract_if(|_, prompt| prompt.session == *session);
         let left: Vec<Id> = left.map(|(_, PendingPrompt { request, .. })| request).collect();

@@ -1,6 +1,6 @@
-//! Deletes what an earlier daemon left behind: sessions that never had a prompt, logs that were never completed, and
-//! the MCP servers of sessions that are gone. An editor may come back to such a session, so it is kept as long as an
-//! idle one.
+//! Deletes what an earlier daemon left behind: sessions that never had a prompt, logs that were
+//! never completed, and the MCP servers of sessions that are gone. An editor may come back to such
+//! a session, so it is kept as long as an idle one.
 
 use std::time::Duration;
 

@@ -60,7 +60,8 @@ impl Turn {
         }
     }
 
-    /// Reports a call as soon as the model begins to write it. A plan is shown as a plan, not as a call.
+    /// Reports a call as soon as the model begins to write it. A plan is shown as a plan, not as a
+    /// call.
     pub(super) fn begin_call(&mut self, place: usize, tool: String, detail: Option<String>) {
         let Doing::Answering { begun, .. } = &mut self.doing else { return };
         if tool == UPDATE_PLAN {

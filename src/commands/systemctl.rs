@@ -6,7 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use tokio::process::Command;
 
-/// Starting a socket or stopping a daemon takes a moment; a manager that does not answer must not take for ever.
+/// Starting a socket or stopping a daemon takes a moment; a manager that does not answer must not
+/// take for ever.
 const DEADLINE: Duration = Duration::from_secs(40);
 
 /// For questions that need no work.

@@ -1,4 +1,5 @@
-//! Sub-agents: one tool call with progress, the same questions, a bounded budget, and a report for the model.
+//! Sub-agents: one tool call with progress, the same questions, a bounded budget, and a report for
+//! the model.
 
 use expect_test::expect;
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! The operator's hooks: real commands that may refuse a call, comment on it, and send a turn back to work.
+//! The operator's hooks: real commands that may refuse a call, comment on it, and send a turn back
+//! to work.
 
 use serde_json::{Value, json};
 use testkit::Step;

@@ -1,4 +1,5 @@
-//! Bad params for every method: missing, of a wrong type, unknown. The error names the field, and nothing else happens.
+//! Bad params for every method: missing, of a wrong type, unknown. The error names the field, and
+//! nothing else happens.
 
 use expect_test::expect;
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
-//! One client over HTTP. It stands between its `Connection`, which writes while there is space, and the streams by which
-//! the client reads, which come and go. Neither side knows the other.
+//! One client over HTTP. It stands between its `Connection`, which writes while there is space, and
+//! the streams by which the client reads, which come and go. Neither side knows the other.
 //!
-//! Unsent frames are bounded by the outbox limit, and so are sent but unacknowledged ones. At the limit the connection's
-//! writer waits, and its cursors pause as for any client that does not read.
+//! Unsent frames are bounded by the outbox limit, and so are sent but unacknowledged ones. At the
+//! limit the connection's writer waits, and its cursors pause as for any client that does not read.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -79,7 +79,8 @@ impl Client {
         })
     }
 
-    /// Sends a message of the client to its connection, and waits while the connection is busy. False if it has ended.
+    /// Sends a message of the client to its connection, and waits while the connection is busy.
+    /// False if it has ended.
     pub(crate) async fn send(&self, message: &[u8]) -> bool {
         let requests = self.state().requests.clone();
         let Some(requests) = requests else { return false };
@@ -95,8 +96,8 @@ impl Client {
         look(&mut self.state().router)
     }
 
-    /// Ends the client: the connection's input ends, its writer stops waiting, and each stream ends once it has sent what
-    /// waits. The sessions continue without the client.
+    /// Ends the client: the connection's input ends, its writer stops waiting, and each stream ends
+    /// once it has sent what waits. The sessions continue without the client.
     pub(crate) fn end(&self) {
         // First, so that the writer, once woken, does not wait again.
         self.ended.send_replace(true);

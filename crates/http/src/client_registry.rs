@@ -1,7 +1,7 @@
 //! The clients that are connected over HTTP, by the key that their requests carry.
 //!
-//! A client without an open stream is detached after a while: its connection's input ends, as if an editor had gone. Its
-//! sessions stay.
+//! A client without an open stream is detached after a while: its connection's input ends, as if an
+//! editor had gone. Its sessions stay.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -117,7 +117,8 @@ impl ClientRegistry {
 
     /// Detaches a client. Leaves a newer client with the same key alone.
     pub(crate) fn close(&self, key: &ClientKey, client: &Arc<Client>) {
-        // Ends more than the input: with many unread bytes the connection would never read the end of its input.
+        // Ends more than the input: with many unread bytes the connection would never read the end
+        // of its input.
         client.end();
         let mut open = self.open();
         if let Some(clients) = open.as_mut()

@@ -1,4 +1,5 @@
-//! The frames of one stream: numbered, sent in order, and kept until the client acknowledges them or space is needed.
+//! The frames of one stream: numbered, sent in order, and kept until the client acknowledges them
+//! or space is needed.
 //!
 //! Pure. `client` decides who reads and how much all buffers of a client may hold.
 
@@ -20,7 +21,8 @@ pub(crate) struct FrameBuffer {
     sent: usize,
     sent_bytes: usize,
     unsent_bytes: usize,
-    /// The number of the last frame that was removed: the client acknowledged it, or space was needed.
+    /// The number of the last frame that was removed: the client acknowledged it, or space was
+    /// needed.
     gone: u64,
 }
 
@@ -34,7 +36,8 @@ impl FrameBuffer {
         self.frames.push_back(frame);
     }
 
-    /// The next frames: about this many bytes, and at least one frame if there is one. They stay until acknowledged.
+    /// The next frames: about this many bytes, and at least one frame if there is one. They stay
+    /// until acknowledged.
     pub(crate) fn take(&mut self, budget: usize) -> Vec<Frame> {
         let mut taken = Vec::new();
         let mut bytes = 0;
@@ -155,7 +158,8 @@ mod tests {
     }
 
     proptest! {
-        /// A reader that acknowledges what it received gets every frame once and in order, or an error that some are lost.
+        /// A reader that acknowledges what it received gets every frame once and in order, or an
+        /// error that some are lost.
         #[test]
         fn a_reader_gets_every_frame_once_or_an_error(steps in prop::collection::vec(step(), 0..200)) {
             let mut buffer = FrameBuffer::default();

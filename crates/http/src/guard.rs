@@ -1,8 +1,8 @@
-//! The checks that every request must pass first: Host, Origin, the token, and the process that sends it. No path and no
-//! method is exempt.
+//! The checks that every request must pass first: Host, Origin, the token, and the process that
+//! sends it. No path and no method is exempt.
 //!
-//! The Host check stops DNS rebinding: pages whose host name was changed to point to this machine. The Origin check stops
-//! all other pages that the configuration does not name.
+//! The Host check stops DNS rebinding: pages whose host name was changed to point to this machine.
+//! The Origin check stops all other pages that the configuration does not name.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,11 +22,13 @@ use crate::refusal::Refusal;
 use crate::settings::Settings;
 use crate::token::Token;
 
-/// Whether the process at the other end of a connection may connect; determined once per connection.
+/// Whether the process at the other end of a connection may connect; determined once per
+/// connection.
 #[derive(Default)]
 pub(crate) struct PeerVerdict(OnceCell<bool>);
 
-/// A browser cannot set headers for a WebSocket, so it may offer the token as one of its subprotocols.
+/// A browser cannot set headers for a WebSocket, so it may offer the token as one of its
+/// subprotocols.
 const BEARER_PROTOCOL: &str = "acpd.bearer.";
 
 /// The headers that a page of an allowed origin may send and read.
@@ -88,7 +90,8 @@ impl Guard {
         if self.is_preflight(request) || self.has_token(request.headers()) { Ok(()) } else { Err(Refusal::NoToken) }
     }
 
-    /// HTTP/2 names the host in the address, HTTP/1 in a header. At least one must be present, and each must be ours.
+    /// HTTP/2 names the host in the address, HTTP/1 in a header. At least one must be present, and
+    /// each must be ours.
     fn check_host(&self, request: &ServiceRequest) -> Result<(), Refusal> {
         let in_header = request.headers().get(header::HOST).map(|host| Authority::try_from(host.as_bytes()).ok());
         let in_address = request.uri().authority().cloned().map(Some);
@@ -115,8 +118,8 @@ impl Guard {
         }
     }
 
-    /// A browser asks, without a token, whether a page may send one. Only pages that the configuration names pass the Origin
-    /// check, and the answer reveals nothing else.
+    /// A browser asks, without a token, whether a page may send one. Only pages that the
+    /// configuration names pass the Origin check, and the answer reveals nothing else.
     fn is_preflight(&self, request: &ServiceRequest) -> bool {
         request.method() == Method::OPTIONS
             && request.headers().contains_key(header::ORIGIN)

@@ -1,10 +1,10 @@
-//! The HTTP and WebSocket transports, for clients that cannot open a Unix socket. Off unless the configuration sets an
-//! address to listen on.
+//! The HTTP and WebSocket transports, for clients that cannot open a Unix socket. Off unless the
+//! configuration sets an address to listen on.
 //!
-//! The daemon starts the server inside its actix system and closes it while it drains. Every client gets a `Connection`,
-//! which reads and writes an in-process pipe. This crate reads only as much of a message as it needs to choose the stream
-//! that the message belongs to. It knows no storage, no models and no tools: the program passes in what it needs of them
-//! (`Parts`).
+//! The daemon starts the server inside its actix system and closes it while it drains. Every client
+//! gets a `Connection`, which reads and writes an in-process pipe. This crate reads only as much of
+//! a message as it needs to choose the stream that the message belongs to. It knows no storage, no
+//! models and no tools: the program passes in what it needs of them (`Parts`).
 
 mod body;
 mod client;
@@ -48,7 +48,8 @@ pub use settings::Settings;
 /// connect.
 pub type ProcessCheck = Arc<dyn Fn(u32) -> io::Result<bool> + Send + Sync>;
 
-/// Writes the metrics in their text form, given the state of the daemon and the bytes that wait for HTTP clients.
+/// Writes the metrics in their text form, given the state of the daemon and the bytes that wait for
+/// HTTP clients.
 pub type MetricsText = Arc<dyn Fn(&Overview, u64) -> Result<String, fmt::Error> + Send + Sync>;
 
 /// What the program passes in.
@@ -76,7 +77,8 @@ pub struct HttpServer {
 }
 
 impl HttpServer {
-    /// Listens on the configured address; None if there is none. Must be called inside an actix system.
+    /// Listens on the configured address; None if there is none. Must be called inside an actix
+    /// system.
     pub fn open(settings: &Settings, parts: Parts) -> Result<Option<Self>, Error> {
         let Some(listen) = settings.listen else { return Ok(None) };
         let file = settings.token_file.clone().unwrap_or(parts.token_file);
@@ -106,7 +108,8 @@ impl HttpServer {
         Ok(Some(Self { clients, server: handle }))
     }
 
-    /// Accepts no new client, ends each stream once it has sent what waits, and then closes the connections.
+    /// Accepts no new client, ends each stream once it has sent what waits, and then closes the
+    /// connections.
     pub async fn close(self) {
         self.clients.end_all();
         self.server.stop(true).await;

@@ -1,8 +1,10 @@
-//! Finds the process at the other end of a connection and asks whether the agent started it. A command that the agent runs
-//! could read the token, and it must not answer its own permission question.
+//! Finds the process at the other end of a connection and asks whether the agent started it. A
+//! command that the agent runs could read the token, and it must not answer its own permission
+//! question.
 //!
-//! The rule is that of the Unix socket: a process that the daemon started is refused, and so is one that cannot be
-//! identified. The kernel tells who owns a TCP socket only in its tables under /proc, so this reads those.
+//! The rule is that of the Unix socket: a process that the daemon started is refused, and so is one
+//! that cannot be identified. The kernel tells who owns a TCP socket only in its tables under
+//! /proc, so this reads those.
 
 use std::ffi::OsStr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,7 +13,8 @@ use std::{fs, io};
 
 use crate::ProcessCheck;
 
-/// Whether the agent started the process at `peer`, the other end of a connection to our `port`. Reads many small files.
+/// Whether the agent started the process at `peer`, the other end of a connection to our `port`.
+/// Reads many small files.
 pub(crate) fn is_own_process(peer: SocketAddr, port: u16, check: &ProcessCheck) -> io::Result<bool> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).unwrap_or_default());
     let Some(socket) = tables.iter().find_map(|table| find(table, peer, port)) else {

@@ -1,7 +1,8 @@
-//! The in-process pipe between an HTTP client and its `Connection`: whole messages on this side, bytes on the other.
+//! The in-process pipe between an HTTP client and its `Connection`: whole messages on this side,
+//! bytes on the other.
 //!
-//! Messages to the connection carry their length. A body is therefore passed on unchanged, line breaks included, and a
-//! request that is dropped half-way leaves no partial message.
+//! Messages to the connection carry their length. A body is therefore passed on unchanged, line
+//! breaks included, and a request that is dropped half-way leaves no partial message.
 
 use std::io;
 use std::pin::Pin;

@@ -1,7 +1,8 @@
-//! Chooses the stream of each message for a client. Most transports have one stream; the streamable draft has one for the
-//! connection and one per session.
+//! Chooses the stream of each message for a client. Most transports have one stream; the streamable
+//! draft has one for the connection and one per session.
 //!
-//! Reads only the envelope of a message, by the same shallow scan as the bridge, and passes the bytes on unchanged.
+//! Reads only the envelope of a message, by the same shallow scan as the bridge, and passes the
+//! bytes on unchanged.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -85,7 +86,8 @@ impl Router {
     }
 }
 
-/// Requests that name a session but belong to the connection's stream, because the client may not have the session open.
+/// Requests that name a session but belong to the connection's stream, because the client may not
+/// have the session open.
 const BEFORE_THE_SESSION: [&str; 4] =
     [method::SESSION_LOAD, method::SESSION_RESUME, method::SESSION_FORK, method::SESSION_DELETE];
 

@@ -1,7 +1,8 @@
-//! The server below the routes: accepts connections, detects HTTP/1.1 or HTTP/2, and limits their number and duration.
+//! The server below the routes: accepts connections, detects HTTP/1.1 or HTTP/2, and limits their
+//! number and duration.
 //!
-//! actix-web's own server waits for the first bytes of a connection without a timeout, so a silent client would occupy it
-//! forever. This file therefore assembles the server from its parts.
+//! actix-web's own server waits for the first bytes of a connection without a timeout, so a silent
+//! client would occupy it forever. This file therefore assembles the server from its parts.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -24,7 +25,8 @@ const CONNECTIONS: usize = 512;
 const HEAD: Duration = Duration::from_secs(5);
 /// How long a connection without a request stays open.
 const IDLE: Duration = Duration::from_secs(30);
-/// How long a client may leave bytes unread or unacknowledged before the kernel ends its connection.
+/// How long a client may leave bytes unread or unacknowledged before the kernel ends its
+/// connection.
 const UNREAD_MILLIS: u32 = 60_000;
 /// How long connections may take to end when the daemon shuts down, in seconds.
 const SHUTDOWN_SECONDS: u64 = 1;

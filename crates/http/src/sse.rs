@@ -1,5 +1,6 @@
-//! Frames as server-sent events: `id:` is the frame's number on its connection, `data:` the message. A comment is sent at
-//! once, so that the client knows that the stream is open, and whenever the stream was silent for a while.
+//! Frames as server-sent events: `id:` is the frame's number on its connection, `data:` the
+//! message. A comment is sent at once, so that the client knows that the stream is open, and
+//! whenever the stream was silent for a while.
 
 use std::convert::Infallible;
 use std::time::Duration;

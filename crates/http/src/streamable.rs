@@ -1,8 +1,9 @@
-//! The public draft "Streamable HTTP & WebSocket transport" on `/acp`: POST sends a message, GET opens the stream of the
-//! connection or of a session, DELETE ends the connection.
+//! The public draft "Streamable HTTP & WebSocket transport" on `/acp`: POST sends a message, GET
+//! opens the stream of the connection or of a session, DELETE ends the connection.
 //!
-//! `initialize` creates the connection and is answered in the response; every other request is answered on a stream. A
-//! stream that is opened again resumes after its `Last-Event-ID`, or, without one, with the first frame not sent yet.
+//! `initialize` creates the connection and is answered in the response; every other request is
+//! answered on a stream. A stream that is opened again resumes after its `Last-Event-ID`, or,
+//! without one, with the first frame not sent yet.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The bearer token: created once, kept in a file that only its owner can read, compared in constant time.
+//! The bearer token: created once, kept in a file that only its owner can read, compared in
+//! constant time.
 //!
 //! It is never part of an address and never logged, and its `Debug` hides it.
 

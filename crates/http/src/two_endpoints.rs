@@ -1,7 +1,9 @@
-//! The transport with two endpoints: `POST /acp/rpc` sends a message and returns only a status, `GET /acp/sse` streams the
-//! agent's messages, and DELETE on the latter ends the client. Each request names the client by an id of its choice.
+//! The transport with two endpoints: `POST /acp/rpc` sends a message and returns only a status,
+//! `GET /acp/sse` streams the agent's messages, and DELETE on the latter ends the client. Each
+//! request names the client by an id of its choice.
 //!
-//! The first request creates the client. Frames are kept until a stream that starts after them acknowledges them.
+//! The first request creates the client. Frames are kept until a stream that starts after them
+//! acknowledges them.
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Deserialize;

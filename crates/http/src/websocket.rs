@@ -1,5 +1,5 @@
-//! The WebSocket upgrade on `/acp`: every text frame is one message, in both directions. Closing the socket detaches the
-//! client.
+//! The WebSocket upgrade on `/acp`: every text frame is one message, in both directions. Closing
+//! the socket detaches the client.
 //!
 //! Reading and writing are two tasks, so that a client that does not read can still cancel.
 

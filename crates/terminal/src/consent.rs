@@ -1,5 +1,5 @@
-//! A permission question as text: the whole command, every argument, the diff, the task. A line reports what is missing.
-//! Pure; knows no keys and answers.
+//! A permission question as text: the whole command, every argument, the diff, the task. A line
+//! reports what is missing. Pure; knows no keys and answers.
 
 use domain::card::{OpenQuestion, Proposal};
 use domain::tool::Location;

@@ -1,4 +1,5 @@
-//! The difference between two texts in a few lines: what changed, with a line around it and its number.
+//! The difference between two texts in a few lines: what changed, with a line around it and its
+//! number.
 
 use domain::visible;
 use similar::{ChangeTag, TextDiff};

@@ -1,4 +1,5 @@
-//! Writes a session's log as Markdown for reading. Pure and incremental: events in, Markdown out, for logs of any length.
+//! Writes a session's log as Markdown for reading. Pure and incremental: events in, Markdown out,
+//! for logs of any length.
 //!
 //! Leaves out what only programs need: settings, seals, usage, and the progress of calls.
 

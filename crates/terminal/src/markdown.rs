@@ -1,7 +1,9 @@
-//! Renders Markdown for a terminal while it streams in: headings, bold, code, lists and quotes. Everything else stays as
-//! written, including text that only looks like a mark, such as the stars in `src/**/*.rs`.
+//! Renders Markdown for a terminal while it streams in: headings, bold, code, lists and quotes.
+//! Everything else stays as written, including text that only looks like a mark, such as the stars
+//! in `src/**/*.rs`.
 //!
-//! The end of a piece is held back only while it may become a mark. Pure: text in, text for a terminal out.
+//! The end of a piece is held back only while it may become a mark. Pure: text in, text for a
+//! terminal out.
 
 use crate::style::{RESET, Style};
 use crate::wrap::Wrap;

@@ -1,6 +1,8 @@
-//! Prints a session for `ask` and `ctl tail`: the answer on stdout, everything else in short form on stderr.
+//! Prints a session for `ask` and `ctl tail`: the answer on stdout, everything else in short form
+//! on stderr.
 //!
-//! On a terminal it renders Markdown and writes invisible characters out. In a pipe the text stays as it is.
+//! On a terminal it renders Markdown and writes invisible characters out. In a pipe the text stays
+//! as it is.
 #![allow(clippy::print_stdout, reason = "the answer is printed")]
 
 use std::collections::HashMap;
@@ -33,7 +35,8 @@ pub struct SessionPrinter {
     message: String,
     /// The kinds of open calls, by their ids.
     calls: HashMap<String, String>,
-    /// Diffs that a permission question has shown, so that they are not shown again when the call ends.
+    /// Diffs that a permission question has shown, so that they are not shown again when the call
+    /// ends.
     previewed: HashMap<String, String>,
     position: LinePosition,
 }

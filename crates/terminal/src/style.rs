@@ -63,12 +63,14 @@ impl Colors {
     }
 }
 
-/// Foreign text with control characters and invisible characters written out. Line ends and tabs stay.
+/// Foreign text with control characters and invisible characters written out. Line ends and tabs
+/// stay.
 pub fn visible_text(text: &str) -> String {
     visible::text(text).into_owned()
 }
 
-/// A line of JSON for stdout. On a terminal, invisible characters become JSON escapes, which leaves the value the same.
+/// A line of JSON for stdout. On a terminal, invisible characters become JSON escapes, which leaves
+/// the value the same.
 pub fn json_line(text: &str) -> Cow<'_, str> {
     if io::stdout().is_terminal() { visible::json(text) } else { Cow::Borrowed(text) }
 }

@@ -10,7 +10,8 @@ use crate::style::{Colors, Style, terminal_width};
 /// The smallest width of a column that is cut.
 const NARROWEST: usize = 8;
 
-/// The characters of an id that fit a limited width: its last group, which every subcommand accepts.
+/// The characters of an id that fit a limited width: its last group, which every subcommand
+/// accepts.
 const SHORT_ID: usize = 12;
 
 const GAP: &str = "  ";

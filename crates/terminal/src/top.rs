@@ -1,5 +1,5 @@
-//! The screen of `ctl top`: its state, a question that fills the screen, and how both are drawn. Reads no keys and knows no
-//! daemon.
+//! The screen of `ctl top`: its state, a question that fills the screen, and how both are drawn.
+//! Reads no keys and knows no daemon.
 
 mod question_pager;
 mod state;

@@ -1,4 +1,5 @@
-//! Wraps text between words while it streams in. A word is held back until it ends; without a width nothing is held back.
+//! Wraps text between words while it streams in. A word is held back until it ends; without a width
+//! nothing is held back.
 
 use unicode_width::UnicodeWidthChar;
 

@@ -190,7 +190,8 @@ impl Conversation {
         Ok(())
     }
 
-    /// Shows the answer of the built-in model: on stdout if it understood the prompt, on stderr if it did not.
+    /// Shows the answer of the built-in model: on stdout if it understood the prompt, on stderr if
+    /// it did not.
     fn show_deferred(&mut self) -> anyhow::Result<()> {
         for params in self.deferred.as_mut().map(std::mem::take).unwrap_or_default() {
             if self.no_model {

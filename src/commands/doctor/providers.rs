@@ -28,8 +28,8 @@ pub(super) async fn check(places: &Places, config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// The finding about a provider. None if there is nothing to report: an unconfigured provider has no
-/// key, or a local one does not run.
+/// The finding about a provider. None if there is nothing to report: an unconfigured provider has
+/// no key, or a local one does not run.
 fn judge(survey: &Survey, configured: bool) -> Option<Finding> {
     let Survey { provider, address, key, models, local } = survey;
     let key = match key {

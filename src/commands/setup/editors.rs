@@ -26,7 +26,8 @@ pub struct SettingsFile {
 }
 
 impl Recipe {
-    /// The text with the program's path. JSON, Lua and Emacs Lisp write such strings in the same way.
+    /// The text with the program's path. JSON, Lua and Emacs Lisp write such strings in the same
+    /// way.
     pub fn text(&self, program: &Path) -> String {
         let quoted = serde_json::Value::from(program.to_string_lossy()).to_string();
         self.template.replace(&format!("\"{PLACEHOLDER}\""), &quoted)

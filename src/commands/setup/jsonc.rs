@@ -1,4 +1,5 @@
-//! Sets one value in a JSON file that people edit by hand. Comments, trailing commas and layout stay as they are.
+//! Sets one value in a JSON file that people edit by hand. Comments, trailing commas and layout
+//! stay as they are.
 //!
 //! Text in, text out; the caller reads and writes files.
 

@@ -1,4 +1,5 @@
-//! Draws `ctl top`: a line about the daemon, the sessions, the selected session with its question, and the keys.
+//! Draws `ctl top`: a line about the daemon, the sessions, the selected session with its question,
+//! and the keys.
 
 use domain::card::{Activity, SessionCard};
 use ratatui::Frame;
