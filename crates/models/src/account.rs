@@ -1,6 +1,6 @@
-//! Keys that people entrusted to acpd: one private file a provider, in one private folder.
+//! Stored API keys: one private file per provider, in one private folder.
 //!
-//! Stores and forgets; finding keys is `key`'s affair, getting one from GitHub is `device`'s.
+//! This module stores and deletes keys. `key` looks them up, and `device` gets one from GitHub.
 
 mod device;
 
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub use self::device::{DeviceError, DeviceFlow, DeviceGrant, DevicePoll};
 use crate::secret::Secret;
 
-/// The folder of stored keys. It is looked at anew each time, because another process may store and forget as well.
+/// The folder of stored keys. It is read anew each time, because another process may change it.
 #[derive(Clone, Debug)]
 pub struct Accounts {
     folder: PathBuf,
@@ -35,12 +35,12 @@ impl Accounts {
         Self { folder: folder.into() }
     }
 
-    /// The file of a provider's key, whether or not it exists.
+    /// Returns the path of a provider's key file, whether or not it exists.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.key"))
     }
 
-    /// The providers with a stored key. A folder that cannot be read has none.
+    /// Lists the providers with a stored key. A folder that cannot be read counts as empty.
     pub fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".key")?.to_owned()));
@@ -49,12 +49,12 @@ impl Accounts {
         names
     }
 
-    /// Stores a key in place of an earlier one. Readable by its owner alone from the first byte on, and whole or not
-    /// there at all.
+    /// Stores a key, replacing an earlier one. Only the owner can read the file from the first byte
+    /// on, and the write is atomic.
     ///
     /// # Errors
     ///
-    /// If the name or the key cannot be one, or if the folder cannot be written to.
+    /// If the name or the key is invalid, or if the folder cannot be written to.
     pub fn store(&self, name: &str, key: &Secret) -> Result<PathBuf, AccountError> {
         if !is_name(name) {
             return Err(AccountError::Name(name.to_owned()));
@@ -71,11 +71,11 @@ impl Accounts {
         Ok(path)
     }
 
-    /// Forgets a key. False if there was none.
+    /// Deletes a key. Returns false if there was none.
     ///
     /// # Errors
     ///
-    /// If the file is there and cannot be removed.
+    /// If the file exists and cannot be removed.
     pub fn forget(&self, name: &str) -> Result<bool, AccountError> {
         if !is_name(name) {
             return Err(AccountError::Name(name.to_owned()));

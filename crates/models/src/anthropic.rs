@@ -1,4 +1,4 @@
-//! Anthropic's Messages API: what is sent is built in `request`, what comes back is read in `fold`.
+//! Anthropic's Messages API: `request` builds requests, and `fold` reads responses.
 
 mod fold;
 mod request;

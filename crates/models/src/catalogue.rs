@@ -1,7 +1,8 @@
-//! The bundled table of models (`catalogue.toml`): windows, senses, words for effort, and the makers' prices.
+//! The bundled table of models (`catalogue.toml`): windows, image support, effort levels, and the
+//! makers' prices.
 //!
-//! Read once. A row holds for every name that begins like it, and the longest beginning counts; a name that no row fits is
-//! taken for a small model that neither sees nor thinks.
+//! It is parsed once. A row applies to every name that starts with its own, and the longest match
+//! wins. A name without a row counts as a small model that neither sees images nor thinks.
 
 use std::sync::LazyLock;
 
@@ -15,9 +16,9 @@ use crate::spec::Thinking;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Catalogue {
-    /// Of the form of the table.
+    /// The version of the table's format.
     version: u32,
-    /// When it was last held against its sources.
+    /// The date when the table was last compared with its sources.
     date: String,
     maker: Vec<Maker>,
 }
@@ -26,9 +27,9 @@ struct Catalogue {
 #[serde(deny_unknown_fields)]
 struct Maker {
     name: String,
-    /// Where its prices count.
+    /// The host at which its prices apply.
     host: Option<String>,
-    /// Where the numbers are from.
+    /// Where the numbers come from.
     source: String,
     models: Vec<Row>,
 }
@@ -36,7 +37,7 @@ struct Maker {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Row {
-    /// Names that begin so.
+    /// The prefix of the names that this row applies to.
     name: String,
     pub(crate) window: u64,
     pub(crate) output: u64,
@@ -53,7 +54,7 @@ pub(crate) struct Row {
 static CATALOGUE: LazyLock<Catalogue> =
     LazyLock::new(|| toml::from_str(include_str!("catalogue.toml")).expect("the table is read by a test"));
 
-/// For names that nobody knows.
+/// The row for unknown names.
 static UNKNOWN: Row = Row {
     name: String::new(),
     window: 32_768,
@@ -65,12 +66,12 @@ static UNKNOWN: Row = Row {
     price: None,
 };
 
-/// What the bundled table of models rests on.
+/// The version and date of the bundled table of models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// Of the table's form.
+    /// The version of the table's format.
     pub version: u32,
-    /// When it was last held against its sources.
+    /// The date when the table was last compared with its sources.
     pub date: &'static str,
 }
 
@@ -79,30 +80,31 @@ impl Table {
         Self { version: CATALOGUE.version, date: &CATALOGUE.date }
     }
 
-    /// The makers, and where the numbers of their models are from.
+    /// Lists the makers, and where the numbers of their models come from.
     pub fn sources(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         CATALOGUE.maker.iter().map(|maker| (maker.name.as_str(), maker.source.as_str()))
     }
 }
 
-/// A model's own name: one of a model market is named after its maker first, and Claude with points in place of dashes.
+/// Returns a model's own name. A model market puts the maker's name first, and writes Claude's
+/// versions with dots instead of dashes.
 pub(crate) fn bare(model: &str) -> String {
     let bare = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
     if bare.starts_with("claude") { bare.replace('.', "-") } else { bare }
 }
 
-/// What is known of a model.
+/// Returns the row for a model.
 pub(crate) fn find(model: &str) -> &'static Row {
     let bare = bare(model);
     rows().filter(|(_, row)| fits(row, &bare)).max_by_key(|(_, row)| row.name.len()).map_or(&UNKNOWN, |(_, row)| row)
 }
 
-/// Whether the table has a row for a model, so that what is said of it is no guess.
+/// Whether the table has a row for a model, so that its numbers are not guesses.
 pub(crate) fn knows(model: &str) -> bool {
     !find(model).name.is_empty()
 }
 
-/// What a model costs at its maker's own address, which this must be.
+/// Returns the price of a model if `address` is that of its maker.
 pub(crate) fn price(model: &str, address: &str) -> Option<Price> {
     let address = Url::parse(address).ok()?;
     let bare = bare(model);

@@ -1,4 +1,4 @@
-//! What the configuration says of providers and models: plain values that serde reads, and nothing that acts on them.
+//! The configuration of providers and models: plain values that serde reads, without behaviour.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub struct ModelsConfig {
     pub patience: Patience,
 }
 
-/// Servers on this machine that are used without being configured, if they answer.
+/// Servers on this machine that are used without configuration if they answer.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LocalConfig {
@@ -38,7 +38,7 @@ impl Default for LocalConfig {
     }
 }
 
-/// The dialect that a provider speaks.
+/// The API that a provider speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -49,7 +49,8 @@ pub enum Kind {
     /// Responses at any address.
     #[serde(rename = "openai_responses")]
     Responses,
-    /// Claude at Google's Vertex AI: Anthropic's Messages API below another address, with a token of Google's.
+    /// Claude at Google's Vertex AI: Anthropic's Messages API at another address, with a Google
+    /// token.
     Vertex,
     /// Gemini's own API.
     Gemini,
@@ -67,7 +68,7 @@ pub enum CacheTtl {
     OneHour,
 }
 
-/// One of the words of an enum. An error names the words that there are, whatever reads the configuration.
+/// Reads an enum from a string. The error lists the valid words, in every configuration format.
 fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(source: D) -> Result<T, D::Error> {
     let given = String::deserialize(source)?;
     T::deserialize(given.into_deserializer()).map_err(|error: de::value::Error| de::Error::custom(error))
@@ -82,26 +83,27 @@ fn some_word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(source: D) -> Resul
 pub struct ProviderConfig {
     #[serde(deserialize_with = "word")]
     pub kind: Kind,
-    /// Anthropic's and Ollama's without `/v1`, that of others with it; Azure's with its `?api-version=`. Left out, it is the
-    /// maker's own.
+    /// The base address: for Anthropic and Ollama without `/v1`, for the others with it; for Azure
+    /// with its `?api-version=`. Defaults to the maker's own.
     pub base_url: Option<String>,
     #[serde(default)]
     pub key: KeyConfig,
-    /// Sent with every request; they may hold secrets.
+    /// Headers sent with every request. They may hold secrets.
     #[serde(default)]
     pub headers: BTreeMap<String, Secret>,
-    /// The first is the one that new sessions use.
+    /// The configured models. New sessions use the first.
     #[serde(default)]
     pub models: Vec<ModelConfig>,
-    /// Whether to ask the provider which models it has. Left out, it is asked if `models` is empty.
+    /// Whether to ask the provider for its models. By default it is asked if `models` is empty.
     pub discover: Option<bool>,
     /// Whether to ask for token counts in a stream, which a few old servers refuse.
     #[serde(default = "yes")]
     pub stream_usage: bool,
-    /// Whether to mark what the provider should cache (Anthropic's dialect only).
+    /// Whether to mark what the provider should cache (Anthropic's API only).
     #[serde(default = "yes")]
     pub prompt_caching: bool,
-    /// How long Claude keeps what is cached. An hour costs more to write and survives longer pauses.
+    /// How long Claude keeps cached prefixes. An hour costs more to write and survives longer
+    /// pauses.
     #[serde(default, deserialize_with = "word")]
     pub prompt_cache_ttl: CacheTtl,
     pub patience: Option<Patience>,
@@ -128,16 +130,17 @@ fn yes() -> bool {
     true
 }
 
-/// A model; what is left out is guessed from its name.
+/// A configured model. Missing values are guessed from its name.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelConfig {
     /// The provider's own name for it.
     pub id: String,
     pub name: Option<String>,
-    /// Tokens that fit into one request.
+    /// The number of tokens that fit into one request.
     pub window: Option<u64>,
-    /// Tokens that one answer may have. Anthropic's dialect insists on a number; elsewhere the server decides.
+    /// The number of tokens that one answer may have. Anthropic's API requires a number; elsewhere
+    /// the server decides.
     pub output: Option<u64>,
     pub images: Option<bool>,
     pub audio: Option<bool>,
@@ -147,7 +150,7 @@ pub struct ModelConfig {
     pub price: Option<PriceConfig>,
 }
 
-/// What a million tokens cost.
+/// The price of a million tokens.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceConfig {
@@ -155,7 +158,7 @@ pub struct PriceConfig {
     pub currency: String,
     pub input: f64,
     pub output: f64,
-    /// Left out, it is that of `input`.
+    /// Defaults to the price of `input`.
     pub cached_read: Option<f64>,
     pub cached_write: Option<f64>,
 }

@@ -1,8 +1,9 @@
-//! One request and its streamed answer: sends, reads, waits and sends again, until the answer is whole or has failed.
+//! One request and its streamed answer: sends, reads, waits and retries until the answer is
+//! complete or has failed.
 //!
-//! All dialects are carried out here; what differs is behind `Dialect`. An answer that breaks off after part of it was given
-//! out is declared void (`Delta::Abandoned`) and asked for again, within the same limits. Everything happens inside the
-//! stream, so dropping the stream drops the request.
+//! It serves all APIs; `Dialect` has the differences. An answer that breaks off after part of it
+//! was emitted is declared void (`Delta::Abandoned`) and requested again, within the same limits.
+//! Everything happens inside the stream, so dropping the stream drops the request.
 
 mod reader;
 
@@ -32,7 +33,7 @@ use crate::spec::Spec;
 
 const COMPLAINT_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often a person is told how much of a long wait is left.
+/// How often the person is notified of the time that is left of a long wait.
 const COUNTDOWN: Duration = Duration::from_secs(15);
 
 /// How often one request is changed because the provider refuses part of it.
@@ -40,45 +41,46 @@ const CONCESSIONS: u32 = 3;
 
 /// Turns the events of one answer into deltas.
 pub(crate) trait Fold: Send + 'static {
-    /// Takes one event. Calls, usage and the reason of the stop are kept back for `finish`.
+    /// Takes one event. Calls, usage and the stop reason are held back for `finish`.
     fn take(&mut self, event: &str, deltas: &mut VecDeque<Delta>) -> Result<(), Failure>;
 
-    /// Whether nothing more is to come.
+    /// Whether nothing more will come.
     fn is_over(&self) -> bool;
 
-    /// Whether the model said why it stopped, so that the answer is whole even if the stream breaks now.
+    /// Whether the model has reported its stop reason. If so, the answer is complete even if the
+    /// stream breaks now.
     fn has_stopped(&self) -> bool;
 
     fn finish(&mut self, deltas: &mut VecDeque<Delta>);
 
-    /// The tokens so far.
+    /// Returns the tokens so far.
     fn spent(&self) -> Usage;
 
-    /// Whether the answer comes in lines of JSON, and not in server-sent events.
+    /// Whether the answer is in lines of JSON instead of server-sent events.
     fn is_in_lines(&self) -> bool {
         false
     }
 }
 
-/// What became of a provider's complaint about a request.
+/// How a request was changed after a provider's complaint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Concession {
-    /// Nothing can be done about it.
+    /// No change can help.
     Nothing,
-    /// This body was changed; the next one need not be.
+    /// This body was changed; later ones need not be.
     Once,
-    /// The body was changed, and so are the next ones if the provider takes it.
+    /// The body was changed, and so are later ones if the provider accepts it.
     Lasting,
 }
 
 impl Concession {
-    /// A lasting concession if something was changed.
+    /// Returns a lasting concession if something was changed.
     pub(crate) fn lasting(is_changed: bool) -> Self {
         if is_changed { Self::Lasting } else { Self::Nothing }
     }
 }
 
-/// What is asked, and of whom.
+/// A request, and the model and provider that it is for.
 pub(crate) struct ExchangeRequest {
     pub(crate) service: Arc<Service>,
     pub(crate) spec: Arc<Spec>,
@@ -104,19 +106,20 @@ pub(crate) fn stream(question: ExchangeRequest) -> BoxStream<'static, Result<Del
 
 struct Exchange {
     question: ExchangeRequest,
-    /// What was sent last, and in which dialect.
+    /// The last body that was sent, and its API.
     body: Option<(Dialect, Bytes)>,
     retry: Retry,
-    /// Complaints that this body gives in to and that are remembered if it is taken.
+    /// The complaints that led to changes in this body. They are remembered if the provider accepts
+    /// it.
     conceded: Vec<String>,
     concessions: u32,
-    /// Whether a refused key was looked up anew already.
+    /// Whether the key was looked up again after a refusal.
     rekeyed: bool,
-    /// The key of the last request, for the wording of errors.
+    /// The key of the last request, for error messages.
     key: Option<Key>,
-    /// What the stream gives out next.
+    /// The deltas that the stream emits next.
     ready: VecDeque<Delta>,
-    /// Whether any of the answer was given out, so that asking again makes it void.
+    /// Whether part of the answer was emitted. If so, another request makes it void.
     shown: bool,
     phase: Phase,
 }
@@ -125,7 +128,7 @@ enum Phase {
     Asking,
     Waiting {
         until: Instant,
-        /// When the person is told again how long it takes.
+        /// When the person is next notified of the wait.
         told: Instant,
     },
     ResponseReader(Box<ResponseReader>),
@@ -184,7 +187,7 @@ impl Exchange {
         if !status.is_success() {
             return Err(self.read_refusal(response, &line, dialect).await);
         }
-        // Only what has helped is worth remembering.
+        // Only a change that has helped is worth remembering.
         self.conceded.drain(..).for_each(|complaint| service.note_refused(&line, &spec.api_name, complaint));
         if content_type(&response).starts_with("text/html") {
             return Err(Failure::garbled());
@@ -192,7 +195,7 @@ impl Exchange {
         Ok((response, dialect.fold(&service.name)))
     }
 
-    /// Built off the caller's thread, because a conversation may be long.
+    /// Builds the body off the caller's thread, because a conversation may be long.
     async fn body(&mut self, dialect: Dialect, line: &Endpoint) -> Result<Bytes, Failure> {
         if let Some((of, body)) = &self.body
             && *of == dialect
@@ -228,7 +231,8 @@ impl Exchange {
         if speaks_otherwise || (matches!(status, 400 | 422) && self.gives_in(&complaint.message)) {
             failure.again = RetryAdvice::After(Duration::ZERO);
         } else if status == 401 && !self.rekeyed && line.key().is_some() {
-            // A command's key may have run out; the command is asked once more before the person is.
+            // The output of a key command may have expired. The command runs once more before the
+            // person sees an error.
             self.rekeyed = true;
             if service.keys.forget(&self.question.request.environment).await {
                 failure.again = RetryAdvice::After(Duration::ZERO);
@@ -237,7 +241,7 @@ impl Exchange {
         failure
     }
 
-    /// Leaves out of the request what the provider complains about.
+    /// Changes the request to avoid the provider's complaint. Returns whether that was possible.
     fn gives_in(&mut self, complaint: &str) -> bool {
         let Some((dialect, bytes)) = &self.body else { return false };
         let Ok(mut body) = serde_json::from_slice::<Value>(bytes) else { return false };
@@ -254,14 +258,14 @@ impl Exchange {
         true
     }
 
-    /// Decides between another try and the end.
+    /// Decides whether to retry or to fail.
     fn weigh(&mut self, failure: Failure, spent: Usage) -> Phase {
         let ExchangeRequest { service, spec, .. } = &self.question;
         debug!(provider = service.name, model = spec.api_name, what = failure.what, "model request failed");
         let wait = self.retry.weigh(&failure);
         let is_partial = self.shown || !self.ready.is_empty();
         if let Some(wait) = wait {
-            // What was read and not given out yet will be said again.
+            // Deltas that were read and not emitted will come again.
             self.ready.clear();
             if spent != Usage::default() {
                 self.ready.push_back(Delta::Usage(spent));
@@ -282,7 +286,7 @@ impl Exchange {
         Phase::Failed(service.error(&spec.api_name, failure, self.key.as_ref(), self.retry.failed))
     }
 
-    /// Goes on after a wait, or says how much of it is left.
+    /// Continues after a wait, or reports how much of it is left.
     fn wait_on(&mut self, until: Instant) -> Phase {
         let now = Instant::now();
         if now >= until {
@@ -307,7 +311,7 @@ fn content_type(response: &Response) -> &str {
     kind.unwrap_or_default().trim_start()
 }
 
-/// An error and its causes, without the address, which may hold what nobody should read.
+/// Formats an error and its causes without the address, which may hold a secret.
 pub(crate) fn causes(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut text = error.to_string();
@@ -319,7 +323,7 @@ pub(crate) fn causes(error: reqwest::Error) -> String {
     text
 }
 
-/// The beginning of a body, as far as it comes in time.
+/// Reads the beginning of a body, as far as it arrives in time.
 pub(crate) async fn read_some(mut response: Response) -> String {
     let mut body = Vec::new();
     let read = async {
@@ -331,7 +335,7 @@ pub(crate) async fn read_some(mut response: Response) -> String {
             }
         }
     };
-    // Half a complaint is better than none, so running out of time is no error here.
+    // A partial error message is better than none, so a timeout is not an error here.
     let _ = tokio::time::timeout(COMPLAINT_PATIENCE, read).await;
     String::from_utf8_lossy(&body).into_owned()
 }

@@ -1,14 +1,15 @@
 //! Why a request failed, in words for people, sorted by what can be done about it.
 //!
-//! Pure: from a status, a provider's own words or a broken connection to a `ModelError`. It never sees a key; whoever
-//! turns a failure into an error scrubs the provider's words first.
+//! Pure: turns a status, a provider's error text or a broken connection into a `ModelError`. It
+//! never sees a key; the caller that turns a failure into an error scrubs the provider's text
+//! first.
 
 use std::time::Duration;
 
 use domain::turn::FailureKind;
 use serde_json::Value;
 
-/// How much of a provider's own words goes into an error.
+/// The longest provider text in an error, in characters.
 const LONGEST_DETAIL: usize = 600;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -17,22 +18,22 @@ pub(crate) struct Failure {
     /// What happened, as the end of a sentence that starts with the provider's name.
     pub(crate) what: String,
     pub(crate) status: Option<u16>,
-    /// The provider's own words, as they came.
+    /// The provider's own text, unchanged.
     pub(crate) detail: Option<String>,
     pub(crate) advice: &'static str,
     pub(crate) again: RetryAdvice,
 }
 
-/// Whether asking again may help.
+/// Whether a retry may help.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum RetryAdvice {
     Never,
     Soon,
-    /// The provider says when.
+    /// The provider names the time to wait.
     After(Duration),
 }
 
-/// What a provider says about an error, in either dialect.
+/// The content of a provider's error.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ErrorBody {
     pub(crate) status: Option<u16>,
@@ -44,11 +45,12 @@ pub(crate) struct ErrorBody {
 }
 
 impl ErrorBody {
-    /// Reads the body of an error answer, or an error event in a stream. What is no JSON is a message as it stands.
+    /// Reads the body of an error response, or an error event in a stream. A body that is not JSON
+    /// is taken as the message.
     pub(crate) fn read(body: &str) -> Self {
         match serde_json::from_str(body) {
             Ok(value) => Self::of(&value),
-            // A page of a proxy says nothing that a person could use.
+            // An HTML page from a proxy is of no use to a person.
             Err(_) if body.trim_start().starts_with('<') => Self::default(),
             Err(_) => Self { message: body.trim().to_owned(), ..Self::default() },
         }
@@ -71,7 +73,8 @@ impl ErrorBody {
     }
 }
 
-/// What the error says for people: its message, wherever the server put it; else all of it.
+/// Returns the error's message, from any of the places where servers put it, or else the whole
+/// error.
 fn wording(value: &Value, error: &Value) -> String {
     let said = [
         words(error),
@@ -83,7 +86,7 @@ fn wording(value: &Value, error: &Value) -> String {
         words(&value["errors"]),
     ];
     let message = said.into_iter().flatten().next();
-    // A model market passes on what the server behind it said.
+    // A model market passes on the error of the server behind it.
     let behind = error.pointer("/metadata/raw").and_then(|raw| match raw {
         Value::String(text) => Some(ErrorBody::read(text).message),
         Value::Null => None,
@@ -98,7 +101,8 @@ fn wording(value: &Value, error: &Value) -> String {
     }
 }
 
-/// A text; the items of a list of them; or what an object among them says, with the place that it speaks of.
+/// Returns a string, the joined items of a list, or the message of an object with the location that
+/// it names.
 fn words(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()).filter(|text| !text.trim().is_empty()),
@@ -127,14 +131,16 @@ fn item(value: &Value) -> Option<String> {
     Some(place.map_or(said.clone(), |place| format!("{place}: {said}")))
 }
 
-/// Google's way to say `Retry-After`: `{"@type": ".../google.rpc.RetryInfo", "retryDelay": "34.07s"}`.
+/// Reads Google's equivalent of `Retry-After`: `{"@type": ".../google.rpc.RetryInfo", "retryDelay":
+/// "34.07s"}`.
 fn retry_delay(error: &Value) -> Option<Duration> {
     let details = error["details"].as_array()?;
     let delay = details.iter().find_map(|detail| detail["retryDelay"].as_str())?;
     Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
 }
 
-/// The status that a provider's name of an error stands for, because an error in mid-stream has none of its own.
+/// Returns the status that an error's name stands for, because an error in the middle of a stream
+/// has no status.
 fn named(sort: &str) -> Option<u16> {
     const NAMES: [(&str, u16); 15] = [
         ("overloaded", 529),
@@ -158,7 +164,7 @@ fn named(sort: &str) -> Option<u16> {
     known.or_else(|| OURS.iter().any(|name| sort.contains(name)).then_some(500))
 }
 
-/// Words by which providers say that a request does not fit into the model's window.
+/// Phrases in which providers report that a request exceeds the model's window.
 const OVERFLOWS: [&str; 16] = [
     "context_length_exceeded",
     "exceed_context_size",
@@ -179,7 +185,8 @@ const OVERFLOWS: [&str; 16] = [
 ];
 
 impl Failure {
-    /// An answer with an error status, or an error event that stands for one.
+    /// Builds the failure of a response with an error status, or of an error event that stands for
+    /// one.
     pub(crate) fn of_status(status: u16, complaint: &ErrorBody, after: Option<Duration>) -> Self {
         let again = after.or(complaint.after).map_or(RetryAdvice::Soon, RetryAdvice::After);
         let words = format!("{} {}", complaint.sort, complaint.message).to_ascii_lowercase();
@@ -194,12 +201,12 @@ impl Failure {
         } else {
             sort_status(status, again)
         };
-        // A refusal of a key may quote the key.
+        // The refusal of a key may quote the key.
         let detail = (status != 401 && !complaint.message.is_empty()).then(|| complaint.message.clone());
         Self { kind, what: format!("{what} ({status})"), status: Some(status), detail, advice, again }
     }
 
-    /// An error event inside a stream.
+    /// Builds the failure of an error event inside a stream.
     pub(crate) fn of_event(value: &Value) -> Self {
         let complaint = ErrorBody::of(value);
         Self::of_status(complaint.status.unwrap_or(500), &complaint, None)
@@ -226,7 +233,7 @@ impl Failure {
         Self::setting(what, "check the kind and the address of the provider")
     }
 
-    /// The provider sent more than one of the `limits`.
+    /// Builds the failure of a provider that exceeded one of the `limits`.
     pub(crate) fn too_long(what: &str) -> Self {
         Self::setting(what.to_owned(), "ask for less at a time, or choose another model")
     }
@@ -240,8 +247,8 @@ impl Failure {
         Self { kind: FailureKind::Model, what, status: None, detail: None, advice, again: RetryAdvice::Never }
     }
 
-    /// The same failure after part of the answer was shown: the answer cannot be asked for again without saying it
-    /// twice.
+    /// Turns this into a failure after part of the answer was shown. The request cannot be retried
+    /// without repeating that part.
     #[must_use]
     pub(crate) fn after_output(mut self) -> Self {
         self.what = format!("the answer was cut off: {}", self.what);
@@ -259,7 +266,8 @@ fn is_overflow(status: u16, words: &str) -> bool {
     matches!(status, 400 | 413 | 422 | 500) && (status == 413 || OVERFLOWS.iter().any(|sign| words.contains(sign)))
 }
 
-/// Whether the provider says that it does not have the model, and not that something else is missing.
+/// Whether the provider reports that it does not have the model, and not that something else is
+/// missing.
 fn is_unknown_model(status: u16, words: &str) -> bool {
     const SIGNS: [&str; 7] =
         ["model_not_found", "does not exist", "not found", "not_found", "not exist", "invalid model", "unknown model"];
@@ -293,7 +301,7 @@ fn sort_status(status: u16, again: RetryAdvice) -> (FailureKind, &'static str, &
     }
 }
 
-/// One line of at most a few hundred letters.
+/// Shortens a text to one line of a few hundred characters.
 pub(crate) fn shorten(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(LONGEST_DETAIL) {
@@ -374,8 +382,9 @@ mod tests {
         assert_eq!(failure(401, r#"{"error":{"message":"Incorrect API key provided: sk-1"}}"#).detail, None);
     }
 
-    /// Bodies as servers send them: the shapes of FastAPI and pydantic (vLLM 0.11), mistral-common and mistralai 1.9,
-    /// OpenRouter's `metadata.raw`, Gemini's list and Ollama's text (all as of October 2025).
+    /// Bodies as servers send them: the shapes of FastAPI and pydantic (vLLM 0.11), mistral-common
+    /// and mistralai 1.9, OpenRouter's `metadata.raw`, Gemini's list and Ollama's text (all as of
+    /// October 2025).
     #[test]
     fn complaints_are_read_in_the_forms_of_many_servers() {
         for (body, message) in [

@@ -1,4 +1,4 @@
-//! For tests: conversations in the words of the domain, which each dialect puts into its own.
+//! Conversations for the tests of every dialect.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) fn call(id: &str, tool: &str, input: Value) -> Part {
     Part::Call { id: id.into(), tool: tool.to_owned(), input, origin: None }
 }
 
-/// Outcomes by their call and text, and whether they failed.
+/// Builds outcomes from call, text, and whether the call failed.
 pub(crate) fn results(results: &[(&str, &str, bool)]) -> Message {
     let result = |(call, text, failed): &(&str, &str, bool)| CallResult {
         call: (*call).into(),

@@ -1,7 +1,7 @@
-//! Gemini's own API (`generateContent`): what is sent is built in `request`, what comes back is read in `fold`.
+//! Gemini's own API (`generateContent`): `request` builds requests, and `fold` reads responses.
 //!
-//! Calls and words may carry a thought signature, which goes back in its place; Gemini 3 refuses the calls of a turn
-//! without theirs.
+//! Calls and text may carry a thought signature, which is sent back in its place. Gemini 3 refuses
+//! the calls of a turn without their signatures.
 
 mod fold;
 mod request;
@@ -9,5 +9,5 @@ mod request;
 pub(crate) use self::fold::GeminiFold;
 pub(crate) use self::request::{body, concede};
 
-/// The field of a part that holds its signature, and of our opaque values as well.
+/// The field of a part that holds its signature, and the key of our opaque values.
 const SIGNATURE: &str = "thoughtSignature";

@@ -1,7 +1,8 @@
 //! The HTTP client that all providers share, and the limits on waiting.
 //!
-//! Built on first use and off the caller's thread, because reading the system's certificates takes its time; built again
-//! when the network settings change. Knows no provider. Redirects are not followed: a key must not travel to an address that nobody configured.
+//! It is built on first use and off the caller's thread, because reading the system's certificates
+//! takes time, and built again when the network settings change. It knows no provider. Redirects
+//! are not followed: a key must not reach an address that nobody configured.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +16,13 @@ use tokio::sync::{Mutex, OnceCell};
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Patience {
-    /// One for all providers, because they share their client.
+    /// The limit for a connection to open. It applies to all providers, because they share one
+    /// client.
     pub connect_seconds: f64,
-    /// Until the first event of an answer; models on small machines read long prompts slowly.
+    /// The limit until the first event of an answer. Models on small machines read long prompts
+    /// slowly.
     pub first_seconds: f64,
-    /// Between two pieces of an answer.
+    /// The limit between two pieces of an answer.
     pub idle_seconds: f64,
 }
 
@@ -39,15 +42,16 @@ impl Patience {
     }
 }
 
-/// A setting as a duration; what is no duration means no limit that anybody would notice.
+/// Converts a setting to a duration. An invalid value becomes a day, which is as good as no limit.
 fn seconds(setting: f64) -> Duration {
     const A_DAY: Duration = Duration::from_secs(86_400);
     Duration::try_from_secs_f64(setting).unwrap_or(A_DAY).min(A_DAY)
 }
 
-/// Makes ring the process's provider of cryptography. The program calls it once at start; a second call does nothing.
+/// Installs ring as the process's cryptography provider. The program calls it once at start; a
+/// second call does nothing.
 pub fn install_crypto() {
-    // An error means that one is installed already, and that one serves as well.
+    // An error means that a provider is installed already, which is just as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
@@ -55,7 +59,7 @@ pub fn install_crypto() {
 pub(crate) struct Http {
     connect: Option<Duration>,
     outside: Mutex<Option<RemoteClient>>,
-    /// For plain HTTP to this very machine: no proxy stands between, and no certificates are read.
+    /// The client for plain HTTP to this machine. It uses no proxy and reads no certificates.
     local: OnceCell<Client>,
 }
 
@@ -120,7 +124,7 @@ fn is_same(one: &Option<Arc<Network>>, other: &Option<Arc<Network>>) -> bool {
     }
 }
 
-/// An error with what caused it.
+/// Formats an error with its causes.
 fn in_full(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")

@@ -1,8 +1,9 @@
-//! Where a provider's key is found: the session's environment, a command, a systemd credential, a file; in that order.
+//! Looks up a provider's key in the session's environment, a command, a systemd credential and a
+//! file, in that order.
 //!
-//! Files are looked at and read on blocking threads and within a deadline, because a folder may be on a network that is
-//! gone. It knows nothing of HTTP or of providers. A key leaves this file only as a `Secret` beside the name of its source,
-//! and that name is all that errors and logs ever say.
+//! Files are checked and read on blocking threads and within a deadline, because a folder may be on
+//! a network that is gone. This module knows nothing of HTTP or of providers. A key leaves it only
+//! as a `Secret` with the name of its source, and errors and logs contain only that name.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -23,16 +24,16 @@ use tokio::sync::{Mutex, watch};
 
 use crate::secret::Secret;
 
-/// A key is a line; what is longer is the wrong file.
+/// The largest key file in bytes. A key is one line, so a larger file is the wrong one.
 const LONGEST_KEY: u64 = 64 << 10;
 
-/// How long the output of a key command counts, because such keys may be short-lived.
+/// How long the output of a key command is valid, because such keys may be short-lived.
 const COMMAND_COUNTS_FOR: Duration = Duration::from_secs(3600);
 
-/// How long a look at the key files may take.
+/// How long a check of the key files may take.
 const FILE_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Where to look. Each that is set is tried, in this order; what is not there is passed over, what is broken is an error.
+/// The places of a key, in lookup order. A missing key is skipped; a broken source is an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(
     deny_unknown_fields,
@@ -41,12 +42,12 @@ const FILE_DEADLINE: Duration = Duration::from_secs(5);
                  `acpd login` keeps it"
 )]
 pub struct KeyConfig {
-    /// A variable of the session's environment.
+    /// A variable in the session's environment.
     #[serde(deserialize_with = "variable_name")]
     pub env: Option<String>,
     /// A command for `sh -c` that prints the key.
     pub command: Option<String>,
-    /// Seconds that the command may take.
+    /// The timeout of the command in seconds.
     pub command_seconds: Option<u64>,
     /// A name in `$CREDENTIALS_DIRECTORY`.
     #[serde(deserialize_with = "name")]
@@ -56,7 +57,7 @@ pub struct KeyConfig {
     pub file: Option<PathBuf>,
 }
 
-/// Said without the value, which may be the key.
+/// The error for a key in the wrong place. It omits the value, which may be the key.
 const KEY_IN_PLACE: &str = "looks like the key itself, which does not belong here: `acpd login` keeps it";
 
 fn variable_name<'de, D: Deserializer<'de>>(source: D) -> Result<Option<String>, D::Error> {
@@ -85,10 +86,10 @@ fn path<'de, D: Deserializer<'de>>(source: D) -> Result<Option<PathBuf>, D::Erro
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
     pub(crate) secret: Secret,
-    /// The source in words, such as `environment variable OPENAI_API_KEY`.
+    /// A description of the source, such as `environment variable OPENAI_API_KEY`.
     pub(crate) source: String,
     pub(crate) from_environment: bool,
-    /// Whether it is a token in place of a key, which is shown in another way.
+    /// Whether it is a token instead of a key, which is sent in another header.
     pub(crate) is_token: bool,
 }
 
@@ -100,20 +101,20 @@ pub(crate) enum KeyError {
     File(String, String),
 }
 
-/// The sources of one provider's key, and what its command last said.
+/// The sources of one provider's key, and the last output of its command.
 #[derive(Debug)]
 pub(crate) struct Keyring {
     config: KeyConfig,
     /// A second variable that may hold a key, and whether that is a token.
     also: Option<(&'static str, bool)>,
-    /// The key that `acpd login` or `authenticate` stored, which is looked at last.
+    /// The key that `acpd login` or `authenticate` stored, which comes last.
     stored: Option<PathBuf>,
     /// `$CREDENTIALS_DIRECTORY` of this process.
     credentials: Option<PathBuf>,
     said: CommandOutputs,
-    /// What the last look at the files found.
+    /// The result of the last check of the files.
     looked: watch::Sender<FileCheckState>,
-    /// Held while the files are read, so that a folder that does not answer holds up one thread and no more.
+    /// Held while the files are read, so that a folder that does not answer blocks only one thread.
     reading: Arc<Mutex<()>>,
 }
 
@@ -121,11 +122,11 @@ pub(crate) struct Keyring {
 struct FileCheckState {
     /// Whether there is a key file.
     exists: bool,
-    /// Whether a look is under way.
+    /// Whether a check is running.
     busy: bool,
 }
 
-/// Ends a look, also one that was dropped with its runtime.
+/// Ends a check, even one that was dropped with its runtime.
 struct FileCheck {
     looked: watch::Sender<FileCheckState>,
     exists: Option<bool>,
@@ -141,17 +142,19 @@ impl Drop for FileCheck {
     }
 }
 
-/// What the key command last said, by the environment that it ran in: another session's may make it say another key.
+/// The last outputs of the key command, by the environment that it ran in, because the output may
+/// depend on it.
 #[derive(Debug, Default)]
 struct CommandOutputs {
     by_environment: std::sync::Mutex<HashMap<u64, Arc<CommandOutput>>>,
     hashing: RandomState,
 }
 
-/// One lock around the command, so that one that asks for a password asks once.
+/// A lock around the command, so that a command that prompts for a password prompts once.
 type CommandOutput = Mutex<Option<(Instant, Secret)>>;
 
-/// Environments that are remembered; a command that ran in another one is simply run again.
+/// The number of environments that are remembered. In any other one the command is simply run
+/// again.
 const MOST_ENVIRONMENTS: usize = 64;
 
 impl CommandOutputs {
@@ -159,7 +162,7 @@ impl CommandOutputs {
         let name = self.hashing.hash_one(environment.iter().collect::<Vec<_>>());
         let mut answers = self.by_environment.lock().unwrap_or_else(PoisonError::into_inner);
         if answers.len() >= MOST_ENVIRONMENTS && !answers.contains_key(&name) {
-            // Those that are waited for stay; of the others nobody knows which is wanted next.
+            // Entries in use stay. Which of the others will be needed next is unknown.
             answers.retain(|_, answer| Arc::strong_count(answer) > 1);
         }
         answers.entry(name).or_default().clone()
@@ -173,25 +176,26 @@ impl Keyring {
         Self { config, also: None, stored, credentials, said: CommandOutputs::default(), looked, reading }
     }
 
-    /// Has a second variable looked at after the first.
+    /// Adds a second variable to check after the first.
     #[must_use]
     pub(crate) fn or_variable(self, name: &'static str, is_token: bool) -> Self {
         Self { also: Some((name, is_token)), ..self }
     }
 
-    /// Whether any place to look is known, so that a missing key is an error.
+    /// Whether any place is configured. If so, a missing key is an error.
     pub(crate) fn expects_key(&self) -> bool {
         let KeyConfig { env, command, command_seconds: _, credential, file } = &self.config;
         env.is_some() || command.is_some() || credential.is_some() || file.is_some()
     }
 
-    /// Whether a look-up would find something, without reading or running anything. Of files it says what the last `look`
-    /// found.
+    /// Whether a lookup would find a key, without reading or running anything. For files it uses
+    /// the result of the last `look`.
     pub(crate) fn is_likely(&self, environment: &Environment) -> bool {
         self.variable(environment).is_some() || self.config.command.is_some() || self.looked.borrow().exists
     }
 
-    /// Looks whether there is a key file. One that does not answer in time is taken to be as it was.
+    /// Checks whether there is a key file. If the check does not finish in time, the previous
+    /// result stands.
     pub(crate) async fn look(&self) {
         let mut looked = self.looked.subscribe();
         let files: Vec<PathBuf> = self.files().map(|(path, _)| path).collect();
@@ -200,21 +204,21 @@ impl Keyring {
         if begins {
             let look = FileCheck { looked: self.looked.clone(), exists: None };
             tokio::task::spawn_blocking(move || {
-                // Moved in whole, so that it is dropped when the look has ended.
+                // The closure takes the whole value, so that it is dropped when the check ends.
                 let mut look = look;
                 look.exists = Some(files.iter().any(|path| path.symlink_metadata().is_ok()));
             });
         }
-        // The sender is here, so only the time can run out.
+        // `self` owns the sender, so the wait can only time out.
         let _ = tokio::time::timeout(FILE_DEADLINE, looked.wait_for(|looked| !looked.busy)).await;
     }
 
-    /// The variables that may hold the key.
+    /// Lists the variables that may hold the key.
     pub(crate) fn variable_names(&self) -> impl Iterator<Item = &str> {
         self.config.env.as_deref().into_iter().chain(self.also.map(|(name, _)| name))
     }
 
-    /// Every place that was looked at, in words.
+    /// Describes every place that was checked.
     pub(crate) fn places(&self) -> String {
         let env = self.variable_names().map(|name| format!("environment variable {name}"));
         let command = self.config.command.as_ref().map(|command| format!("key command `{}`", program(command)));
@@ -263,8 +267,8 @@ impl Keyring {
         }
     }
 
-    /// Forgets what the command said in this environment, after the provider refused it. True if there was something to
-    /// forget.
+    /// Forgets the command's output in this environment, after the provider refused it. Returns
+    /// whether there was any.
     pub(crate) async fn forget(&self, environment: &Environment) -> bool {
         self.said.of(environment).lock().await.take().is_some()
     }
@@ -301,7 +305,7 @@ impl Keyring {
     }
 }
 
-/// The first word of a command: its arguments might be secret themselves.
+/// Returns the first word of a command, because its arguments may be secret.
 fn program(command: &str) -> &str {
     command.split_whitespace().next().unwrap_or_default()
 }
@@ -329,25 +333,26 @@ async fn run(command: &str, environment: &Environment, deadline: Duration) -> Re
     }
 }
 
-/// Ends what the shell started, when the look-up is over or dropped.
+/// The process group of the shell, which is killed when the lookup ends or is dropped.
 struct Group(Option<u32>);
 
 impl Drop for Group {
     fn drop(&mut self) {
         let leader = self.0.and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
         if let Some(leader) = leader {
-            // It has usually ended by itself, and then there is nobody to end.
+            // The group has usually exited by itself, and then there is nothing to kill.
             let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
         }
     }
 }
 
-/// The key in a file that only its owner may read; None if there is no such file.
+/// Reads the key from a file that only its owner may read; None if there is no such file.
 fn read_file(path: &Path) -> Result<Option<Secret>, String> {
     let open = OpenOptions::new().read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32).open(path);
     let file: File = match open {
         Ok(file) => file,
-        // A file where a folder should be is said once, by whoever wants the folder, and not for every key.
+        // A file in place of a folder is reported once, by the code that needs the folder, and not
+        // for every key.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
         Err(error) => return Err(format!("cannot be read: {error}")),
     };

@@ -1,9 +1,10 @@
-//! Language models behind `domain::model::Model`, one file each, and the catalogues that sessions choose from.
+//! Language models behind `domain::model::Model`, and the catalogue that sessions choose from.
 //!
-//! Knows nothing of ACP, of actix, or of how tools are carried out: a model hears a request and streams an answer.
-//! `Providers` is the catalogue of real life. A request goes from a dialect (`anthropic`, `responses`, `openai`,
-//! `gemini`, `ollama`) by `remote` through `answer`,
-//! which finds the key (`key`), sends (`service`, `http`), reads (`sse`) and tries again (`retry`, `failure`).
+//! This crate knows nothing of ACP, of actix, or of how tools run: a model takes a request and
+//! streams an answer. `Providers` is the catalogue. Each API has a module (`anthropic`,
+//! `responses`, `openai`, `gemini`, `ollama`), which `remote` selects. `exchange` carries a request
+//! out: it finds the key (`key`), sends the request (`service`, `http`), reads the answer (`sse`,
+//! `ndjson`) and retries (`retry`, `failure`).
 
 mod account;
 mod anthropic;

@@ -1,7 +1,7 @@
 //! Bounds on what a provider may send: each event, each tool call, each answer and each list. Pure.
 //!
-//! No provider comes near them. They keep a broken or hostile server from filling the daemon's memory, which all sessions
-//! share. `docs/configuration.md` lists them.
+//! No provider comes near them. They keep a broken or hostile server from filling the daemon's
+//! memory, which all sessions share. `docs/configuration.md` lists them.
 
 use crate::failure::Failure;
 
@@ -13,7 +13,7 @@ pub(crate) const EVENT: usize = 8 * MIB;
 pub(crate) const ANSWER: usize = 128 * MIB;
 /// Bytes of an answer that comes as one JSON document.
 pub(crate) const DOCUMENT: usize = 16 * MIB;
-/// Bytes of an error's body that are read; the rest is dropped.
+/// The bytes of an error's body that are read. The rest is dropped.
 pub(crate) const COMPLAINT: usize = 64 << 10;
 /// Bytes of a list of models.
 pub(crate) const LIST: usize = 16 * MIB;
@@ -24,10 +24,10 @@ const KEPT: usize = 16 * MIB;
 /// Blocks of one answer: texts, thoughts and calls.
 const BLOCKS: usize = 4_096;
 
-/// Tool calls of one answer. They are all planned at once, and each is recorded and shown.
+/// Tool calls of one answer. All of them are planned at once, and each is recorded and shown.
 const CALLS: usize = 128;
 
-/// Counts what a fold keeps of one answer, and refuses what is too much.
+/// Counts what a fold keeps of one answer, and returns an error beyond the limits.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     blocks: usize,
@@ -36,7 +36,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Counts a block that has begun, with the bytes that are kept of its beginning.
+    /// Counts a new block and the bytes that are kept of its beginning.
     pub(crate) fn begin(&mut self, bytes: usize) -> Result<(), Failure> {
         self.blocks += 1;
         if self.blocks > BLOCKS {
@@ -45,7 +45,7 @@ impl Meter {
         self.keep(bytes)
     }
 
-    /// Counts a tool call that has begun.
+    /// Counts a new tool call.
     pub(crate) fn count_call(&mut self) -> Result<(), Failure> {
         self.calls += 1;
         if self.calls > CALLS {

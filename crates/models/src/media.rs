@@ -1,4 +1,4 @@
-//! What a prompt holds beside text, sorted by what a model can take. Knows no dialect: those choose the words.
+//! Sorts the content of a prompt by what a model can accept. Knows no dialect.
 
 use std::sync::Arc;
 
@@ -7,12 +7,13 @@ use domain::model::ModelInfo;
 use domain::{Content, Payload};
 use serde_json::{Value, json};
 
-/// Images that one request carries. Providers limit their number, and every one is paid for again with each request.
+/// The number of images in one request. Providers limit it, and every image is billed again with
+/// each request.
 const MOST_IMAGES: usize = 20;
 
 const LEFT_OUT: &str = "[image left out: only the newest 20 images of a conversation are sent]";
 
-/// The messages with a marker in place of every image but the newest.
+/// Replaces every image but the newest ones by a marker.
 pub(crate) fn keep_newest_images(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
     let mut room = MOST_IMAGES;
     let mut kept: Vec<Arc<Message>> =
@@ -69,10 +70,10 @@ fn is_image(block: &Content) -> bool {
     }
 }
 
-/// One block of a prompt as a model may get it.
+/// One block of a prompt, in a form that a model may accept.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Medium<'a> {
-    /// Text, or the marker of something that this model cannot take.
+    /// Text, or a marker for content that this model cannot accept.
     Text(String),
     Image {
         mime: &'a str,
@@ -81,7 +82,7 @@ pub(crate) enum Medium<'a> {
     Pdf {
         data: &'a str,
     },
-    /// Sound as `wav` or `mp3`.
+    /// Audio as `wav` or `mp3`.
     Audio {
         format: &'static str,
         data: &'a str,
@@ -111,8 +112,8 @@ pub(crate) fn sort<'a>(content: &'a Content, info: &ModelInfo) -> Medium<'a> {
     medium.unwrap_or_else(|| Medium::Text(content.as_text()))
 }
 
-/// The kinds of image that every provider takes. Editors mislabel images, and a wrong label fails the whole request, so
-/// the first bytes have the last word.
+/// Returns an image of a type that every provider accepts. The first bytes decide about the type,
+/// because editors mislabel images and a wrong label fails the whole request.
 fn image<'a>(mime: &'a str, data: &'a str) -> Option<Medium<'a>> {
     const SIGNS: [(&str, &str); 4] =
         [("iVBORw0KGgo", "image/png"), ("/9j/", "image/jpeg"), ("R0lGOD", "image/gif"), ("UklGR", "image/webp")];
@@ -129,7 +130,7 @@ fn audio_format(mime: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether a provider complains that it takes no pictures.
+/// Whether a provider complains that it does not accept images.
 pub(crate) fn is_about_images(complaint: &str) -> bool {
     let complaint = complaint.to_ascii_lowercase();
     let names_them = ["image", "vision", "multimodal", "mmproj"].iter().any(|word| complaint.contains(word));
@@ -138,7 +139,8 @@ pub(crate) fn is_about_images(complaint: &str) -> bool {
     names_them && refuses.iter().any(|sign| complaint.contains(sign))
 }
 
-/// Puts a text in place of every part of this type in the messages of a body; says whether there was one.
+/// Replaces every part of this type in the messages of a body by text. Returns whether there was
+/// one.
 pub(crate) fn replace_blocks(body: &mut Value, kind: &str) -> bool {
     let is_block = |value: &Value| value["type"] == kind;
     match body {

@@ -1,4 +1,4 @@
-//! Lines of JSON: bytes in pieces of any size become whole lines. Pure.
+//! Splits bytes that arrive in pieces of any size into lines of JSON. Pure.
 
 use std::collections::VecDeque;
 
@@ -7,12 +7,12 @@ use crate::sse::TooLong;
 
 #[derive(Default)]
 pub(crate) struct Lines {
-    /// The line that is not whole yet.
+    /// The incomplete last line.
     line: Vec<u8>,
 }
 
 impl Lines {
-    /// Takes the next bytes and appends each line that is whole now.
+    /// Takes the next bytes and appends each line that is now complete.
     pub(crate) fn push(&mut self, bytes: &[u8], events: &mut VecDeque<String>) -> Result<(), TooLong> {
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
@@ -24,7 +24,7 @@ impl Lines {
         if self.line.len() > limits::EVENT { Err(TooLong) } else { Ok(()) }
     }
 
-    /// The line that the end of the stream left open.
+    /// Appends the line that is left at the end of the stream.
     pub(crate) fn finish(&mut self, events: &mut VecDeque<String>) {
         let line = String::from_utf8_lossy(&std::mem::take(&mut self.line)).trim().to_owned();
         if !line.is_empty() {

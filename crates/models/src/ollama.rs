@@ -1,8 +1,8 @@
-//! Ollama's own API (`/api/chat`), whose answers are lines of JSON: what is sent is built in `request`, what comes back is
-//! read in `fold`.
+//! Ollama's own API (`/api/chat`), whose answers are lines of JSON: `request` builds requests, and
+//! `fold` reads responses.
 //!
-//! It is spoken in place of chat completions because only here can the window be set; there a long conversation is cut to
-//! the server's default without a word.
+//! acpd uses it instead of chat completions because only this API can set the window. With chat
+//! completions, the server silently truncates a long conversation to its default window.
 
 mod fold;
 mod request;

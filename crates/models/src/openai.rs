@@ -1,5 +1,5 @@
-//! The chat completions dialect, which OpenAI, OpenRouter, Ollama, llama.cpp, vLLM, LM Studio, GitHub Models and many
-//! others speak: what is sent is built in `request`, what comes back is read in `fold`.
+//! The chat completions API, which OpenAI, OpenRouter, Ollama, llama.cpp, vLLM, LM Studio, GitHub
+//! Models and many others offer: `request` builds requests, and `fold` reads responses.
 
 mod fold;
 mod request;

@@ -1,7 +1,9 @@
-//! A conversation put in the order that providers insist on, whatever a crash, a cancel or a compaction left behind.
+//! Puts a conversation into the order that providers require, whatever a crash, a cancel or a
+//! compaction left behind.
 //!
-//! Pure, and free of any dialect: roles alternate, every call has exactly one outcome right after the response that
-//! made it, nothing is empty, the user speaks first and nobody but the user speaks last.
+//! Pure, and independent of any API: roles alternate, every call has exactly one outcome right
+//! after the response that made it, nothing is empty, the first message is the user's, and the last
+//! is never the model's.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -10,7 +12,7 @@ use domain::conversation::{CallResult, Message, Part};
 use domain::model::CallOrigin;
 use domain::{CallId, Content, Payload};
 
-/// What an outcome says that was never recorded.
+/// The outcome of a call whose real outcome was never recorded.
 const NO_OUTCOME: &str = "No outcome of this call is recorded; it may or may not have had an effect.";
 
 static OPENING: LazyLock<Content> = LazyLock::new(|| Content::text("(The conversation goes on.)"));
@@ -21,7 +23,7 @@ pub(crate) enum Entry<'a> {
     User(Vec<&'a Content>),
     Assistant {
         parts: Vec<&'a Part>,
-        /// One for each call in `parts`, in their order.
+        /// One result for each call in `parts`, in their order.
         results: Vec<Answered<'a>>,
     },
 }
@@ -29,7 +31,7 @@ pub(crate) enum Entry<'a> {
 #[derive(Debug)]
 pub(crate) struct Answered<'a> {
     pub(crate) call: &'a CallId,
-    /// What the provider that made the call must get back with it.
+    /// What must be sent back with the call to the provider that made it.
     pub(crate) origin: Option<&'a CallOrigin>,
     pub(crate) text: &'a str,
     pub(crate) images: &'a [Content],
@@ -50,7 +52,8 @@ pub(crate) fn outline(messages: &[Arc<Message>]) -> Vec<Entry<'_>> {
         entries.insert(0, Entry::User(vec![&OPENING]));
     }
     match entries.last() {
-        // A response at the end would be taken as the beginning of the next one, which newer models refuse.
+        // A provider would take a response at the end as the beginning of the next one, which newer
+        // models refuse.
         Some(Entry::Assistant { results, .. }) if results.is_empty() => entries.push(Entry::User(vec![&GO_ON])),
         None => entries.push(Entry::User(vec![&GO_ON])),
         Some(Entry::User(_) | Entry::Assistant { .. }) => {}
@@ -58,7 +61,7 @@ pub(crate) fn outline(messages: &[Arc<Message>]) -> Vec<Entry<'_>> {
     entries
 }
 
-/// The responses since the user last spoke.
+/// Returns the entries since the user last spoke.
 pub(crate) fn current_loop<'e, 'a>(entries: &'e [Entry<'a>]) -> &'e [Entry<'a>] {
     let start = entries.iter().rposition(|entry| matches!(entry, Entry::User(_))).map_or(0, |at| at + 1);
     &entries[start..]
@@ -96,7 +99,7 @@ fn add_response<'a>(entries: &mut Vec<Entry<'a>>, parts: &'a [Part], outcomes: &
             Part::Thought(_) | Part::Seal(_) | Part::Call { .. } => true,
         })
         .collect();
-    // Thoughts alone are no message: a provider would refuse them, and they have led to nothing.
+    // Thoughts alone are not a message: a provider would refuse them, and they have led to nothing.
     if !parts.iter().any(|part| matches!(part, Part::Text(_) | Part::Call { .. })) {
         return;
     }

@@ -1,5 +1,5 @@
-//! A tool call that arrives in fragments: what is shown of it meanwhile, how its arguments are read, and how an answer
-//! ends. Pure.
+//! A tool call that arrives in fragments: what is shown of it meanwhile, how its arguments are
+//! parsed, and how an answer ends. Pure.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -15,9 +15,9 @@ use crate::limits::Meter;
 pub(crate) struct PartialCall {
     pub(crate) tool: String,
     pub(crate) arguments: String,
-    /// The provider's own id of the call.
+    /// The provider's id of the call.
     pub(crate) id: String,
-    /// What must go back with the call beside that.
+    /// Other values that must be sent back with the call.
     pub(crate) extra: Value,
     pub(crate) shown: Shown,
 }
@@ -28,17 +28,17 @@ pub(crate) enum Shown {
     #[default]
     Nothing,
     Tool,
-    /// The tool and what the call is about; nothing more will be announced.
+    /// The tool and what the call is about. Nothing more will be announced.
     Detail,
 }
 
-/// Bytes of arguments in which the detail of a call is looked for.
+/// The number of bytes of the arguments that are searched for a detail.
 const DETAIL_WITHIN: usize = 4_096;
-/// Characters of a detail that are shown.
+/// The longest detail that is shown, in characters.
 const LONGEST_DETAIL: usize = 120;
 
 impl PartialCall {
-    /// A call that arrived in one piece, its arguments as JSON or as a text of JSON.
+    /// Builds a call that arrived in one piece, with its arguments as JSON or as JSON text.
     pub(crate) fn whole(
         tool: &Value,
         id: &Value,
@@ -59,7 +59,8 @@ impl PartialCall {
         Ok(call)
     }
 
-    /// Announces the call if more of it is known than has been announced. `place` is its position among the answer's calls.
+    /// Announces the call if more of it is known than before. `place` is its position among the
+    /// answer's calls.
     pub(crate) fn announce(&mut self, place: usize, deltas: &mut VecDeque<Delta>) {
         if self.tool.is_empty() || self.shown == Shown::Detail {
             return;
@@ -73,11 +74,11 @@ impl PartialCall {
         }
     }
 
-    /// The call, whole. Of an answer that was cut off at its limit only calls with whole arguments count; of the others the
-    /// turn hears.
+    /// Returns the complete call. If the answer was cut off at its limit, a call with incomplete
+    /// arguments becomes a `CutCall`.
     ///
-    /// Arguments that are no JSON object stay what they are, a text: tools take objects only, so each refuses it,
-    /// nothing runs on a guess, and the model hears why.
+    /// Arguments that are not a JSON object stay a string. Tools accept only objects, so each
+    /// refuses it with a reason for the model, and nothing runs on a guess.
     pub(crate) fn call(self, cut_off: bool, provider: &str) -> Delta {
         let input = match self.parse() {
             Some(input) if !(cut_off && self.arguments.trim().is_empty()) => Value::Object(input),
@@ -103,7 +104,8 @@ impl PartialCall {
     }
 }
 
-/// What a call is about: the first line of the first text among its arguments, which may be incomplete.
+/// Returns what a call is about: the first line of the first string in its arguments, which may be
+/// incomplete.
 fn detail(arguments: &str) -> Option<String> {
     let mut rest = arguments.trim_start().strip_prefix('{')?;
     loop {
@@ -113,20 +115,21 @@ fn detail(arguments: &str) -> Option<String> {
             let line = found.lines().next().unwrap_or_default().trim().to_owned();
             return (!line.is_empty()).then(|| line.chars().take(LONGEST_DETAIL).collect());
         }
-        // Numbers and the like are passed over; a text may follow a list or an object, but looking further is not worth it.
+        // Numbers and the like are skipped. A string may follow a list or an object, but searching
+        // further is not worth it.
         let is_plain = value.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '-');
         rest = value.split_once(',').filter(|_| is_plain)?.1;
     }
 }
 
-/// The complete JSON string at the start of a text, and what follows it.
+/// Splits the complete JSON string off the start of a text.
 fn text(json: &str) -> Option<(String, &str)> {
     let mut strings = serde_json::Deserializer::from_str(json).into_iter::<String>();
     let found = strings.next()?.ok()?;
     Some((found, &json[strings.byte_offset()..]))
 }
 
-/// The end of an answer: its calls, what was counted if anything was, and why it stopped.
+/// Returns the end of an answer: its calls, the usage if any was reported, and the stop reason.
 pub(crate) fn end(
     provider: &str,
     mut calls: Vec<PartialCall>,
@@ -134,7 +137,7 @@ pub(crate) fn end(
     stop: StopReason,
     deltas: &mut VecDeque<Delta>,
 ) {
-    // Ids that do not tell the calls apart are none.
+    // Ids that are not unique are dropped.
     let ids: Vec<String> = calls.iter().map(|partial| partial.id.clone()).collect();
     for partial in &mut calls {
         if ids.iter().filter(|id| **id == partial.id).count() > 1 {
@@ -149,25 +152,26 @@ pub(crate) fn end(
     deltas.push_back(Delta::Stopped(stop));
 }
 
-/// The id by which this provider knows a call, if it made the call.
+/// Returns the provider's id of a call, if this provider made the call.
 pub(crate) fn own_id<'a>(origin: Option<&'a CallOrigin>, provider: &str) -> Option<&'a str> {
     origin.filter(|origin| origin.provider == provider && !origin.id.is_empty()).map(|origin| origin.id.as_str())
 }
 
-/// An id for a call that another provider made: nine letters and digits, always the same for the same call. Mistral takes
-/// no others, and everybody takes these.
+/// Returns an id for a call that another provider made: nine letters and digits, always the same
+/// for the same call. Mistral accepts no other form, and every provider accepts this one.
 pub(crate) fn short_id(call: &CallId) -> String {
     const LETTERS: &[u8; 62] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     let digits = std::iter::successors(Some(fingerprint(call.as_str())), |rest| Some(rest / 62));
     digits.take(9).map(|rest| char::from(LETTERS[(rest % 62) as usize])).collect()
 }
 
-/// A number that tells texts apart: FNV-1a, which never changes, unlike the standard library's.
+/// Hashes a text with FNV-1a, which is stable, unlike the standard library's hash.
 pub(crate) fn fingerprint(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
-/// The input of a call as it goes back to a provider: always an object, because several refuse anything else.
+/// Returns the input of a call for a provider: always an object, because several refuse anything
+/// else.
 pub(crate) fn as_object(input: &Value) -> Cow<'_, Value> {
     if input.is_object() { Cow::Borrowed(input) } else { Cow::Owned(json!({ "_raw": input })) }
 }

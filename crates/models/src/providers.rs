@@ -1,8 +1,9 @@
-//! The catalogue of real life: providers that are configured, those that the session's environment or a stored key
-//! makes usable, servers that answer on this machine, and the built-in models.
+//! The catalogue of models: configured providers, those that the session's environment or a stored
+//! key makes usable, servers that answer on this machine, and the built-in models.
 //!
-//! `list`, `find` and `default_model` never wait: what a provider offers is asked in the background (`provider`), kept, and
-//! asked again when somebody looks at it later. `settle` waits for the first answers. Which model answers how is the dialects' affair.
+//! `list`, `find` and `default_model` never wait. Each provider is asked for its models in the
+//! background (`provider`); the list is kept, and fetched again when it is read later. `settle`
+//! waits for the first answers. The dialects know how to ask a model.
 
 mod key_variables;
 mod listing;
@@ -29,14 +30,14 @@ use crate::service::Service;
 use crate::spec::Spec;
 
 pub struct Providers {
-    /// In the order in which a new session's model is looked for.
+    /// The providers, in the order in which a new session's model is looked for.
     providers: Vec<Arc<Provider>>,
-    /// Always there, in need of nothing; the first is what a session without any provider uses.
+    /// The models that are always available. A session without any provider uses the first.
     built_in: Vec<Arc<dyn Model>>,
     default: Option<ModelId>,
 }
 
-/// What is wrong with a configuration, with the setting's name.
+/// A mistake in the configuration, with the setting's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{setting}`: {reason}")]
 pub struct ConfigError {
@@ -45,13 +46,15 @@ pub struct ConfigError {
 }
 
 impl Providers {
+    /// Builds the catalogue from the configuration.
+    ///
     /// # Errors
     ///
-    /// If the configuration names an address, a header or a default model that cannot be.
+    /// If the configuration names an invalid address, header or default model.
     ///
     /// # Panics
     ///
-    /// If there is no built-in model, without which a new session might have none.
+    /// If there is no built-in model, because a new session might then have no model.
     pub fn new(
         config: &ModelsConfig,
         accounts: Option<&Accounts>,
@@ -69,13 +72,14 @@ impl Providers {
         Ok(providers)
     }
 
-    /// Starts asking providers what they provider, so that the first session finds the answers. Must be called inside a
-    /// runtime; outside of one it does nothing.
+    /// Starts to ask the providers for their models, so that the first session finds the answers.
+    /// Must be called inside a runtime; elsewhere it does nothing.
     pub fn warm(&self, environment: &Environment) {
         self.providers.iter().for_each(|provider| provider.refresh(environment, RefreshWhen::Stale));
     }
 
-    /// The variables that may hold keys: what `env` authentication looks for, and what tools must not see.
+    /// Lists the variables that may hold keys. `env` authentication looks for them, and tools must
+    /// not see them.
     pub fn key_variables(&self) -> Vec<String> {
         let names = self.providers.iter().flat_map(|provider| provider.service.keys.variable_names());
         let mut names: Vec<String> = names.map(str::to_owned).collect();
@@ -84,19 +88,20 @@ impl Providers {
         names
     }
 
-    /// The names of the providers that a key can be stored for: all but the servers that are found on this machine.
+    /// Lists the providers that a key can be stored for: all but the servers that are found on this
+    /// machine.
     pub fn names(&self) -> Vec<String> {
         let ours = self.providers.iter().filter(|provider| provider.takes_stored_key());
         ours.map(|provider| provider.service.name.clone()).collect()
     }
 
-    /// Whether some provider can be used with this environment without asking anybody for a key.
+    /// Whether some provider can be used in this environment without asking for a key.
     pub async fn is_authenticated(&self, environment: &Environment) -> bool {
         join_all(self.providers.iter().map(|provider| provider.service.keys.look())).await;
         self.providers.iter().any(|provider| provider.is_ready(environment))
     }
 
-    /// Asks the provider for its models with this key, and says how many there are.
+    /// Asks the provider for its models with this key, and returns their number.
     ///
     /// # Errors
     ///
@@ -112,13 +117,13 @@ impl Providers {
         }
     }
 
-    /// The provider of a model, and the provider's own name for it.
+    /// Splits a model's id into its provider and the provider's name for it.
     fn split<'a>(&self, id: &'a ModelId) -> Option<(&Arc<Provider>, &'a str)> {
         let (provider, model) = id.as_str().split_once('/').filter(|(_, model)| !model.is_empty())?;
         Some((self.provider(provider)?, model))
     }
 
-    /// Whether a provider itself has named this model.
+    /// Whether the provider's own list has this model.
     fn is_listed(&self, id: &ModelId, environment: &Environment) -> bool {
         let listed = self.split(id).and_then(|(provider, _)| provider.listed(environment)).unwrap_or_default();
         listed.iter().any(|spec| spec.info.id == *id)
@@ -144,7 +149,8 @@ impl Catalogue for Providers {
             return Some(model.clone());
         }
         let (provider, model) = self.split(id)?;
-        // A model that no list names may exist all the same; and one without a key says what is missing when it is asked.
+        // A model may exist without being in any list, and one without a key reports the missing
+        // key when it is asked.
         Some(build(provider.spec(model), provider.service.clone()))
     }
 
@@ -166,11 +172,12 @@ impl Catalogue for Providers {
     }
 
     fn settle(&self, environment: &Environment, within: Duration) -> BoxFuture<'static, ()> {
-        // A model that is configured as the default depends on nobody's list.
+        // A configured default model does not depend on any list.
         let providers = if self.default.is_some() { Vec::new() } else { self.providers.clone() };
         let environment = environment.clone();
         Box::pin(async move {
-            // All are asked at once; then those are waited for in whose place the next would be used.
+            // All are asked at once. The wait then follows their order and ends at the first usable
+            // provider.
             providers.iter().for_each(|provider| provider.refresh(&environment, RefreshWhen::Unasked));
             let settled = async {
                 for provider in &providers {
@@ -180,7 +187,7 @@ impl Catalogue for Providers {
                     }
                 }
             };
-            // What comes later is corrected later.
+            // Later answers lead to a correction.
             let _ = tokio::time::timeout(within, settled).await;
         })
     }
@@ -203,7 +210,7 @@ impl Catalogue for Providers {
         }
         let same = self.split(id).map(|(provider, _)| provider);
         let others = self.providers.iter().filter(|provider| provider.is_ready(environment));
-        // Another model of the same provider is nearest to what was to be used.
+        // Another model of the same provider is nearest to the intended one.
         let listed = same.into_iter().chain(others).flat_map(|provider| {
             let favourite = provider.favourite(environment).into_iter();
             favourite.chain(provider.listed(environment).unwrap_or_default()).map(|spec| spec.info.id)

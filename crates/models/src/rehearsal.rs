@@ -1,8 +1,9 @@
-//! The built-in model: offline, deterministic, and no language model at all.
+//! The built-in model: offline, deterministic, and not a language model.
 //!
-//! It follows plain directions in English with the tools that it is offered, so that people can check their editor and
-//! authors of clients can see every kind of update. It keeps no state: each answer follows from the conversation alone.
-//! `prompt` and `directions` read what is asked for, `task` and `progress` what was done, `wording` says it.
+//! It follows plain directions in English with the tools that it is offered. People can check their
+//! editor with it, and authors of clients can see every kind of update. It keeps no state: each
+//! answer follows from the conversation alone. `prompt` and `directions` read the request, `task`
+//! and `progress` determine what was done, and `wording` writes the text.
 
 mod directions;
 mod phrases;
@@ -23,7 +24,7 @@ use serde_json::json;
 use self::progress::Progress;
 use self::task::{LastAnswer, Task};
 
-/// Words in one streamed piece of text.
+/// The number of words in one streamed piece of text.
 const WORDS_A_PIECE: usize = 4;
 
 pub struct Rehearsal {
@@ -63,7 +64,7 @@ impl Model for Rehearsal {
     }
 }
 
-/// The whole answer to one request.
+/// Computes the whole answer to one request.
 fn answer(request: &ModelRequest) -> Vec<Delta> {
     let offered = |name: &str| request.tools.iter().any(|tool| tool.name == name);
     let task = Task::of(&request.messages);
@@ -72,7 +73,8 @@ fn answer(request: &ModelRequest) -> Vec<Delta> {
     let plan = || offered(UPDATE_PLAN).then(|| json!({ "entries": progress.plan() }));
 
     let mut deltas = Vec::new();
-    // What was done is in the plan before it is told, because a call after the last words would ask for more words.
+    // The plan is updated before the final text, because a call after the text would require
+    // another answer.
     if due.is_none()
         && task.last_answer == LastAnswer::Worked
         && let Some(input) = plan()
@@ -94,7 +96,8 @@ fn answer(request: &ModelRequest) -> Vec<Delta> {
     }
     deltas.extend(pieces(&said.join("\n\n")).map(Delta::Text));
     if due.is_none() {
-        // A notice and not part of the answer: `acpd ask` prints the answer alone on stdout.
+        // This is a notice and not part of the answer, because `acpd ask` prints only the answer on
+        // stdout.
         deltas.push(Delta::Notice(wording::notice(&task.understanding)));
     }
     if let Some(call) = due {
@@ -111,7 +114,7 @@ fn ended(request: &ModelRequest, mut deltas: Vec<Delta>) -> Vec<Delta> {
     deltas
 }
 
-/// The text in pieces of a few words each; together they are the text.
+/// Splits a text into pieces of a few words each.
 fn pieces(text: &str) -> impl Iterator<Item = String> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -122,7 +125,7 @@ fn pieces(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Four bytes are about one token.
+/// Estimates tokens: four bytes are about one token.
 fn tokens(bytes: usize) -> u64 {
     bytes.div_ceil(4) as u64
 }

@@ -1,7 +1,7 @@
-//! A model at a provider, and the dialects in which one is asked.
+//! A model at a provider, and the dialects in which a model is asked.
 //!
-//! A `Dialect` says where a request goes, what is sent and how the answer is read; keys, retries and reading belong to
-//! `answer`.
+//! A `Dialect` decides where a request goes, what is sent and how the answer is read. `exchange`
+//! handles keys, retries and reading.
 
 use std::sync::Arc;
 
@@ -14,25 +14,26 @@ use crate::service::Service;
 use crate::spec::Spec;
 use crate::{anthropic, gemini, ollama, openai, responses};
 
-/// The API that a request is worded for.
+/// The API that a request is written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// Anthropic's Messages.
+    /// Anthropic's Messages API.
     Anthropic,
-    /// The same at Google's Vertex AI: the model is in the address, and the version in the body.
+    /// Anthropic's Messages API at Google's Vertex AI: the model is in the address, and the version
+    /// in the body.
     Vertex,
-    /// OpenAI's chat completions, which most other servers speak as well.
+    /// OpenAI's chat completions, which most other servers offer as well.
     Chat,
-    /// OpenAI's Responses.
+    /// OpenAI's Responses API.
     Responses,
     /// Gemini's `generateContent`.
     Gemini,
-    /// Ollama's own.
+    /// Ollama's own API.
     Ollama,
 }
 
 impl Dialect {
-    /// Where a request goes, below the provider's address.
+    /// Returns the path of a request below the provider's address.
     pub(crate) fn path(self, spec: &Spec) -> String {
         match self {
             Self::Anthropic => "/v1/messages".to_owned(),
@@ -55,7 +56,7 @@ impl Dialect {
         }
     }
 
-    /// Reads the answer of the provider of this name.
+    /// Returns a reader for the answer of the provider with this name.
     pub(crate) fn fold(self, provider: &str) -> Box<dyn Fold> {
         match self {
             Self::Anthropic | Self::Vertex => Box::new(anthropic::AnthropicFold::new(provider)),
@@ -66,7 +67,7 @@ impl Dialect {
         }
     }
 
-    /// Changes the body so that a provider with this complaint may take it.
+    /// Changes the body so that a provider with this complaint may accept it.
     pub(crate) fn concede(self, body: &mut Value, complaint: &str) -> Concession {
         match self {
             Self::Anthropic | Self::Vertex => anthropic::concede(body, complaint),

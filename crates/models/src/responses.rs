@@ -1,7 +1,7 @@
-//! OpenAI's Responses API: what is sent is built in `request`, what comes back is read in `fold`.
+//! OpenAI's Responses API: `request` builds requests, and `fold` reads responses.
 //!
-//! Nothing is kept at the provider (`store: false`). The model's reasoning comes encrypted and goes back as it came, each
-//! piece right before what it led to.
+//! Nothing is stored at the provider (`store: false`). The model's reasoning arrives encrypted and
+//! is sent back unchanged, each item right before what it led to.
 
 mod fold;
 mod request;
@@ -9,5 +9,5 @@ mod request;
 pub(crate) use self::fold::ResponsesFold;
 pub(crate) use self::request::{body, concede};
 
-/// The field of a call's or a seal's opaque values that holds the reasoning items before it.
+/// The key, in the opaque values of a call or a seal, of the reasoning items before it.
 const REASONING: &str = "reasoning";

@@ -1,7 +1,7 @@
-//! When a failed request is sent again: how often, after how long, and when to give up.
+//! Decides when a failed request is sent again: how often, after how long, and when to give up.
 //!
-//! Decides only: it sends nothing and sleeps never. What may be repeated at all is for the caller to know, because only
-//! the caller knows what was shown already.
+//! It sends nothing and never sleeps. The caller decides whether a request may be repeated at all,
+//! because only the caller knows what was shown already.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,20 +11,20 @@ use tokio::time::Instant;
 
 use crate::failure::{Failure, RetryAdvice};
 
-/// Limits of retrying.
+/// The limits on retries.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetryPolicy {
-    /// Requests in all, the first included.
+    /// The number of requests, including the first.
     pub tries: u32,
-    /// The first wait; each later one is twice as long, up to `longest_ms`.
+    /// The first wait in milliseconds. Each later one is twice as long, up to `longest_ms`.
     pub first_ms: u64,
     pub longest_ms: u64,
-    /// A provider that asks for a longer wait than this is not waited for.
+    /// The longest wait that a provider may ask for. Beyond that the request fails.
     pub longest_asked_seconds: u64,
-    /// After this long no further request is begun.
+    /// The time after which no further request is sent.
     pub total_seconds: u64,
-    /// Waits at least this long are told to the person.
+    /// The shortest wait that the person is notified of.
     pub notice_ms: u64,
 }
 
@@ -45,7 +45,7 @@ impl Default for RetryPolicy {
 pub(crate) struct Retry {
     policy: RetryPolicy,
     started: Instant,
-    /// Requests that have failed.
+    /// The number of failed requests.
     pub(crate) failed: u32,
 }
 
@@ -54,14 +54,15 @@ impl Retry {
         Self { policy, started: Instant::now(), failed: 0 }
     }
 
-    /// Notes a failure. Some says how long to wait before the next request, None that there is to be none.
+    /// Records a failure. Returns how long to wait before the next request, or None to give up.
     pub(crate) fn weigh(&mut self, failure: &Failure) -> Option<Duration> {
         self.failed += 1;
         let wait = match failure.again {
             RetryAdvice::Never => return None,
             RetryAdvice::Soon => self.backoff(),
             RetryAdvice::After(asked) if asked > Duration::from_secs(self.policy.longest_asked_seconds) => return None,
-            // Everybody was told the same moment, so nobody should come back exactly then.
+            // Every client gets the same time from the provider, so a random delay keeps them from
+            // returning all at once.
             RetryAdvice::After(asked) => asked + asked.mul_f64(0.1 * fastrand::f64()),
         };
         let total = Duration::from_secs(self.policy.total_seconds);
@@ -82,7 +83,8 @@ impl Retry {
     }
 }
 
-/// How long the provider asks to wait: `Retry-After` in seconds or as a date, or the finer `retry-after-ms`.
+/// Returns how long the provider asks to wait: `Retry-After` in seconds or as a date, or the finer
+/// `retry-after-ms`.
 pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     if let Some(millis) = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok()) {

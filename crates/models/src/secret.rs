@@ -1,4 +1,4 @@
-//! A secret text whose `Debug` hides it. It knows nothing of where it came from; `key` does.
+//! A secret text whose `Debug` hides it. It does not know its source; `key` does.
 
 use std::fmt;
 
@@ -12,12 +12,13 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text itself. Whoever calls this answers for where it goes.
+    /// Returns the text itself. The caller is responsible for where it goes.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// The text with every occurrence of the secret taken out, for words that come from somebody who has seen it.
+    /// Removes every occurrence of the secret from a text that was written by somebody who has seen
+    /// it.
     pub fn scrub(&self, text: &str) -> String {
         if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, "[key]") }
     }

@@ -1,6 +1,7 @@
-//! One provider as it is reached: its address, keys, headers and limits, and how its failures are worded.
+//! The connection to one provider: its address, keys, headers and limits, and the wording of its
+//! failures.
 //!
-//! Knows HTTP and both ways of showing a key; what is asked and answered is the dialects' affair.
+//! It knows HTTP and both ways of sending a key. The dialects know the requests and answers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +29,7 @@ pub(crate) struct Service {
     pub(crate) kind: Kind,
     pub(crate) address: Address,
     pub(crate) keys: Keyring,
-    /// Whether a request without a key makes no sense.
+    /// Whether a request without a key is pointless.
     pub(crate) needs_key: bool,
     pub(crate) headers: HeaderMap,
     pub(crate) patience: Patience,
@@ -37,27 +38,27 @@ pub(crate) struct Service {
     pub(crate) prompt_caching: bool,
     pub(crate) prompt_cache_ttl: CacheTtl,
     pub(crate) http: Arc<Http>,
-    /// What this provider refused in a request, so that it is left out from the start for a while.
+    /// What this provider refused, so that later requests leave it out for a while.
     pub(crate) refused: Mutex<Refused>,
-    /// Models that want another dialect than the provider's own.
+    /// Models that need another dialect than the provider's own.
     pub(crate) dialects: Mutex<HashMap<String, Dialect>>,
 }
 
-/// Complaints that giving in has helped against, and when; by address and model.
+/// Complaints that a change of the request resolved, with their times, by address and model.
 pub(crate) type Refused = HashMap<(String, String), Vec<(Instant, String)>>;
 
-/// How long a complaint is remembered: servers are mended, too.
+/// How long a complaint is remembered. It expires because servers get fixed.
 const REMEMBERED: Duration = Duration::from_secs(3600);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
-    /// The configured one, or the maker's.
+    /// The configured address, or the maker's.
     pub(crate) own: String,
-    /// The variable of the session's environment that may name another.
+    /// The variable of the session's environment that may hold another address.
     pub(crate) variable: Option<&'static str>,
 }
 
-/// A provider as one session reaches it now.
+/// A provider's address and key for one session.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     base: String,
@@ -77,7 +78,7 @@ impl Address {
 }
 
 impl Service {
-    /// The mark at the end of a prefix that Claude should cache.
+    /// Returns the mark for the end of a prefix that Claude should cache.
     pub(crate) fn cache_mark(&self) -> Value {
         match self.prompt_cache_ttl {
             CacheTtl::FiveMinutes => json!({ "type": "ephemeral" }),
@@ -97,8 +98,8 @@ impl Service {
     }
 
     pub(crate) async fn reach_with(&self, key: Option<Key>, environment: &Environment) -> Result<Endpoint, Failure> {
-        // A key that is kept here goes only to the address that is configured here: a variable that some project's
-        // folder sets must not lead it elsewhere.
+        // A key that is stored here goes only to the address that is configured here: a variable
+        // that some project's folder sets must not redirect it.
         let follows = key.as_ref().is_none_or(|key| key.from_environment);
         let base = if follows { self.address.of(environment) } else { self.address.own.clone() };
         let base = tidy(&base, self.kind);
@@ -111,10 +112,10 @@ impl Service {
         Ok(Endpoint { base, key, client })
     }
 
-    /// The error that the person sees. It names the source of the key and never the key.
+    /// Builds the error for the person. It names the source of the key and never the key.
     pub(crate) fn error(&self, model: &str, failure: Failure, key: Option<&Key>, tries: u32) -> ModelError {
         let Failure { kind, what, status, detail, advice, again: _ } = failure;
-        // Scrubbed while it is whole: half a key at the end of a shortened text would not be found.
+        // The text is scrubbed before it is shortened, because a truncated key would not be found.
         let scrub = |text: String| shorten(&self.scrub(&key.map_or(text.clone(), |key| key.secret.scrub(&text))));
         let mut data = Map::new();
         let facts = [
@@ -132,7 +133,8 @@ impl Service {
         ModelError { kind, message: format!("{}: {what}", self.name), data: Value::Object(data) }
     }
 
-    /// Takes the words of configured headers out of a provider's, because they may be secret as well.
+    /// Removes the values of configured headers from a provider's text, because they may be secret
+    /// as well.
     fn scrub(&self, text: &str) -> String {
         const SHORTEST_SECRET: usize = 8;
         let values = self.headers.values().filter_map(|value| value.to_str().ok());
@@ -140,7 +142,7 @@ impl Service {
         words.fold(text.to_owned(), |text, word| text.replace(word, "[key]"))
     }
 
-    /// What the server at this address has lately complained about when it was asked for this model.
+    /// Returns the recent complaints of the server at this address about this model.
     pub(crate) fn refused(&self, line: &Endpoint, model: &str) -> Vec<String> {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(complaints) = refused.get_mut(&(line.base.clone(), model.to_owned())) else { return Vec::new() };
@@ -153,7 +155,7 @@ impl Service {
         refused.entry((line.base.clone(), model.to_owned())).or_default().push((Instant::now(), complaint));
     }
 
-    /// The dialect in which this model is asked at this address.
+    /// Returns the dialect for this model at this address.
     pub(crate) fn dialect(&self, line: &Endpoint, model: &str) -> Dialect {
         let known = self.dialects.lock().unwrap_or_else(PoisonError::into_inner).get(model).copied();
         known.unwrap_or(match self.kind {
@@ -167,7 +169,7 @@ impl Service {
         })
     }
 
-    /// Notes that a model wants another dialect than it was asked in, if that is what the provider complains about.
+    /// Records that a model needs another dialect, if that is what the provider complains about.
     pub(crate) fn note_dialect(&self, dialect: Dialect, model: &str, complaint: &ErrorBody) -> bool {
         let names_it = complaint.message.contains("v1/responses");
         let other = match dialect {
@@ -183,7 +185,7 @@ impl Service {
             }
         };
         let mut dialects = self.dialects.lock().unwrap_or_else(PoisonError::into_inner);
-        // Once: a model that neither takes is an error.
+        // This happens only once: a model that accepts neither dialect is an error.
         dialects.insert(model.to_owned(), other).is_none()
     }
 
@@ -218,19 +220,19 @@ impl Service {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        // What is configured has the last word.
+        // Configured headers take precedence.
         headers.extend(self.headers.clone());
         Ok(headers)
     }
 }
 
 impl Endpoint {
-    /// Whether it leads to OpenAI itself.
+    /// Whether the address is OpenAI's own.
     pub(crate) fn is_openai(&self) -> bool {
         self.is_at(|host| host == "api.openai.com")
     }
 
-    /// Whether it leads to Azure, which shows keys in a way of its own.
+    /// Whether the address is Azure's, which takes keys in its own header.
     fn is_azure(&self) -> bool {
         self.is_at(|host| host.ends_with(".openai.azure.com") || host.ends_with(".cognitiveservices.azure.com"))
     }
@@ -239,7 +241,7 @@ impl Endpoint {
         Url::parse(&self.base).is_ok_and(|address| address.host_str().is_some_and(is_it))
     }
 
-    /// The server's address without the version of its API and without a query.
+    /// Returns the server's address without the version of its API and without a query.
     pub(crate) fn root(&self) -> &str {
         let base = self.base.split('?').next().unwrap_or(&self.base).trim_end_matches('/');
         base.strip_suffix("/v1").unwrap_or(base)
@@ -250,18 +252,19 @@ impl Endpoint {
     }
 }
 
-/// People write the address with and without a slash at the end, and Anthropic's with and without its version.
+/// Normalises an address. People write it with and without a slash at the end, and Anthropic's with
+/// and without its version.
 pub(crate) fn tidy(address: &str, kind: Kind) -> String {
     let bare = address.trim().trim_end_matches('/');
     match kind {
         Kind::Anthropic => bare.strip_suffix("/v1").unwrap_or(bare).to_owned(),
-        // The address of its other API is what people have at hand.
+        // People often have the address of Ollama's other API at hand.
         Kind::Ollama => bare.strip_suffix("/v1").unwrap_or(bare).to_owned(),
         Kind::OpenAi | Kind::Responses | Kind::Gemini | Kind::Vertex => bare.to_owned(),
     }
 }
 
-/// A path below an address, which may end in a query of its own, such as Azure's `?api-version=`.
+/// Joins a path to an address, which may end in a query, such as Azure's `?api-version=`.
 fn below(base: &str, path: &str) -> String {
     match base.split_once('?') {
         Some((head, query)) => {
@@ -274,7 +277,7 @@ fn below(base: &str, path: &str) -> String {
 
 #[cfg(test)]
 impl Service {
-    /// A provider `p` that nobody listens at, for tests of what would be sent to it.
+    /// Builds a provider `p` without a server, for tests of what would be sent to it.
     pub(crate) fn stub(kind: Kind) -> Self {
         Self {
             name: "p".to_owned(),

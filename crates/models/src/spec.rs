@@ -1,6 +1,6 @@
-//! A model and how it is asked, as far as its name tells (`catalogue`) and others say.
+//! A model and how it is asked, derived from its name (`catalogue`) and other facts.
 //!
-//! What a name tells are only defaults: the configuration and what a provider says of its own models go before it.
+//! The name gives only defaults. The configuration and a provider's own list take precedence.
 
 use domain::model::{ModelInfo, Price};
 use domain::{ModelId, ThoughtLevel};
@@ -14,24 +14,24 @@ pub(crate) struct Spec {
     pub(crate) info: ModelInfo,
     /// The provider's own name for it.
     pub(crate) api_name: String,
-    /// Tokens that one answer may have.
+    /// The number of tokens that one answer may have.
     pub(crate) output: Option<u64>,
     pub(crate) thinking: Thinking,
-    /// Its words for how much to think, the least first; empty if they are not known.
+    /// Its effort levels, lowest first; empty if they are not known.
     pub(crate) efforts: &'static [String],
 }
 
-/// How a model of the Anthropic dialect is told to think.
+/// How a model of the Anthropic dialect is asked to think.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Thinking {
-    /// By a number of tokens, as models up to Claude 4.5 want it.
+    /// By a number of tokens, for models up to Claude 4.5.
     Budget,
-    /// By an effort, as later models want it.
+    /// By an effort level, for later models.
     Adaptive,
 }
 
-/// What somebody else knows of a model, to be laid over the defaults.
+/// Facts about a model that override the defaults.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Facts {
     pub(crate) name: Option<String>,
@@ -60,10 +60,10 @@ impl Spec {
     }
 }
 
-/// Parts of names by which makers say that a model sees, whatever its family does.
+/// Parts of names that mark a model as able to see images, whatever its family does.
 const SEEING: [&str; 4] = ["vision", "-vl", "2.5vl", "llava"];
 
-/// The model `provider/model` as far as its name tells.
+/// Derives the model `provider/model` from its name.
 pub(crate) fn spec(provider: &str, model: &str) -> Spec {
     let bare = catalogue::bare(model);
     let row = catalogue::find(model);
@@ -85,8 +85,8 @@ pub(crate) fn spec(provider: &str, model: &str) -> Spec {
 }
 
 impl Spec {
-    /// The word of this model's family for a thought level: the least of its words for none, the greatest for the highest.
-    /// None where the family is not known and nothing need be said.
+    /// Returns the family's effort level for a thought level: its lowest for none, its highest for
+    /// the highest. None if the family is unknown and nothing need be sent.
     pub(crate) fn effort(&self, level: ThoughtLevel) -> Option<&'static str> {
         let word = |wanted: &str| self.efforts.iter().find(|word| *word == wanted).map(String::as_str);
         let (least, greatest) = (self.efforts.first().map(String::as_str), self.efforts.last().map(String::as_str));

@@ -1,7 +1,8 @@
-//! Server-sent events: bytes in pieces of any size become the data of whole events.
+//! Parses server-sent events: bytes in pieces of any size become the data of complete events.
 //!
-//! Pure: it knows no HTTP and no provider. Names, ids and retry times of events are left out, because both dialects
-//! repeat in the data whatever matters. Lines may end in LF, CR or CRLF, also across pieces.
+//! Pure: it knows no HTTP and no provider. Names, ids and retry times of events are ignored,
+//! because the APIs repeat in the data whatever matters. Lines may end in LF, CR or CRLF, also
+//! across pieces.
 
 use std::collections::VecDeque;
 
@@ -9,12 +10,12 @@ use crate::limits;
 
 #[derive(Default)]
 pub(crate) struct Sse {
-    /// The line that is not whole yet.
+    /// The incomplete last line.
     line: Vec<u8>,
     data: Vec<u8>,
     /// Whether the event has data at all; the data itself may be empty.
     has_data: bool,
-    /// The last byte was a CR, so that a LF that follows belongs to it.
+    /// The last byte was a CR, so a LF that follows belongs to it.
     after_cr: bool,
     begun: bool,
 }
@@ -23,7 +24,7 @@ pub(crate) struct Sse {
 pub(crate) struct TooLong;
 
 impl Sse {
-    /// Takes the next bytes and appends the data of each event that is whole now.
+    /// Takes the next bytes and appends the data of each event that is now complete.
     pub(crate) fn push(&mut self, bytes: &[u8], events: &mut VecDeque<String>) -> Result<(), TooLong> {
         let mut rest = bytes;
         if self.after_cr && !rest.is_empty() {
@@ -47,7 +48,8 @@ impl Sse {
         if self.line.len() + self.data.len() > limits::EVENT { Err(TooLong) } else { Ok(()) }
     }
 
-    /// The event that the end of the stream left open. Some servers leave out the last blank line.
+    /// Appends the event that is left at the end of the stream. Some servers omit the last blank
+    /// line.
     pub(crate) fn finish(&mut self, events: &mut VecDeque<String>) {
         self.end_line(events);
         self.end_event(events);
@@ -70,9 +72,10 @@ impl Sse {
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match field {
             b"data" => self.add_data(&[value]),
-            // Older llama.cpp servers report a failure in a field of its own.
+            // Older llama.cpp servers report a failure in an `error` field.
             b"error" => self.add_data(&[br#"{"error":"#, value, b"}"]),
-            // Comments, which start with a colon, serve as pings; the other fields do not matter here.
+            // Comments, which start with a colon, serve as pings; the other fields do not matter
+            // here.
             _ => {}
         }
     }
@@ -87,7 +90,8 @@ impl Sse {
 
     fn end_event(&mut self, events: &mut VecDeque<String>) {
         if std::mem::take(&mut self.has_data) {
-            // Decoded only now that it is whole, so that a character split between pieces is one character again.
+            // The data is decoded only once it is complete, because a character may be split
+            // between pieces.
             let data = std::mem::take(&mut self.data);
             events.push_back(String::from_utf8(data).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into()));
         }

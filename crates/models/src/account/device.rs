@@ -1,7 +1,8 @@
-//! GitHub's device flow (RFC 8628): ask for a code, let the person type it in a browser, poll until there is a token.
+//! GitHub's device flow (RFC 8628): ask for a code, let the person type it in a browser, poll until
+//! there is a token.
 //!
-//! A client of two addresses and nothing more: how the code is shown, where the token is kept and how long anybody waits
-//! is the caller's affair.
+//! This is only a client of two addresses. The caller decides how to show the code, where to keep
+//! the token and how long to wait.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::secret::Secret;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// What RFC 8628 has a client add to its interval when it is told to slow down.
+/// What RFC 8628 adds to the polling interval after a `slow_down` error.
 const SLOWER: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -33,7 +34,7 @@ pub struct DeviceFlow {
 pub struct DeviceGrant {
     pub verification_uri: String,
     pub user_code: String,
-    /// Between two polls.
+    /// The time between two polls.
     pub interval: Duration,
     pub expires_in: Duration,
     device_code: Secret,
@@ -43,7 +44,7 @@ pub struct DeviceGrant {
 pub enum DevicePoll {
     Token(Secret),
     Pending,
-    /// Poll no more often than this from now on.
+    /// The new minimum interval between polls.
     SlowDown(Duration),
     Denied,
     Expired,
@@ -74,13 +75,15 @@ impl DeviceFlow {
         }
     }
 
-    /// GitHub's own addresses.
+    /// Creates a flow with GitHub's own addresses.
     pub fn github(client_id: &str, scope: &str) -> Self {
         const DEVICE: &str = "https://github.com/login/device/code";
         const TOKEN: &str = "https://github.com/login/oauth/access_token";
         Self::new(DEVICE, TOKEN, client_id, scope)
     }
 
+    /// Starts the flow and returns the code for the person.
+    ///
     /// # Errors
     ///
     /// If the address cannot be reached or the answer is not a grant.
@@ -110,7 +113,7 @@ impl DeviceFlow {
     ///
     /// # Errors
     ///
-    /// If the address cannot be reached or answers what no flow knows.
+    /// If the address cannot be reached or the answer is not part of the flow.
     pub async fn poll(&self, grant: &DeviceGrant) -> Result<DevicePoll, DeviceError> {
         let fields = [
             ("client_id", self.client_id.as_str()),
@@ -133,11 +136,12 @@ impl DeviceFlow {
         }
     }
 
-    /// Polls until the person has decided or the code has expired. A poll that fails to get through is tried again.
+    /// Polls until the person has decided or the code has expired. A poll that fails to get through
+    /// is tried again.
     ///
     /// # Errors
     ///
-    /// If the person denies it, if the code expires, or if the answer is none that a flow knows.
+    /// If the person denies it, if the code expires, or if the answer is not part of the flow.
     pub async fn complete(&self, grant: &DeviceGrant) -> Result<Secret, DeviceError> {
         let end = Instant::now() + grant.expires_in;
         let mut interval = grant.interval;
@@ -157,7 +161,7 @@ impl DeviceFlow {
         }
     }
 
-    /// Sends a form and reads JSON; errors of the flow come with good and bad statuses alike.
+    /// Sends a form and reads JSON. Errors of the flow come with success and error statuses alike.
     async fn post(&self, address: &str, fields: &[(&str, &str)]) -> Result<(String, Value), DeviceError> {
         let url = Url::parse(address).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let url = url.ok_or_else(|| DeviceError::Address(address.to_owned()))?;
@@ -184,7 +188,7 @@ impl DeviceFlow {
     }
 }
 
-/// What an answer says went wrong. Its other fields may hold secrets.
+/// Returns the error text of an answer. The other fields may hold secrets.
 fn wording(answer: &Value) -> String {
     let said = answer["error_description"].as_str().or(answer["error"].as_str()).or(answer["message"].as_str());
     said.unwrap_or("the answer is not of the device flow").to_owned()

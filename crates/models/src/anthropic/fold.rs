@@ -1,4 +1,4 @@
-//! The events of Anthropic's stream, folded into deltas. Pure.
+//! Folds the events of Anthropic's stream into deltas. Pure.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,10 +15,10 @@ use crate::partial_call::{self, PartialCall};
 #[derive(Debug, Default)]
 pub(crate) struct AnthropicFold {
     provider: String,
-    /// Blocks that are open, by their index.
+    /// The open blocks, by index.
     open: BTreeMap<u64, Block>,
     calls: Vec<PartialCall>,
-    /// Calls that have begun so far.
+    /// The number of calls that have begun so far.
     begun: usize,
     meter: Meter,
     usage: Usage,
@@ -72,7 +72,8 @@ impl AnthropicFold {
                 partial.announce(place, deltas);
                 Block::Call { place, partial: Box::new(partial), input: block["input"].clone() }
             }
-            // Tools that run at the provider are never asked for; whatever else comes is newer than this.
+            // acpd never requests tools that run at the provider, so other blocks come from a newer
+            // API.
             _ => Block::Other,
         };
         self.open.insert(index, block);
@@ -110,12 +111,13 @@ impl AnthropicFold {
         }
     }
 
-    /// What must go back to this very provider.
+    /// Wraps an opaque value that must be sent back to this provider.
     fn seal(&self, what: &str, value: &str) -> Delta {
         Delta::Seal(json!({ "provider": self.provider, what: value }))
     }
 
-    /// Counts are totals so far, and `input_tokens` leaves out what was read from or written to the cache.
+    /// Counts tokens. The numbers are totals so far, and `input_tokens` excludes cache reads and
+    /// writes.
     fn count(&mut self, usage: &Value) {
         let number = |name: &str| usage[name].as_u64();
         self.usage.cached_read = number("cache_read_input_tokens").unwrap_or(self.usage.cached_read);
@@ -146,7 +148,7 @@ impl Fold for AnthropicFold {
             }
             "message_stop" => self.over = true,
             "error" => return Err(Failure::of_event(&event)),
-            // Pings, and kinds of events that are newer than this.
+            // Other events are pings, or kinds from a newer API.
             _ if event.get("error").is_some() => return Err(Failure::of_event(&event)),
             _ => {}
         }
@@ -177,7 +179,7 @@ fn stop_reason(reason: &str) -> StopReason {
     match reason {
         "max_tokens" | "model_context_window_exceeded" => StopReason::MaxTokens,
         "refusal" => StopReason::Refusal,
-        // `end_turn`, `stop_sequence`, `tool_use` and `pause_turn`: the turn looks at the calls.
+        // `end_turn`, `stop_sequence`, `tool_use` and `pause_turn`: the turn decides by the calls.
         _ => StopReason::EndTurn,
     }
 }

@@ -1,4 +1,4 @@
-//! A request in Anthropic's words. Pure.
+//! Builds requests for Anthropic's Messages API. Pure.
 
 use domain::conversation::Part;
 use domain::model::{ModelInfo, ModelRequest};
@@ -12,10 +12,10 @@ use crate::partial_call::{as_object, own_id};
 use crate::service::Service;
 use crate::spec::{Spec, Thinking};
 
-/// Tokens of an answer where nothing else is known; the API insists on a number.
+/// The output limit in tokens for an unknown model. The API requires a number.
 const DEFAULT_OUTPUT: u64 = 8_192;
 
-/// The least budget that the API takes.
+/// The smallest thinking budget that the API accepts.
 const LEAST_BUDGET: u64 = 1_024;
 
 pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
@@ -47,7 +47,8 @@ pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Va
     body
 }
 
-/// The same for Vertex AI (anthropic-sdk-python, `lib/vertex/_client.py`): its address names the model.
+/// Builds the body for Vertex AI (anthropic-sdk-python, `lib/vertex/_client.py`), whose address
+/// names the model.
 pub(crate) fn vertex_body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
     let mut body = body(spec, service, request);
     if let Some(fields) = body.as_object_mut() {
@@ -76,8 +77,8 @@ fn messages(entry: &Entry<'_>, info: &ModelInfo, provider: &str) -> Vec<Value> {
     }
 }
 
-/// Plain text wherever there is nothing else, because some servers of this dialect take nothing else. A failure is text
-/// only: the API refuses pictures in one.
+/// Builds a tool result. It is plain text if there is nothing else, because some servers with this
+/// API accept only text. A failure is always text: the API refuses images in it.
 fn outcome(result: &Answered<'_>, info: &ModelInfo) -> Value {
     if result.images.is_empty() {
         return json!(result.text);
@@ -90,7 +91,8 @@ fn outcome(result: &Answered<'_>, info: &ModelInfo) -> Value {
     text.into_iter().chain(images).collect()
 }
 
-/// Outcomes and the user's next words are one message of the user's: roles must alternate.
+/// Merges consecutive messages of the same role, such as tool results and the user's next prompt,
+/// because roles must alternate.
 fn join(mut messages: Vec<Value>, mut next: Value) -> Vec<Value> {
     match messages.last_mut() {
         Some(last) if last["role"] == next["role"] => {
@@ -109,13 +111,13 @@ fn block(content: &Content, info: &ModelInfo) -> Value {
         Medium::Text(text) => json!({ "type": "text", "text": text }),
         Medium::Image { mime, data } => json!({ "type": "image", "source": source(mime, data) }),
         Medium::Pdf { data } => json!({ "type": "document", "source": source("application/pdf", data) }),
-        // This API takes no sound.
+        // This API does not accept audio.
         Medium::Audio { .. } => json!({ "type": "text", "text": content.as_text() }),
     }
 }
 
-/// The blocks of a response: what was thought and said in its order, then the calls. A thought goes back only with this
-/// provider's signature, because the API refuses any other.
+/// Builds the blocks of a response: thoughts and text in their order, then the calls. A thought is
+/// sent back only with this provider's signature, because the API refuses any other.
 fn response(parts: &[&Part], provider: &str) -> Vec<Value> {
     let mut blocks = Vec::new();
     let mut calls = Vec::new();
@@ -146,7 +148,7 @@ fn unseal(seal: &Value, thought: &str, provider: &str) -> Option<Value> {
     Some(json!({ "type": "redacted_thinking", "data": data }))
 }
 
-/// Whether the loop that is under way began with a thought of this provider's; an empty loop has not begun.
+/// Whether the current loop began with a thought of this provider. An empty loop has not begun.
 fn thinks_so_far(entries: &[Entry<'_>], provider: &str) -> bool {
     match current_loop(entries).first() {
         Some(Entry::Assistant { parts, .. }) => {
@@ -168,8 +170,8 @@ fn ask_to_think(body: &mut Value, thinking: Thinking, level: ThoughtLevel, think
             body["thinking"] = json!({ "type": "adaptive", "display": "summarized" });
             body["output_config"] = json!({ "effort": effort });
         }
-        // With a budget, a loop thinks from its start to its end or not at all: after a switch of models in mid-loop
-        // the API would refuse the request.
+        // With a budget, a loop thinks from its start to its end or not at all. After a switch of
+        // models in the middle of a loop the API would refuse the request.
         Thinking::Budget if thinks_so_far => {
             let most = body["max_tokens"].as_u64().unwrap_or(DEFAULT_OUTPUT) / 2;
             let budget = budget.min(most);
@@ -181,8 +183,9 @@ fn ask_to_think(body: &mut Value, thinking: Thinking, level: ThoughtLevel, think
     }
 }
 
-/// Marks the end of what will be the same next time: the tools, the system text, and the last two turns of the user, so
-/// that each request reads what the one before it wrote. The API takes four marks.
+/// Marks the ends of the prefixes that the next request repeats: the tools, the system text, and
+/// the last two user messages. Each request then reads what the one before it wrote. The API
+/// accepts four marks.
 fn mark_for_cache(body: &mut Value, cached: &Value) {
     let mark = |block: Option<&mut Value>| {
         if let Some(block) = block {
@@ -199,11 +202,12 @@ fn mark_for_cache(body: &mut Value, cached: &Value) {
     }
 }
 
-/// Models differ in how they are told to think, and a new name may be guessed wrongly: the other way is tried, or none.
+/// Changes the part of the request that the API complains about: thoughts, images, the effort, or
+/// how thinking is requested. Models differ in the last, and the guess for a new name may be wrong.
 pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
     let complaint = complaint.to_ascii_lowercase();
     if (complaint.contains("signature") || complaint.contains("thinking block")) && strip_thoughts(body) {
-        // Of another model or key, or out of date; the next loop has its own.
+        // The thoughts are from another model or key, or out of date. The next loop has its own.
         return Concession::Once;
     }
     if is_about_images(&complaint) {
@@ -225,7 +229,8 @@ pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
     Concession::Lasting
 }
 
-/// Takes the thoughts out of a request, and with them the wish to think: a loop thinks from its start or not at all.
+/// Removes the thoughts from a request and turns thinking off, because a loop thinks from its start
+/// or not at all.
 fn strip_thoughts(body: &mut Value) -> bool {
     let mut is_changed = false;
     for message in body["messages"].as_array_mut().into_iter().flatten() {

@@ -1,4 +1,5 @@
-//! The answer while it arrives: bytes, events, deltas, and the limits on silence. Knows nothing of retries.
+//! Reads an answer as it arrives: bytes, events, deltas, and the limits on silence. Knows nothing
+//! of retries.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,7 +15,8 @@ use crate::limits;
 use crate::ndjson::Lines;
 use crate::sse::{Sse, TooLong};
 
-/// How long to wait for the last counts after the model said why it stopped, because some servers never end a stream.
+/// How long to wait for the final token counts after the stop reason, because some servers never
+/// end a stream.
 const AFTER_STOP: Duration = Duration::from_secs(5);
 
 pub(super) struct ResponseReader {
@@ -22,16 +24,16 @@ pub(super) struct ResponseReader {
     framing: Framing,
     events: VecDeque<String>,
     fold: Box<dyn Fold>,
-    /// Whether anything but comments has come.
+    /// Whether anything but comments has arrived.
     heard: bool,
-    /// Bytes that have come.
+    /// The number of bytes that have arrived.
     read: usize,
 }
 
 enum Framing {
     Events(Sse),
     Lines(Lines),
-    /// One JSON document: a server that does not stream, or an error under a good status.
+    /// One JSON document: the server does not stream, or sends an error with a success status.
     Whole(Vec<u8>),
 }
 
@@ -55,7 +57,7 @@ impl ResponseReader {
         self.fold.spent()
     }
 
-    /// Reads on until there is something to show or the answer is over.
+    /// Reads until there is something to emit or the answer is over.
     pub(super) async fn advance(
         &mut self,
         deltas: &mut VecDeque<Delta>,
@@ -78,7 +80,8 @@ impl ResponseReader {
                 }
                 Ok(Ok(None)) => {
                     self.close();
-                    // Half an event at the end is a cut, however it reads; an error that the server names is not.
+                    // An incomplete event at the end means that the stream was cut, even if it
+                    // parses, unless it is an error from the server.
                     match self.fold_events(deltas) {
                         Err(failure) if failure.status.is_some() => failure,
                         Ok(()) | Err(_) => Failure::cut(),
@@ -109,7 +112,7 @@ impl ResponseReader {
         Ok(())
     }
 
-    /// The end of the body makes the last event whole.
+    /// Completes the last event at the end of the body.
     fn close(&mut self) {
         match &mut self.framing {
             Framing::Events(sse) => sse.finish(&mut self.events),
@@ -132,12 +135,13 @@ impl ResponseReader {
         Progress::Over
     }
 
-    /// Reads the end of the body in the background, so that the connection can serve the next request.
+    /// Reads the rest of the body in the background, so that the connection can serve the next
+    /// request.
     pub(super) fn let_go(mut self) {
         const PATIENCE: Duration = Duration::from_secs(1);
         tokio::spawn(async move {
             let rest = async { while let Ok(Some(_)) = self.response.chunk().await {} };
-            // A server that does not end its stream costs its connection, and nothing else.
+            // A server that does not end its stream costs only its connection.
             let _ = tokio::time::timeout(PATIENCE, rest).await;
         });
     }

@@ -1,4 +1,4 @@
-//! The chunks of Gemini's stream, folded into deltas. Pure.
+//! Folds the chunks of Gemini's stream into deltas. Pure.
 
 use std::collections::VecDeque;
 
@@ -56,7 +56,7 @@ impl GeminiFold {
         let thought = number("thoughtsTokenCount").unwrap_or_default();
         self.usage = Usage {
             input,
-            // Thoughts are billed as output, and counted beside it.
+            // Thoughts are billed as output and counted separately.
             output: number("candidatesTokenCount").unwrap_or_default() + thought,
             cached_read: number("cachedContentTokenCount").unwrap_or_default(),
             cached_write: 0,
@@ -117,7 +117,7 @@ fn stop_reason(reason: &str) -> Result<StopReason, Failure> {
     Ok(match reason {
         "MAX_TOKENS" => StopReason::MaxTokens,
         "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE" => StopReason::Refusal,
-        // The model has stumbled, and usually does not the next time.
+        // The model made a mistake, and a retry usually succeeds.
         "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "OTHER" => {
             let complaint = ErrorBody { message: format!("the answer ended with {reason}"), ..ErrorBody::default() };
             return Err(Failure::of_status(500, &complaint, None));

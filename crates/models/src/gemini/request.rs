@@ -1,4 +1,4 @@
-//! A request in Gemini's words. Pure.
+//! Builds requests for Gemini's API. Pure.
 
 use domain::conversation::Part;
 use domain::model::{CallOrigin, ModelInfo, ModelRequest};
@@ -13,7 +13,7 @@ use crate::partial_call::{as_object, own_id};
 use crate::service::Service;
 use crate::spec::Spec;
 
-/// What the API takes in place of the signature of a call that another model made
+/// The value that the API accepts instead of the signature of a call that another model made
 /// (ai.google.dev, "Thought signatures", November 2025).
 const FOREIGN: &str = "skip_thought_signature_validator";
 
@@ -40,13 +40,14 @@ pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Va
     Value::Object(body)
 }
 
-/// Gemini 3 and later think by a level, 2.5 by a number of tokens. No level means no thoughts to show, either.
+/// Returns the thinking configuration. Gemini 3 and later take a level, 2.5 takes a number of
+/// tokens. With thinking off there are no thoughts to show.
 fn thinking(model: &str, level: ThoughtLevel) -> Value {
     let is_budgeted = model.contains("gemini-2") || model.contains("gemini-flash") || model.contains("robotics");
     if is_budgeted {
         let is_pro = model.contains("pro");
         return match level {
-            // Pro cannot be kept from thinking.
+            // The Pro models cannot turn thinking off.
             ThoughtLevel::Off => json!({ "thinkingBudget": if is_pro { 128 } else { 0 } }),
             ThoughtLevel::Low => json!({ "includeThoughts": true, "thinkingBudget": 4_096 }),
             ThoughtLevel::Medium => json!({ "includeThoughts": true, "thinkingBudget": -1 }),
@@ -57,7 +58,7 @@ fn thinking(model: &str, level: ThoughtLevel) -> Value {
         ThoughtLevel::Off | ThoughtLevel::Low => {
             json!({ "includeThoughts": level != ThoughtLevel::Off, "thinkingLevel": "low" })
         }
-        // Its own choice, which differs by model.
+        // The model's own default, which differs by model.
         ThoughtLevel::Medium => json!({ "includeThoughts": true }),
         ThoughtLevel::High => json!({ "includeThoughts": true, "thinkingLevel": "high" }),
     }
@@ -88,7 +89,8 @@ fn call_name(part: &Part) -> Option<&str> {
     }
 }
 
-/// Roles alternate; outcomes and the user's next words are one content.
+/// Merges consecutive contents of the same role, such as outcomes and the user's next prompt,
+/// because roles must alternate.
 fn join(mut contents: Vec<Value>, mut next: Value) -> Vec<Value> {
     match contents.last_mut() {
         Some(last) if last["role"] == next["role"] => {
@@ -101,13 +103,13 @@ fn join(mut contents: Vec<Value>, mut next: Value) -> Vec<Value> {
     contents
 }
 
-/// The parts of a response, each with the signature that it came with.
+/// Builds the parts of a response, each with the signature that it came with.
 fn response(parts: &[&Part], provider: &str) -> Vec<Value> {
     let mut said: Vec<Value> = Vec::new();
     let mut has_call = false;
     for part in parts {
         match part {
-            // Thoughts do not go back; their signatures do.
+            // Thoughts are not sent back; their signatures are.
             Part::Thought(_) => {}
             Part::Seal(seal) => {
                 if let (Some(signature), true) = (seal.get(SIGNATURE), seal["provider"] == provider) {
@@ -140,7 +142,7 @@ fn call(tool: &str, input: &Value, own: Option<&CallOrigin>, is_first: bool) -> 
                 part[SIGNATURE] = signature.clone();
             }
         }
-        // Only the first call of a step needs one.
+        // Only the first call of a step needs a signature.
         None if is_first => part[SIGNATURE] = json!(FOREIGN),
         None => {}
     }
@@ -167,7 +169,8 @@ fn part(content: &Content, info: &ModelInfo) -> Value {
     }
 }
 
-/// Leaves out what the model does not take: how much it thinks, the form of a tool's schema, a signature of another's.
+/// Removes what the model does not accept: the thinking level, the format of a tool's schema, or a
+/// foreign signature.
 pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
     let complaint = complaint.to_ascii_lowercase();
     if complaint.contains("signature") && !complaint.contains("missing") {

@@ -1,4 +1,4 @@
-//! Each source of a key, their order, and what is said when one is broken.
+//! Each source of a key, their order, and the errors of broken sources.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -131,7 +131,8 @@ async fn a_command_that_fails_or_hangs_is_named_without_its_arguments_and_leaves
     {
         let environment = environment(&[]);
         let mut looking = Box::pin(keyring.find(&environment));
-        // The shell has written its child's number when the file is there; only then is the look-up dropped.
+        // The file exists once the shell has written its child's process id; only then is the
+        // lookup dropped.
         loop {
             tokio::select! {
                 biased;
@@ -165,7 +166,7 @@ fn a_credential_is_a_name_and_never_a_path() {
     assert_eq!(keyring.files().count(), 0);
 }
 
-/// A look or a read of the files that hangs, as on a network folder that is gone.
+/// A check or a read of the files that hangs, as on a network folder that is gone.
 #[tokio::test(start_paused = true)]
 async fn a_file_that_does_not_answer_is_waited_for_no_longer_than_the_deadline() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The lines of Ollama's answer, folded into deltas. Pure.
+//! Folds the lines of Ollama's answer into deltas. Pure.
 
 use std::collections::VecDeque;
 
@@ -96,7 +96,8 @@ mod tests {
 
     use super::*;
 
-    /// Lines as Ollama's own client describes them (ollama/ollama, `api/types.go`, v0.12, October 2025).
+    /// Lines as Ollama's own client describes them (ollama/ollama, `api/types.go`, v0.12, October
+    /// 2025).
     #[test]
     fn lines_become_deltas_and_an_error_a_failure() {
         let fold = |lines: &[Value]| -> Result<Vec<Delta>, Failure> {

@@ -1,4 +1,4 @@
-//! A request in Ollama's words. Pure.
+//! Builds requests for Ollama's API. Pure.
 
 use domain::conversation::Part;
 use domain::model::{ModelInfo, ModelRequest};
@@ -55,7 +55,7 @@ pub(crate) fn body(spec: &Spec, _service: &Service, request: &ModelRequest) -> V
     Value::Object(body)
 }
 
-/// Most models think or do not; gpt-oss does so by a level, and always.
+/// Returns the `think` option. Most models take a boolean; gpt-oss takes a level and always thinks.
 fn think(model: &str, level: ThoughtLevel) -> Value {
     if !model.contains("gpt-oss") {
         return json!(level != ThoughtLevel::Off);
@@ -113,7 +113,7 @@ fn response(parts: &[&Part]) -> Value {
     message
 }
 
-/// Leaves out what the model does not take: thinking, tools, pictures.
+/// Removes what the model does not accept: thinking, tools or images.
 pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
     let complaint = complaint.to_ascii_lowercase();
     if is_about_images(&complaint) {

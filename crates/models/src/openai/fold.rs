@@ -1,4 +1,5 @@
-//! The chunks of a chat completion, folded into deltas, with what servers of this dialect add and leave out. Pure.
+//! Folds the chunks of a chat completion into deltas, and handles what servers add and leave out.
+//! Pure.
 
 use std::collections::VecDeque;
 
@@ -16,9 +17,9 @@ use crate::partial_call::{self, PartialCall};
 pub(crate) struct OpenAiFold {
     provider: String,
     calls: Vec<Fragments>,
-    /// The field that thoughts came by, which is the one that they go back to.
+    /// The field in which thoughts arrived, and in which they are sent back.
     reasoning_field: Option<&'static str>,
-    /// Reasoning in a provider's own form, such as OpenRouter's.
+    /// Reasoning in a provider's own format, such as OpenRouter's.
     reasoning_details: Vec<Value>,
     meter: Meter,
     usage: Usage,
@@ -40,7 +41,7 @@ impl OpenAiFold {
     }
 
     fn take_delta(&mut self, delta: &Value, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
-        // Servers use one of these, and some repeat one in the other.
+        // Servers use one of these fields, and some repeat one in the other.
         let thought = ["reasoning_content", "reasoning"].into_iter().find_map(|field| {
             let text = delta[field].as_str().filter(|text| !text.is_empty())?;
             Some((field, text))
@@ -52,7 +53,7 @@ impl OpenAiFold {
         if let Some(details) = delta["reasoning_details"].as_array() {
             details.iter().try_for_each(|detail| self.add_detail(detail))?;
         }
-        // Mistral's reasoning models think inside of the content.
+        // Mistral's reasoning models put thoughts into the content.
         for thought in thoughts(&delta["content"]) {
             deltas.push_back(Delta::Thought(thought.to_owned()));
         }
@@ -69,7 +70,8 @@ impl OpenAiFold {
         Ok(())
     }
 
-    /// Details come in pieces as well: pieces of one text follow each other.
+    /// Adds a reasoning detail. Details arrive in pieces, too, and consecutive pieces of one text
+    /// are joined.
     fn add_detail(&mut self, detail: &Value) -> Result<(), Failure> {
         self.meter.keep(detail.to_string().len())?;
         if let (Some(last), Some(more)) = (self.reasoning_details.last_mut(), detail.as_object())
@@ -100,7 +102,8 @@ impl OpenAiFold {
         let index = call["index"].as_u64();
         let id = call["id"].as_str().unwrap_or_default();
         let function = &call["function"];
-        // Some servers number every call 0, and some number none; there a new id means a new call.
+        // Some servers give every call the index 0, and some send no index. There, a new id means a
+        // new call.
         let known = self.calls.iter().rposition(|known| match index {
             Some(_) => known.index == index,
             None => id.is_empty() || known.id == id,
@@ -125,7 +128,7 @@ impl OpenAiFold {
         if fragments.partial.tool.is_empty() {
             fragments.partial.tool = function["name"].as_str().unwrap_or_default().to_owned();
         }
-        // Gemini's signature, where it speaks this dialect.
+        // This is Gemini's signature when it speaks chat completions.
         if let Some(extra) = call.get("extra_content").filter(|extra| !extra.is_null()) {
             self.meter.keep(extra.to_string().len())?;
             fragments.partial.extra = json!({ "extra_content": extra });
@@ -156,7 +159,7 @@ impl OpenAiFold {
         };
     }
 
-    /// How the reasoning of this response goes back to this very provider.
+    /// Wraps this response's reasoning, to be sent back to the same provider.
     fn seal(&mut self) -> Option<Delta> {
         let mut seal = json!({ "provider": self.provider });
         if !self.reasoning_details.is_empty() {
@@ -220,19 +223,21 @@ fn stop_reason(reason: &str) -> StopReason {
     match reason {
         "length" | "max_tokens" => StopReason::MaxTokens,
         "content_filter" | "refusal" => StopReason::Refusal,
-        // `stop`, `tool_calls`, `function_call` and what servers make up: the turn looks at the calls.
+        // `stop`, `tool_calls`, `function_call` and invented reasons: the turn decides by the
+        // calls.
         _ => StopReason::EndTurn,
     }
 }
 
-/// What is thought in a list of parts: `{"type": "thinking", "thinking": [{"type": "text", "text": ...}]}`.
+/// Returns the thoughts in a list of parts: `{"type": "thinking", "thinking": [{"type": "text",
+/// "text": ...}]}`.
 fn thoughts(content: &Value) -> Vec<&str> {
     let parts = content.as_array().into_iter().flatten().filter(|part| part["type"] == "thinking");
     let texts = parts.flat_map(|part| part["thinking"].as_array().into_iter().flatten());
     texts.filter_map(|text| text["text"].as_str()).filter(|text| !text.is_empty()).collect()
 }
 
-/// Content as a text, or as a list of parts with texts.
+/// Returns the text of content that is a string or a list of parts.
 fn texts(content: &Value) -> Vec<&str> {
     let texts: Vec<&str> = match content {
         Value::String(text) => vec![text],

@@ -1,4 +1,4 @@
-//! A request in the words of chat completions. Pure.
+//! Builds requests for chat completions. Pure.
 
 use domain::Content;
 use domain::conversation::Part;
@@ -19,7 +19,8 @@ pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Va
         messages.push(json!({ "role": "system", "content": request.system }));
     }
     let past = entries.len() - current_loop(&entries).len();
-    // An outcome is text in this dialect; its pictures follow in the user's next message, or in one of their own.
+    // An outcome is text in this API. Its images follow in the user's next message, or in a message
+    // of their own.
     let mut pictures: Vec<&Content> = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
         match entry {
@@ -29,7 +30,8 @@ pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Va
             }
             Entry::Assistant { parts, results } => {
                 show(&mut pictures, &mut messages, &spec.info);
-                // Reasoning belongs to the loop that it began in; some servers refuse or ignore that of earlier turns.
+                // Reasoning belongs to the loop that it began in; some servers refuse or ignore
+                // that of earlier turns.
                 let provider = (at >= past).then_some(service.name.as_str());
                 messages.push(response(parts, provider, &service.name));
                 for result in results {
@@ -66,7 +68,8 @@ pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Va
     Value::Object(body)
 }
 
-/// The text of an outcome. Pictures that the model can take are put aside, others become markers.
+/// Returns the text of an outcome. Images that the model can accept go to `pictures`; others become
+/// markers.
 fn outcome<'a>(result: &Answered<'a>, info: &ModelInfo, pictures: &mut Vec<&'a Content>) -> String {
     let mut texts: Vec<String> = Vec::new();
     if !result.text.is_empty() {
@@ -91,7 +94,8 @@ fn show(pictures: &mut Vec<&Content>, messages: &mut Vec<Value>, info: &ModelInf
     }
 }
 
-/// Plain text wherever there is nothing else, because small servers take nothing else.
+/// Builds a user message. It is plain text if there is nothing else, because small servers accept
+/// only text.
 fn user(content: &[&Content], info: &ModelInfo) -> Value {
     let media: Vec<Medium> = content.iter().map(|content| media::sort(content, info)).collect();
     let texts: Option<Vec<&str>> = media
@@ -112,13 +116,14 @@ fn user(content: &[&Content], info: &ModelInfo) -> Value {
         Medium::Audio { format, data } => {
             json!({ "type": "input_audio", "input_audio": { "data": data, "format": format } })
         }
-        // Few servers of this dialect take files.
+        // Few servers of this API accept files.
         Medium::Pdf { .. } => json!({ "type": "text", "text": content.as_text() }),
     });
     parts.collect()
 }
 
-/// A response; with the provider's name its reasoning goes back to the field that it came by.
+/// Builds a response. With the provider's name, its reasoning is sent back in the field that it
+/// came in.
 fn response(parts: &[&Part], provider: Option<&str>, own: &str) -> Value {
     let mut text = String::new();
     let mut thought = String::new();
@@ -163,8 +168,8 @@ fn response(parts: &[&Part], provider: Option<&str>, own: &str) -> Value {
     message
 }
 
-/// Leaves out what a server of this dialect does not know. OpenAI's newer models take tools here only with the effort
-/// `none`, also if none was named; their complaint says so.
+/// Removes what a server does not accept. OpenAI's newer models accept tools here only with the
+/// effort `none`, even if no effort was sent; their complaint says so.
 pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
     if is_about_images(complaint) {
         return Concession::lasting(replace_blocks(body, "image_url"));
@@ -181,7 +186,8 @@ pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
     Concession::lasting(optional.into_iter().any(|name| complaint.contains(name) && fields.remove(name).is_some()))
 }
 
-/// Where no user may speak right after a tool, as at Mistral, the assistant has a word between the two.
+/// Inserts an assistant message between a tool's message and a user's, for servers such as
+/// Mistral's that refuse the sequence.
 fn part_tools_from_users(body: &mut Value) -> bool {
     let Some(messages) = body["messages"].as_array_mut() else { return false };
     let before = messages.len();
@@ -196,7 +202,7 @@ fn part_tools_from_users(body: &mut Value) -> bool {
     messages.len() > before
 }
 
-/// Marks what is the same next time for Claude behind a model market, which caches nothing that is not marked.
+/// Marks the prefixes to cache, for Claude behind a model market, which caches only what is marked.
 fn mark_for_cache(messages: &mut [Value], cached: &Value) {
     let mark = |message: &mut Value| {
         if let Some(text) = message["content"].as_str().filter(|text| !text.is_empty()) {

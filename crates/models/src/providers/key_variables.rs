@@ -1,10 +1,10 @@
-//! The variables that may hold keys, in words for a form.
+//! The variables that may hold keys, described for a form.
 
 use domain::account::KeyVariable;
 
 use super::Providers;
 
-/// Where people get a key, by the beginning of the provider's address.
+/// The pages where people get keys, by the prefix of the provider's address.
 const PAGES: [(&str, &str); 5] = [
     ("https://api.anthropic.com", "https://platform.claude.com/settings/keys"),
     ("https://api.openai.com", "https://platform.openai.com/api-keys"),
@@ -14,7 +14,7 @@ const PAGES: [(&str, &str); 5] = [
 ];
 
 impl Providers {
-    /// The variables of [`Providers::key_variables`], with what a person must know of each.
+    /// Describes the variables of [`Providers::key_variables`] for a person.
     pub fn described_keys(&self) -> Vec<KeyVariable> {
         let mut described: Vec<KeyVariable> = Vec::new();
         for provider in &self.providers {

@@ -1,4 +1,4 @@
-//! Asking a provider which models it has, and reading the many forms of the answer.
+//! Asks a provider for its models and reads the many formats of the answer.
 
 use bytes::Bytes;
 use domain::Environment;
@@ -16,8 +16,8 @@ use crate::secret::Secret;
 use crate::service::{Endpoint, Service};
 use crate::spec::{Facts, Spec};
 
-/// Words in the names of what OpenAI's own list holds beside models to talk to. Elsewhere they say nothing: `-instruct` is
-/// how many makers name exactly those.
+/// Words in the names of other entries than chat models in OpenAI's own list. Elsewhere they mean
+/// nothing: many makers call their chat models `-instruct`.
 const NOT_FOR_TALK: [&str; 17] = [
     "audio",
     "babbage",
@@ -38,7 +38,7 @@ const NOT_FOR_TALK: [&str; 17] = [
     "whisper",
 ];
 
-/// Words in the names of models that no server would talk with, which are therefore nobody's default.
+/// Words in the names of models that are never chat models and must not become a default.
 const NEVER_FOR_TALK: [&str; 7] = ["embed", "embedding", "embeddings", "rerank", "reranker", "tts", "whisper"];
 
 pub(super) async fn fetch(service: &Service, path: &str, environment: &Environment) -> Result<Vec<Spec>, ModelError> {
@@ -50,14 +50,14 @@ pub(super) async fn fetch(service: &Service, path: &str, environment: &Environme
     Ok(read(service, &list, names))
 }
 
-/// Whether the names in a list follow OpenAI's rules.
+/// Whether the names in a list follow OpenAI's conventions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Names {
     OpenAi,
     Any,
 }
 
-/// How many models the provider shows to the bearer of this key.
+/// Returns the number of models that the provider lists for this key.
 pub(super) async fn check(service: &Service, path: &str, key: &Secret) -> Result<usize, ModelError> {
     let key = Key { secret: key.clone(), source: "the key given".to_owned(), from_environment: false, is_token: false };
     let line = service.reach_with(Some(key), &Environment::default()).await;
@@ -68,11 +68,11 @@ pub(super) async fn check(service: &Service, path: &str, key: &Secret) -> Result
 
 async fn ask(service: &Service, line: &Endpoint, path: &str) -> Result<Value, Failure> {
     let list = get_json(service, line, path).await?;
-    // Whatever else listens at this address is not a provider.
+    // Anything else that listens at this address is not a provider.
     if rows(&list).is_some() { Ok(list) } else { Err(Failure::garbled()) }
 }
 
-/// A JSON document of the provider's, within the limit of a list of models.
+/// Fetches a JSON document from the provider, within the size limit of a list of models.
 pub(super) async fn get_json(service: &Service, line: &Endpoint, path: &str) -> Result<Value, Failure> {
     let request = service.get(line, path)?.send();
     let response = tokio::time::timeout(service.patience.idle(), request).await;
@@ -114,7 +114,7 @@ fn read(service: &Service, list: &Value, names: Names) -> Vec<Spec> {
     models.collect()
 }
 
-/// Whether a model may be what a new session uses, as far as its name tells.
+/// Whether a model may be a new session's default, judged by its name.
 pub(super) fn is_for_talk(model: &str) -> bool {
     !has_word(model, &NEVER_FOR_TALK)
 }
@@ -125,7 +125,8 @@ fn has_word(name: &str, words: &[&str]) -> bool {
     parts.any(|part| words.iter().any(|word| part.eq_ignore_ascii_case(word)))
 }
 
-/// A model that says what it supports and does not name tools is of no use to an agent.
+/// Whether the model accepts tools. One that lists its features without tools is of no use to an
+/// agent.
 fn takes_tools(row: &Value) -> bool {
     let names = |list: &Value, word: &str| {
         list.as_array().is_none_or(|list| list.iter().filter_map(Value::as_str).any(|name| name == word))
@@ -168,7 +169,7 @@ fn facts(row: &Value) -> Facts {
     }
 }
 
-/// OpenRouter's prices are dollars a token, as texts.
+/// Reads OpenRouter's prices, which are dollars per token, as strings.
 fn price(pricing: &Value) -> Option<Price> {
     let of = |name: &str| {
         let dollars = pricing[name].as_str()?.parse::<f64>().ok()?;

@@ -1,8 +1,9 @@
-//! The window with which LM Studio and llama.cpp have loaded a model, which their lists of models leave out.
+//! The window with which LM Studio and llama.cpp have loaded a model, which their lists of models
+//! omit.
 //!
-//! A model that was trained for 128k tokens is often loaded with 4k. Both servers report the real number at addresses of
-//! their own, beside `/v1`: llama.cpp at `/props` (`tools/server/README.md`), LM Studio at `/api/v0/models` (its REST API).
-//! A server that does not answer there keeps what its list says.
+//! A model that was trained for 128k tokens is often loaded with 4k. Both servers report the real
+//! number at separate addresses beside `/v1`: llama.cpp at `/props` (`tools/server/README.md`), LM
+//! Studio at `/api/v0/models` (its REST API). Without an answer there, the list's value stands.
 
 use serde_json::{Value, json};
 use tracing::debug;
@@ -25,7 +26,7 @@ pub(super) async fn add_windows(service: &Service, endpoint: &Endpoint, list: &m
     }
 }
 
-/// One model, or several that share a setting: the number is that of one slot, which is what one session can use.
+/// Merges llama.cpp's window. It is that of one slot, which is what one session can use.
 fn merge_llama_cpp(list: &mut Value, props: &Value) {
     let Some(window) = props["default_generation_settings"]["n_ctx"].as_u64() else { return };
     let images = props["modalities"]["vision"].as_bool();
@@ -37,7 +38,8 @@ fn merge_llama_cpp(list: &mut Value, props: &Value) {
     }
 }
 
-/// A model that is not loaded has no window yet: LM Studio loads it on first use, with what its user has set.
+/// Merges LM Studio's windows. A model that is not loaded has none yet: it is loaded on first use,
+/// with its user's settings.
 fn merge_lm_studio(list: &mut Value, models: &Value) {
     let known: Vec<&Value> = models["data"].as_array().into_iter().flatten().collect();
     for row in list["data"].as_array_mut().into_iter().flatten() {

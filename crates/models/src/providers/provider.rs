@@ -1,4 +1,4 @@
-//! One provider and the models that it is known to have, asked for in the background.
+//! One provider and its list of models, which is fetched in the background.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,15 +15,15 @@ use crate::config::Kind;
 use crate::service::Service;
 use crate::spec::{Facts, Spec};
 
-/// How long a list counts before somebody who looks at it has it fetched again.
+/// How long a list is fresh. A later read fetches it again.
 const FRESH: Duration = Duration::from_secs(3600);
 /// The same for servers on this machine, which come and go, and for a provider that did not answer.
 const FRESH_LOCAL: Duration = Duration::from_secs(30);
 
-/// How soon a provider without a key is looked at again.
+/// How soon a provider without a key is checked again.
 const UNREADY: Duration = Duration::from_secs(1);
 
-/// Models of one provider that are kept and shown, beside those that are configured.
+/// The number of listed models that are kept and shown, beside the configured ones.
 pub(super) const MOST_MODELS: usize = 1_000;
 
 const DEADLINE: Duration = Duration::from_secs(15);
@@ -34,7 +34,8 @@ const LOCAL_DEADLINE: Duration = Duration::from_millis(800);
 pub(super) enum RefreshWhen {
     /// Lists that are out of date.
     Stale,
-    /// Also lists that were never fetched, although an attempt was made a moment ago. A new session asks for this.
+    /// Also lists that were never fetched, even if an attempt was made a moment ago. A new session
+    /// uses this.
     Unasked,
 }
 
@@ -51,29 +52,30 @@ pub(super) enum Role {
 #[derive(Debug)]
 pub(super) struct Provider {
     pub(super) service: Arc<Service>,
-    /// Where the list is: a path, or a whole address.
+    /// The path or the whole address of the list.
     pub(super) list_path: String,
     role: Role,
-    /// Models that are configured or well known, with what is said of them; the first is the favourite.
+    /// Models that are configured or well known, with the facts about them. The first is the
+    /// favourite.
     named: Vec<(String, Facts)>,
     /// Whether the provider is asked for its list.
     discovers: bool,
-    /// By address, because two sessions may reach a provider at different places.
+    /// The lists by address, because two sessions may reach a provider at different addresses.
     lists: Mutex<HashMap<String, List>>,
-    /// Changes whenever a look at the provider has ended.
+    /// Changes whenever a refresh of the provider has ended.
     ended: watch::Sender<u64>,
 }
 
 #[derive(Debug)]
 struct List {
-    /// No earlier than this is the list asked for again.
+    /// The earliest time of the next fetch.
     again: Instant,
-    /// Whether it is being asked for.
+    /// Whether a fetch is running.
     pending: bool,
     models: Option<Vec<Spec>>,
     /// Whether the provider has more models than are kept.
     truncated: bool,
-    /// Why the last look at the provider gave nothing that can be used.
+    /// Why the last refresh gave no usable result.
     trouble: Option<String>,
 }
 
@@ -83,7 +85,8 @@ impl List {
     }
 }
 
-/// A look at a provider that is under way. Its end is noted however it comes, so that nobody waits for one that was dropped.
+/// A running refresh. Its drop records the end, so that nothing waits for a refresh that was
+/// dropped.
 struct Pending {
     provider: Arc<Provider>,
     address: String,
@@ -103,7 +106,7 @@ impl Provider {
         let list_path = match service.kind {
             Kind::Anthropic => "/v1/models?limit=1000",
             Kind::OpenAi | Kind::Responses => "/models",
-            // Not asked: see `discovers`.
+            // The list is never fetched: see `discovers`.
             Kind::Vertex => "/publishers/anthropic/models",
             Kind::Gemini => "/models?pageSize=1000",
             Kind::Ollama => "/api/tags",
@@ -112,18 +115,18 @@ impl Provider {
         Self { service, list_path, role, named, discovers, lists: Mutex::default(), ended: watch::Sender::default() }
     }
 
-    /// Whether a person may entrust us with a key for it. A provider that is configured without one may need one all the
-    /// same.
+    /// Whether a person may store a key for it. Even a provider that is configured without a key
+    /// may need one.
     pub(super) fn takes_stored_key(&self) -> bool {
         self.role != Role::Local
     }
 
-    /// Whether it is a server on this machine that nobody has configured.
+    /// Whether it is a server on this machine that was found without configuration.
     pub(super) fn is_local(&self) -> bool {
         self.role == Role::Local
     }
 
-    /// Whether a session with this environment could ask one of its models now.
+    /// Whether a session with this environment could use one of its models now.
     pub(super) fn is_ready(&self, environment: &Environment) -> bool {
         match self.role {
             Role::Configured => !self.service.needs_key || self.service.keys.is_likely(environment),
@@ -132,7 +135,7 @@ impl Provider {
         }
     }
 
-    /// What a session with this environment may choose from.
+    /// Returns the models that a session with this environment may choose.
     pub(super) fn models(&self, environment: &Environment) -> Vec<Spec> {
         if self.role != Role::Configured && !self.is_ready(environment) {
             return Vec::new();
@@ -140,7 +143,7 @@ impl Provider {
         let named = || self.named.iter().map(|(model, facts)| spec(&self.service, model, facts.clone()));
         match (self.role, self.listed(environment)) {
             (Role::Configured, Some(listed)) => {
-                // The configuration has the last word on the models that it names.
+                // The configuration takes precedence for the models that it names.
                 let others =
                     listed.into_iter().filter(|spec| !self.named.iter().any(|(model, _)| *model == spec.api_name));
                 named().chain(others).collect()
@@ -150,7 +153,7 @@ impl Provider {
         }
     }
 
-    /// What a new session uses.
+    /// Returns the model that a new session uses.
     pub(super) fn favourite(&self, environment: &Environment) -> Option<Spec> {
         let models = self.models(environment);
         let named = self.named.iter().find_map(|(name, _)| models.iter().find(|spec| spec.api_name == *name));
@@ -158,7 +161,7 @@ impl Provider {
         named.or_else(for_talk).or(models.first()).cloned()
     }
 
-    /// Any model by its name, whether or not a list has it.
+    /// Returns any model by its name, whether or not a list has it.
     pub(super) fn spec(&self, model: &str) -> Spec {
         if let Some((_, facts)) = self.named.iter().find(|(name, _)| name == model)
             && self.role == Role::Configured
@@ -171,7 +174,7 @@ impl Provider {
         listed.cloned().unwrap_or_else(|| spec(&self.service, model, Facts::default()))
     }
 
-    /// Whether the provider has answered with a list that has no such model.
+    /// Whether the provider has answered with a list that lacks this model.
     pub(super) fn lacks(&self, model: &str, environment: &Environment) -> bool {
         if self.role == Role::Configured && self.named.iter().any(|(name, _)| name == model) {
             return false;
@@ -182,7 +185,8 @@ impl Provider {
         !list.truncated && models.is_some_and(|models| !models.iter().any(|spec| spec.api_name == model))
     }
 
-    /// Whether a session may choose this model: one that is listed, or any while the list is not known or not whole.
+    /// Whether a session may choose this model: a listed one, or any while the list is unknown or
+    /// incomplete.
     pub(super) fn has(&self, model: &str, environment: &Environment) -> bool {
         let is_unknown = |list: &List| list.models.is_none() && (list.pending || list.trouble.is_some());
         let is_open = self
@@ -192,7 +196,7 @@ impl Provider {
         is_open || self.models(environment).iter().any(|spec| spec.api_name == model)
     }
 
-    /// Why the last look at a provider that somebody wants gave nothing that can be used.
+    /// Returns why the last refresh of a usable provider gave no usable result.
     pub(super) fn trouble(&self, environment: &Environment) -> Option<String> {
         if self.role == Role::Local || !self.is_ready(environment) {
             return None;
@@ -200,20 +204,21 @@ impl Provider {
         self.lock().get(&self.service.address.of(environment))?.trouble.clone()
     }
 
-    /// Whether somebody wants this provider: it is configured, or it has a key.
+    /// Whether the user set up this provider: it is configured, or it has a key.
     pub(super) fn is_wanted(&self, environment: &Environment) -> bool {
         self.role == Role::Configured || (self.role == Role::Hosted && self.is_ready(environment))
     }
 
-    /// Resolves when a first look at the provider has ended, however it did.
+    /// Resolves when the first refresh of the provider has ended, successfully or not.
     pub(super) async fn settled(&self, environment: &Environment) {
         let address = self.service.address.of(environment);
         let is_settled = || self.lock().get(&address).is_none_or(|list| !list.pending || list.models.is_some());
-        // The sender is here, so the channel cannot be closed.
+        // `self` owns the sender, so the channel cannot close.
         let _ = self.ended.subscribe().wait_for(|_| is_settled()).await;
     }
 
-    /// Has the provider looked at if that is due: whether there is a key, and which models it has. Returns at once.
+    /// Starts a refresh if one is due: checks for a key and fetches the list of models. Returns at
+    /// once.
     pub(super) fn refresh(self: &Arc<Self>, environment: &Environment, when: RefreshWhen) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let address = self.service.address.of(environment);
@@ -230,7 +235,8 @@ impl Provider {
                 return;
             }
             list.pending = true;
-            // Should the task be dropped with its runtime, the next look after this has it fetched anew.
+            // If the task is dropped with its runtime, the first refresh after this time fetches
+            // the list.
             list.again = now + deadline + pause;
         }
         let (pending, environment) = (Pending { provider: self.clone(), address }, environment.clone());
@@ -250,7 +256,7 @@ impl Provider {
         });
     }
 
-    /// There was nobody to ask.
+    /// Schedules the next refresh when the provider could not be asked.
     fn put_off(&self, address: &str) {
         if let Some(list) = self.lock().get_mut(address) {
             list.again = Instant::now() + UNREADY;
@@ -275,27 +281,27 @@ impl Provider {
         let list = lists.entry(address.to_owned()).or_insert_with(|| List::new(now));
         list.again = now + fresh;
         list.trouble = trouble;
-        // An old list is better than none, except of a server on this machine that has gone.
+        // An old list is better than none, except for a server on this machine that is gone.
         if models.is_some() || self.role == Role::Local {
             list.truncated = models.as_ref().is_some_and(|models| models.len() > MOST_MODELS);
             list.models = models.map(|models| self.keep_some(models));
         }
     }
 
-    /// As many as are kept, with those that are known by name.
+    /// Keeps the first `MOST_MODELS`, and those that are known by name.
     fn keep_some(&self, models: Vec<Spec>) -> Vec<Spec> {
         let is_named = |spec: &Spec| self.named.iter().any(|(name, _)| *name == spec.api_name);
         let kept = models.into_iter().enumerate().filter(|(at, spec)| *at < MOST_MODELS || is_named(spec));
         kept.map(|(_, spec)| spec).collect()
     }
 
-    /// What the provider itself has named.
+    /// Returns the provider's own list.
     pub(super) fn listed(&self, environment: &Environment) -> Option<Vec<Spec>> {
         self.lock().get(&self.service.address.of(environment))?.models.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, List>> {
-        // Every operation leaves the map whole, so a panic elsewhere does not spoil it.
+        // Every operation leaves the map consistent, so a panic elsewhere does no harm.
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,5 @@
-//! From the configuration to the providers, with those that need no configuration after those that have one.
+//! Builds the providers from the configuration. Those that need no configuration come after those
+//! that have one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ const OLLAMA: &str = "http://127.0.0.1:11434";
 const GITHUB: &str = "https://models.github.ai/inference";
 const GITHUB_LIST: &str = "https://models.github.ai/catalog/models";
 
-/// What is offered until the provider itself has answered, the favourite first.
+/// The models that are offered until the provider's list has arrived, the favourite first.
 const ANTHROPIC_MODELS: [&str; 7] = [
     "claude-sonnet-5-5",
     "claude-opus-5-5",
@@ -56,7 +57,7 @@ pub(super) fn providers(config: &ModelsConfig, accounts: Option<&Accounts>) -> R
         providers.push(builder.local("ollama", Kind::Ollama, ollama));
         providers.push(builder.local("llama.cpp", Kind::OpenAi, format!("{llama_cpp}/v1")));
     }
-    // A configured provider takes the place of an unconfigured one of its name.
+    // A configured provider replaces an unconfigured one of the same name.
     let mut taken = Vec::new();
     providers.retain(|provider| {
         let is_new = !taken.contains(&provider.service.name);
@@ -110,7 +111,8 @@ impl ProviderBuilder<'_> {
         if models.is_empty() && provider.kind == Kind::Vertex {
             models = plain(&ANTHROPIC_MODELS);
         }
-        // The maker's own address without a list of models is the well-known provider with a key of another place.
+        // The maker's own address without configured models is the well-known provider with a key
+        // from another source.
         let well_known: &[&str] = match (&provider.base_url, provider.kind) {
             (None, Kind::Anthropic) if models.is_empty() => &ANTHROPIC_MODELS,
             (None, Kind::OpenAi | Kind::Responses) if models.is_empty() => &OPENAI_MODELS,
@@ -120,7 +122,7 @@ impl ProviderBuilder<'_> {
         Ok(Provider::new(service, Role::Hosted, plain(well_known), discovers))
     }
 
-    /// A well-known provider, usable when the session brings a key or one is stored.
+    /// Builds a well-known provider, which is usable when the session has a key or one is stored.
     fn hosted(&self, name: &str, kind: Kind, models: &[&str]) -> Provider {
         let (key, address, also) = match kind {
             Kind::Anthropic => ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", Some(("ANTHROPIC_AUTH_TOKEN", true))),
@@ -139,7 +141,8 @@ impl ProviderBuilder<'_> {
         Provider::new(service, Role::Hosted, plain(models), true)
     }
 
-    /// GitHub's models, usable after its device flow. Its list is not beside its models.
+    /// Builds GitHub's provider, which is usable after the device flow. Its list is at another
+    /// address than its models.
     fn github(&self) -> Provider {
         let mut service = self.service("github", Kind::OpenAi, GITHUB.to_owned(), KeyConfig::default());
         service.needs_key = true;
@@ -179,27 +182,28 @@ fn plain(models: &[&str]) -> Vec<(String, Facts)> {
     models.iter().map(|model| ((*model).to_owned(), Facts::default())).collect()
 }
 
-/// The address of a dialect's maker.
+/// Returns the address of a dialect's maker.
 fn makers_own(kind: Kind) -> &'static str {
     match kind {
         Kind::Anthropic => ANTHROPIC,
         Kind::OpenAi | Kind::Responses => OPENAI,
         Kind::Gemini => GEMINI,
-        // Its address names the project, so there is none that fits everybody; the configuration insists on one.
+        // Vertex's address names the project, so there is no common one; the configuration requires
+        // it.
         Kind::Vertex => "https://aiplatform.googleapis.com/v1",
         Kind::Ollama => OLLAMA,
     }
 }
 
-/// The window that a server on somebody's own machine is asked for where nobody says otherwise: it costs memory there.
+/// The default window at servers on the user's own machine, where a window costs memory.
 const MODEST_WINDOW: u64 = 32_768;
 
-/// The model as its name and these facts tell.
+/// Builds a model from its name and these facts.
 pub(super) fn spec(service: &Service, model: &str, facts: Facts) -> Spec {
     let mut spec = spec::spec(&service.name, model);
     spec.info.price = catalogue::price(model, &service.address.own);
     if let (CacheTtl::OneHour, Some(price)) = (service.prompt_cache_ttl, &mut spec.info.price) {
-        // What stays for an hour costs twice the input to write, in place of a quarter more.
+        // An hour's cache costs twice the input price to write, instead of 1.25 times.
         price.cached_write = 2.0 * price.input;
     }
     if service.kind == Kind::Ollama {

@@ -1,6 +1,8 @@
-//! How every provider fares, for the person who checks an installation: where its key comes from, and whether it answers.
+//! Checks every provider for the person who inspects an installation: where its key comes from, and
+//! whether it answers.
 //!
-//! Asks each provider for its models, as a session would. Says where a key comes from and never the key.
+//! It asks each provider for its models, as a session would. It reports the source of a key and
+//! never the key.
 
 use std::time::Duration;
 
@@ -17,39 +19,40 @@ pub struct Survey {
     pub provider: String,
     pub address: String,
     pub key: KeySurvey,
-    /// How many models it offers, or why that is not known. None if it was not asked, for want of a key.
+    /// The number of models, or the error. None if the provider was not asked because it has no
+    /// key.
     pub models: Option<Result<usize, String>>,
-    /// A server on this machine that need not be there.
+    /// Whether it is an optional server on this machine.
     pub local: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeySurvey {
     NotNeeded,
-    /// With the place where it was found.
+    /// The place where the key was found.
     Found(String),
-    /// With the places that were looked at.
+    /// The places that were checked.
     Missing(String),
     Broken(String),
 }
 
-/// A model that sessions may choose, for people who look for one.
+/// A model that sessions may choose, described for people.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Offered {
     pub info: ModelInfo,
-    /// Tokens that one answer may have.
+    /// The number of tokens that one answer may have.
     pub output: Option<u64>,
-    /// Whether the table of models does not know the name.
+    /// Whether the numbers are guesses, because the table of models does not have the name.
     pub guessed: bool,
 }
 
 impl Providers {
-    /// All models that a session with this environment may choose, after every provider was asked; none is waited for longer
-    /// than `deadline`.
+    /// Lists all models that a session with this environment may choose. It asks every provider and
+    /// waits at most for `deadline`.
     pub async fn offered(&self, environment: &Environment, deadline: Duration) -> Vec<Offered> {
         self.providers.iter().for_each(|provider| provider.refresh(environment, RefreshWhen::Unasked));
         let settled = join_all(self.providers.iter().map(|provider| provider.settled(environment)));
-        // Those that do not answer in time have nothing to provider.
+        // Providers that do not answer in time have no models to offer.
         let _ = tokio::time::timeout(deadline, settled).await;
         let models = self.providers.iter().flat_map(|provider| provider.models(environment));
         let models = models.map(|spec| Offered {
@@ -60,13 +63,14 @@ impl Providers {
         models.collect()
     }
 
-    /// The model that each provider that can be used would use, in the order in which a new session looks.
+    /// Lists the default model of each usable provider, in the order in which a new session looks
+    /// for one.
     pub fn favourites(&self, environment: &Environment) -> Vec<ModelId> {
         let ready = self.providers.iter().filter(|provider| provider.is_ready(environment));
         ready.filter_map(|provider| provider.favourite(environment)).map(|spec| spec.info.id).collect()
     }
 
-    /// All at once, and none for longer than `deadline`.
+    /// Checks all providers at once, each for at most `deadline`.
     pub async fn survey(&self, environment: &Environment, deadline: Duration) -> Vec<Survey> {
         join_all(self.providers.iter().map(|provider| survey(provider, environment, deadline))).await
     }

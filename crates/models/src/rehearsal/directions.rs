@@ -1,7 +1,8 @@
-//! What a prompt asks for: plain English in, directions out.
+//! Parses a prompt in plain English into directions.
 //!
-//! Pure. Owns how a prompt falls apart into directions and which verbs there are; `verbs` reads what follows each verb.
-//! Knows nothing of tools: a direction says what a person wants, not how it is done.
+//! Pure. This module knows how a prompt splits into directions and which verbs exist; `verbs` reads
+//! what follows each verb. It knows nothing of tools: a direction is what a person wants, not how
+//! it is done.
 
 use super::phrases;
 use super::verbs;
@@ -18,9 +19,9 @@ pub(super) enum Direction {
         file: String,
     },
     Search {
-        /// What was asked for, as it was typed.
+        /// The search text as it was typed.
         text: String,
-        /// The same as a regular expression.
+        /// The search text as a regular expression.
         pattern: String,
         folder: Option<String>,
     },
@@ -50,14 +51,14 @@ pub(super) enum Direction {
 pub(super) struct Understanding {
     /// Never empty.
     pub(super) directions: Vec<Direction>,
-    /// What was not understood, if the prompt said anything else.
+    /// The part that was not understood, if there is one.
     pub(super) unclear: Option<String>,
 }
 
-/// A prompt beyond this many bytes is no plain direction, and is not searched for one.
+/// The longest prompt in bytes that is searched for directions.
 const LONGEST_PROMPT: usize = 100_000;
 
-/// Never fails: what is not understood becomes `Direction::Look`.
+/// Parses a prompt. It never fails: what is not understood becomes `Direction::Look`.
 pub(super) fn understand(prompt: &str) -> Understanding {
     let mut directions = Vec::new();
     let mut unclear = None;
@@ -80,14 +81,14 @@ pub(super) fn understand(prompt: &str) -> Understanding {
     Understanding { directions, unclear: unclear.filter(|text| !text.is_empty()) }
 }
 
-/// Text that belongs together: a direction and what follows it up to the next direction.
+/// A direction and the text that follows it up to the next direction.
 struct Group<'a> {
     whole: &'a str,
     first: &'a str,
 }
 
-/// A separator separates only where a direction follows it. So a command may hold `;`, and a file's text may have
-/// several lines, without quotes.
+/// Groups the pieces of a prompt by direction. A separator counts only if a direction follows it.
+/// Therefore a command may contain `;`, and a file's text may have several lines, without quotes.
 fn groups(prompt: &str) -> Vec<Group<'_>> {
     let pieces = pieces(prompt);
     let mut groups: Vec<Group<'_>> = Vec::new();
@@ -110,7 +111,8 @@ fn begins_direction(piece: &str) -> bool {
     announced || !directions_in(piece).is_empty()
 }
 
-/// The ranges between newlines, `;` and "then", outside of quotations, fences and `$` lines.
+/// Returns the ranges between newlines, `;` and "then", outside of quotations, fences and `$`
+/// lines.
 fn pieces(prompt: &str) -> Vec<(usize, usize)> {
     let mut pieces = Vec::new();
     let mut from = 0;
@@ -139,14 +141,14 @@ fn pieces(prompt: &str) -> Vec<(usize, usize)> {
     pieces
 }
 
-/// A piece before "then" may end with the rest of ", and then".
+/// Removes the rest of ", and then" from the end of a piece.
 fn trim_conjunction(piece: &str) -> &str {
     let piece = piece.trim();
     let bare = piece.strip_suffix("and").filter(|head| head.ends_with([' ', ','])).unwrap_or(piece);
     if bare.len() < piece.len() { bare.trim_end_matches([',', ' ']) } else { piece.trim_end_matches(',') }
 }
 
-/// All directions of one piece; several only where one verb has several objects.
+/// Returns all directions of one piece. There are several only if one verb has several objects.
 fn directions_in(piece: &str) -> Vec<Direction> {
     let text = phrases::without_courtesy(piece);
     let Some(verb) = verb(text) else { return Vec::new() };
@@ -174,7 +176,7 @@ fn directions_in(piece: &str) -> Vec<Direction> {
 }
 
 enum Verb {
-    /// Typed as at a shell's prompt.
+    /// A command as typed at a shell prompt.
     Shell,
     Run,
     List,

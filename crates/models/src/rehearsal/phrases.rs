@@ -1,16 +1,17 @@
 //! Reading plain English piece by piece: quotes, words, paths, places and polite phrases.
 //!
-//! Pure functions over `&str` that know nothing of directions. Each returns what it read and what follows. Letters are
-//! compared as ASCII only, because lower-casing other scripts may change their length and so spoil every offset.
+//! Pure functions over `&str` that know nothing of directions. Each returns what it read and what
+//! follows. Letters are compared as ASCII only, because lower-casing other scripts may change their
+//! length and so spoil every offset.
 
-/// What opens a quotation, and what closes it.
+/// The pairs of opening and closing quotation marks.
 const QUOTES: [(char, char); 6] = [('"', '"'), ('`', '`'), ('\'', '\''), ('“', '”'), ('‘', '’'), ('«', '»')];
 
-/// How far the closing quote is looked for, in bytes: a prompt full of opening ones must not cost the square of its
-/// length. Longer texts go into a fence.
+/// The longest quotation in bytes. Without a limit, a prompt full of opening quotes would cost
+/// quadratic time. Longer texts go into a fence.
 const LONGEST_QUOTATION: usize = 4096;
 
-/// Phrases that mean nothing to a program and may open a direction, one after another.
+/// Polite phrases that may open a direction, in any number.
 const OPENINGS: [&str; 29] = [
     "please",
     "kindly",
@@ -53,7 +54,7 @@ const DETERMINERS: [&str; 7] = ["the", "this", "my", "our", "current", "working"
 const GENERIC_PLACES: [&str; 11] =
     ["folder", "directory", "dir", "project", "workspace", "repo", "repository", "root", "codebase", "code", "files"];
 
-/// The text inside the quotes or the fence that `text` starts with, and what follows it.
+/// Returns the text inside the quotes or the fence at the start of `text`, and the rest.
 pub(super) fn quoted(text: &str) -> Option<(&str, &str)> {
     if text.starts_with("```") {
         return Some(fenced(text));
@@ -63,17 +64,17 @@ pub(super) fn quoted(text: &str) -> Option<(&str, &str)> {
     let inside = &text[opener.len_utf8()..];
     let end = inside.match_indices(closer).take_while(|(at, _)| *at <= LONGEST_QUOTATION).find_map(|(at, _)| {
         let rest = &inside[at + closer.len_utf8()..];
-        // A letter after it makes it an apostrophe, or the opening of another quotation.
+        // A letter after the mark makes it an apostrophe, or the opening of another quotation.
         (!rest.starts_with(char::is_alphanumeric)).then_some(at)
     })?;
     Some((&inside[..end], &inside[end + closer.len_utf8()..]))
 }
 
-/// The lines of a fenced block. A fence that is never closed goes to the end.
+/// Returns the lines of a fenced block. A fence that is never closed extends to the end.
 fn fenced(text: &str) -> (&str, &str) {
     let ticks = text.len() - text.trim_start_matches('`').len();
     let (fence, after) = text.split_at(ticks);
-    // A fence on a single line is a quotation; on several lines its first names a language.
+    // A fence on a single line is a quotation; on several lines, the first line names a language.
     let first_line = after.split('\n').next().unwrap_or_default();
     if let Some(end) = first_line.find(fence) {
         return (&after[..end], &after[end + ticks..]);
@@ -121,7 +122,7 @@ impl Token<'_> {
     }
 }
 
-/// The next word without the punctuation at its end, or the next quotation.
+/// Returns the next word without its trailing punctuation, or the next quotation.
 pub(super) fn token(text: &str) -> Option<(Token<'_>, &str)> {
     let text = text.trim_start();
     if let Some((inside, rest)) = quoted(text) {
@@ -130,12 +131,12 @@ pub(super) fn token(text: &str) -> Option<(Token<'_>, &str)> {
     let word = text.split_whitespace().next()?;
     let bare = word.trim_end_matches([',', ';', ':', '!', '?']);
     let bare = bare.strip_suffix('.').filter(|stem| !stem.is_empty() && !stem.ends_with(['.', '/'])).unwrap_or(bare);
-    // A word of nothing but punctuation is left whole, so that reading always goes on.
+    // A word of only punctuation stays whole, so that the parser always advances.
     let bare = if bare.is_empty() { word } else { bare };
     Some((Token { text: bare, quoted: false }, &text[bare.len()..]))
 }
 
-/// Goes past `phrase` if the text starts with it as whole words.
+/// Skips `phrase` if the text starts with it as whole words.
 pub(super) fn skip<'a>(text: &'a str, phrase: &str) -> Option<&'a str> {
     let text = text.trim_start();
     let head = text.get(..phrase.len())?;
@@ -144,7 +145,7 @@ pub(super) fn skip<'a>(text: &'a str, phrase: &str) -> Option<&'a str> {
         .then_some(rest)
 }
 
-/// Goes past any of the phrases, as often as they come.
+/// Skips any of the phrases, repeatedly.
 pub(super) fn skip_all<'a>(text: &'a str, phrases: &[&str]) -> &'a str {
     let mut text = text;
     while let Some(rest) = skip_one(text, phrases) {
@@ -153,12 +154,13 @@ pub(super) fn skip_all<'a>(text: &'a str, phrases: &[&str]) -> &'a str {
     text
 }
 
-/// Goes past one of the phrases.
+/// Skips one of the phrases.
 pub(super) fn skip_one<'a>(text: &'a str, phrases: &[&str]) -> Option<&'a str> {
     phrases.iter().find_map(|phrase| skip(text, phrase).filter(|rest| is_boundary(rest)))
 }
 
-/// A word followed by one of these is the start of a path such as `in/there` or `first.txt`, not a phrase.
+/// Whether a phrase may end here. Otherwise its last word starts a path such as `in/there` or
+/// `first.txt`.
 fn is_boundary(rest: &str) -> bool {
     let mut next = rest.chars();
     match next.next() {
@@ -168,7 +170,7 @@ fn is_boundary(rest: &str) -> bool {
     }
 }
 
-/// The direction without the bullet, the number and the polite phrases around its verb.
+/// Removes the bullet, the number and the polite phrases around the direction's verb.
 pub(super) fn without_courtesy(text: &str) -> &str {
     let mut text = without_bullet(text.trim());
     let mut question = false;
@@ -189,7 +191,7 @@ fn without_bullet(text: &str) -> &str {
     ["- [ ] ", "- ", "* ", "• "].iter().find_map(|bullet| text.strip_prefix(bullet)).unwrap_or(text).trim_start()
 }
 
-/// The text without "please" and the like at its end.
+/// Removes "please" and the like from the end of a text.
 pub(super) fn without_closing(text: &str) -> &str {
     let mut text = text.trim();
     while let Some(rest) = CLOSINGS.iter().find_map(|closing| strip_closing(text, closing)) {
@@ -206,7 +208,8 @@ fn strip_closing<'a>(text: &'a str, closing: &str) -> Option<&'a str> {
     (tail.eq_ignore_ascii_case(closing) && head.ends_with([' ', ','])).then(|| head.trim_end_matches([',', '.', ' ']))
 }
 
-/// A folder in words: `.` for "this folder", "here" and nothing at all. None if it is no single place.
+/// Reads a folder: `.` for "this folder", "here" and nothing at all. None if it is not a single
+/// place.
 pub(super) fn place(text: &str) -> Option<&str> {
     let text = text.trim().trim_end_matches(['?', '!']);
     let nouns = skip_all(text, &DETERMINERS);
@@ -223,7 +226,7 @@ pub(super) fn place(text: &str) -> Option<&str> {
     (rest.trim_matches(['.', ' ']).is_empty() && !folder.text.is_empty()).then_some(folder.text)
 }
 
-/// Where `word` stands in the text as a whole word outside of quotations, with spaces around it.
+/// Returns the positions of `word` as a whole word outside of quotations, with spaces around it.
 pub(super) fn find_words(text: &str, word: &str) -> Vec<usize> {
     open_positions(text)
         .filter(|at| {
@@ -235,7 +238,7 @@ pub(super) fn find_words(text: &str, word: &str) -> Vec<usize> {
         .collect()
 }
 
-/// Every position that is outside of quotations and fences.
+/// Iterates over the positions outside of quotations and fences.
 pub(super) fn open_positions(text: &str) -> impl Iterator<Item = usize> {
     let mut at = 0;
     std::iter::from_fn(move || {

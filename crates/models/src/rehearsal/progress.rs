@@ -1,7 +1,7 @@
-//! How far the task has come: each direction beside the calls that were made for it.
+//! The progress of a task: each direction with the calls that were made for it.
 //!
-//! Pure. Directions are carried out one after another, one call an answer. Calls are matched to directions by the name
-//! of their tool alone, in order, since a tool may have written its input anew.
+//! Pure. Directions are carried out in order, one call per answer. Calls are matched to directions
+//! only by the name of their tool, in order, because a tool may have rewritten its input.
 
 use domain::PlanEntry;
 use domain::tool::{PlanStatus, Priority};
@@ -14,25 +14,25 @@ use super::work::{self, Call, Next};
 #[derive(Debug, PartialEq)]
 pub(super) enum Stage<'a> {
     Done {
-        /// What the last call brought.
+        /// The output of the last call.
         answer: &'a str,
     },
     Failed {
         reason: &'a str,
     },
-    /// A tool that it needs is not offered.
+    /// A required tool is not offered.
     Missing {
         tool: &'static str,
     },
-    /// Its next call is due.
+    /// The next call is due.
     Due(Call),
-    /// Comes after the one that is due.
+    /// The direction comes after the one that is due.
     Waiting,
 }
 
 pub(super) struct Progress<'a> {
     directions: &'a [Direction],
-    /// One for each direction.
+    /// One stage for each direction.
     stages: Vec<Stage<'a>>,
     /// The direction that the latest call was for.
     latest: Option<usize>,
@@ -68,7 +68,8 @@ impl<'a> Progress<'a> {
         })
     }
 
-    /// What has come to an end since the latest call was made, and so was not told yet.
+    /// Iterates over the directions that ended since the latest call, which have not been reported
+    /// yet.
     pub(super) fn news(&self) -> impl Iterator<Item = (&'a Direction, &Stage<'a>)> {
         let from = self.latest.unwrap_or(0);
         let ended = self.directions.iter().zip(&self.stages).skip(from);
@@ -78,7 +79,7 @@ impl<'a> Progress<'a> {
         })
     }
 
-    /// The plan as it stands. A direction that failed is shown as not done, which is what it is.
+    /// Returns the current plan. A direction that failed is shown as not done.
     pub(super) fn plan(&self) -> Vec<PlanEntry> {
         let entry = |(direction, stage): (&Direction, &Stage<'_>)| PlanEntry {
             content: wording::title(direction),
@@ -93,7 +94,7 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// Follows one direction through the calls that are left, and takes those that were made for it.
+/// Follows one direction through the remaining calls, and consumes those that were made for it.
 fn stage_of<'a>(direction: &Direction, calls: &mut &'a [MadeCall<'a>], offered: &impl Fn(&str) -> bool) -> Stage<'a> {
     let mut heard = Vec::new();
     loop {
@@ -103,7 +104,8 @@ fn stage_of<'a>(direction: &Direction, calls: &mut &'a [MadeCall<'a>], offered: 
             Next::Failed(reason) => return Stage::Failed { reason },
         };
         let Some(at) = calls.iter().position(|made| made.tool == call.tool) else {
-            // Half a direction is worth nothing, so all of its tools must be there before it begins.
+            // A partial direction is worthless, so all of its tools must be offered before it
+            // begins.
             let all = if heard.is_empty() { work::tools(direction) } else { &[] };
             let missing = all.iter().chain([&call.tool]).find(|tool| !offered(tool));
             return match missing {

@@ -1,4 +1,4 @@
-//! A prompt's blocks as text to find directions in.
+//! Turns a prompt's blocks into text to find directions in.
 //!
 //! Pure. Editors send "read @main.rs" as a text and a link; here it becomes one sentence again.
 
@@ -6,8 +6,8 @@ use domain::{Content, Payload};
 
 use super::directions::{Direction, Understanding, understand};
 
-/// What the blocks ask for. Mentioned files are looked at only where the text alone is unclear, because many editors
-/// attach the open file to every prompt.
+/// Parses the blocks. Mentioned files count only where the text alone is unclear, because many
+/// editors attach the open file to every prompt.
 pub(super) fn understand_blocks(blocks: &[Content]) -> Understanding {
     let alone = understand(&text_alone(blocks));
     if alone.unclear.is_none() {
@@ -55,7 +55,7 @@ fn uri_of(payload: &Payload) -> Option<&str> {
     }
 }
 
-/// The path of a `file:` address, as far as it can stand in a sentence.
+/// Returns the path of a `file:` URI, if it can be part of a sentence.
 fn file_path(uri: &str) -> Option<String> {
     let path = domain::link::file_path(uri)?.into_os_string().into_string().ok()?;
     (!path.contains(['`', '\n'])).then_some(path)

@@ -1,6 +1,7 @@
-//! What the conversation says about the task at hand: the last prompt, and the calls made for it since.
+//! The current task in a conversation: the last prompt, and the calls made for it since.
 //!
-//! Pure. The model remembers nothing between requests, so whatever it must know is read from here.
+//! Pure. The model remembers nothing between requests, so everything that it needs is read from the
+//! conversation.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ pub(super) struct Task<'a> {
     /// The prompt as it was sent.
     pub(super) blocks: &'a [Content],
     pub(super) understanding: Understanding,
-    /// Oldest first, without updates of the plan.
+    /// The calls, oldest first, without updates of the plan.
     pub(super) calls: Vec<MadeCall<'a>>,
     pub(super) last_answer: LastAnswer,
 }
@@ -24,16 +25,16 @@ pub(super) struct Task<'a> {
 pub(super) struct MadeCall<'a> {
     id: &'a CallId,
     pub(super) tool: &'a str,
-    /// None if the conversation lacks it, which only a damaged history brings about.
+    /// None if the conversation lacks the result, which happens only with a damaged history.
     pub(super) result: Option<&'a CallResult>,
 }
 
-/// What this model's latest answer for the task did.
+/// The kind of this model's latest answer for the task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum LastAnswer {
-    /// There was none: the prompt is new.
+    /// There was no answer: the prompt is new.
     Nothing,
-    /// It made a call besides any update of the plan.
+    /// The answer made a call other than an update of the plan.
     Worked,
     OnlyPlanned,
 }

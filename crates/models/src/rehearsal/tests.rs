@@ -1,4 +1,5 @@
-//! Whole conversations with the rehearsal model: what it says, what it calls, and what it makes of the outcomes.
+//! Whole conversations with the rehearsal model: its text, its calls, and how it handles their
+//! outcomes.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ impl<'a> Stage<'a> {
         Self { tools, outcome, messages: Vec::new(), transcript: String::new() }
     }
 
-    /// One turn, up to the answer that calls nothing.
+    /// Plays one turn, up to the answer without calls.
     async fn prompt(&mut self, content: Vec<Content>) {
         self.messages.push(Arc::new(Message::User { id: MessageId::new(), content }));
         for _ in 0..20 {
@@ -39,7 +40,7 @@ impl<'a> Stage<'a> {
         panic!("the model does not come to an end:\n{}", self.transcript);
     }
 
-    /// One request and the outcomes of its calls. Says whether there were any.
+    /// Plays one request and the outcomes of its calls. Returns whether there were any.
     async fn answer(&mut self) -> bool {
         let deltas: Vec<_> = Rehearsal::new().respond(self.request()).map(Result::unwrap).collect().await;
         let [said @ .., Delta::Usage(usage), Delta::Stopped(StopReason::EndTurn)] = &deltas[..] else {

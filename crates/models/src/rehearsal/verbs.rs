@@ -1,7 +1,8 @@
-//! What may follow each verb of a direction.
+//! Parses what may follow each verb of a direction.
 //!
-//! One function a verb; each takes the text after it and says None where a program could only guess. The verbs that
-//! change files are in `verbs::edits`. Pure, and blind to tools.
+//! There is one function per verb. It takes the text after the verb and returns None where a
+//! program could only guess. `verbs::edits` has the verbs that change files. Pure, and independent
+//! of tools.
 
 mod edits;
 
@@ -25,10 +26,10 @@ const FILE_NOUNS: [&str; 12] = [
     "everything",
 ];
 const PREPOSITIONS: [&str; 7] = ["in", "of", "inside", "from", "under", "at", "within"];
-/// Words that stand for something said before, which a program does not know.
+/// Words that refer to something mentioned before, which this parser does not track.
 const PRONOUNS: [&str; 7] = ["it", "this", "that", "them", "these", "those", "me"];
 
-/// A command as it is typed at a shell's prompt.
+/// Reads a command as typed at a shell prompt.
 pub(super) fn shell(text: &str) -> Option<Direction> {
     let command = text.strip_prefix("$ ").unwrap_or(text);
     command_line(command.lines().next()?)
@@ -42,7 +43,7 @@ pub(super) fn run(rest: &str) -> Option<Direction> {
     if let Some((inside, _)) = phrases::quoted(command) {
         return command_line(inside);
     }
-    // "Run the tests" names no command, and guessing one is not for a program without understanding.
+    // "Run the tests" names no command, and this parser does not guess one.
     if article.len() < rest.len() && !named {
         return None;
     }
@@ -150,7 +151,8 @@ pub(super) fn search(rest: &str) -> Option<Direction> {
     text_in_place(rest)
 }
 
-/// As at a shell: the pattern is a regular expression, and a folder may follow it bare.
+/// Reads a search as at a shell: the pattern is a regular expression, and a bare folder may follow
+/// it.
 pub(super) fn grep(rest: &str) -> Option<Direction> {
     let line = phrases::without_closing(rest.lines().next()?);
     let line = phrases::skip_one(line, &["for"]).unwrap_or(line);
@@ -166,7 +168,7 @@ pub(super) fn grep(rest: &str) -> Option<Direction> {
     searching_for(text, text.trim().to_owned(), folder)
 }
 
-/// A text, unless it is plainly the name of a file.
+/// Reads a search for text, unless the text is clearly the name of a file.
 pub(super) fn find(rest: &str) -> Option<Direction> {
     let line = phrases::without_closing(rest.lines().next()?);
     let object = phrases::skip_all(line, &["me", "all", "every", "the", "any"]);
@@ -186,7 +188,7 @@ pub(super) fn find(rest: &str) -> Option<Direction> {
     text_in_place(phrases::skip_all(line, &["me", "all", "every", "any"]))
 }
 
-/// A bare name may be in any folder.
+/// Builds a search by file name. A bare name may be in any folder.
 fn finding(name: &str) -> Option<Direction> {
     let pattern = if name.contains('/') { name.to_owned() } else { format!("**/{name}") };
     (!name.is_empty()).then_some(Direction::Find { pattern })
@@ -210,7 +212,8 @@ fn text_in_place(rest: &str) -> Option<Direction> {
     searching(text, folder)
 }
 
-/// "fn main in src", "\"fn main\" in the src folder", "TODO": the text, and the folder if one follows.
+/// Splits "fn main in src", "\"fn main\" in the src folder" or "TODO" into the text and the folder,
+/// if there is one.
 fn split_place(rest: &str) -> (&str, Option<&str>) {
     let line = phrases::without_closing(rest.trim_start().lines().next().unwrap_or_default());
     let fillers = ["the text", "the word", "the string", "the phrase", "all occurrences of", "occurrences of"];
@@ -236,7 +239,7 @@ fn searching_for(text: &str, pattern: String, folder: Option<&str>) -> Option<Di
     (!text.is_empty()).then(|| Direction::Search { text: text.to_owned(), pattern, folder })
 }
 
-/// A regular expression that matches the text and nothing else.
+/// Builds a regular expression that matches exactly the text.
 fn literally(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -248,7 +251,7 @@ fn literally(text: &str) -> String {
     pattern
 }
 
-/// The quotation that the text starts with, or all of it.
+/// Returns the quotation at the start of the text, or all of it.
 fn unquote(text: &str) -> (&str, &str) {
     let text = text.trim();
     phrases::quoted(text).unwrap_or((text, ""))

@@ -1,6 +1,7 @@
-//! What the rehearsal model says.
+//! The texts of the rehearsal model.
 //!
-//! Pure. It claims nothing that it did not see: no result is paraphrased, and what failed or was not allowed is said.
+//! Pure. They claim nothing that the model did not see: no result is paraphrased, and every failure
+//! or denial is reported.
 
 use domain::model::NO_MODEL_CONFIGURED;
 use domain::{Content, Outcome, Payload};
@@ -8,15 +9,15 @@ use domain::{Content, Outcome, Payload};
 use super::directions::{Direction, Understanding};
 use super::progress::Stage;
 
-/// How much of a result is repeated in the answer; the tool call itself shows all of it.
+/// The number of lines of a result that the answer repeats. The tool call itself shows all of it.
 const EXCERPT_LINES: usize = 60;
 const EXCERPT_BYTES: usize = 4000;
 
-/// The notice after every task that was understood, so that nobody takes this for a poor language model.
+/// The notice after every understood task, so that nobody mistakes this for a poor language model.
 const DISCLAIMER: &str =
     "`rehearsal` answered, a small program that follows plain directions. No language model is configured.";
 
-/// How to get a language model.
+/// Explains how to get a language model.
 const SET_UP: &str = "so `rehearsal` answered, a small program that follows plain directions, and it did not understand this. To \
 set up a model, run `acpd login`, or set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` in your editor's environment, or name a \
 provider in `~/.config/acpd/config.toml`.";
@@ -32,7 +33,7 @@ You can check your editor with me. Everything I do is real: tool calls, permissi
 - `run ls -l`
 - several of them, one per line, or with `then` between them";
 
-/// One direction as the entry of a plan.
+/// Returns the plan entry of a direction.
 pub(super) fn title(direction: &Direction) -> String {
     match direction {
         Direction::Look => "Look at this folder".to_owned(),
@@ -50,7 +51,7 @@ pub(super) fn title(direction: &Direction) -> String {
     }
 }
 
-/// What was understood of the prompt.
+/// Describes what was understood of the prompt.
 pub(super) fn thought(understanding: &Understanding) -> String {
     let directions = &understanding.directions;
     match directions.as_slice() {
@@ -64,7 +65,7 @@ pub(super) fn thought(understanding: &Understanding) -> String {
     }
 }
 
-/// What is said before anything is done: what came with the prompt, and what of it is ignored.
+/// Returns the text before the first call: what came with the prompt, and which of it is ignored.
 pub(super) fn opening(blocks: &[Content], understanding: &Understanding) -> Option<String> {
     let mut said = Vec::new();
     let markers: Vec<_> = blocks.iter().filter_map(marker).collect();
@@ -82,7 +83,7 @@ pub(super) fn opening(blocks: &[Content], understanding: &Understanding) -> Opti
     (!said.is_empty()).then(|| said.join(" "))
 }
 
-/// How a direction ended.
+/// Reports how a direction ended.
 pub(super) fn report(direction: &Direction, stage: &Stage<'_>) -> String {
     match stage {
         Stage::Done { answer } => success(direction, answer),
@@ -124,7 +125,7 @@ fn success(direction: &Direction, answer: &str) -> String {
     }
 }
 
-/// What is as it was before, after "so".
+/// Returns what did not happen, to follow "so".
 fn undone(direction: &Direction) -> &'static str {
     match direction {
         Direction::Look | Direction::List { .. } => "nothing was listed",
@@ -136,12 +137,12 @@ fn undone(direction: &Direction) -> &'static str {
     }
 }
 
-/// What can be asked instead, after a prompt without any direction.
+/// Suggests what to ask instead, after a prompt without any direction.
 pub(super) fn examples(understanding: &Understanding) -> Option<&'static str> {
     understanding.directions.contains(&Direction::Look).then_some(EXAMPLES)
 }
 
-/// The notice at the end of a task: that this is no language model, and how to get one.
+/// Returns the notice at the end of a task: that this is not a language model, and how to get one.
 pub(super) fn notice(understanding: &Understanding) -> String {
     match (understanding.directions.as_slice(), &understanding.unclear) {
         ([Direction::Look], Some(_)) => format!("{NO_MODEL_CONFIGURED}, {SET_UP}"),
@@ -149,7 +150,7 @@ pub(super) fn notice(understanding: &Understanding) -> String {
     }
 }
 
-/// A block that is not text, in a few words.
+/// Describes a block that is not text in a few words.
 fn marker(block: &Content) -> Option<String> {
     match &block.payload {
         Payload::Text { .. } => None,
@@ -164,7 +165,7 @@ fn folder_name(folder: &str) -> String {
     if folder == "." { "this folder".to_owned() } else { code(folder) }
 }
 
-/// A name or a command inside a sentence: one line, and not too long.
+/// Formats a name or a command inside a sentence, shortened to one line.
 fn code(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let short = &line[..line.floor_char_boundary(80)];
@@ -186,7 +187,7 @@ fn count_lines(lines: usize) -> String {
     }
 }
 
-/// The beginning of a result in a fence that nothing inside it can close.
+/// Quotes the beginning of a result in a fence that nothing inside it can close.
 fn excerpt(text: &str) -> String {
     let text = text.trim_end();
     let mut kept = &text[..text.floor_char_boundary(EXCERPT_BYTES)];

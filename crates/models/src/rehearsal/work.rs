@@ -1,6 +1,6 @@
-//! How a direction is carried out: which tools it takes, and with what input.
+//! How a direction is carried out: with which tools, and with what input.
 //!
-//! The only file here that names tools. Pure: it says what to call and calls nothing.
+//! This is the only file here that names tools. Pure: it returns the call to make and makes none.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ pub(super) struct Call {
     pub(super) input: Value,
 }
 
-/// How one call of a direction ended: what it brought, or why it failed.
+/// How one call of a direction ended: its output, or why it failed.
 pub(super) type ToolOutcome<'a> = Result<&'a str, &'a str>;
 
 #[derive(Debug, PartialEq)]
@@ -22,7 +22,7 @@ pub(super) enum Next<'a> {
     Failed(&'a str),
 }
 
-/// The tools without which the direction cannot be carried out.
+/// Lists the tools that the direction requires.
 pub(super) fn tools(direction: &Direction) -> &'static [&'static str] {
     match direction {
         Direction::Look | Direction::List { .. } => &["list_files"],
@@ -36,7 +36,7 @@ pub(super) fn tools(direction: &Direction) -> &'static [&'static str] {
     }
 }
 
-/// How the direction goes on after what its calls so far have brought.
+/// Returns the next step of the direction after the outcomes so far.
 pub(super) fn next<'a>(direction: &Direction, heard: &[ToolOutcome<'a>]) -> Next<'a> {
     match direction {
         Direction::Look => once("list_files", json!({ "path": "." }), heard),
@@ -63,7 +63,7 @@ pub(super) fn next<'a>(direction: &Direction, heard: &[ToolOutcome<'a>]) -> Next
     }
 }
 
-/// One call, and its outcome is that of the direction.
+/// Makes one call, whose outcome is that of the direction.
 fn once<'a>(tool: &'static str, input: Value, heard: &[ToolOutcome<'a>]) -> Next<'a> {
     match heard {
         [] => Next::Call(Call { tool, input }),
@@ -72,7 +72,8 @@ fn once<'a>(tool: &'static str, input: Value, heard: &[ToolOutcome<'a>]) -> Next
     }
 }
 
-/// Most files that are written are new. One that is not must be read first, which the refusal says.
+/// Writes a file. Most written files are new; the refusal of an existing one says that it must be
+/// read first.
 fn write<'a>(file: &str, content: &str, heard: &[ToolOutcome<'a>]) -> Next<'a> {
     let input = json!({ "path": file, "content": content });
     match heard {
@@ -84,7 +85,7 @@ fn write<'a>(file: &str, content: &str, heard: &[ToolOutcome<'a>]) -> Next<'a> {
     }
 }
 
-/// Puts the content behind the last line of a file that was read as `text`.
+/// Appends the content after the last line of a file that was read as `text`.
 fn append<'a>(file: &str, content: &str, text: &str, then: &[ToolOutcome<'a>]) -> Next<'a> {
     if text.trim() == "[the file is empty]" {
         return once("write_file", json!({ "path": file, "content": content }), then);
@@ -92,13 +93,14 @@ fn append<'a>(file: &str, content: &str, text: &str, then: &[ToolOutcome<'a>]) -
     let Some(lines) = unnumbered(text) else {
         return Next::Failed("the file is not text, or too long to be read to its end at once");
     };
-    // Whether the file ends with a newline does not show, and stays as it is.
+    // It is unknown whether the file ends with a newline, and that stays as it is.
     let old = unique_end(&lines);
     let new = format!("{old}\n{}", content.trim_end_matches('\n'));
     once("edit_file", json!({ "path": file, "edits": [{ "old_text": old, "new_text": new }] }), then)
 }
 
-/// The last line, with as many before it as make its first occurrence the one at the end.
+/// Returns the last line, with as many lines before it as make its first occurrence the one at the
+/// end.
 fn unique_end(lines: &[&str]) -> String {
     let whole = lines.join("\n");
     let mut ends = (0..lines.len()).rev().map(|from| lines[from..].join("\n"));
@@ -106,7 +108,7 @@ fn unique_end(lines: &[&str]) -> String {
     ends.find(is_unique).unwrap_or_else(|| whole.clone())
 }
 
-/// The lines without the numbers that `read_file` puts before them. None if some line has none: it is a note.
+/// Removes the line numbers of `read_file`. None if a line has no number, because it is a note.
 fn unnumbered(text: &str) -> Option<Vec<&str>> {
     let numbered = text.lines().zip(1_usize..);
     numbered.map(|(line, number)| line.trim_start().strip_prefix(&format!("{number}\t"))).collect()
@@ -137,7 +139,7 @@ mod tests {
     fn a_last_line_that_comes_twice_is_told_by_those_before_it() {
         let text = "     1\ta\n     2\t}\n     3\tb\n     4\t}\n";
         assert_eq!(append_after(&[Ok(text)]), edit("b\n}", "b\n}\nnew"));
-        // Two of these overlap, so that looking for two would find the first two.
+        // Two of these overlap, so a search for two would find the first two.
         let text = "     1\t}\n     2\t}\n     3\t}\n";
         assert_eq!(append_after(&[Ok(text)]), edit("}\n}\n}", "}\n}\n}\nnew"));
     }

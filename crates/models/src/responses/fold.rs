@@ -1,4 +1,4 @@
-//! The events of a Responses stream, folded into deltas. Pure.
+//! Folds the events of a Responses stream into deltas. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -16,11 +16,12 @@ use crate::partial_call::{self, PartialCall};
 #[derive(Debug, Default)]
 pub(crate) struct ResponsesFold {
     provider: String,
-    /// Calls by their place in the output.
+    /// The calls by their position in the output.
     calls: BTreeMap<u64, PartialCall>,
-    /// Reasoning that nothing has followed yet.
+    /// Reasoning items that no other item has followed yet.
     reasoning: Vec<Value>,
-    /// Places in the output of which something was shown, so that their end need not show all of it.
+    /// The positions in the output of which something was emitted, so that the final item need not
+    /// repeat it.
     shown: BTreeSet<u64>,
     meter: Meter,
     usage: Usage,
@@ -48,7 +49,7 @@ impl ResponsesFold {
         }
     }
 
-    /// The call at this place, with what the item says of it.
+    /// Returns the call at this position, updated from the item.
     fn call(&mut self, place: u64, item: &Value) -> Result<&mut PartialCall, Failure> {
         let is_new = !self.calls.contains_key(&place);
         if is_new {
@@ -67,7 +68,7 @@ impl ResponsesFold {
         Ok(partial)
     }
 
-    /// The reasoning since the last item, which goes back before the next one.
+    /// Takes the reasoning since the last item, which is sent back before the next one.
     fn take_reasoning(&mut self) -> Value {
         match std::mem::take(&mut self.reasoning) {
             items if items.is_empty() => Value::Null,
@@ -85,7 +86,8 @@ impl ResponsesFold {
                     self.meter.extend(&mut partial.arguments, whole)?;
                 }
             }
-            // Without its encrypted content it could not be found again: nothing is stored.
+            // Without its encrypted content, the provider could not find it again, because nothing
+            // is stored.
             Some("reasoning") if item["encrypted_content"].is_string() => {
                 let mut item = item.clone();
                 if let Some(fields) = item.as_object_mut() {
@@ -134,7 +136,7 @@ impl ResponsesFold {
         };
     }
 
-    /// The response as a whole, at its end.
+    /// Handles the complete response at the end of the stream.
     fn end(&mut self, response: &Value) -> Result<(), Failure> {
         self.count(&response["usage"]);
         self.stop = Some(match response["status"].as_str() {

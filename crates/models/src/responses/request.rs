@@ -1,4 +1,4 @@
-//! A request in the words of the Responses API. Pure.
+//! Builds requests for the Responses API. Pure.
 
 use domain::Content;
 use domain::conversation::{Message, Part};
@@ -45,7 +45,8 @@ pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Va
     Value::Object(body)
 }
 
-/// The same for all requests of a session, as long as its beginning is the same.
+/// Returns a key that is the same for all requests of a session, as long as its beginning is the
+/// same.
 fn cache_key(request: &ModelRequest) -> String {
     let first = request.messages.first().map(|message| match &**message {
         Message::User { id, content } => {
@@ -79,10 +80,11 @@ fn call_id(result: &Answered<'_>, provider: &str) -> String {
     own_id(result.origin, provider).map_or_else(|| short_id(result.call), str::to_owned)
 }
 
-/// The items of one part of a response. Reasoning goes back to whom it came from, before what it led to.
+/// Returns the items of one part of a response. Reasoning is sent back only to its provider, before
+/// what it led to.
 fn said(part: &Part, provider: &str) -> Vec<Value> {
     match part {
-        // What was thought goes back encrypted or not at all.
+        // Thoughts are sent back encrypted or not at all.
         Part::Thought(_) => Vec::new(),
         Part::Seal(seal) if seal["provider"] == provider => reasoning(seal),
         Part::Seal(_) => Vec::new(),
@@ -115,12 +117,12 @@ fn input(content: &Content, info: &ModelInfo) -> Value {
             let data = format!("data:application/pdf;base64,{data}");
             json!({ "type": "input_file", "filename": "document.pdf", "file_data": data })
         }
-        // This API takes no sound.
+        // This API does not accept audio.
         Medium::Audio { .. } => json!({ "type": "input_text", "text": content.as_text() }),
     }
 }
 
-/// Plain text wherever there is nothing else.
+/// Builds the output of a call. It is plain text if there is nothing else.
 fn output(result: &Answered<'_>, info: &ModelInfo) -> Value {
     if result.images.is_empty() {
         return json!(result.text);
@@ -129,8 +131,8 @@ fn output(result: &Answered<'_>, info: &ModelInfo) -> Value {
     text.into_iter().chain(result.images.iter().map(|image| input(image, info))).collect()
 }
 
-/// Leaves out what the model does not take. Reasoning that cannot be decrypted, because another key or model made it, is
-/// left out of this body only.
+/// Removes what the model does not accept. Reasoning that cannot be decrypted, because another key
+/// or model made it, is removed from this body only.
 pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
     let complaint = complaint.to_ascii_lowercase();
     if complaint.contains("encrypted") || complaint.contains("decrypt") || complaint.contains("reasoning' item") {
@@ -150,7 +152,7 @@ pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
     Concession::lasting(is_changed)
 }
 
-/// One step less of what is asked of the reasoning: no summary, the next lower effort, none at all.
+/// Lowers the request for reasoning by one step: no summary, then the next lower effort, then none.
 fn lower_reasoning(fields: &mut Map<String, Value>, complaint: &str) -> bool {
     let Some(reasoning) = fields.get_mut("reasoning").and_then(Value::as_object_mut) else { return false };
     if complaint.contains("summary") && reasoning.remove("summary").is_some() {
@@ -172,7 +174,7 @@ fn lower_reasoning(fields: &mut Map<String, Value>, complaint: &str) -> bool {
 fn without_images(body: &mut Value) -> bool {
     let is_changed = media::replace_blocks(body, "input_image");
     if is_changed {
-        // The text of this dialect has its own name.
+        // This API has its own name for a text part.
         retype(&mut body["input"]);
     }
     is_changed

@@ -1,4 +1,5 @@
-//! Which models there are, for whom, and which one a new session uses; without ever waiting for anybody.
+//! Which models are available to which session, and which one a new session uses, without ever
+//! waiting.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ fn ids(providers: &Providers, environment: &Environment) -> Vec<String> {
     providers.list(environment).into_iter().map(|info| info.id.to_string()).collect()
 }
 
-/// Looks again and again until the background has done its work.
+/// Polls until the background work has made the condition true.
 async fn until(condition: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);
     while !condition() {
@@ -64,7 +65,7 @@ async fn a_key_in_the_environment_chooses_its_provider_at_the_address_beside_it(
         let environment = environment(&[(variable, KEY), (address, &base)]);
         assert!(providers.is_authenticated(&environment).await);
 
-        // Well-known names serve until the provider has answered, and its own list from then on.
+        // Well-known names are used until the provider's own list arrives.
         let first = providers.default_model(&environment);
         assert!(first.as_str().starts_with(&format!("{name}/")), "{first}");
         let listed = [format!("{name}/claude-haiku-4-5"), format!("{name}/gpt-4.1"), "rehearsal".to_owned()];
@@ -85,7 +86,7 @@ async fn a_key_in_the_environment_chooses_its_provider_at_the_address_beside_it(
         assert!(
             seen.iter().all(|seen| [seen.header("x-api-key"), seen.header("authorization")].concat().contains(KEY))
         );
-        // Another session, without the key, sees none of it.
+        // Another session, without the key, sees none of these models.
         assert_eq!(ids(&providers, &Environment::default()), ["rehearsal"]);
     }
 }
@@ -103,7 +104,7 @@ async fn a_server_on_this_machine_is_used_while_it_answers() {
     providers.warm(&none);
     until(|| providers.default_model(&none) == "ollama/qwen3:8b".into()).await;
     assert_eq!(ids(&providers, &none), ["ollama/nomic-embed-text", "ollama/qwen3:8b", "rehearsal"]);
-    // A key in the environment goes before it.
+    // A key in the environment takes precedence.
     let keyed = environment(&[("OPENAI_API_KEY", KEY), ("OPENAI_BASE_URL", &webpage.address)]);
     assert!(providers.default_model(&keyed).as_str().starts_with("openai/"));
 }
@@ -115,7 +116,7 @@ async fn a_server_that_hangs_is_in_nobodys_way() {
     config.local = LocalConfig { probe: true, ollama: server.address.clone(), llama_cpp: server.address.clone() };
     let providers = providers(&config);
     let environment = environment(&[("FAKE_KEY", KEY)]);
-    // The server never answers: a call that waited for it would not return.
+    // The server never answers, so a call that waited for it would not return.
     for _ in 0..100 {
         assert_eq!(ids(&providers, &environment), ["rehearsal"]);
         assert_eq!(providers.default_model(&environment), "rehearsal".into());
@@ -222,7 +223,7 @@ async fn a_stored_key_makes_its_provider_usable() {
     let accounts = Accounts::new(home.path());
     let providers = Providers::new(&nothing_local(), Some(&accounts), vec![Arc::new(Rehearsal::new())]).unwrap();
     let none = Environment::default();
-    // Nothing is asked for here: the test must not reach for the real address.
+    // Nothing is requested here: the test must not use the real address.
     assert!(!providers.is_authenticated(&none).await);
     accounts.store("github", &Secret::new("token")).unwrap();
     assert!(providers.is_authenticated(&none).await);
@@ -282,7 +283,7 @@ async fn a_provider_that_has_nothing_to_offer_is_named_and_so_is_what_answers_in
         assert_eq!(remarks[0], why);
         assert!(remarks[1].starts_with("No model of a configured provider can be used, so `rehearsal` answers"));
     }
-    // Without any provider there is nothing to say.
+    // Without any provider there is nothing to remark on.
     assert_eq!(providers(&nothing_local()).remarks(&"rehearsal".into(), &Environment::default()), [""; 0]);
 }
 

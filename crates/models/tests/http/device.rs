@@ -12,7 +12,7 @@ fn started() -> Value {
         "expires_in": 900, "interval": 0 })
 }
 
-/// The flow against a server that begins it and then gives these answers to polls.
+/// Builds the flow against a server that starts it and then gives these answers to polls.
 fn flow(polls: Vec<Reply>) -> (Server, DeviceFlow) {
     let server = Server::with(move |seen, at| match seen.path.as_str() {
         "/device" => Reply::json(200, &started()),

@@ -1,4 +1,4 @@
-//! The same answers through both dialects, whole, odd, in pieces and cut.
+//! The same answers through all dialects: complete, unusual, in pieces and cut off.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ async fn the_same_conversation_through_both_dialects_gives_the_same_deltas() {
     assert_eq!(transcripts[0], transcripts[1]);
 }
 
-/// The last request holds everything before it, in the words of its dialect.
+/// Checks that the last request holds everything before it, in its dialect.
 fn check_requests(kind: Kind, server: &Server) {
     let seen = server.requests();
     let last = seen.last().unwrap();
@@ -75,7 +75,7 @@ fn check_requests(kind: Kind, server: &Server) {
     }
 }
 
-/// A model that tries again at once.
+/// Builds a model that retries at once.
 fn impatient(kind: Kind, server: &Server) -> Arc<dyn Model> {
     let mut config = config(kind, &server.address);
     config.retry.first_ms = 0;
@@ -104,10 +104,11 @@ async fn a_stream_that_breaks_anywhere_is_told_from_a_whole_one() {
         let bytes = answer.sse(dialect(kind));
         let expected = answer.deltas().into_iter().filter(|delta| !matches!(delta, Delta::Usage(_)));
         let expected: Vec<Delta> = expected.collect();
-        // A connection that is simply closed. Unframed, it looks like a proper end to HTTP, so every byte is tried; framed,
-        // HTTP itself tells, and a few will do.
+        // The server simply closes the connection. Without framing, this looks like a proper end to
+        // HTTP, so every byte is tried; with framing, HTTP itself detects it, and a few positions
+        // are enough.
         for (cut, step) in [(Reply::unframed as fn(&[u8]) -> Reply, 1), (|bytes| Reply::begun(&[bytes]), 13)] {
-            // Of the dialects whose framing is the same as another's every seventh byte will do.
+            // For dialects with the same framing as another, every seventh byte is enough.
             let step = if BOTH.contains(&kind) { step } else { 7 * step };
             let (server, queue) = Server::queue();
             let model = impatient(kind, &server);
@@ -115,10 +116,11 @@ async fn a_stream_that_breaks_anywhere_is_told_from_a_whole_one() {
                 *queue.lock().unwrap() = [cut(&bytes[..at]), Reply::stream(&[&bytes])].into();
                 let (deltas, error) = ask(&*model).await;
                 assert_eq!(error, None, "{kind:?} {at}");
-                // Counts come after the reason of the stop and may be lost with the rest.
+                // Counts come after the stop reason and may be lost with the rest.
                 let is_said = |delta: &Delta| !matches!(delta, Delta::Usage(_) | Delta::Notice(_));
                 let said: Vec<Delta> = without_seals(deltas).into_iter().filter(is_said).collect();
-                // What was shown before the break is void, and all of it comes again; no call was made before.
+                // What was shown before the break is void, and all of it comes again; no call was
+                // made before.
                 let mut tries = said.split(|delta| *delta == Delta::Abandoned).rev();
                 assert_eq!(tries.next(), Some(&*expected), "{kind:?} {at}");
                 for void in tries {

@@ -1,4 +1,4 @@
-//! Failures and what is done about them: tried again, told, or given up; and what is never done.
+//! Failures and their handling: which are retried, which are reported, and what must never happen.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ fn error_body(kind: Kind, sort: &str, message: &str) -> Value {
     }
 }
 
-/// The beginning of an answer, up to the end of the event with its first words.
+/// Returns the beginning of an answer, up to the end of the event with its first words.
 fn half(kind: Kind) -> Vec<u8> {
     let answer = Answer::text("half an answer").sse(dialect(kind));
     let words = answer.windows(4).position(|window| window == b"half").unwrap();
@@ -133,7 +133,7 @@ async fn an_answer_that_breaks_off_after_visible_output_is_void_and_asked_for_ag
         let notice = "fake: the answer was cut off: overloaded (529); trying again now (try 2 of 6)";
         assert_eq!(deltas[void + 1], Delta::Notice(notice.to_owned()));
         assert_eq!(deltas[void + 2..], Answer::text("hi there").deltas());
-        // What the first try had counted is not lost.
+        // The tokens that the first try reported are not lost.
         let counts = deltas.iter().filter(|delta| matches!(delta, Delta::Usage(_))).count();
         assert_eq!(counts, if kind == Kind::Anthropic { 2 } else { 1 });
     }

@@ -1,4 +1,5 @@
-//! Servers that never stop: every answer, event, call, signature, list and error has a bound, and a reason is given.
+//! Servers that never stop: every answer, event, call, signature, list and error has a limit, and
+//! the error names it.
 
 use acpd_models::Kind;
 use serde_json::{Value, json};
@@ -6,14 +7,14 @@ use serde_json::{Value, json};
 use crate::support::{BOTH, ask, config, model, providers};
 use testkit::provider::{Action, Reply, Server};
 
-/// More than any bound if it is sent often enough, and far less than a machine can bear.
+/// A piece that exceeds every limit if it is sent often enough, and that fits into memory.
 const PIECE: usize = 256 << 10;
 
 fn event(event: &Value) -> Vec<u8> {
     format!("data: {event}\n\n").into_bytes()
 }
 
-/// A call that has begun, and a piece of its arguments.
+/// Returns the start of a call and a piece of its arguments.
 fn call(kind: Kind, piece: &str) -> [Vec<u8>; 2] {
     match kind {
         Kind::Anthropic => [

@@ -1,6 +1,8 @@
-//! Models against a real HTTP server on this machine, which speaks all dialects from scripts.
+//! Tests of models against a real HTTP server on this machine, which speaks all dialects from
+//! scripts.
 //!
-//! Everything here goes through the public face of the crate: a configuration, a catalogue, a model, a stream.
+//! Everything here uses the public API of the crate: a configuration, a catalogue, a model, a
+//! stream.
 
 #![allow(clippy::unwrap_used, reason = "all of this is test code, outside #[test] functions too")]
 

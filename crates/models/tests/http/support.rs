@@ -1,4 +1,4 @@
-//! Models with settings fit for tests, and what a session would do with their answers.
+//! Models with settings for tests, and what a session would do with their answers.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use serde_json::json;
 use testkit::answers::Dialect;
 use testkit::provider::Server;
 
-/// The key of every test. It must not turn up in any error.
+/// The key of every test. It must not appear in any error.
 pub(crate) const KEY: &str = "sk-test-0123456789";
 
 pub(crate) const BOTH: [Kind; 2] = [Kind::Anthropic, Kind::OpenAi];
@@ -23,7 +23,7 @@ pub(crate) const BOTH: [Kind; 2] = [Kind::Anthropic, Kind::OpenAi];
 pub(crate) const ALL: [Kind; 6] =
     [Kind::Anthropic, Kind::Vertex, Kind::OpenAi, Kind::Responses, Kind::Gemini, Kind::Ollama];
 
-/// The API that a server of this kind speaks in these tests.
+/// Returns the API that a server of this kind speaks in these tests.
 pub(crate) fn dialect(kind: Kind) -> Dialect {
     match kind {
         Kind::Anthropic | Kind::Vertex => Dialect::Anthropic,
@@ -38,7 +38,7 @@ pub(crate) fn environment(pairs: &[(&str, &str)]) -> Arc<Environment> {
     Arc::new(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
 }
 
-/// One provider `fake` at this address, with waits of a few milliseconds.
+/// Configures one provider `fake` at this address, with waits of a few milliseconds.
 pub(crate) fn config(kind: Kind, address: &str) -> ModelsConfig {
     let provider = ProviderConfig {
         key: KeyConfig { env: Some("FAKE_KEY".to_owned()), ..KeyConfig::default() },
@@ -95,13 +95,13 @@ pub(crate) async fn ask(model: &dyn Model) -> (Vec<Delta>, Option<ModelError>) {
     ask_with(model, request(vec![user("hello")])).await
 }
 
-/// The whole answer. Nothing may follow an error, and no error may hold the key.
+/// Collects the whole answer. Nothing may follow an error, and no error may contain the key.
 pub(crate) async fn ask_with(model: &dyn Model, request: ModelRequest) -> (Vec<Delta>, Option<ModelError>) {
     let mut stream = model.respond(request);
     let mut deltas = Vec::new();
     while let Some(item) = stream.next().await {
         match item {
-            // What is shown of a call while it is written has tests of its own.
+            // Announcements of calls have their own tests.
             Ok(Delta::CallBegun { .. }) => {}
             Ok(delta) => deltas.push(delta),
             Err(error) => {
@@ -115,7 +115,7 @@ pub(crate) async fn ask_with(model: &dyn Model, request: ModelRequest) -> (Vec<D
     (deltas, None)
 }
 
-/// What a session makes of an answer: the response, and the outcomes of its calls.
+/// Records an answer as a session does: the response, and the outcomes of its calls.
 pub(crate) fn recorded(deltas: &[Delta], outcome: impl Fn(&str) -> String) -> Vec<Arc<Message>> {
     let mut parts: Vec<Part> = Vec::new();
     let mut results = Vec::new();

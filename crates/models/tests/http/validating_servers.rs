@@ -1,5 +1,5 @@
-//! A task of several steps, with parallel calls, a picture and a break in the middle, at servers that validate requests
-//! as strictly as the providers do (`testkit::validation`).
+//! A task of several steps, with parallel calls, a picture and a break in the middle, at servers
+//! that validate requests as strictly as the providers do (`testkit::validation`).
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use testkit::answers::{Answer, Dialect};
 use testkit::provider::{Reply, Server};
 use testkit::validation::{self, Check, PICTURE};
 
-/// Plays the task to its end, and says how it ended.
+/// Plays the task to its end, and returns how it ended.
 async fn play(model: &dyn Model) -> Result<StopReason, String> {
     let mut messages = vec![user("Do it.")];
     for _ in 0..8 {
@@ -76,7 +76,7 @@ async fn a_task_with_parallel_calls_a_picture_and_a_break_ends_well_at_every_pro
     }
 }
 
-/// Mistral makes up ids of its own, which go back as they are; those of others do not reach it.
+/// Mistral's own ids are sent back unchanged; the ids of other providers do not reach it.
 #[tokio::test]
 async fn mistral_gets_its_own_ids_back_and_short_ones_for_the_calls_of_others() {
     let server = Server::with(|seen, _| match validation::mistral(seen, &seen.json()) {
@@ -97,7 +97,8 @@ async fn mistral_gets_its_own_ids_back_and_short_ones_for_the_calls_of_others() 
     let (deltas, error) = ask_with(&*model, request(messages)).await;
     assert_eq!(error, None);
     assert_eq!(deltas[0], Delta::Text("Do".into()));
-    // A picture is a message of the user's, and none may follow a tool's: the second try has a word between the two.
+    // A picture is a user message, which must not follow a tool's. The second try has an assistant
+    // message between the two.
     assert_eq!(server.requests().len(), 2);
 }
 
@@ -120,7 +121,7 @@ async fn a_model_that_responses_does_not_know_is_asked_by_chat_completions_from_
     assert_eq!(paths, ["/responses", "/chat/completions", "/chat/completions"]);
 }
 
-/// Three requests of one task: what was sent before is a prefix of what is sent next, to the byte.
+/// Three requests of one task: each request is a prefix of the next one, byte for byte.
 #[tokio::test]
 async fn the_beginning_of_every_request_stays_the_same() {
     for kind in ALL {
@@ -147,7 +148,7 @@ async fn the_beginning_of_every_request_stays_the_same() {
     }
 }
 
-/// Without the marks of what is to be cached, which move on.
+/// Removes the cache marks, which move from request to request.
 fn unmark(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(unmark),

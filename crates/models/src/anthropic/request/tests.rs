@@ -1,4 +1,4 @@
-//! What goes out in Anthropic's words, for the conversations that sessions really have.
+//! Requests to Anthropic's API, for conversations as sessions have them.
 
 use domain::Payload;
 use domain::conversation::{CallResult, Message};
@@ -152,7 +152,7 @@ fn thoughts_of_others_and_unsigned_thoughts_stay_here() {
     let body = built("claude-sonnet-4-5", &request);
     let kinds: Vec<Vec<&str>> = body["messages"].as_array().unwrap().iter().map(kinds).collect();
     assert_eq!(kinds, [vec!["text"], vec!["text"], vec!["text"], vec!["tool_use"], vec!["tool_result"]]);
-    // This loop began without a thought, so it goes on without.
+    // This loop began without a thought, so it continues without.
     assert_eq!(body.get("thinking"), None);
     assert_eq!(built("claude-opus-4-6", &request)["thinking"]["type"], "adaptive");
 }

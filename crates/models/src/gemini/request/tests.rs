@@ -1,4 +1,4 @@
-//! What is sent, whole, and what is left out after a complaint.
+//! Whole requests, and what is removed after a complaint.
 
 use expect_test::expect;
 

@@ -1,4 +1,4 @@
-//! What goes out in the words of chat completions, for the conversations that sessions really have.
+//! Requests for chat completions, for conversations as sessions have them.
 
 use domain::conversation::{CallResult, Message};
 use domain::{Payload, ThoughtLevel};

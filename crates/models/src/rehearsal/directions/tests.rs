@@ -1,4 +1,4 @@
-//! Phrasings and what is understood of them.
+//! Phrasings and their meanings.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,8 @@ use expect_test::{Expect, expect};
 
 use super::*;
 
-/// One line a phrasing, so that the table reads like a glossary.
+/// Checks several phrasings of one direction, one per line, so that the table reads like a
+/// glossary.
 fn check(prompts: &[&str], expected: Expect) {
     let mut table = String::new();
     for prompt in prompts {
@@ -363,7 +364,8 @@ fn a_long_prompt_full_of_opening_quotes_is_read_in_time() {
     assert_eq!(understand(&quotes).directions, [Direction::Look]);
 }
 
-/// A stand-in for a property test: this cut at many characters must be read without a panic.
+/// A stand-in for a property test: prompts that are cut at many characters must parse without a
+/// panic.
 #[test]
 fn no_fragment_of_a_prompt_is_too_odd_to_read() {
     let whole = "Please, can you «write» “ü.txt” with:\n```rs\nfn f() {}\n```\nthen run `ls; 'x'`; in ‘é f.md’, replace ß with İ then \

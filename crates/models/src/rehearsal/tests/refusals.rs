@@ -1,4 +1,4 @@
-//! Conversations in which something is not allowed, not offered, or does not work.
+//! Conversations in which something is not allowed, is not offered, or fails.
 
 use super::*;
 

@@ -1,7 +1,7 @@
 //! The verbs that change files: write, create, append, replace.
 //!
-//! What is to be written may come in quotes, in a fence, or as the plain rest of the direction. Where a file is
-//! changed, its name must look like one, so that "write a poem" is not taken for a file called "a".
+//! The new content may be in quotes, in a fence, or the plain rest of the direction. The name of a
+//! file to change must look like a file name, so that "write a poem" does not create a file "a".
 
 use crate::rehearsal::directions::Direction;
 use crate::rehearsal::phrases::{self, Token};
@@ -31,7 +31,7 @@ pub(in crate::rehearsal) fn write(rest: &str) -> Option<Direction> {
     some_lines(content?).map(|content| Direction::Write { file: file.to_owned(), content })
 }
 
-/// As `write`, but a file may also be created empty.
+/// Like `write`, but a file may also be created empty.
 pub(in crate::rehearsal) fn create(rest: &str) -> Option<Direction> {
     let (file, content) = file_then_content(rest)?;
     Some(Direction::Write { file: file.to_owned(), content: lines(content.unwrap_or_default()) })
@@ -75,7 +75,7 @@ fn replacement(text: &str, links: &[&str], file: &str) -> Option<Direction> {
     (!old.is_empty()).then(|| Direction::Replace { file: file.to_owned(), old: old.to_owned(), new: new.to_owned() })
 }
 
-/// A file's name, and its content if any word, colon or fence announces one.
+/// Reads a file's name, and its content if a word, a colon or a fence announces one.
 fn file_then_content(text: &str) -> Option<(&str, Option<&str>)> {
     let (file, after) = file_name(text)?;
     let colon = after.trim_start().starts_with(':');
@@ -89,7 +89,7 @@ fn file_then_content(text: &str) -> Option<(&str, Option<&str>)> {
     rest.trim_matches(['.', '?', '!', ' ', '\n']).is_empty().then_some((file, None))
 }
 
-/// A content, and the file after the last of the `links`.
+/// Reads content, and the file after the last of the `links`.
 fn content_then_file<'a>(text: &'a str, links: &[&str]) -> Option<(&'a str, Option<&'a str>)> {
     let at = links.iter().flat_map(|link| phrases::find_words(text, link)).max()?;
     let (file, after) = file_name(phrases::skip_one(&text[at..], links)?)?;
@@ -98,13 +98,13 @@ fn content_then_file<'a>(text: &'a str, links: &[&str]) -> Option<(&'a str, Opti
     (nothing_after && !content.is_empty()).then_some((file, Some(content)))
 }
 
-/// The name of a file, with or without "a new file called".
+/// Reads the name of a file, with or without "a new file called".
 fn file_name(text: &str) -> Option<(&str, &str)> {
     let (file, after): (Token<'_>, _) = phrases::token(phrases::skip_all(text, &FILE_ARTICLES))?;
     (file.looks_like_path() && !file.text.trim().is_empty() && !file.text.contains('\n')).then_some((file.text, after))
 }
 
-/// The text as the lines of a file: out of its quotes, and with an end to its last line.
+/// Converts a text to the lines of a file: without its quotes, and with a final newline.
 fn lines(text: &str) -> String {
     let text = text.trim_start_matches([' ', '\n']).trim_end();
     let mut lines = unquoted(text).to_owned();
@@ -114,12 +114,12 @@ fn lines(text: &str) -> String {
     lines
 }
 
-/// Nothing at all is not taken for a content: it would empty the file.
+/// Like `lines`, but returns None for empty text, which would empty the file.
 fn some_lines(text: &str) -> Option<String> {
     Some(lines(text)).filter(|lines| !lines.is_empty())
 }
 
-/// What is inside the quotes, if they go around all of it.
+/// Removes quotes that surround the whole text.
 fn unquoted(text: &str) -> &str {
     let text = text.trim();
     match phrases::quoted(text) {
