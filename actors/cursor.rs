@@ -29,7 +29,7 @@ pub(crate) enum CursorItem {
     },
     /// The session left memory; nothing more comes.
     Ended,
-    /// The store cannot be read, so the cursor cannot go on.
+    /// The store cannot be read, so the cursor cannot continue.
     Unreadable(HistoryError),
 }
 

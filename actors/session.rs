@@ -270,7 +270,7 @@ impl Drop for Session {
     }
 }
 
-/// Stops the actor for good.
+/// Stops the actor permanently.
 fn stop(ctx: &mut Context<Session>) {
     ctx.stop();
 }

@@ -85,8 +85,8 @@ impl Daemon {
     }
 }
 
-/// Whether the command is covered. A command with the right beginning may continue with another
-/// command.
+/// Whether `wanted` is a single command that begins with `start`. A shell line with the right
+/// beginning may continue with another command, so such lines are refused.
 fn is_covered(wanted: &str, start: &str) -> bool {
     let Some(rest) = wanted.strip_prefix(start) else { return false };
     let is_one_command = !wanted.contains([';', '&', '|', '<', '>', '$', '`', '\n']);

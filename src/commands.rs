@@ -1,5 +1,6 @@
-//! One file a subcommand. Each takes what was parsed and what `paths` found, and says how it ended. The only place that
-//! may print to stdout, and `acp` and `serve` do not: theirs is a wire.
+//! The subcommands, one file per subcommand. Each takes the parsed arguments and the paths that
+//! `paths` found, and returns how it ended. Only these files may print to stdout, except `acp` and
+//! `serve`, whose stdout carries a protocol.
 
 pub mod acp;
 pub mod ask;
@@ -17,7 +18,7 @@ pub mod session_lookup;
 pub mod setup;
 mod systemctl;
 
-/// How a command ended, where it did not fail.
+/// How a subcommand ended, if it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Done,

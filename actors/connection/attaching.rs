@@ -117,7 +117,7 @@ impl Connection {
     }
 
     /// Determines which prompts of a resuming bridge are answered on this connection. Those that an
-    /// earlier attach brought are already answered.
+    /// earlier attach delivered are already answered.
     fn resume(&self, attached: &mut Attached, brought: u64) -> Resume {
         let bridge = &self.client.bridge;
         let prompted = std::mem::take(&mut attached.prompted).into_iter();

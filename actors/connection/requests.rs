@@ -97,8 +97,8 @@ impl Requests {
         self.0.len() >= OPEN_REQUESTS
     }
 
-    /// Registers a request. `call` is None for an invalid request, which is answered with an error
-    /// at once.
+    /// Registers a request. `call` is None for a request that is answered at once, such as an
+    /// invalid one.
     pub(super) fn open(&mut self, id: Id, call: Option<&ClientRequest>, trace: Option<Trace>) {
         let kind = call.map_or(Kind::Traceless, Kind::of);
         self.0.push(Request { id, kind, work: None, makes: None, trace });
@@ -115,8 +115,8 @@ impl Requests {
         found.map(|at| self.0.remove(at)).is_some()
     }
 
-    /// The position of a request. If a client uses one id for several requests at a time, neither
-    /// side can tell them apart.
+    /// The position of the newest request with this id, by its exact spelling if possible. If a
+    /// client uses one id for several requests at a time, neither side can tell them apart.
     fn position(&self, id: &Id) -> Option<usize> {
         let as_written = self.0.iter().rposition(|open| open.id.raw() == id.raw());
         as_written.or_else(|| self.0.iter().rposition(|open| open.id == *id))

@@ -88,7 +88,8 @@ async fn install(places: &Places, args: &Install) -> anyhow::Result<Ending> {
     };
     plan.push(Step::Systemctl(&["daemon-reload"]));
     plan.push(Step::Systemctl(if blocked { &["enable", "acpd.socket"] } else { &["enable", "--now", "acpd.socket"] }));
-    // An HTTP client does not start the daemon, as a client of the socket does.
+    // The service must be enabled too: a client of the socket starts the daemon, but an HTTP client
+    // does not.
     let listens = listens(places);
     if listens {
         let enable: &[&str] = if blocked { &["enable", "acpd.service"] } else { &["enable", "--now", "acpd.service"] };

@@ -1,4 +1,4 @@
-//! The user's own service manager, asked through `systemctl --user`, with a deadline each time.
+//! Calls the user's service manager through `systemctl --user`, with a deadline for each call.
 
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use tokio::process::Command;
 
-/// Starting a socket or stopping a daemon takes a moment; a manager that does not answer must not
-/// take for ever.
+/// The deadline for calls that do work. Starting a socket or stopping a daemon takes a moment, but
+/// a manager that does not answer must not block for ever.
 const DEADLINE: Duration = Duration::from_secs(40);
 
-/// For questions that need no work.
+/// The deadline for queries, which need no work.
 const QUICK: Duration = Duration::from_secs(5);
 
-/// Why there is nobody to ask, or None if there is.
+/// Why there is no user manager, or None if there is one.
 pub(super) async fn absence() -> Option<String> {
     match output(&["show", "--property=Version"], QUICK).await {
         Ok(output) if output.status.success() => None,
@@ -22,7 +22,7 @@ pub(super) async fn absence() -> Option<String> {
     }
 }
 
-/// Does something, and fails with systemctl's own words.
+/// Runs a `systemctl` command. The error has the text that `systemctl` printed.
 pub(super) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let output = output(arguments, DEADLINE).await?;
     if !output.status.success() {
@@ -50,7 +50,7 @@ async fn output(arguments: &[&str], deadline: Duration) -> anyhow::Result<Output
     })
 }
 
-/// The first line that it said.
+/// The first line of its output.
 fn words(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     said.lines().next().unwrap_or("it gave no reason").to_owned()

@@ -324,7 +324,7 @@ async fn hear_out(client: &mut Editor, replies: &mut impl Iterator<Item = Option
                 sessions.push(session.clone());
             }
         }
-        // A model may talk for ever, so reading stops after a while.
+        // A model may talk for ever, so its turns are cancelled after a while.
         if sessions.len() < 64 && client.heard() % 500 == 499 {
             for session in &sessions {
                 client.notify("session/cancel", json!({ "sessionId": session })).await;

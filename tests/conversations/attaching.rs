@@ -16,7 +16,7 @@ const ATTACHES: usize = 25;
 const PIECES: usize = 600;
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The part of a stream during which clients attach.
+/// The time within which clients attach to a stream, in microseconds.
 const SPAN: u64 = 12_000;
 
 /// The numbers from 0 up, one per piece. Occasional pauses let the attaches happen in the middle.

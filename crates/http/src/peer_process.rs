@@ -13,8 +13,8 @@ use std::{fs, io};
 
 use crate::ProcessCheck;
 
-/// Whether the agent started the process at `peer`, the other end of a connection to our `port`.
-/// Reads many small files.
+/// Whether the agent started the process at `peer`, the other end of a connection to the server's
+/// `port`. Reads many small files.
 pub(crate) fn is_own_process(peer: SocketAddr, port: u16, check: &ProcessCheck) -> io::Result<bool> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).unwrap_or_default());
     let Some(socket) = tables.iter().find_map(|table| find(table, peer, port)) else {

@@ -13,7 +13,7 @@ use subtle::ConstantTimeEq;
 
 use crate::error::Error;
 
-/// Random bytes in a token that we create.
+/// The number of random bytes in a new token.
 const BYTES: usize = 32;
 /// A shorter token could be guessed.
 const SHORTEST: usize = 16;

@@ -118,7 +118,7 @@ fn indented(text: &str) -> Vec<String> {
     visible::text(text).lines().map(|line| format!("{MARGIN}{line}")).collect()
 }
 
-/// Converts the protocol's content to ours.
+/// Converts content from the protocol's form to the domain's.
 fn shown(content: &Value) -> Option<ToolContent> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     match content["type"].as_str()? {

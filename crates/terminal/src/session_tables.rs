@@ -48,7 +48,7 @@ pub fn live(sessions: &[SessionCard], home: &Path, viewport: Viewport) -> String
     text
 }
 
-/// Over the session's whole life, with what they cost where prices are known.
+/// The tokens that a session used over its whole life, with their cost if prices are known.
 fn spent(session: &SessionCard) -> String {
     let cost = session.cost.as_ref().map(|cost| format!(" ({:.4} {})", cost.amount, cost.currency));
     format!("{}{}", session.usage.total(), cost.unwrap_or_default())

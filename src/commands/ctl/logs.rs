@@ -54,8 +54,8 @@ pub(super) async fn run(places: &Places, args: &Logs, json: bool) -> anyhow::Res
     Ok(Ending::Done)
 }
 
-/// Whether the running daemon belongs to systemd. Without a daemon the newer of the two logs
-/// counts; the journal has none if the unit was never started.
+/// Whether the log is in the journal: systemd started the running daemon or, without a daemon,
+/// there is no log file and systemd knows the unit.
 async fn is_in_the_journal(places: &Places) -> bool {
     let pid = match DaemonClient::begin(places, false) {
         // Logs are needed most when the daemon does not answer.

@@ -1,4 +1,4 @@
-//! `ctl permissions`: what a session may do without asking, and what it may not.
+//! `ctl permissions`: shows what a session may do without asking, and what it may not do.
 
 use domain::card::PermissionsCard;
 use serde_json::json;
