@@ -275,7 +275,8 @@ pub trait Toolbox: Send + Sync + 'static {
 
     /// Replaces the session's own MCP servers and returns at once. The servers connect in the
     /// background. The stream reports their changes and must be read; it ends when the session is
-    /// closed or its servers are set again. None if the session has no servers.
+    /// closed, when its servers are set again, or if it has none. A toolbox without MCP returns
+    /// None.
     fn set_servers(&self, _outfit: McpRequest) -> Option<BoxStream<'static, McpEvent>> {
         None
     }

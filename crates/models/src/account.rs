@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub use self::device::{DeviceError, DeviceFlow, DeviceGrant, DevicePoll};
 use crate::secret::Secret;
 
-/// The folder of stored keys. It is read anew each time, because another process may change it.
+/// The folder of stored keys. Each call reads it again, because another process may change it.
 #[derive(Clone, Debug)]
 pub struct Accounts {
     folder: PathBuf,

@@ -17,7 +17,7 @@ use crate::spec::{Facts, Spec};
 
 /// How long a list is fresh. A later read fetches it again.
 const FRESH: Duration = Duration::from_secs(3600);
-/// The same for servers on this machine, which come and go, and for a provider that did not answer.
+/// How long a list is fresh for servers on this machine, which come and go, and after a failure.
 const FRESH_LOCAL: Duration = Duration::from_secs(30);
 
 /// How soon a provider without a key is checked again.
