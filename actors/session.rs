@@ -163,7 +163,12 @@ impl Session {
         let mut reply = None;
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
-            for effect in self.machine.step(input, Millis::now()) {
+            let effects = self.machine.step(input, Millis::now());
+            // The log comes first. Carrying out another effect may deliver a further input, and its
+            // events are numbered after all events of this step.
+            let (events, others): (Vec<_>, Vec<_>) =
+                effects.into_iter().partition(|effect| matches!(effect, Effect::Append(_)));
+            for effect in events.into_iter().chain(others) {
                 match effect {
                     Effect::Reply(given) => reply = Some(given),
                     effect => inputs.extend(self.carry_out(effect, ctx)),

@@ -130,6 +130,7 @@ impl Tail {
 
     pub(crate) fn push(&self, event: Arc<Event>) {
         let number = event.number;
+        debug_assert_eq!(number, self.progress.borrow().appended + 1, "events are pushed in order");
         let full = {
             let mut ring = self.ring();
             let weight = event.kind.weight();

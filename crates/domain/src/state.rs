@@ -251,6 +251,11 @@ impl SessionState {
         kinds
     }
 
+    /// Returns the events that close the open questions about a call, to append before its outcome.
+    pub fn settling(&self, call: &CallId) -> Vec<EventKind> {
+        self.questions.iter().filter(|open| open.question.call == *call).map(unanswered).collect()
+    }
+
     /// Iterates over every call that clients show as unfinished: the open ones and those that the
     /// model is still writing.
     pub fn shown_calls(&self) -> impl Iterator<Item = (CallId, OpenCall)> {

@@ -194,6 +194,10 @@ impl SessionMachine {
             self.effect(Effect::AgentHeard { agent: agent.clone(), kind });
         }
         if self.state.calls.contains_key(&call) {
+            // A crashed executor leaves its question open.
+            for kind in self.state.settling(&call) {
+                self.append(kind);
+            }
             self.append(EventKind::ToolEnded { call: call.clone(), outcome });
         }
         match agent {

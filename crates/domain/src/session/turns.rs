@@ -274,8 +274,12 @@ impl SessionMachine {
 
     /// Records the end of the turn, whatever the activity was.
     pub(super) fn end_turn(&mut self, reason: StopReason) {
-        if let Activity::Turn(_) = std::mem::take(&mut self.activity) {
+        if let Activity::Turn(running) = std::mem::take(&mut self.activity) {
             self.effect(Effect::DropTurn);
+            // Calls of dismissed sub-agents may still be ending.
+            for call in running.calls.into_keys() {
+                self.effect(Effect::DropCall(call));
+            }
         }
         let verdict = match reason {
             StopReason::Cancelled => OutcomeKind::Cancelled,
