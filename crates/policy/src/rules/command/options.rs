@@ -136,7 +136,8 @@ const CHANGING: &str = "-A -B -D -F -M -N -a -b -c -d -f -i -l -m -n -p -q -r -s
     --set-upstream-to --show-current --signoff --skip --soft --sort --source --squash --staged --tags --theirs \
     --track --unset-upstream --verbose --worktree";
 
-const AWK: &str = "-F -v -f --assign --field-separator --file";
+/// Without `-f`: a program in a file can run others.
+const AWK: &str = "-F -v --assign --field-separator";
 const SHELL: &str = "-e -u -x -v --norc --noprofile --posix";
 const MAKE: &str = "-B -C -f -i -j -k -n -s -w --always-make --directory --dry-run --file --jobs --keep-going \
     --no-print-directory --silent";
