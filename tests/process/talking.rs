@@ -105,7 +105,7 @@ fn a_second_ctrl_c_leaves_at_once() {
     let mut terminal = ask(&home, &["--allow", "run the command: trap '' INT TERM; touch began; sleep 100; sleep 100"]);
     crate::harness::until("the command to run", || home.work().join("began").exists().then_some(()));
     terminal.type_in(CTRL_C);
-    terminal.shows("Ctrl-C again leaves at once");
+    terminal.shows("press Ctrl-C again to leave at once");
     terminal.type_in(CTRL_C);
     assert_eq!(terminal.wait().code(), Some(130));
     assert!(!terminal.screen().contains("\ncancelled"), "{}", terminal.screen());

@@ -110,7 +110,7 @@ fn it_says_when_the_daemon_is_gone_and_finds_the_next() {
     let mut terminal = top(&home);
     terminal.shows("no sessions in memory");
     drop(daemon);
-    terminal.shows("looking again");
+    terminal.shows("trying again");
     let _next = home.serve();
     terminal.shows("q quit");
     // However it ends, the terminal is as it was.

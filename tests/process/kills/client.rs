@@ -115,8 +115,10 @@ impl<'a> Client<'a> {
         let (mut heard, mut calls) = (String::new(), BTreeMap::new());
         let answer = self.ask("session/prompt", params, |message| {
             let update = &message["params"]["update"];
-            if update["sessionUpdate"] == "agent_message_chunk" {
-                heard.push_str(update["content"]["text"].as_str().unwrap());
+            let text = update["content"]["text"].as_str().unwrap_or_default();
+            // The built-in model's disclaimer is a notice, which this client receives as a message.
+            if update["sessionUpdate"] == "agent_message_chunk" && !text.starts_with("`rehearsal` answered") {
+                heard.push_str(text);
             }
             if let (Some(call), Some(status)) = (update["toolCallId"].as_str(), update["status"].as_str()) {
                 calls.insert(call.to_owned(), status.to_owned());
