@@ -1,4 +1,4 @@
-//! Socket activation: a daemon that is handed its socket serves it and leaves it to its maker.
+//! Socket activation: a daemon serves a socket that it inherits, and does not remove its file.
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::harness::{Home, finish, script, until};
 
-/// The tool with which systemd's authors try this; machines without it cannot.
+/// systemd's own tool for trying socket activation. Machines without it skip the test.
 pub(crate) fn is_installed(tool: &str) -> bool {
     Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success())
 }
@@ -26,7 +26,7 @@ fn a_daemon_serves_the_socket_that_it_is_handed() {
     activate.args(["--listen", socket.to_str().unwrap(), "--setenv=HOME", "--setenv=XDG_RUNTIME_DIR"]);
     activate.args([env!("CARGO_BIN_EXE_acpd"), "serve"]);
     activate.env("SYSTEMD_LOG_LEVEL", "debug");
-    // It becomes the daemon when the first client connects, which is the harness looking whether anybody listens.
+    // It becomes the daemon at the first connection, which is the harness's own probe.
     let mut daemon = home.start(activate);
     let mut bridge = home.bridge();
     bridge.open(&home.work());
@@ -97,7 +97,7 @@ fn a_daemon_that_nobody_needs_leaves_and_the_socket_stays() {
     assert!(home.socket().exists(), "the socket belongs to the service manager");
 }
 
-/// What `acpd install` has systemd do, for a daemon with a broken configuration.
+/// The units of `acpd install`, for a daemon with a broken configuration.
 #[test]
 fn why_a_daemon_cannot_start_under_a_service_manager_reaches_the_editor_and_ask() {
     if !is_installed("systemd-socket-activate") {
@@ -123,7 +123,7 @@ fn why_a_daemon_cannot_start_under_a_service_manager_reaches_the_editor_and_ask(
     let answer = bridge.answer(request);
     assert_eq!(answer["error"]["message"], "The acpd daemon cannot start", "{answer}");
     assert!(answer["error"]["data"]["reason"].as_str().unwrap().contains("session.mdoe: unknown key"), "{answer}");
-    // A service that fails in this way is not started again by itself.
+    // systemd does not restart a service that fails in this way.
     assert_eq!(until("the daemon to end", || manager.try_wait().unwrap()).code(), Some(78));
 
     let mut manager = activate();
@@ -153,7 +153,7 @@ fn a_daemon_that_an_editor_started_makes_way_for_a_socket_of_the_service_manager
     activate.stderr(std::process::Stdio::null()).stdout(std::process::Stdio::null());
     let mut second = activate.spawn().unwrap();
     until("the first daemon to leave", || (!crate::harness::is_alive(first)).then_some(()));
-    // The editor goes on where it was, with the daemon of the service manager.
+    // The editor continues with the daemon of the service manager.
     assert_eq!(bridge.prompt(&session, "list the files")["result"]["stopReason"], "end_turn");
     assert_eq!(home.json(&["ctl", "status", "--json"])["pid"], second.id());
     second.kill().unwrap();

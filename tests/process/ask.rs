@@ -1,4 +1,4 @@
-//! `ask`: the answer on stdout, the rest on stderr, and an exit code that tells how it went.
+//! `ask`: the answer on stdout, everything else on stderr, and the exit status.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -76,7 +76,7 @@ fn a_prompt_can_come_from_a_pipe() {
     assert!(String::from_utf8(nothing.stderr).unwrap().contains("there is no prompt"));
 }
 
-/// A script's run: what it says, and how it ended.
+/// A run of a script: its output and how it ended.
 fn lines_of(home: &Home, args: &[&str], input: &str) -> (Vec<Value>, Option<i32>) {
     let mut command = home.acpd(&[&["ask", "--json"], args].concat());
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -131,7 +131,7 @@ fn a_session_is_continued_by_its_folder_or_its_id() {
     );
     let unknown = home.run(&["ask", "--session", "nobody", "list the files"]);
     assert_eq!(unknown.status.code(), Some(4), "{unknown:?}");
-    // What was said before is not said again.
+    // Earlier text is not printed again.
     let again = home.run(&["ask", "--continue", "list the files"]);
     let answers = String::from_utf8(again.stdout).unwrap();
     assert_eq!(answers.matches("In this folder").count(), 1, "{answers}");
@@ -196,7 +196,7 @@ fn a_daemon_that_cannot_start_is_said_plainly() {
     assert!(said.starts_with("acpd: ") && said.contains(".local/state/acpd"), "{said}");
     assert!(said.contains("is a file, but acpd needs a folder there"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
-    // Nor is it said once for every key that might be in that folder.
+    // The error is not repeated for every key that might be in that folder.
     let checked = String::from_utf8(home.run(&["doctor"]).stdout).unwrap();
     assert!(!checked.contains("Not a directory"), "{checked}");
 }

@@ -1,4 +1,5 @@
-//! Clients that send rubbish, too much, or read nothing: a clear error to whoever must read it, and nobody else notices.
+//! Clients that send invalid or too long messages, or read nothing, get a clear error and disturb
+//! no other client.
 
 use std::io::{ErrorKind, Write};
 use std::os::unix::net::UnixStream;
@@ -16,7 +17,7 @@ fn flood(peer: &mut Peer) {
     }
 }
 
-/// The error that ends a conversation, and the end.
+/// Reads the error that ends a connection, and its end.
 #[track_caller]
 fn last_words(peer: &mut Peer) -> Value {
     let mut rest = peer.rest();
@@ -75,7 +76,7 @@ fn what_is_no_request_is_answered_under_its_id_through_the_bridge() {
         let answer = bridge.next();
         assert_eq!((answer["id"].to_string().as_str(), &answer["error"]["code"]), (id, &json!(-32600)), "{line}");
     }
-    // In one frame, and what has no id is not answered.
+    // In one frame. Messages without an id are not answered.
     let batch = cases.map(|(line, _)| line).join(",");
     bridge.raw(format!(r#"[{batch},{{"method":"logout"}},{{"id":15,"method":"no/such/method"}}]"#).as_bytes());
     bridge.raw(b"\n");
@@ -171,7 +172,7 @@ fn a_client_that_never_reads_costs_little_and_holds_up_nobody() {
         .write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":1}}\n")
         .unwrap();
     let requests = "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"_acpd/status\",\"params\":{}}\n".repeat(1000);
-    // The daemon stops reading what it cannot answer, so the writer is held up before long.
+    // The daemon stops reading while it cannot answer, so the writer soon blocks.
     let held_up = (0..1000).find_map(|_| stuck.write_all(requests.as_bytes()).err());
     let held_up = held_up.expect("a client that reads nothing is read from without end");
     assert!(matches!(held_up.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{held_up}");

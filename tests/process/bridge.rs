@@ -1,4 +1,5 @@
-//! The bridge: one daemon however many start, the editor's framing, and what the editor hears when something fails.
+//! The bridge: one daemon for any number of bridges, the editor's framing, and the errors that the
+//! editor gets.
 
 use std::collections::HashSet;
 use std::fs;
@@ -30,7 +31,7 @@ fn eight_bridges_at_once_share_the_one_daemon_that_one_of_them_starts() {
     let started = fs::read_to_string(home.state().join("daemon.log")).unwrap();
     assert_eq!(started.matches("ready").count(), 1, "{started}");
 
-    // Whatever came on any stdout was a protocol message, or the harness would have said so.
+    // Every line on any stdout was a protocol message, or the harness would have failed.
     for mut bridge in bridges {
         bridge.close_input();
         assert!(bridge.wait().success());
@@ -56,8 +57,8 @@ fn the_daemon_is_nobodys_child_and_outlives_the_bridge_that_started_it() {
     assert!(known, "{live}");
 }
 
-/// The socket is named and the daemon keeps its state elsewhere, because the home of the password database is a real
-/// one; where things are found with PATH alone is a pure rule, tested in `paths`.
+/// The socket is named and the state is elsewhere, because the password database names a real home.
+/// The rules for PATH alone are tested in `paths`.
 #[test]
 fn a_bridge_with_nothing_but_path_in_its_environment_works() {
     let home = Home::new();
@@ -197,7 +198,7 @@ fn an_editor_that_does_not_read_can_still_cancel() {
     say(json!({ "jsonrpc": "2.0", "id": 3, "method": "session/prompt", "params": prompt }));
     let is = |state: &str| (home.json(&["ctl", "sessions", "--json"])["sessions"][0]["state"] == state).then_some(());
     until("the question", || is("waiting"));
-    // From here on nothing is read, and the answers to these are more than the pipe takes.
+    // From here on nothing is read, and the answers to these exceed the pipe's buffer.
     (0..600).for_each(|id| say(json!({ "jsonrpc": "2.0", "id": 10 + id, "method": "_acpd/status", "params": {} })));
     until("the pipe to be full", || {
         let waiting = || rustix::io::ioctl_fionread(stdout.get_ref()).unwrap();

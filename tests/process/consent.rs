@@ -1,4 +1,5 @@
-//! What a person sees before they allow something: all of it, in every place, and what cannot be seen is written out.
+//! Permission questions show everything that is to be allowed, in every client, with invisible
+//! characters written out.
 
 use std::fmt::Write as _;
 use std::process::Stdio;
@@ -51,7 +52,7 @@ fn the_whole_of_a_command_is_shown_wherever_it_can_be_allowed() {
     signal(tail.id(), Signal::INT);
     until("tail to end", || tail.try_wait().unwrap());
 
-    // There is one question, so that nothing needs to be named.
+    // There is only one question, so it need not be named.
     let said = home.stdout(&["ctl", "allow"]);
     let (before, after) = said.split_once("allowed: ").unwrap();
     assert!(before.contains("  │ ls\n  │ touch made\n") && after.contains(&session), "{said}");

@@ -1,4 +1,4 @@
-//! What is left after the daemon is killed: everything that was answered, and nothing that runs.
+//! After the daemon is killed, everything that was answered is there, and no process is left.
 
 use std::fs;
 
@@ -71,7 +71,7 @@ fn a_turn_that_was_interrupted_is_closed_when_it_is_opened_again() {
     bridge.wait_for(|message| message["params"]["update"]["status"] == "in_progress");
     home.kill_daemon();
 
-    // What was streamed in the last moment may be missing; what is there has an end.
+    // Text that was streamed last may be missing; the turn has an end.
     let replay = load(&home, &session);
     assert_eq!(text(&replay, "user_message_chunk"), "run the command: sleep 1000");
     let updates: Vec<&Value> = replay.iter().map(|message| &message["params"]["update"]).collect();

@@ -1,4 +1,4 @@
-//! `ctl`: what it shows, that it starts nothing, and that the agent's own commands cannot use it.
+//! `ctl` shows the daemon's state, never starts a daemon, and refuses the agent's own commands.
 
 use std::fs;
 
@@ -65,7 +65,7 @@ fn stop_ends_the_daemon_and_the_next_bridge_starts_another() {
     assert_ne!(home.daemon().unwrap(), first);
 }
 
-/// A command must not answer its own permission question, however it tries to look like somebody else.
+/// A command must not answer its own permission question, however it disguises itself.
 #[test]
 fn a_command_that_the_agent_runs_cannot_connect_to_the_daemon() {
     let home = Home::new();

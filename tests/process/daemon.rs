@@ -1,4 +1,5 @@
-//! The daemon's life: one at a time, its socket, signals, and what it tells a service manager.
+//! The daemon's lifecycle: one at a time, its socket, signals, and its messages to the service
+//! manager.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -47,7 +48,8 @@ fn a_stale_socket_is_replaced() {
     home.connect().initialize();
 }
 
-/// A daemon that is killed while it starts a command leaves its descriptors to that child until the child runs.
+/// A daemon that is killed while it starts a command leaves its descriptors to that child until the
+/// child runs.
 #[test]
 fn what_a_killed_daemon_has_left_open_for_a_moment_is_waited_for() {
     let home = Home::new();
@@ -198,7 +200,7 @@ fn a_daemon_without_free_descriptors_serves_again_when_some_come_free() {
     assert_eq!(late.answer(asked)["result"]["protocolVersion"], 1);
 }
 
-/// Hundredths of a second that a process has computed for.
+/// Returns the CPU time of a process in hundredths of a second.
 fn cpu_ticks(pid: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();

@@ -1,4 +1,5 @@
-//! `acpd doctor` in homes of several kinds: it is right, it is quick, and it keeps secrets.
+//! `acpd doctor` in several kinds of homes: its findings are right, it is quick, and it shows no
+//! secrets.
 
 use std::fs;
 use std::process::Command;
@@ -8,7 +9,7 @@ use serde_json::Value;
 
 use crate::harness::{Home, finish, script, until};
 
-/// On a PATH that is the same everywhere: the shell's tools, and nothing else.
+/// Runs with a PATH that is the same on every machine: the shell's tools and nothing else.
 fn doctor(home: &Home, args: &[&str]) -> Command {
     let bin = home.path().join("bin");
     fs::create_dir_all(&bin).unwrap();
@@ -39,7 +40,7 @@ fn an_empty_home_is_in_good_health_and_is_told_what_comes_next() {
     assert!(said.lines().all(|line| line.chars().count() <= 80 || line.contains('/')), "{said}");
     // Where lines break depends on the length of the temporary folder's name.
     let said = said.replace(&format!("\n{}", " ".repeat(17)), " ");
-    // What the machine, its login shell and its editors are like is not the test's business.
+    // Findings about the machine, its login shell and its editors differ from machine to machine.
     let of_machine = |line: &&str| !["landlock", "shell ", "editors"].iter().any(|name| line[6..].starts_with(name));
     let said = said.lines().filter(of_machine).collect::<Vec<_>>().join("\n");
     let said = said.replace(&home.path().display().to_string(), "DIR").replace(env!("CARGO_BIN_EXE_acpd"), "ACPD");
@@ -88,7 +89,7 @@ fn a_broken_configuration_fails_with_file_line_and_advice() {
 #[test]
 fn a_key_is_named_by_its_source_and_a_provider_that_is_away_fails_in_time() {
     let home = Home::new();
-    // A port that nobody listens on.
+    // A port on which no process listens.
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut command = doctor(&home, &["--json"]);
     command.env("OPENAI_API_KEY", "sk-hush").env("OPENAI_BASE_URL", format!("http://{closed}/v1"));
@@ -115,7 +116,7 @@ fn editors_and_mcp_servers_are_found() {
     let found = checks(&home);
     let zed = found.iter().find(|check| check["check"] == "editors" && check["says"].to_string().contains("Zed"));
     assert_eq!(zed.unwrap()["advice"], "acpd setup zed --write");
-    // A program that is gone is as good as none, and this one is found.
+    // An editor entry whose program does not exist gets a warning.
     let settings = home.path().join("home/.config/zed/settings.json");
     fs::create_dir_all(settings.parent().unwrap()).unwrap();
     for (command, state) in [("/gone/acpd", "warn"), (env!("CARGO_BIN_EXE_acpd"), "ok")] {
@@ -151,7 +152,7 @@ fn a_file_where_the_state_folder_should_be_is_one_finding_and_not_one_per_key() 
     assert_eq!(says(&found, "store").0, "fail");
     let (state, said, _) = says(&found, "daemon");
     assert_eq!((state.as_str(), said.as_str()), ("fail", "no daemon is running, and none can start: see `state`"));
-    // And a start says the same.
+    // A start reports the same.
     let output = home.run(&["ask", "hello"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("is a file, but acpd needs a folder there"), "{said}");

@@ -1,4 +1,4 @@
-//! The environment of an editor reaches its own tools and nobody else's, and keys reach no tool, no file and no log.
+//! An editor's environment reaches its own tools only, and keys reach no tool, no file and no log.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use crate::harness::{Home, Peer};
 
 const SECRET: &str = "sk-test-3f9c1e7a5b";
 
-/// A bridge whose editor has these variables, and a session of it that asks nothing.
+/// Starts a bridge whose editor has these variables, and a session that asks no permission.
 fn editor(home: &Home, variables: &[(&str, &str)]) -> (Peer, String) {
     home.configure("[session]\napproval = \"never\"\n[log]\nfilter = \"debug\"\n");
     let mut command = home.acpd(&["acp"]);
@@ -17,7 +17,7 @@ fn editor(home: &Home, variables: &[(&str, &str)]) -> (Peer, String) {
     (bridge, session)
 }
 
-/// What a command of this session sees as its environment.
+/// Returns the environment of a command of this session.
 #[track_caller]
 fn seen(home: &Home, (bridge, session): &mut (Peer, String)) -> Vec<String> {
     let file = home.work().join("seen");
@@ -77,7 +77,8 @@ fn a_session_keeps_the_environment_of_the_editor_that_opened_it() {
     second.ask("session/load", load.clone());
     let mut shared = (second, session);
     assert!(seen(&home, &mut shared).contains(&"FLAVOUR=a".to_owned()));
-    // Back from the log it takes that of whoever attaches; `ctl` has none to give.
+    // Loaded from the log, the session takes the environment of the client that attaches; `ctl` has
+    // none.
     first.close_input();
     let (mut second, session) = shared;
     home.stdout(&["ctl", "close", &session]);
@@ -111,7 +112,7 @@ fn a_key_in_an_editors_environment_reaches_no_tool_no_file_no_log_and_no_output(
     let seen = seen(&home, &mut editor);
     assert!(!seen.iter().any(|line| line.contains(SECRET)), "{seen:#?}");
     let (bridge, session) = &mut editor;
-    // Nor by a way round: the environment of whoever started the command.
+    // Nor through the environment of the process that started the command.
     bridge.prompt(session, "run the command: cat /proc/$PPID/environ /proc/self/environ > seen");
     for args in [
         &["ctl", "sessions", "--json"][..],

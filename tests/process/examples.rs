@@ -1,4 +1,4 @@
-//! The programs of `examples/` do what they say.
+//! The programs in `examples/` do what their comments promise.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! The editor that happens to start the daemon decides nothing for the others: not the settings, not the proxy, not the
-//! certificates.
+//! The editor that starts the daemon does not decide the settings, the proxy or the certificates of
+//! other editors.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use testkit::provider::{Reply, Server};
 
 use crate::harness::{Home, Peer, finish};
 
-/// What is set in the first editor's environment, and must reach nobody else.
+/// Variables of the first editor, which must not reach any other.
 const OF_ONE_EDITOR: [(&str, &str); 10] = [
     ("ACPD__SESSION__APPROVAL", "never"),
     ("ACPD__LOG__FILTER", "trace"),
@@ -32,7 +32,7 @@ fn first_editor(home: &Home) -> Peer {
     Peer::spawn(bridge)
 }
 
-/// Whatever the password database names as this user's shell reads one of these.
+/// Start-up files, one of which this user's shell reads, whichever shell it is.
 fn profile(home: &Home, text: &str) {
     for name in [".bash_profile", ".profile", ".zprofile"] {
         fs::write(home.path().join("home").join(name), text).unwrap();
@@ -53,7 +53,7 @@ fn the_environment_of_the_editor_that_starts_the_daemon_configures_nothing() {
     for (name, _) in OF_ONE_EDITOR {
         assert!(!names.contains(&name), "{name} reached the daemon: {names:?}");
     }
-    // A session of another editor asks, as the configuration says.
+    // A session of another editor asks, as configured.
     let mut second = home.bridge();
     let session = second.open(&home.work());
     let prompt = second.start_prompt(&session, "run the command: touch made");
@@ -62,7 +62,7 @@ fn the_environment_of_the_editor_that_starts_the_daemon_configures_nothing() {
     assert_eq!(second.answer(prompt)["result"]["stopReason"], "end_turn");
     let log = fs::read_to_string(home.state().join("daemon.log")).unwrap();
     assert!(!log.contains("TRACE"), "the first editor's log filter is in use: {log}");
-    // A person who runs the daemon decides, as before.
+    // A user who runs the daemon by hand may set its environment.
     drop((second, _first));
     home.stdout(&["ctl", "stop"]);
     let mut serve = home.acpd(&["serve"]);
@@ -148,7 +148,8 @@ fn a_daemon_that_an_editor_starts_uses_the_proxy_of_the_login_shell() {
     assert_eq!(shown["source"], "the login shell's environment");
 }
 
-/// Plays a SOCKS 5 proxy that leads to `target`, and reports the names of the hosts that it was asked for.
+/// Plays a SOCKS 5 proxy that leads to `target`, and reports the names of the hosts that it was
+/// asked for.
 fn socks_proxy(target: String) -> (u16, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

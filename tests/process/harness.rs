@@ -1,4 +1,4 @@
-//! What a test needs to start the real program in a home of its own and to talk to it line by line.
+//! Starts the real program in a temporary home and exchanges lines with it.
 
 mod peer;
 mod terminal;
@@ -21,7 +21,7 @@ pub(crate) use terminal::Terminal;
 /// How long anything may take. Generous, because tests share the machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Waits for a condition, and gives what it gives.
+/// Waits for a condition and returns its value.
 #[track_caller]
 pub(crate) fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + DEADLINE;
@@ -34,8 +34,8 @@ pub(crate) fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> 
     }
 }
 
-/// Whether a process runs. One that is dead but not yet collected does not; one whose other threads still die does, since
-/// its files are open until the last of them is gone.
+/// Whether a process runs. A zombie does not, but a process with threads that are still ending
+/// does: its files are open until the last thread has ended.
 pub(crate) fn is_alive(pid: u32) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
@@ -89,14 +89,14 @@ impl Home {
         self.path().join("run/acpd/acpd.sock")
     }
 
-    /// The program with nothing in its environment but what is named here.
+    /// The program with only these variables in its environment.
     pub(crate) fn acpd(&self, args: &[&str]) -> Command {
         let mut command = self.bare(env!("CARGO_BIN_EXE_acpd"));
         command.args(args);
         command
     }
 
-    /// Another program in the same surroundings.
+    /// Another program with the same variables.
     pub(crate) fn bare(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command
@@ -113,7 +113,7 @@ impl Home {
         finish(self.acpd(args))
     }
 
-    /// Runs to the end and gives its stdout; it must succeed.
+    /// Runs a subcommand, which must succeed, and returns its stdout.
     #[track_caller]
     pub(crate) fn stdout(&self, args: &[&str]) -> String {
         let output = self.run(args);
@@ -155,14 +155,15 @@ impl Home {
         fs::read_to_string(self.path().join("log")).unwrap_or_default()
     }
 
-    /// The daemon that serves this home, whoever started it.
+    /// The daemon of this home, however it was started.
     pub(crate) fn daemon(&self) -> Option<u32> {
         let lock = fs::read_to_string(self.path().join("run/acpd/acpd.sock.lock")).ok()?;
         let pid = lock.lines().next()?.trim().parse().ok()?;
         (self.started(pid) && is_alive(pid)).then_some(pid)
     }
 
-    /// Whether a process comes from this home: its folder, which nobody else knows, is in what it was started with.
+    /// Whether a process comes from this home: its arguments or environment name the home's random
+    /// folder.
     fn started(&self, pid: u32) -> bool {
         let mark = self.path().as_os_str().as_encoded_bytes();
         ["cmdline", "environ"].into_iter().any(|name| {
@@ -171,7 +172,7 @@ impl Home {
         })
     }
 
-    /// All processes that come from this home, those that nobody waits for any more included.
+    /// All processes that come from this home, including orphans.
     fn processes(&self) -> Vec<u32> {
         let entries = fs::read_dir("/proc").unwrap();
         let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -188,7 +189,8 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        // A bridge that was killed while it started a daemon leaves one that has not said so anywhere yet.
+        // A bridge that was killed while it started a daemon leaves one that is in no lock file
+        // yet.
         let deadline = Instant::now() + DEADLINE;
         loop {
             let left = self.processes();

@@ -1,4 +1,5 @@
-//! The HTTP transports, over real sockets: by hand where the bytes matter, and through client libraries.
+//! The HTTP transports over real sockets: raw bytes where they matter, and client libraries
+//! elsewhere.
 
 mod doors;
 mod limits;
@@ -50,7 +51,7 @@ impl Web {
     }
 }
 
-/// The port that the daemon has said it listens on, for the time after this many.
+/// Returns the HTTP port from the daemon's log, after skipping this many earlier starts.
 pub(crate) fn port(home: &Home, after: usize) -> u16 {
     until("the daemon to listen for HTTP", || {
         let log = home.log();

@@ -1,5 +1,5 @@
-//! `acpd install` and `uninstall`, into a home of their own. The service manager is played by a script, because the tests'
-//! machine has none for a user that is made up; what it would be told is what is checked.
+//! `acpd install` and `uninstall` in a temporary home. A script stands in for the service manager,
+//! and the tests check the arguments that it gets.
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ fn units(home: &Home) -> PathBuf {
     home.path().join("home/.config/systemd/user")
 }
 
-/// A `systemctl` that notes what it is told, and finds nothing wrong with it.
+/// A `systemctl` that records its arguments and always succeeds.
 fn with_manager(home: &Home) {
     fs::create_dir_all(home.path().join("bin")).unwrap();
     let note = home.path().join("told").display().to_string();
@@ -37,7 +37,7 @@ fn acpd(home: &Home, args: &[&str]) -> Command {
     command
 }
 
-/// What it prints, with the home and the program by other names.
+/// Returns the output with the paths of the home and the program replaced.
 fn said(home: &Home, args: &[&str]) -> String {
     let output = finish(acpd(home, args));
     assert!(output.status.success(), "{output:?}");

@@ -1,7 +1,8 @@
-//! A daemon under a stream of prompts from several clients is killed at random instants, again and again, and each time
-//! everything that it had acknowledged is there, once, in order, and closed.
+//! A daemon under a stream of prompts from several clients is killed at random instants, again and
+//! again, and each time everything that it had acknowledged is there, once, in order, and closed.
 //!
-//! `ACPD_KILLS` makes the run longer (`just crash`), and `ACPD_SEED` another one. The figures are told at the end.
+//! `ACPD_KILLS` makes the run longer (`just crash`), and `ACPD_SEED` repeats a run. The figures are
+//! printed at the end.
 
 mod client;
 mod log;
@@ -20,8 +21,8 @@ use crate::harness::{Home, until};
 
 const CLIENTS: usize = 4;
 
-/// A daemon is killed this long after all clients are at work, at most; and this long after its start where it is killed
-/// while it still brings sessions back.
+/// The longest time between the moment when all clients work and the kill; and the longest time
+/// after a start, for a daemon that is killed while it still resumes sessions.
 const LATEST: Duration = Duration::from_millis(400);
 const EARLY: Duration = Duration::from_millis(60);
 
@@ -29,7 +30,7 @@ const EARLY: Duration = Duration::from_millis(60);
 pub(crate) struct Dice(u64);
 
 impl Dice {
-    /// Of a seed that is told, so that a failure can be had again: `ACPD_SEED`, or another every time.
+    /// Uses `ACPD_SEED` or a new seed, and prints it, so a failure can be repeated.
     pub(crate) fn rolled() -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let seed = number("ACPD_SEED", u64::from(now.subsec_nanos()) + 1);
@@ -74,7 +75,7 @@ fn nothing_acknowledged_is_lost_doubled_or_left_open_however_often_the_daemon_is
                 .map(|client| {
                     let (at_work, home) = (&at_work, &home);
                     scope.spawn(move || {
-                        // Whatever is found wrong, the others wait at the barrier.
+                        // Even after a failure, because the others wait at the barrier.
                         let returned = catch_unwind(AssertUnwindSafe(|| early || client.return_and_check().is_some()));
                         at_work.wait();
                         let returned = returned.unwrap_or_else(|panic| resume_unwind(panic));
@@ -99,7 +100,7 @@ fn nothing_acknowledged_is_lost_doubled_or_left_open_however_often_the_daemon_is
         client.return_and_check().expect("the daemon is there");
         tally += client.tally();
     }
-    // On a busy machine many a daemon is killed before it has answered anything.
+    // On a busy machine many daemons are killed before they have answered anything.
     assert!(tally.acknowledged * 5 > kills, "the daemon had something to do");
     eprintln!(
         "{kills} kills (seed {seed}) in {:.0?}: {} prompts acknowledged, none lost; {} under way at a kill, {} of them recorded \
@@ -113,12 +114,12 @@ fn nothing_acknowledged_is_lost_doubled_or_left_open_however_often_the_daemon_is
 }
 
 fn serve(home: &Home) -> crate::harness::Daemon {
-    // What the killed one has left behind is gone with its control pipes.
+    // The children of the killed daemon end with its control pipes.
     until("the lock to be free", || home.daemon().is_none().then_some(()));
     let mut command = home.acpd(&["serve"]);
     command.env("ACPD__SESSION__APPROVAL", "never").env("ACPD__LOG__FILTER", "warn");
     let daemon = home.start(command);
-    // Not what the killed one has left to a child that it was just starting.
+    // Not the socket that the killed daemon left to a child that was just starting.
     until("the new daemon to answer", || {
         let status: Value = serde_json::from_slice(&home.run(&["ctl", "status", "--json"]).stdout).ok()?;
         (status["pid"] == daemon.id()).then_some(())

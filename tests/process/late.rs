@@ -1,4 +1,5 @@
-//! A daemon that takes long to bring a session back, played by the test: what is about that session waits, the rest goes on.
+//! A fake daemon that takes long to resume a session: frames about that session wait, the others do
+//! not.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -10,7 +11,8 @@ use serde_json::{Value, json};
 
 use crate::harness::Home;
 
-/// Hangs up on the first prompt. After that it answers a resume when it is told to, and with what it is told.
+/// A fake daemon that hangs up at the first prompt. After that it answers a resume when and how the
+/// test asks.
 fn slow_daemon(home: &Home) -> (Sender<Value>, Receiver<Value>) {
     fs::create_dir_all(home.socket().parent().unwrap()).unwrap();
     let listener = UnixListener::bind(home.socket()).unwrap();
@@ -42,7 +44,8 @@ fn converse(mut stream: UnixStream, resumes: Option<Receiver<Value>>, prompts: &
             "_acpd/resume" => {
                 let mut stream = stream.try_clone().unwrap();
                 let Some(resumes) = resumes.take() else {
-                    // The bridge tries again if it hears of the failure before it has read the next prompt.
+                    // The bridge tries again if it receives the failure before it reads the next
+                    // prompt.
                     answer["error"] = no_space();
                     stream.write_all(format!("{answer}\n").as_bytes()).unwrap();
                     continue;

@@ -1,5 +1,5 @@
-//! `acpd login`, `acpd acp --login` and `acpd logout` with the real binary, at a terminal and from a pipe, against a server
-//! that knows the key.
+//! `acpd login`, `acpd acp --login` and `acpd logout`, at a terminal and from a pipe, with a server
+//! that checks the key.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,7 @@ use crate::harness::{Home, Terminal, finish};
 
 const KEY: &str = "sk-login-0123456789";
 
-/// Shows its models to the bearer of the key and to nobody else.
+/// A server that lists its models only for requests with the key.
 fn server() -> Server {
     Server::with(|seen, _| match seen.header("authorization").strip_prefix("Bearer ") {
         Some(KEY) => Reply::json(200, &json!({ "data": [{ "id": "one" }, { "id": "two" }] })),
@@ -21,7 +21,7 @@ fn server() -> Server {
     })
 }
 
-/// A home with two providers at this server, one of which says nothing of keys.
+/// A home with two providers at this server, one of which has no key settings.
 fn home(server: &Server) -> Home {
     let home = Home::new();
     let providers = ["keyed", "bare"].map(|name| {
@@ -68,7 +68,7 @@ fn a_key_from_a_pipe_is_checked_and_stored_for_its_owner_alone() {
     let again = home.run(&["logout", "keyed"]);
     assert_eq!(again.status.code(), Some(1));
     assert!(text(&again).contains("no key is stored for `keyed`; there are keys for bare"), "{again:?}");
-    // Nobody loses all keys by leaving out a name.
+    // Leaving out the name must not remove all keys.
     let unnamed = home.run(&["logout"]);
     assert_eq!(unnamed.status.code(), Some(1));
     assert!(text(&unnamed).contains("name a provider (bare), or forget all of them with --all"), "{unnamed:?}");
@@ -99,7 +99,7 @@ fn a_wrong_key_or_provider_stores_nothing_and_says_why() {
     assert!(unchecked.status.success() && stored(&home, "keyed").exists(), "{unchecked:?}");
 }
 
-/// What an editor runs in its terminal when it offers the login.
+/// The login that an editor runs in its terminal.
 fn login_of_the_editor(home: &Home) -> Command {
     home.acpd(&["acp", "--login"])
 }

@@ -1,10 +1,10 @@
-//! The login shell is asked in the background, without a terminal, and leaves nobody behind.
+//! The login shell runs in the background, without a terminal, and leaves no process behind.
 
 use std::fs;
 
 use crate::harness::{Home, is_alive, until};
 
-/// Whatever the password database names as this user's shell reads one of these.
+/// Start-up files, one of which this user's shell reads, whichever shell it is.
 fn profile(home: &Home, text: &str) {
     for name in [".bash_profile", ".profile", ".zprofile"] {
         fs::write(home.path().join("home").join(name), text).unwrap();
@@ -39,7 +39,7 @@ fn it_runs_in_a_session_of_its_own_and_what_it_leaves_running_ends() {
     let of_daemon = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(3).unwrap().to_owned();
     assert_ne!(session.to_string(), of_daemon, "an interactive shell on the daemon's terminal would be stopped");
     until("what it has left to end", || (!is_alive(child)).then_some(()));
-    // And its variables have arrived by then, or do soon.
+    // Its variables arrive by then, or soon after.
     let mut client = home.connect();
     let opened = client.open(&home.work());
     until("the variables of the shell", || {

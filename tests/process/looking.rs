@@ -1,4 +1,5 @@
-//! `ctl` for looking closer and for keeping house: one session in detail, the log, old sessions, completions, man pages.
+//! `ctl` for inspection and housekeeping: one session in detail, the log, old sessions,
+//! completions, man pages.
 
 use std::fs;
 use std::process::Stdio;
@@ -9,7 +10,7 @@ use serde_json::json;
 
 use crate::harness::{Home, Lines, finish, signal, until};
 
-/// With what differs from run to run by name.
+/// Replaces what differs from run to run with names.
 fn same(text: &str, home: &Home, session: &str) -> String {
     let work = home.work();
     let text = text.replace(session, "SESSION").replace(work.to_str().unwrap(), "WORK");
@@ -19,7 +20,7 @@ fn same(text: &str, home: &Home, session: &str) -> String {
         if is_age { word.replace(bare, "AGE") } else { word.to_owned() }
     });
     let text: String = words.collect();
-    // How much is told to a model changes with every tool.
+    // The length of the model's instructions changes with every tool.
     let lines = text.lines().map(|line| match line.split_once(' ') {
         Some(("log" | "tokens", _)) => {
             let words = line.split_inclusive(' ').map(|word| match word.trim_end().parse::<u64>() {
@@ -126,7 +127,8 @@ fn the_log_of_a_daemon_that_a_bridge_started_is_shown_and_followed() {
 
     let mut child = home.acpd(&["ctl", "logs", "-f", "-n", "1"]).stdout(Stdio::piped()).spawn().unwrap();
     let lines = Lines::of(child.stdout.take().unwrap());
-    // Once the last line is there, whatever comes later follows; the visit of `ctl` itself is logged.
+    // Once the last line is there, whatever comes later follows; the visit of `ctl` itself is
+    // logged.
     lines.next();
     home.stdout(&["ctl", "status"]);
     lines.find(|line| line.contains("connected"));
@@ -161,7 +163,7 @@ fn shells_are_told_the_commands_and_the_sessions_that_there_are() {
     bash.args(["-c", ask, "bash", env!("CARGO_BIN_EXE_acpd")]);
     let said = finish(bash);
     assert!(String::from_utf8_lossy(&said.stdout).lines().any(|line| line.trim() == session), "{said:?}");
-    // Nobody is started for it, and nobody misses an answer.
+    // No daemon is started for it, and no error is printed.
     drop(bridge);
     home.stdout(&["ctl", "stop"]);
     assert!(!complete(&["acpd", "ctl", "tail", ""]).contains(&session));

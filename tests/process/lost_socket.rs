@@ -1,4 +1,5 @@
-//! A daemon whose socket was deleted, and clients that look for it in another place: nobody is locked out.
+//! Clients find a daemon whose socket was deleted, or that listens in another place than they
+//! expect.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -40,7 +41,8 @@ fn a_daemon_whose_place_is_taken_by_a_file_is_found_in_the_state_folder() {
     fs::write(&run, "in the way").unwrap();
     let refuge = home.state().join("acpd.sock");
     until("the daemon to listen elsewhere", || refuge.exists().then_some(()));
-    // The runtime folder is unusable, so the variable is not followed; the lock file leads to the daemon.
+    // The runtime folder is unusable, so the variable is not followed; the lock file leads to the
+    // daemon.
     assert_eq!(home.json(&["ctl", "status", "--json"])["pid"], daemon);
     home.bridge().open(&home.work());
     fs::remove_file(&run).unwrap();
@@ -66,7 +68,7 @@ fn with_and_without_a_runtime_folder_everybody_finds_the_same_daemon() {
     let status: serde_json::Value = serde_json::from_slice(&finish(status).stdout).unwrap();
     assert_eq!(status["pid"], daemon);
     assert!(!elsewhere.join("acpd/acpd.sock").exists(), "nobody has started another");
-    // Whoever names a socket means that one.
+    // A client that names a socket uses only that one.
     let named = home.path().join("home/named.sock");
     let mut named_status = home.acpd(&["ctl", "status"]);
     named_status.env("ACPD_SOCKET", &named);
@@ -77,7 +79,7 @@ fn with_and_without_a_runtime_folder_everybody_finds_the_same_daemon() {
 fn a_lock_whose_holder_does_not_listen_is_told_with_its_process_and_socket() {
     let home = Home::new();
     let _daemon = home.serve();
-    // A second daemon is told at once who has the state folder, and where it listens.
+    // A second daemon reports at once which process uses the state folder, and its socket.
     let elsewhere = home.path().join("home/other.sock");
     let mut second = home.acpd(&["serve", "--socket", elsewhere.to_str().unwrap()]);
     second.env_remove("XDG_RUNTIME_DIR");

@@ -1,6 +1,8 @@
-//! The real binary: sockets, bridges, signals and crashes. What needs no process is tested in `conversations`.
+//! Tests of the real binary: sockets, bridges, signals and crashes. Tests that need no process are
+//! in `conversations`.
 //!
-//! Every test has a home of its own, ends what it started by process id, and waits for conditions with a deadline.
+//! Every test has its own home, ends its processes by process id, and waits for conditions with a
+//! deadline.
 
 #![allow(clippy::unwrap_used, reason = "tests may")]
 

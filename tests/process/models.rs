@@ -1,4 +1,4 @@
-//! `acpd models` with a scripted provider: what is listed, what is known of it, and a true line for each that is tested.
+//! `acpd models` with a scripted provider: the list, the details, and the result of each test.
 
 use serde_json::{Value, json};
 use testkit::answers::{Answer, Dialect};

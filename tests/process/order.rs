@@ -1,4 +1,4 @@
-//! In which order a client hears things, over the real socket and with a real disk.
+//! The order in which a client receives messages, over the real socket and with a real disk.
 
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ fn a_prompt_is_answered_after_the_last_that_is_said_of_its_turn() {
         }
         assert!(client.is_silent(), "something came after the answer to {text}");
     }
-    // The same for one that is cancelled in the middle of things.
+    // The same for a turn that is cancelled.
     let prompt = client.start_prompt(&session, "run the command: sleep 1000");
     let question = client.question();
     client.allow(&question);
@@ -74,7 +74,7 @@ fn a_request_is_withdrawn_over_the_socket_and_through_the_bridge() {
         client.notify("$/cancel_request", json!({ "requestId": prompt }));
         let answer = client.wait_for(|message| message["id"] == json!(prompt) && message.get("method").is_none());
         assert_eq!(answer["result"]["stopReason"], "cancelled");
-        // Whether it is answered or withdrawn first, it is answered once, and a session that nobody has is not left.
+        // In either order the request is answered once, and no orphaned session is left.
         let new = client.request("session/new", json!({ "cwd": home.work(), "mcpServers": [] }));
         client.notify("$/cancel_request", json!({ "requestId": new }));
         let answer = client.wait_for(|message| message["id"] == json!(new));

@@ -1,11 +1,11 @@
-//! A session in the user's home keeps away from what is acpd's own there, in every mode.
+//! A session in the user's home does not touch acpd's own files there, in any mode.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::harness::{Home, finish};
 
-/// What is printed of a prompt to the built-in model, in a session at home.
+/// Returns the output of a prompt to the built-in model, in a session in the home folder.
 fn ask(home: &Home, prompt: &str) -> String {
     let mut ask = home.acpd(&["ask", prompt]);
     ask.current_dir(home.path().join("home"));
@@ -30,7 +30,7 @@ fn a_session_at_home_gets_at_nothing_of_acpds_own() {
             let said = ask(&home, &format!("read {path}"));
             assert!(said.contains("belongs to acpd itself") && !said.contains("sk-secret"), "{mode}: {said}");
         }
-        // Also for a daemon whose variables name other folders: the keys of all others are in these.
+        // Also for a daemon with other folders: the default folders hold the keys of other daemons.
         home.stdout(&["ctl", "stop"]);
         let elsewhere = home.path().join("home/elsewhere");
         let mut other = home.acpd(&["ask", "read .local/state/acpd/keys/one"]);

@@ -1,4 +1,4 @@
-//! The daemon with a real provider's server behind it: both dialects, trouble on the way, a cancel, and TLS.
+//! The daemon with a provider's server: both dialects, network errors, a cancel, and TLS.
 
 use std::collections::HashMap;
 use std::fs;
@@ -33,8 +33,8 @@ fn editor(home: &Home) -> Peer {
     Peer::spawn(bridge)
 }
 
-/// What the editor heard, as a transcript that is the same every time: pieces of a message are joined, and calls that run
-/// at the same time follow one after the other.
+/// Returns what the editor received as a stable transcript: the chunks of a message are joined, and
+/// parallel calls follow one another.
 fn transcript(home: &Home, heard: Vec<Value>) -> String {
     let mut joined: Vec<Value> = Vec::new();
     for message in heard {
@@ -71,7 +71,7 @@ fn is_next_piece(before: &Value, next: &Value) -> bool {
     is_text(before) && is_text(next) && same("sessionUpdate") && same("messageId")
 }
 
-/// A thought, text, two reads at once, an edit that asks first, and last words.
+/// A thought, text, two parallel reads, an edit that asks first, and a final text.
 fn the_conversation(dialect: Dialect, name: &str) -> String {
     let script = [
         Answer::rich_with("read_file", [json!({ "path": "ä.txt" }), json!({ "path": "b.txt" })]),

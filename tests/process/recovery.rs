@@ -1,4 +1,4 @@
-//! The bridge stays: the daemon is killed, stopped or cut off under it, and the editor hardly notices.
+//! The bridge survives a daemon that is killed, stopped or cut off, and the editor hardly notices.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::harness::{Home, Peer, is_alive, signal, until};
 use crate::kills::Dice;
 
-/// Asks something small and checks that the conversation goes on.
+/// Sends a small prompt and checks that the conversation continues.
 #[track_caller]
 fn goes_on(bridge: &mut Peer, session: &str) {
     let answer = bridge.prompt(session, "list the files");
@@ -51,7 +51,7 @@ fn a_prompt_that_the_killed_daemon_never_read_is_sent_again_and_runs_once() {
     assert_eq!(log.matches("\"event\":\"turn_started\"").count(), 1, "{log}");
 }
 
-/// What the editor is told of each prompt is what the log says, and no prompt is there twice.
+/// The editor's answer to each prompt agrees with the log, and no prompt is in the log twice.
 #[test]
 fn whenever_the_daemon_is_killed_a_prompt_runs_once_or_is_refused_for_a_reason() {
     let kills = 5;
@@ -62,7 +62,7 @@ fn whenever_the_daemon_is_killed_a_prompt_runs_once_or_is_refused_for_a_reason()
     let session = bridge.open(&home.work());
     let mut told: Vec<(String, Value)> = Vec::new();
     for kill in 0..kills {
-        // Slower than the pace at which a bridge takes a daemon for broken.
+        // Slower than the rate at which a bridge considers a daemon broken.
         let until = Instant::now() + Duration::from_millis(1_000) + dice.below(Duration::from_millis(300));
         loop {
             let word = format!("word-{}.", told.len());
@@ -216,7 +216,7 @@ fn a_daemon_that_is_told_to_stop_stays_away_until_the_editor_needs_it() {
         goes_on(&mut bridge, &session);
         bridge.heard.clear();
         assert_eq!(home.stdout(&["ctl", "stop"]), "stopped\n");
-        // What asks for nothing wakes nobody, and the goodbye is not the editor's business.
+        // A notification starts no daemon, and the editor does not receive the goodbye.
         bridge.notify("session/cancel", json!({ "sessionId": session }));
         assert!(bridge.is_silent() && bridge.is_silent());
         assert!(home.daemon().is_none() && !home.socket().exists());

@@ -1,4 +1,4 @@
-//! A configuration that is read again while the daemon runs, and a daemon that leaves when nobody needs it.
+//! Reloading the configuration while the daemon runs, and a daemon that exits when it is idle.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;
@@ -34,7 +34,7 @@ fn a_rule_counts_in_a_running_session_and_the_rest_is_said() {
     let prompt = client.start_prompt(&session, "run the command: touch denied");
     assert_eq!(client.answer(prompt)["result"]["stopReason"], json!("end_turn"));
     assert!(!home.work().join("denied").exists());
-    // What waits for a restart is said until it is as it was.
+    // A key that needs a restart is reported until it has its old value again.
     assert_eq!(home.stdout(&["ctl", "reload"]), "in effect after `acpd ctl restart`:\n  history.cache\n");
     configure(&home, "[permissions]\ndeny = [\"bash\"]\n[session]\nmode = \"safe\"\n");
     assert_eq!(home.stdout(&["ctl", "reload"]), "nothing changed\n");
@@ -114,7 +114,7 @@ fn a_daemon_that_nobody_needs_leaves_if_it_is_told_to() {
     home.stdout(&["ctl", "close", &session]);
     drop(bridge);
     until("the daemon to leave", || home.daemon().is_none().then_some(()));
-    // The next who needs one starts it again.
+    // The next client starts it again.
     home.bridge().initialize();
 }
 

@@ -1,4 +1,5 @@
-//! `ctl restart`: the daemon becomes the installed program in place, and its editors hardly notice.
+//! `ctl restart`: the daemon is replaced by the installed program in place, and its editors hardly
+//! notice.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -30,7 +31,7 @@ fn a_restart_keeps_the_process_the_socket_the_sessions_and_the_bridges() {
         assert_eq!(told["after"]["pid"], daemon.id());
         assert!(told["after"]["started"].as_u64() > told["before"]["started"].as_u64(), "{told}");
         assert_eq!(fs::metadata(home.socket()).unwrap().ino(), socket);
-        // The bridge has its session back, and its editor was told nothing.
+        // The bridge has its session back, and its editor received nothing.
         let sessions = bridge.ask("session/list", json!({}));
         assert_eq!(sessions["sessions"][0]["sessionId"], session.as_str());
         assert!(bridge.heard.is_empty(), "{:#?}", bridge.heard);
@@ -81,7 +82,7 @@ fn a_restart_now_stops_running_turns_and_their_prompts_are_answered() {
     goes_on(&mut bridge, &session);
     let log = home.stdout(&["ctl", "export", &session]);
     assert!(log.contains("\"reason\":\"cancelled\""), "{log}");
-    // Put away in good order, so that no life has ended.
+    // The session was evicted in good order, so its log has no new life.
     assert!(!log.contains("\"event\":\"reopened\""), "{log}");
 }
 
@@ -129,7 +130,7 @@ fn a_restart_runs_the_program_that_is_installed_now() {
     assert!(finish(restart).status.success());
     assert_eq!(running(daemon.id()), installed);
 
-    // A broken installation ends nobody: the running program starts over.
+    // With a broken installation the running program starts again.
     fs::remove_file(&installed).unwrap();
     let told = home.json(&["ctl", "restart", "--json"]);
     assert_eq!(told["after"]["pid"], daemon.id());

@@ -1,4 +1,5 @@
-//! The protocol's own SDK as an editor: a client that was written by others, started as they start agents.
+//! The protocol's own SDK as an editor: an independent client that starts the bridge as it starts
+//! any agent.
 
 use std::fs;
 use std::sync::{Arc, Mutex};
@@ -14,7 +15,8 @@ use agent_client_protocol::{AcpAgent, AcpAgentConfig, Agent, Client};
 
 use crate::harness::{DEADLINE, Home};
 
-/// The SDK hands its own environment down, so the bridge is started through `env`, with what the home says and no more.
+/// Starts the bridge through `env`, with only the variables of the home, because the SDK passes on
+/// its own environment.
 fn bridge(home: &Home) -> AcpAgent {
     let command = home.acpd(&["acp"]);
     let text = |text: &std::ffi::OsStr| text.to_str().unwrap().to_owned();

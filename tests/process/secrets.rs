@@ -1,7 +1,8 @@
-//! A key goes to its provider and nowhere else, whatever the provider says back.
+//! A key goes to its provider and nowhere else, whatever the provider answers.
 //!
-//! Keys from the environment, a command and a login are really sent, to a server that quotes them in every kind of error.
-//! Then everything that acpd has written, logged or shown is searched for them.
+//! Keys from the environment, a command and a login are really sent, to a server that quotes them
+//! in every kind of error. Then everything that acpd has written, logged or shown is searched for
+//! them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,8 @@ const KEYS: [(&str, &str); 3] =
 
 const PROMPT: &str = "a-prompt-that-is-kept";
 
-/// Quotes the key that it was shown: in a refusal, in a failure, in an error in mid-stream; and then answers.
+/// Quotes the key that it was shown: in a refusal, in a failure, in an error in mid-stream; and
+/// then answers.
 fn quoting() -> Server {
     Server::with(|seen, _| {
         let Some(key) = key_in(seen) else { return Reply::json(401, &json!({ "error": { "message": "no key" } })) };
@@ -51,7 +53,7 @@ fn key_in(seen: &RecordedRequest) -> Option<&str> {
     seen.header("authorization").strip_prefix("Bearer ")
 }
 
-/// A home with one provider a kind of key, the last of which `acpd login` has stored.
+/// A home with one provider per kind of key. `acpd login` stores the last key.
 fn home(server: &Server, told: &mut String) -> Home {
     let home = Home::new();
     let [env, command, login] = KEYS;
@@ -82,7 +84,7 @@ fn note(told: &mut String, output: std::process::Output) {
     told.push_str(&String::from_utf8_lossy(&output.stderr));
 }
 
-/// Turns that end in every way; gives the session.
+/// Runs turns that end in every way, and returns the session.
 fn turns(editor: &mut Peer, home: &Home, provider: &str) -> String {
     let session = editor.new_session(&home.work());
     let model = format!("{provider}/m");
@@ -101,7 +103,7 @@ fn turns(editor: &mut Peer, home: &Home, provider: &str) -> String {
     session
 }
 
-/// What `ctl` says, with and without `--json`, by every command that looks.
+/// The output of every `ctl` subcommand that shows something, with and without `--json`.
 fn ctl(home: &Home, session: &str, told: &mut String) {
     let looks: [&[&str]; 11] = [
         &["session", session],
@@ -124,7 +126,7 @@ fn ctl(home: &Home, session: &str, told: &mut String) {
             note(told, output);
         }
     }
-    // A daemon in the foreground has no log file to show, but what it says is looked at all the same.
+    // A daemon in the foreground has no log file to show, but the error message is checked, too.
     note(told, home.run(&["ctl", "logs"]));
     let followed = home.path().join("followed");
     let output = fs::File::create(&followed).unwrap();
@@ -234,7 +236,7 @@ fn a_key_in_the_wrong_place_is_refused_and_shown_nowhere() {
         }
     }
     drop(daemon);
-    // A daemon that does not start says why to the editor, to `ask` and to its log.
+    // A daemon that does not start reports the reason to the editor, to `ask` and in its log.
     let mut editor = home.bridge();
     let refused = editor.ask_in_vain("initialize", json!({ "protocolVersion": 1 }));
     told.push_str(&refused.to_string());

@@ -1,5 +1,5 @@
-//! A command of the agent answers no permission question, also where the editor runs it in a terminal of its own; and it
-//! finds no key in the environment of a program of ours.
+//! A command of the agent cannot answer a permission question, even if the editor runs it in its
+//! own terminal, and finds no key in the environment of any acpd process.
 
 use std::fs;
 use std::io::Read;
@@ -33,7 +33,7 @@ fn run_in_terminal(home: &Home, order: &Value) -> (String, i32) {
     (String::from_utf8_lossy(&text).into_owned(), output.status.code().unwrap_or(-1))
 }
 
-/// Plays one command through a terminal of the editor, and gives what it wrote and its exit code.
+/// Runs one command through a terminal of the editor, and returns its output and exit status.
 fn play(home: &Home, editor: &mut Peer, session: &str, command: &str) -> (String, i32) {
     let prompt = editor.start_prompt(session, &format!("run the command: {command}"));
     let question = editor.question();

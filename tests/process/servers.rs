@@ -1,4 +1,5 @@
-//! MCP servers as processes: they get their session's environment, end with it, and outlive no daemon.
+//! MCP servers as processes: they get their session's environment, end with it, and outlive no
+//! daemon.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +8,8 @@ use serde_json::json;
 
 use crate::harness::{Home, Peer, finish, is_alive, until};
 
-/// Leaves its own process and one that has run away in `pids`, its environment in `seen`, and then says what it must.
+/// An MCP server that writes its process id and that of a detached child to `pids` and its
+/// environment to `seen`, and then answers the requests of the client.
 const SERVER: &str = r##"
 env > seen
 setsid sleep 1000 &
@@ -23,7 +25,7 @@ while IFS= read -r line; do
 done
 "##;
 
-/// What each server that was started so far has left.
+/// Returns what each server that was started so far has written.
 fn pids(home: &Home) -> Vec<u32> {
     let text = fs::read_to_string(home.work().join("pids")).unwrap_or_default();
     text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
@@ -121,7 +123,7 @@ fn servers_are_kept_with_their_session_across_daemons_and_their_secrets_apart_fr
     drop(editor);
     home.kill_daemon();
 
-    // Another editor that says nothing of servers, and another daemon.
+    // Another editor that names no servers, and another daemon.
     let mut editor = home.bridge();
     editor.initialize();
     editor.ask("session/load", json!({ "sessionId": session, "cwd": home.work() }));
@@ -142,7 +144,8 @@ fn one_shots_leave_no_servers_behind_and_terminals_that_differ_share_those_of_a_
     home.stdout(&["ask", "list the files"]);
     gone(&started(&home, 1));
 
-    // A session in an editor has the server, and asks from any terminal share it and leave it alone.
+    // A session in an editor has the server, and asks from any terminal share it and leave it
+    // alone.
     let mut editor = home.bridge();
     editor.open(&home.work());
     let shared = started(&home, 2).split_off(2);

@@ -1,4 +1,4 @@
-//! `acpd setup` and `acpd config`, as a person uses them.
+//! `acpd setup` and `acpd config` from the command line.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,5 @@
-//! A daemon that does not answer: every command ends by itself, says who is silent, and can end it.
+//! A daemon that does not answer: every subcommand times out, names the process, and `ctl stop` can
+//! end it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::harness::{Home, finish, is_alive, until};
 
-/// Every command that talks to the daemon and needs nothing else to do so.
+/// The subcommands that only need a daemon.
 const COMMANDS: [&[&str]; 12] = [
     &["ctl", "status"],
     &["ctl", "sessions"],
@@ -25,7 +26,7 @@ const COMMANDS: [&[&str]; 12] = [
     &["ask", "hello"],
 ];
 
-/// Runs a command that does not wait long.
+/// Runs a subcommand with a short timeout.
 fn impatient(home: &Home, args: &[&str]) -> Output {
     let mut command = home.acpd(args);
     command.env("ACPD_PATIENCE", "0.3");

@@ -1,5 +1,5 @@
-//! Programs of different versions: an older bridge with a newer daemon and the other way round. What they say to each other
-//! first names a version; what one does not know of the other's words is passed by.
+//! Bridge and daemon of different versions, in both directions. Their first messages name a
+//! version, and each side ignores what it does not know.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -17,7 +17,7 @@ fn an_older_or_newer_bridge_works_with_this_daemon() {
     let mine = env!("CARGO_PKG_VERSION");
     for version in ["0.0.1", "99.0.0", "not a version at all"] {
         let mut bridge = home.connect();
-        // A newer one may say more than this daemon knows, and an older one less.
+        // A newer bridge may send fields that this daemon does not know, and an older one fewer.
         let hello = json!({ "version": version, "bridge": version, "moonPhase": { "waxing": true } });
         let answer = bridge.ask("_acpd/hello", hello);
         assert_eq!(answer["version"], mine);
@@ -64,7 +64,7 @@ fn converse(mut stream: UnixStream, answers: fn(&str) -> Option<Value>) {
 #[test]
 fn this_bridge_works_with_an_older_or_newer_daemon() {
     for answers in [
-        // An older one says less, a newer one more.
+        // An older daemon sends fewer fields, a newer one more.
         |method: &str| match method {
             "_acpd/hello" => Some(json!({})),
             "initialize" => Some(json!({ "protocolVersion": 1 })),
@@ -80,7 +80,7 @@ fn this_bridge_works_with_an_older_or_newer_daemon() {
         other_daemon(&home, answers);
         let mut bridge = home.bridge();
         assert_eq!(bridge.initialize()["protocolVersion"], 1);
-        // What the bridge does not know of is not its business.
+        // The bridge passes on messages that it does not know.
         bridge.wait_for(|message| message["method"] == "_acpd/news");
         assert_eq!(bridge.ask_in_vain("session/new", json!({ "cwd": home.work() }))["code"], -32601);
     }

@@ -1,4 +1,4 @@
-//! `ctl` as a person uses it: answering, cancelling, renaming, watching, exporting and importing sessions of others.
+//! `ctl` on other clients' sessions: answer, cancel, rename, watch, export and import.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -51,7 +51,7 @@ fn a_question_is_denied_for_good_from_elsewhere() {
     let denied = home.json(&["ctl", "deny", &session, question.as_str().unwrap(), "--always", "--json"]);
     assert_eq!(denied["optionId"], "reject_always");
     bridge.answer(prompt);
-    // The same is not even asked again.
+    // The same call does not ask again.
     let again = bridge.prompt(&session, "write a.txt with hello");
     assert_eq!(again["result"]["stopReason"], "end_turn");
     assert!(!home.work().join("a.txt").exists());
@@ -211,7 +211,7 @@ fn tail_shows_what_was_said_and_what_is_said_now_until_it_is_interrupted() {
     signal(tail.id(), Signal::INT);
     let ended = until("tail to end", || tail.try_wait().unwrap());
     assert!(ended.success());
-    // Its leaving has answered nothing.
+    // The end of `tail` did not answer the question.
     assert_eq!(home.json(&["ctl", "sessions", "--json"])["sessions"][0]["state"], "waiting");
     let question = bridge.question();
     bridge.allow(&question);

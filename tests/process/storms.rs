@@ -1,4 +1,4 @@
-//! A daemon that hangs up on its bridge again and again is not asked again and again.
+//! A bridge does not flood a daemon that closes every connection.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -31,7 +31,8 @@ fn a_message_that_is_longer_than_the_daemon_takes_is_refused_and_the_connection_
     assert_eq!(connections(), before, "the bridge had to connect again");
 }
 
-/// A daemon that ends the connection when it hears this method, and counts the connections.
+/// A fake daemon that closes the connection when it receives this method, and counts the
+/// connections.
 fn daemon_that_hangs_up_on(home: &Home, method: &'static str) -> Arc<AtomicUsize> {
     fs::create_dir_all(home.socket().parent().unwrap()).unwrap();
     let listener = UnixListener::bind(home.socket()).unwrap();

@@ -1,5 +1,5 @@
-//! An editor that never reads, past which 60 MB are streamed: it costs the daemon little and its neighbour nothing, and when
-//! it reads at last, all is there.
+//! An editor that does not read while 60 MB are streamed costs the daemon little memory and does
+//! not slow other clients; when it reads at last, it gets everything.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -18,10 +18,11 @@ const SESSIONS: usize = 20;
 const PIECES: usize = 375;
 const PIECE: usize = 8000;
 
-/// What the stuck editor may cost.
+/// How much memory the stuck editor may cost.
 const BUDGET_KB: u64 = 40_000;
 
-/// A provider on this machine that answers every request with the same flood. Gives its address.
+/// Starts a provider that answers every request with the same flood of text, and returns its
+/// address.
 fn flood() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -176,7 +177,7 @@ fn sixty_megabytes_past_an_editor_that_never_reads_cost_little_and_its_neighbour
     );
     eprintln!("{figures}");
     assert!(beside.grown.saturating_sub(alone.grown) < BUDGET_KB, "{figures}");
-    // That both came to an end shows that nobody was held up: a client that waits for a stuck editor waits for ever.
+    // Both ended, so neither was blocked: a client that waits for a stuck editor waits for ever.
 }
 
 #[test]
@@ -239,6 +240,7 @@ fn ctl_answers_while_an_editor_is_stuck() {
     let connections = home.json(&["ctl", "connections", "--json"]);
     let stuck = connections["connections"].as_array().unwrap().iter().find(|card| card["client"]["name"] == "stuck");
     assert!(stuck.unwrap()["outbox"].as_u64().unwrap() > 0, "{connections}");
-    // A client that has to wait for a stuck editor waits for ever, and fails at the harness's deadline.
+    // A client that has to wait for a stuck editor waits for ever, and fails at the harness's
+    // deadline.
     (0..20).for_each(|_| drop(home.stdout(&["ctl", "sessions"])));
 }

@@ -1,4 +1,5 @@
-//! `ask` at a terminal: questions answered by single keys, Ctrl-C, a conversation with line editing and history.
+//! `ask` at a terminal: single-key answers, Ctrl-C, and a conversation with line editing and
+//! history.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

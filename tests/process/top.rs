@@ -1,4 +1,5 @@
-//! `ctl top` in a pseudo-terminal: what it shows, its keys, other sizes, and the terminal as it was afterwards.
+//! `ctl top` in a pseudo-terminal: its contents, keys and sizes, and the restored terminal
+//! afterwards.
 
 use std::process::Stdio;
 

@@ -1,4 +1,4 @@
-//! Disks that are full and stores that cannot be read: said to whoever must know, and nothing that was answered is lost.
+//! Full disks and unreadable stores are reported, and nothing that was answered is lost.
 
 use std::fs;
 use std::path::Path;
@@ -46,7 +46,8 @@ fn a_full_disk_is_told_to_the_editor_and_loses_nothing() {
     let home = Home::new();
     let _ = fs::create_dir(home.path().join("run/acpd"));
     let mut limited = home.bare("sh");
-    // A limit on the size of files stands for a disk with little room; the signal that goes with it is ignored.
+    // A limit on the size of files stands for a disk with little room; the signal that goes with it
+    // is ignored.
     limited.args(["-c", "trap '' XFSZ; ulimit -f 2048; exec \"$0\" serve", env!("CARGO_BIN_EXE_acpd")]);
     let daemon = home.start(limited);
     let mut client = home.connect();

@@ -1,5 +1,5 @@
-//! The other end of a conversation: an editor at a bridge, or a client on the socket. Writes raw JSON and reads whole
-//! lines, each of which must be a protocol message.
+//! The other end of a connection: an editor at a bridge, or a client on the socket. It writes raw
+//! JSON and reads whole lines, each of which must be a protocol message.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
@@ -25,7 +25,7 @@ pub(crate) struct Peer {
     lines: Receiver<Result<Value, String>>,
     child: Option<Child>,
     sent: u64,
-    /// Notifications and requests that came while something else was waited for.
+    /// Notifications and requests that arrived while the test waited for something else.
     pub(crate) heard: Vec<Value>,
 }
 
@@ -57,7 +57,7 @@ impl Peer {
         self.child.as_ref().expect("a process").id()
     }
 
-    /// Bytes as they are. A peer that has gone is no failure of the writer's.
+    /// Writes bytes as they are. A closed connection is not an error here.
     pub(crate) fn raw(&mut self, bytes: &[u8]) {
         let _ = match self.input.as_mut().expect("the input is open") {
             Input::Pipe(pipe) => pipe.write_all(bytes),
@@ -73,7 +73,7 @@ impl Peer {
         self.say(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
     }
 
-    /// Sends a request and gives its id.
+    /// Sends a request and returns its id.
     pub(crate) fn request(&mut self, method: &str, params: Value) -> u64 {
         self.sent += 1;
         self.say(&json!({ "jsonrpc": "2.0", "id": self.sent, "method": method, "params": params }));
@@ -185,14 +185,14 @@ impl Peer {
         self.request("session/prompt", json!({ "sessionId": session, "prompt": prompt }))
     }
 
-    /// Runs a turn to its end and gives the answer.
+    /// Runs a turn to its end and returns the answer.
     #[track_caller]
     pub(crate) fn prompt(&mut self, session: &str, text: &str) -> Value {
         let id = self.start_prompt(session, text);
         self.answer(id)
     }
 
-    /// Waits for a permission question and gives its id.
+    /// Waits for a permission question and returns its id.
     #[track_caller]
     pub(crate) fn question(&mut self) -> Value {
         let mut question = self.wait_for(|message| message["method"] == "session/request_permission");
@@ -209,7 +209,7 @@ impl Peer {
         self.say(&json!({ "jsonrpc": "2.0", "id": request, "result": result }));
     }
 
-    /// All text that the agent said in what was heard so far.
+    /// All text of the agent that was received so far.
     pub(crate) fn agent_text(&self) -> String {
         let updates = self.heard.iter().map(|message| &message["params"]["update"]);
         let chunks = updates.filter(|update| update["sessionUpdate"] == "agent_message_chunk");

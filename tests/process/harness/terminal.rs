@@ -1,4 +1,5 @@
-//! A program at a terminal of its own: a pseudo-terminal that types, and a screen that shows what the program has drawn.
+//! A program at a terminal of its own: a pseudo-terminal that types, and a screen that shows what
+//! the program has drawn.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -22,12 +23,12 @@ pub(crate) struct Terminal {
     child: Child,
     /// Our side of it.
     keyboard: File,
-    /// The program's side. It is open until the program has ended, so that a short pause between two of its processes does
-    /// not end the terminal.
+    /// The program's side. It stays open until the program has ended, so a pause between two of its
+    /// processes does not close the terminal.
     line: Option<OwnedFd>,
     reader: JoinHandle<()>,
     seen: Arc<Mutex<Seen>>,
-    /// Told when something was drawn.
+    /// Notified when something was drawn.
     drawn: Arc<Condvar>,
 }
 
@@ -37,7 +38,8 @@ struct Seen {
 }
 
 impl Terminal {
-    /// Starts a program with all of its streams at a terminal that is its own, so that Ctrl-C reaches it.
+    /// Starts a program with all of its streams at a terminal that is its own, so that Ctrl-C
+    /// reaches it.
     pub(crate) fn start(command: &Command) -> Self {
         let master = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         rustix::pty::grantpt(&master).unwrap();
@@ -83,7 +85,7 @@ impl Terminal {
         contents(&self.seen.lock().unwrap())
     }
 
-    /// Waits until the screen shows something, and gives the whole of it.
+    /// Waits until the screen shows something, and returns the whole screen.
     #[track_caller]
     pub(crate) fn shows(&self, text: &str) -> String {
         self.shows_that(text, |screen| screen.contains(text))

@@ -1,4 +1,5 @@
-//! Who gets in: the token, the name that a request calls us by, where it comes from, and which process sends it.
+//! Access control over HTTP: the token, the `Host` and `Origin` headers, and the process that
+//! connects.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! What a client can cost: sizes, slowness, silence, and ends in mid-stream.
+//! Limits of HTTP clients: message sizes, slow or silent clients, and broken streams.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -61,7 +61,8 @@ fn clients_that_say_nothing_or_half_a_request_are_cut_off_and_hold_up_nobody() {
     let ended = all.map(|mut stream| {
         thread::spawn(move || {
             let mut rest = Vec::new();
-            // A reset is an end, too; what must not happen is that the read runs into its own deadline.
+            // A reset is an end, too; what must not happen is that the read runs into its own
+            // deadline.
             let end = stream.read_to_end(&mut rest);
             end.map(drop).or_else(|error| match error.kind() {
                 std::io::ErrorKind::ConnectionReset => Ok(()),
@@ -92,7 +93,7 @@ fn a_client_that_does_not_read_costs_little_and_gets_everything_when_it_does() {
     // The kernel, too, keeps what is not read, and at this end that should not be much.
     rustix::net::sockopt::set_socket_recv_buffer_size(slow.socket(), 4096).unwrap();
     let session = open_session(&mut slow, &web);
-    // A conversation of many megabytes, by somebody else in the same session.
+    // Another client writes many megabytes in the same session.
     let mut quick = web.home.connect();
     quick.initialize();
     quick.ask("session/load", json!({ "sessionId": session, "cwd": web.home.work(), "mcpServers": [] }));

@@ -1,4 +1,4 @@
-//! Every transport as the same thing: a line on which whole messages go both ways.
+//! One interface for every transport: a line that carries whole messages both ways.
 
 use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
@@ -344,7 +344,7 @@ impl Line for LibrarySocket {
     }
 }
 
-/// Sends a request and gives the answer; what comes before it goes into `heard`.
+/// Sends a request and returns the answer. Messages before it go into `heard`.
 pub(crate) fn ask(line: &mut dyn Line, heard: &mut Vec<Value>, id: u64, method: &str, params: Value) -> Value {
     line.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
     loop {

@@ -1,4 +1,5 @@
-//! HTTP/1.1 by hand: requests as bytes, answers cut into head and body, and event streams read piece by piece.
+//! HTTP/1.1 by hand: requests as bytes, answers cut into head and body, and event streams read
+//! piece by piece.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -11,7 +12,7 @@ use crate::harness::DEADLINE;
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
-    /// As they were written, one a line.
+    /// As they were written, one per line.
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
 }
@@ -125,7 +126,7 @@ impl Events {
         self.stream.get_ref()
     }
 
-    /// The next event, or None at the end of the stream. Comments are passed over.
+    /// The next event, or None at the end of the stream. Comments are skipped.
     pub(crate) fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(end) = self.body.windows(2).position(|two| two == b"\n\n") {

@@ -1,4 +1,5 @@
-//! A client whose stream is cut goes on after the last event that it got: nothing is lost and nothing comes twice.
+//! A client whose stream is cut continues after its last event: nothing is lost and nothing arrives
+//! twice.
 
 use std::io::Read;
 use std::net::Shutdown;
@@ -75,7 +76,7 @@ fn a_stream_that_is_cut_anywhere_goes_on_where_it_was_and_loses_and_repeats_noth
     assert_eq!(numbers, (1..=got.len() as u64).collect::<Vec<_>>());
     let told: Vec<Value> = got.into_iter().map(|event| event.message).collect();
 
-    // What the client was told is what another that loads the session is told.
+    // A client that loads the session gets the same events.
     let mut other = web.home.connect();
     other.initialize();
     other.ask("session/load", json!({ "sessionId": session, "cwd": web.home.work(), "mcpServers": [] }));
@@ -83,7 +84,7 @@ fn a_stream_that_is_cut_anywhere_goes_on_where_it_was_and_loses_and_repeats_noth
     assert!(texts(&told).len() > 1000);
 }
 
-/// Everything that the agent said and what its tools gave, as one text.
+/// All text of the agent and all output of its tools, as one text.
 fn texts(messages: &[Value]) -> String {
     let updates = messages.iter().map(|message| &message["params"]["update"]);
     let text = |update: &Value| match update["sessionUpdate"].as_str()? {

@@ -71,8 +71,8 @@ fn turn(line: &mut dyn Line, heard: &mut Vec<Value>, id: u64, params: Value, opt
     }
 }
 
-/// Without what differs from run to run: ids and times. Pieces of one text are joined, since where they are cut depends on
-/// time alone.
+/// Removes what differs from run to run: ids and times. The chunks of one text are joined, because
+/// their borders depend on timing.
 fn normal(heard: Vec<Value>) -> Vec<String> {
     let mut names = HashMap::new();
     let mut lines: Vec<Value> = Vec::new();

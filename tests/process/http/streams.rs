@@ -1,4 +1,5 @@
-//! What the streamable draft says beyond messages: statuses, headers, cookies, streams of connections and sessions.
+//! The streamable draft beyond its messages: statuses, headers, cookies, streams of connections and
+//! sessions.
 
 use serde_json::{Value, json};
 
@@ -118,7 +119,7 @@ fn a_new_connection_opens_the_sessions_stream_and_loads_it_there() {
 
     let mut second = Streamable::new(&web);
     ask(&mut second, &mut Vec::new(), 1, "initialize", json!({ "protocolVersion": 1 }));
-    // The connection knows nothing of it yet, but there is such a session.
+    // The session exists, but this connection has not opened it.
     let headers = [EVENTS, ("acp-connection-id", second.connection.as_str()), ("acp-session-id", session.as_str())];
     let mut of_session = Events::open(&web, "/acp", &headers).unwrap();
     let load = json!({ "sessionId": session, "cwd": web.home.work(), "mcpServers": [] });

@@ -1,4 +1,4 @@
-//! What programs that watch the daemon get, and `ask` over HTTP.
+//! Metrics and health checks for monitoring programs, and `ask` over HTTP.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -80,13 +80,14 @@ fn ask_works_over_http() {
     assert!(answer.contains("one.txt"), "{answer}");
     web.home.stdout(&["ask", "--url", &url, "--allow", "write x.txt with hello"]);
     assert_eq!(fs::read_to_string(web.home.work().join("x.txt")).unwrap().trim(), "hello");
-    // It has left, and its sessions have not.
+    // It has disconnected, and its sessions are still there.
     let connections = web.home.json(&["ctl", "connections", "--json"])["connections"].clone();
     assert!(connections.as_array().unwrap().iter().all(|card| card["transport"] == "socket"), "{connections}");
     assert_eq!(web.home.json(&["ctl", "sessions", "--json"])["sessions"].as_array().unwrap().len(), 2);
 }
 
-/// Passes connections on to a port, and cuts those that begin with an event stream after this many bytes. Counts the cuts.
+/// Passes connections on to a port, and cuts those that begin with an event stream after this many
+/// bytes. Counts the cuts.
 fn relay(port: u16, cut: usize) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let own = listener.local_addr().unwrap().port();

@@ -1,4 +1,5 @@
-//! One client of the daemon that is killed: it prompts without a pause, and remembers what it was told.
+//! One client of the daemon that is killed: it prompts without a pause, and remembers what it
+//! received.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -9,7 +10,8 @@ use serde_json::{Value, json};
 use super::log::{self, Tally};
 use crate::harness::{DEADLINE, Home};
 
-/// After so many kills a client begins another session, so that no log gets too long to be read every time.
+/// After so many kills a client begins another session, so that no log gets too long to be read
+/// every time.
 const KILLS_A_SESSION: usize = 8;
 
 pub(super) struct Client<'a> {
@@ -37,7 +39,7 @@ pub(super) struct Memory {
 
 pub(super) struct Sent {
     pub(super) word: String,
-    /// What the agent was heard to say in this turn.
+    /// The agent's text in this turn, as far as it was received.
     pub(super) heard: String,
     pub(super) answered: bool,
 }
@@ -59,7 +61,8 @@ impl<'a> Client<'a> {
         std::mem::take(&mut self.earlier)
     }
 
-    /// Connects, brings its session back, which repairs it, and looks whether all is there. None if the daemon is gone.
+    /// Connects, resumes its session, which repairs it, and checks that everything is there.
+    /// Returns None if the daemon died.
     pub(super) fn return_and_check(&mut self) -> Option<()> {
         self.connect()?;
         let session = self.memory.session.as_deref().expect("it is connected");
@@ -132,7 +135,7 @@ impl<'a> Client<'a> {
         Some(())
     }
 
-    /// None if the daemon hung up before it answered.
+    /// Returns None if the daemon died before it answered.
     fn ask(&mut self, method: &str, params: Value, mut told: impl FnMut(&Value)) -> Option<Value> {
         let pipe = self.pipe.as_mut()?;
         pipe.requests += 1;

@@ -1,4 +1,4 @@
-//! Whether the log of a session is as it must be after a kill and the repair, held against what a client was told.
+//! Checks the log of a session after a kill and the repair against what a client received.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ impl std::ops::AddAssign for Tally {
     }
 }
 
-/// A turn as the log has it.
+/// A turn as it is in the log.
 #[derive(Default)]
 struct Turn {
     asked: String,
