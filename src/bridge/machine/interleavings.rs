@@ -20,7 +20,7 @@ use self::events::{Attempt, Message, Step, step};
 use super::super::state::Limits;
 use super::*;
 
-/// Small enough to be reached.
+/// Limits that are small enough to be reached.
 const LIMITS: Limits = Limits { open: 6, held: 400, stale: 2 };
 
 /// A request that the daemon has, and its answer.
@@ -39,7 +39,7 @@ struct Prompt {
 
 struct World {
     machine: Machine,
-    /// What the editor wrote and the machine did not take yet.
+    /// Frames of the editor that the machine has not accepted yet.
     stdin: VecDeque<Bytes>,
     /// The number of the current connection, if there is one.
     link: Option<u64>,
@@ -208,7 +208,7 @@ impl World {
         }
     }
 
-    /// A frame is written to a connection, which may be dead.
+    /// Writes a frame to a connection, which may be dead.
     fn reach_daemon(&mut self, link: Option<u64>, frame: &Bytes) {
         let is_alive = link.is_some() && link == self.link && !self.is_broken;
         let seen: Value = serde_json::from_slice(frame).unwrap_or_default();
@@ -237,7 +237,8 @@ impl World {
         }
     }
 
-    /// Nothing that may have had an effect is sent twice, and order is kept in every session.
+    /// Checks that no request with a possible effect is sent twice, and that every session keeps
+    /// its order.
     fn check(&mut self, seen: &Value) {
         let (method, session, Some(number)) = facts(seen) else { return };
         if seen["id"].as_str().is_some_and(|id| id.starts_with("acpd-bridge//")) {
@@ -267,7 +268,7 @@ impl World {
         }
     }
 
-    /// A session is back, and the daemon answers the prompts that it has recorded in it.
+    /// Resumes a session: the daemon answers the prompts that it has recorded in it.
     fn resumed(&mut self, session: &str) -> Value {
         let recorded = self.prompts.iter().filter(|prompt| prompt.session == session && prompt.is_recorded);
         let pending: Vec<String> = recorded.map(|prompt| prompt.id.clone()).collect();
@@ -344,7 +345,7 @@ impl World {
         }
     }
 
-    /// The daemon comes back and answers everything. Then nothing may be left.
+    /// Lets a daemon answer everything, and checks that nothing is left.
     fn end(&mut self) {
         for _ in 0..10_000 {
             self.read_stdin();

@@ -1,4 +1,4 @@
-//! What the bridge remembers, told message by message.
+//! Tests of the bridge's state, message by message.
 
 use super::*;
 
@@ -123,7 +123,7 @@ fn what_is_said_about_a_session_that_is_late_waits_for_it_and_the_rest_goes_on()
     assert_eq!(state.editor_frame(&request(6, "session/list", json!({}))), Verdict::Pass);
     let back = state.own_answer(&answer("acpd-bridge//1", json!({ "pending": ["3"], "final": true }))).unwrap();
     assert_eq!((raw(&back.lost), back.send), (vec![], vec![prompt, cancel]));
-    // It was cancelled, so that it must not run after all if this connection dies, too.
+    // It was cancelled, so it must not run after all if this connection dies, too.
     state.link_lost();
     introduction(&mut state);
     let back = state.own_answer(&answer("acpd-bridge//2", json!({ "pending": [], "final": true }))).unwrap();

@@ -15,7 +15,7 @@ pub(super) enum Step {
     Ask,
     /// The editor answers a question, which may be one of a daemon that is gone.
     Reply(Index),
-    /// The daemon writes something that is no message, or an answer to nothing.
+    /// The daemon writes an invalid message, or an answer without a request.
     Rubbish(&'static str),
     Goodbye,
     /// The connection is dead and the bridge has not noticed: whatever is sent is lost.
