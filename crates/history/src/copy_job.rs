@@ -1,9 +1,8 @@
 //! Copies the events of one session to another in bounded steps.
 //!
 //! Values are copied as they are stored, because they do not name their session; only a run of text that goes on after
-//! the last number is cut. The copy has no summary, so it cannot be
-//! found before it is complete, and it is marked as a leftover until it gets one. The committer runs the steps between
-//! its commits.
+//! the last number is cut. The copy has no summary, so it cannot be found before it is complete, and it is marked as a
+//! leftover until it gets one. The committer runs the steps between its commits.
 
 use domain::SessionId;
 use domain::history::{HistoryError, Record, Settled};

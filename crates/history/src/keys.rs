@@ -3,6 +3,7 @@
 //! | key | value |
 //! |---|---|
 //! | `v` | the format of the whole store |
+//! | `s` | the path of a broken store, while it is being salvaged into this one |
 //! | `e` session `FF` number part | an event or a part of it; or a run of text, under the number of its last piece |
 //! | `m` session `FF` part | a session's summary, or a part of it |
 //! | `t` position | nothing: all listed sessions, newest first |
@@ -19,6 +20,7 @@ use domain::history::SessionMeta;
 use domain::{Millis, SessionId};
 
 pub(crate) const FORMAT: &[u8] = b"v";
+pub(crate) const SALVAGING: &[u8] = b"s";
 pub(crate) const EVENTS: &[u8] = b"e";
 pub(crate) const METAS: &[u8] = b"m";
 pub(crate) const LEFTOVERS: &[u8] = b"n";

@@ -1,9 +1,12 @@
 //! Opens the store, whatever state it is in.
 //!
-//! A store that cannot be read is moved aside, never deleted, and `salvage` copies what is readable to a new one. A store
-//! that the environment refuses stays where it is. Runs on the committer's thread.
+//! A store that cannot be read is moved aside, never deleted, and `salvage` copies what is readable to a new one. The new
+//! store names the broken one until all of it is copied, so a salvage that was interrupted goes on at the next start. A
+//! store that the environment refuses stays where it is. Runs on the committer's thread.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -34,23 +37,38 @@ const QUICK_CHECK: usize = 100;
 const SEGMENT: u64 = 512 * 1024;
 
 pub(crate) fn open(folder: &Path, cache_bytes: u64, check_level: CheckLevel) -> Result<Opened, Fault> {
-    let reason = match open_sound(folder, cache_bytes, check_level) {
-        Ok(database) => return Ok(Opened { database, moved_aside: None }),
+    let reason = match open_sound(folder, cache_bytes, check_level, None) {
+        Ok(database) => return salvage_if_pending(database),
         Err(fault @ (Fault::Refused(_) | Fault::Unreadable(_) | Fault::Removed(_))) => return Err(fault),
         Err(Fault::Broken(reason)) => reason,
     };
     let aside = move_aside(folder)?;
     tracing::error!(reason, moved_to = %aside.display(), "the history cannot be read; starting a new one");
-    let database = open_sound(folder, cache_bytes, CheckLevel::Quick)?;
+    salvage_if_pending(open_sound(folder, cache_bytes, CheckLevel::Quick, Some(&aside))?)
+}
+
+/// Salvages the broken store that this one names. It was moved aside just now, or in an earlier start that was killed
+/// before it had salvaged everything.
+fn salvage_if_pending(database: Database) -> Result<Opened, Fault> {
+    let Some(path) = database.db.get(keys::SALVAGING)? else {
+        return Ok(Opened { database, moved_aside: None });
+    };
+    let aside = PathBuf::from(OsStr::from_bytes(&path));
     salvage(&aside, &database);
     Ok(Opened { database, moved_aside: Some(aside) })
 }
 
-/// Opens the database and checks it. The handle is closed again if the check fails.
-fn open_sound(folder: &Path, cache_bytes: u64, check_level: CheckLevel) -> Result<Database, Fault> {
+/// Opens the database and checks it. The handle is closed again if the check fails. A database that is made names the
+/// store that is to be salvaged into it.
+fn open_sound(
+    folder: &Path,
+    cache_bytes: u64,
+    check_level: CheckLevel,
+    salvaging: Option<&Path>,
+) -> Result<Database, Fault> {
     let before = fs::metadata(folder.join("db")).map_or(0, |found| found.len());
     let database = Database::open(folder, cache_bytes)?;
-    match guarded("checking", || check(&database, before, check_level)) {
+    match guarded("checking", || check(&database, before, check_level, salvaging)) {
         Ok(()) => Ok(database),
         Err(fault) => guarded("closing a broken store", || {
             drop(database);
@@ -60,11 +78,16 @@ fn open_sound(folder: &Path, cache_bytes: u64, check_level: CheckLevel) -> Resul
     }
 }
 
-fn check(database: &Database, size_before: u64, check_level: CheckLevel) -> Result<(), Fault> {
+fn check(
+    database: &Database,
+    size_before: u64,
+    check_level: CheckLevel,
+    salvaging: Option<&Path>,
+) -> Result<(), Fault> {
     match database.db.get(keys::FORMAT)?.as_deref() {
         Some([stored::FORMAT]) => {}
         // Older formats are read as they are; what is written from now on is of the new one.
-        Some(&[older]) if older < stored::FORMAT => write_format(database)?,
+        Some(&[older]) if older < stored::FORMAT => write_format(database, None)?,
         Some(&[newer]) => {
             return Err(Fault::Refused(format!(
                 "a newer acpd wrote it (format {newer}, and this one knows {})",
@@ -76,7 +99,7 @@ fn check(database: &Database, size_before: u64, check_level: CheckLevel) -> Resu
         None if size_before > SEGMENT || !database.db.is_empty() || database.had_damaged_parameters => {
             return Err(Fault::Broken("its contents are gone".to_owned()));
         }
-        None => write_format(database)?,
+        None => write_format(database, salvaging)?,
     }
     match check_level {
         CheckLevel::Quick => {
@@ -96,9 +119,12 @@ fn check(database: &Database, size_before: u64, check_level: CheckLevel) -> Resu
     Ok(())
 }
 
-fn write_format(database: &Database) -> Result<(), Fault> {
+fn write_format(database: &Database, salvaging: Option<&Path>) -> Result<(), Fault> {
     let mut batch = sled::Batch::default();
     batch.insert(keys::FORMAT, &[stored::FORMAT]);
+    if let Some(broken) = salvaging {
+        batch.insert(keys::SALVAGING, broken.as_os_str().as_bytes());
+    }
     database.apply(batch)?;
     database.settle(true)
 }
@@ -119,4 +145,64 @@ fn move_aside(folder: &Path) -> Result<PathBuf, Fault> {
     fs::rename(folder, &aside)?;
     folder.parent().map_or(Ok(()), database::sync_folder)?;
     Ok(aside)
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::SessionId;
+    use domain::history::SessionMeta;
+    use tempfile::tempdir;
+
+    use super::*;
+    use crate::read;
+    use crate::salvage::tests::{append, meta, prompt};
+
+    const CACHE: u64 = 1 << 20;
+
+    fn open_new(folder: &Path, salvaging: Option<&Path>) -> Database {
+        open_sound(folder, CACHE, CheckLevel::Quick, salvaging).unwrap()
+    }
+
+    #[test]
+    fn a_salvage_that_was_interrupted_goes_on_at_the_next_start() {
+        let home = tempdir().unwrap();
+        let (folder, aside) = (home.path().join("history"), home.path().join("history.broken-1"));
+        let broken = open_new(&aside, None);
+        let said = [prompt(1, "x"), prompt(2, "y")];
+        for session in ["half", "used", "whole", "yet to come"] {
+            append(&broken, meta(session, 2), &said);
+        }
+        drop(broken);
+
+        // What a kill leaves. A session that was used since has another summary, and other events.
+        let used = SessionMeta { life: 2, ..meta("used", 2) };
+        let used_events = [prompt(1, "x"), prompt(2, "used")];
+        let database = open_new(&folder, Some(&aside));
+        append(&database, SessionMeta { clean: false, ..meta("half", 1) }, &said[..1]);
+        append(&database, used.clone(), &used_events);
+        append(&database, meta("whole", 2), &said);
+        drop(database);
+
+        let opened = open(&folder, CACHE, CheckLevel::Quick).unwrap();
+        assert_eq!(opened.moved_aside, Some(aside));
+        let db = &opened.database.db;
+        for session in ["half", "whole", "yet to come"] {
+            let id = SessionId::from(session);
+            assert_eq!(read::meta(db, &id).unwrap(), Some(meta(session, 2)));
+            assert_eq!(read::events(db, &id, 0, usize::MAX).unwrap(), said);
+        }
+        assert_eq!(read::meta(db, &used.id).unwrap(), Some(used.clone()));
+        assert_eq!(read::events(db, &used.id, 0, usize::MAX).unwrap(), used_events);
+        drop(opened);
+        assert_eq!(open(&folder, CACHE, CheckLevel::Quick).unwrap().moved_aside, None, "it is done once");
+    }
+
+    #[test]
+    fn a_salvage_ends_when_the_broken_store_was_deleted() {
+        let home = tempdir().unwrap();
+        let (folder, aside) = (home.path().join("history"), home.path().join("history.broken-1"));
+        drop(open_new(&folder, Some(&aside)));
+        assert_eq!(open(&folder, CACHE, CheckLevel::Quick).unwrap().moved_aside, Some(aside));
+        assert_eq!(open(&folder, CACHE, CheckLevel::Quick).unwrap().moved_aside, None);
+    }
 }

@@ -84,7 +84,7 @@ pub(crate) fn page(db: &Db, cwd: Option<PathBuf>, after: Option<ListPosition>, l
             Ok(None) => continue,
             // One unreadable session must not hide all others.
             Err(Fault::Unreadable(reason)) => {
-                tracing::warn!(session = %place.session, reason, "a session cannot be cache");
+                tracing::warn!(session = %place.session, reason, "a session cannot be listed");
                 continue;
             }
             Err(fault) => return Err(fault),

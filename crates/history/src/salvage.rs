@@ -1,7 +1,8 @@
 //! Carries what can still be read of a broken store into a new one.
 //!
 //! Called by `opening` when a store was moved aside. It reads the broken store with `sled_log`, not with sled, and changes
-//! nothing in it. It does its best and never fails; the log says what came of it.
+//! nothing in it. It does its best and never fails; the log says what came of it. If it was interrupted, it runs again
+//! when the new store is opened next: it goes on where a session was left, and leaves alone what was used meanwhile.
 //!
 //! A session is carried over if its summary and its first event are readable, up to the first event that is not. A session
 //! that was deleted has neither, so it takes the loss of both deletions to bring it back.
@@ -16,6 +17,7 @@ use domain::{Event, SessionId};
 use crate::batch_builder::{BatchBuilder, SessionCache};
 use crate::database::{Database, Fault};
 use crate::keys;
+use crate::read;
 use crate::sled_log::SledLog;
 use crate::stored::{self, Encoded};
 
@@ -41,17 +43,43 @@ pub(crate) fn salvage(broken: &Path, into: &Database) {
         Ok(Salvaged { sessions, cut_short, events }) => {
             tracing::warn!(sessions, cut_short, events, "salvaged sessions of the broken history");
         }
-        Err(fault) => tracing::error!(%fault, "salvaging the broken history failed; it is kept where it was moved to"),
+        Err(fault) => {
+            tracing::error!(%fault, "salvaging the broken history failed; the next start tries again");
+        }
     }
 }
 
 fn carry_over(broken: &Path, into: &Database) -> Result<Salvaged, Fault> {
-    let log = SledLog::open(broken)?;
-    let mut carrier = Carrier { into, metas: readable_metas(&log)?, salvaged: Salvaged::default(), current: None };
-    log.scan(keys::EVENTS, |key, value| carrier.take(key, value))?;
-    carrier.finish_session()?;
+    let mut carrier = Carrier { into, metas: HashMap::new(), salvaged: Salvaged::default(), current: None };
+    // The user may have deleted it since an earlier start.
+    if broken.join("db").try_exists()? {
+        let log = SledLog::open(broken)?;
+        carrier.metas = readable_metas(&log)?;
+        log.scan(keys::EVENTS, |key, value| carrier.take(key, value))?;
+        carrier.finish_session()?;
+        into.settle(true)?;
+    }
+    // Only when everything is on the disk, or a crash could keep the removal and lose what was carried over.
+    let mut batch = sled::Batch::default();
+    batch.remove(keys::SALVAGING);
+    into.apply(batch)?;
     into.settle(true)?;
     Ok(carrier.salvaged)
+}
+
+/// The last number that an interrupted salvage has carried over of a session. None if the session was used since, so that
+/// it must not be changed.
+fn last_carried(into: &Database, meta: &SessionMeta) -> Result<Option<u64>, Fault> {
+    match read::meta(&into.db, &meta.id) {
+        Ok(None) => Ok(Some(0)),
+        // A session that is not clean begins a new life when it is used, and one that is clean gets a higher last number.
+        Ok(Some(found)) => {
+            let as_carried = SessionMeta { last: found.last.min(meta.last), clean: found.clean, ..meta.clone() };
+            Ok((found == as_carried).then_some(found.last))
+        }
+        Err(Fault::Unreadable(_)) => Ok(None),
+        Err(fault) => Err(fault),
+    }
 }
 
 /// The summaries that are complete and make sense.
@@ -119,13 +147,10 @@ struct Carrier<'a> {
 
 /// The session whose events are being read.
 struct Session {
+    /// The summary in the broken store.
     meta: SessionMeta,
-    /// The last number according to the summary.
-    whole: u64,
-    /// The last number that was readable.
+    /// The last number up to which every event was readable.
     last: u64,
-    /// An event was not readable, so that nothing after it is carried over.
-    is_cut: bool,
     /// The event whose parts are being read.
     event: Option<(u64, Parts)>,
     /// What is not written yet.
@@ -138,7 +163,9 @@ impl Carrier<'_> {
         let Some((session, number, part)) = keys::session_number_and_part(key) else { return Ok(()) };
         if self.current.as_ref().is_none_or(|current| current.meta.id != session) {
             self.finish_session()?;
-            self.current = self.metas.remove(&session).map(Session::new);
+            if let Some(meta) = self.metas.remove(&session) {
+                self.current = last_carried(self.into, &meta)?.map(|last| Session::new(meta, last));
+            }
         }
         let Some(current) = &mut self.current else { return Ok(()) };
         match &mut current.event {
@@ -147,7 +174,8 @@ impl Carrier<'_> {
                 current.finish_event();
                 current.event = Some((number, Parts::beginning_with(part, value)));
                 if current.load_size >= LOAD {
-                    current.write(self.into)?;
+                    // More is to come, so this is no session that was put away in good order.
+                    current.write(self.into, false)?;
                 }
             }
         }
@@ -159,30 +187,33 @@ impl Carrier<'_> {
         session.finish_event();
         if session.last > 0 {
             // One that is cut short was not put away in good order, so it is repaired when it is opened.
-            session.meta.clean &= session.last == session.whole;
-            session.write(self.into)?;
+            let clean = session.meta.clean && session.last == session.meta.last;
+            session.write(self.into, clean)?;
             self.salvaged.sessions += 1;
             self.salvaged.events += session.last;
-            self.salvaged.cut_short += u64::from(session.last < session.whole);
+            self.salvaged.cut_short += u64::from(session.last < session.meta.last);
         }
         Ok(())
     }
 }
 
 impl Session {
-    fn new(meta: SessionMeta) -> Self {
-        let whole = meta.last;
-        Self { meta, whole, last: 0, is_cut: false, event: None, load: Vec::new(), load_size: 0 }
+    fn new(meta: SessionMeta, last: u64) -> Self {
+        Self { meta, last, event: None, load: Vec::new(), load_size: 0 }
     }
 
-    /// Takes the stored value that was being read if it is complete and follows the one before.
+    /// Takes the stored value that was being read if it is complete and follows the one before. After an event that is
+    /// lost, nothing follows any more.
+    ///
+    /// Damage can bring back a run of text that was stored anew since, so runs may overlap: of each, the events that are
+    /// not there yet are taken.
     fn finish_event(&mut self) {
         let Some((number, parts)) = self.event.take() else { return };
-        let events = parts.events().unwrap_or_default();
+        let mut events = parts.events().unwrap_or_default();
+        events.retain(|event| event.number > self.last);
         let follows = (self.last + 1..).zip(&events).all(|(next, event)| event.number == next);
         let is_of_key = events.last().is_some_and(|event| event.number == number);
-        if self.is_cut || !follows || !is_of_key {
-            self.is_cut = true;
+        if !follows || !is_of_key {
             return;
         }
         self.load_size += parts.size;
@@ -191,15 +222,136 @@ impl Session {
     }
 
     /// Every load carries the summary as it is at that point, so a half-carried session is a valid one.
-    fn write(&mut self, into: &Database) -> Result<(), Fault> {
-        self.meta.last = self.last;
-        let meta_parts = stored::meta_parts(&self.meta).map_err(|error| Fault::Broken(error.to_string()))?;
+    fn write(&mut self, into: &Database, clean: bool) -> Result<(), Fault> {
+        let meta = SessionMeta { last: self.last, clean, ..self.meta.clone() };
+        let meta_parts = stored::meta_parts(&meta).map_err(|error| Fault::Broken(error.to_string()))?;
         let events = stored::encode_events(&std::mem::take(&mut self.load));
         let events = events.map_err(|error| Fault::Broken(error.to_string()))?;
         self.load_size = 0;
         let mut cache = SessionCache::default();
         let mut draft = BatchBuilder::new(into, &mut cache);
-        draft.add(&self.meta.id, Encoded::Append { events, meta: self.meta.clone(), meta_parts })?;
+        draft.add(&self.meta.id, Encoded::Append { events, meta, meta_parts })?;
         draft.finish()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::path::PathBuf;
+
+    use domain::{Content, EventKind, MessageId, Millis, TurnId};
+    use tempfile::tempdir;
+
+    use super::*;
+    use crate::stored::StoredEvents;
+    use crate::text_run::TextRun;
+
+    const CACHE: u64 = 1 << 20;
+
+    pub(crate) fn meta(session: &str, last: u64) -> SessionMeta {
+        SessionMeta {
+            id: SessionId::from(session),
+            cwd: PathBuf::from("/work"),
+            real_cwd: None,
+            extra_roots: Vec::new(),
+            title: None,
+            created: Millis(1),
+            updated: Millis(1),
+            messages: 1,
+            last,
+            life: 1,
+            waiting: false,
+            clean: true,
+        }
+    }
+
+    pub(crate) fn prompt(number: u64, text: &str) -> Arc<Event> {
+        let kind = EventKind::UserMessage {
+            turn: TurnId::from("t"),
+            message: MessageId::from("m"),
+            content: vec![Content::text(text)],
+            aside: false,
+            stands_for: None,
+            context: Vec::new(),
+        };
+        Arc::new(Event { life: 1, number, at: Millis(number), kind })
+    }
+
+    pub(crate) fn append(database: &Database, meta: SessionMeta, events: &[Arc<Event>]) {
+        let mut cache = SessionCache::default();
+        let mut batch = BatchBuilder::new(database, &mut cache);
+        let (events, meta_parts) = (stored::encode_events(events).unwrap(), stored::meta_parts(&meta).unwrap());
+        batch.add(&meta.id.clone(), Encoded::Append { events, meta, meta_parts }).unwrap();
+        batch.finish().unwrap();
+        database.settle(true).unwrap();
+    }
+
+    fn carrier(into: &Database, meta: SessionMeta) -> Carrier<'_> {
+        let metas = HashMap::from([(meta.id.clone(), meta)]);
+        Carrier { into, metas, salvaged: Salvaged::default(), current: None }
+    }
+
+    /// Gives the carrier a prompt of session `a` in its stored form.
+    fn take_prompt(carrier: &mut Carrier<'_>, prompt: Arc<Event>) {
+        for stored in stored::encode_events(&[prompt]).unwrap() {
+            let StoredEvents::One { number, parts } = stored else { panic!("a prompt is no run of text") };
+            for (part, value) in (0..).zip(parts) {
+                carrier.take(&keys::event(&SessionId::from("a"), number, part), &value).unwrap();
+            }
+        }
+    }
+
+    /// The same for a run of text.
+    fn take_run(carrier: &mut Carrier<'_>, numbers: std::ops::RangeInclusive<u64>) {
+        let piece = |number| {
+            let kind = EventKind::AgentText { message: MessageId::from("m"), text: format!("{number} ") };
+            TextRun::of(&Event { life: 1, number, at: Millis(number), kind }).unwrap()
+        };
+        let mut pieces = numbers.map(piece);
+        let mut run = pieces.next().unwrap();
+        pieces.for_each(|next| run.join(next).unwrap());
+        carrier.take(&keys::event(&SessionId::from("a"), run.last(), 0), &run.encode()).unwrap();
+    }
+
+    #[test]
+    fn a_session_is_clean_only_when_all_of_it_is_carried_over() {
+        let home = tempdir().unwrap();
+        let into = Database::open(home.path(), CACHE).unwrap();
+        let mut carrier = carrier(&into, meta("a", 3));
+        take_prompt(&mut carrier, prompt(1, &"x".repeat(LOAD)));
+        take_prompt(&mut carrier, prompt(2, "y"));
+        let half = read::meta(&into.db, &SessionId::from("a")).unwrap();
+        assert_eq!(half, Some(SessionMeta { clean: false, ..meta("a", 1) }));
+        take_prompt(&mut carrier, prompt(3, "z"));
+        carrier.finish_session().unwrap();
+        assert_eq!(read::meta(&into.db, &SessionId::from("a")).unwrap(), Some(meta("a", 3)));
+    }
+
+    #[test]
+    fn a_stale_run_of_text_that_overlaps_costs_no_event() {
+        let home = tempdir().unwrap();
+        let into = Database::open(home.path(), CACHE).unwrap();
+        let mut carrier = carrier(&into, meta("a", 12));
+        // Of the last run only the stale form that overlaps is left.
+        for numbers in [1..=4, 5..=6, 5..=7, 7..=9, 8..=11] {
+            take_run(&mut carrier, numbers);
+        }
+        take_prompt(&mut carrier, prompt(12, "x"));
+        carrier.finish_session().unwrap();
+        assert_eq!(carrier.salvaged, Salvaged { sessions: 1, cut_short: 0, events: 12 });
+        let events = read::events(&into.db, &SessionId::from("a"), 0, usize::MAX).unwrap();
+        assert!(events.iter().map(|event| event.number).eq(1..=12));
+    }
+
+    #[test]
+    fn nothing_is_carried_over_after_a_lost_event() {
+        let home = tempdir().unwrap();
+        let into = Database::open(home.path(), CACHE).unwrap();
+        let mut carrier = carrier(&into, meta("a", 6));
+        take_run(&mut carrier, 1..=2);
+        take_run(&mut carrier, 4..=5);
+        take_prompt(&mut carrier, prompt(6, "x"));
+        carrier.finish_session().unwrap();
+        assert_eq!(carrier.salvaged, Salvaged { sessions: 1, cut_short: 1, events: 2 });
     }
 }
