@@ -74,7 +74,7 @@ async fn calls_without_number_are_refused() {
         let text = String::from_utf8(begin).unwrap();
         let many: String = (0..5_000).map(|index| text.replace("\"index\":0", &format!("\"index\":{index}"))).collect();
         let reply = Reply::begun(&[many.as_bytes()]).flood(b": ping\n\n", 4_000_000);
-        assert_eq!(refused(kind, reply).await, "fake: the answer was cut off: the answer has more than 4096 parts");
+        assert_eq!(refused(kind, reply).await, "fake: the answer was cut off: the answer has more than 128 tool calls");
     }
 }
 

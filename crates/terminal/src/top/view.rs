@@ -304,7 +304,7 @@ mod tests {
             0123456789ab  idle           13k
             ba9876543210  idle           13k
 
-             the daemon is not responding; trying agai"#]]
+             the daemon is not responding; trying ag"#]]
         .assert_eq(&drawn(&mut state, 40, 6));
         // Whatever the size, nothing is drawn outside the screen.
         for (width, height) in [(1, 1), (3, 2), (20, 16), (200, 60)] {

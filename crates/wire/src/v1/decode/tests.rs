@@ -91,8 +91,8 @@ fn servers_are_made_whole_whatever_their_shape() {
         ],
         &expect![[r#"
             NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [] })
-            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [Server { name: "git", way: Stdio { command: "mcp-git", args: 0, env: ["A"], cwd: None } }] })
-            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [Server { name: "a", way: Stdio { command: "/bin/a", args: 0, env: [], cwd: None } }, Server { name: "b", way: Stdio { command: "b", args: 1, env: ["N"], cwd: None } }, Server { name: "c", way: Http { headers: [], .. } }, Server { name: "d", way: Sse { headers: ["H"], .. } }] })
+            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [Server { name: "git", transport: Stdio { command: "mcp-git", args: 0, env: ["A"], cwd: None } }] })
+            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [Server { name: "a", transport: Stdio { command: "/bin/a", args: 0, env: [], cwd: None } }, Server { name: "b", transport: Stdio { command: "b", args: 1, env: ["N"], cwd: None } }, Server { name: "c", transport: Http { headers: [], .. } }, Server { name: "d", transport: Sse { headers: ["H"], .. } }] })
             -32602 {"mcpServers[0].name":"Required"}
             -32602 {"mcpServers[0].command":"Required"}
             -32602 {"mcpServers[0].type":"Must be stdio, http or sse"}
