@@ -7,6 +7,7 @@
 //!
 //! - Every request of the editor whose id can be read is answered exactly once.
 //! - A request that may have had an effect is not sent a second time.
+//! - A request is not sent, or sent again, after the editor has withdrawn it.
 //! - Frames about one session reach the daemon in the order in which the editor wrote them.
 //! - What the machine keeps is bounded.
 //!
@@ -194,6 +195,10 @@ impl Machine {
         match self.state.editor_frame(&frame) {
             Verdict::Pass => vec![Effect::ToDaemon(frame)],
             Verdict::Resume(request) => vec![Effect::ToDaemon(request.into())],
+            Verdict::Withdraw(answers) => {
+                let answers = answers.into_iter().map(|answer| Effect::ToEditor(answer.into()));
+                answers.chain([Effect::ToDaemon(frame)]).collect()
+            }
             Verdict::Refuse(error) => owed_answer(&frame).map(|id| refusal(&id, &error)).into_iter().collect(),
             Verdict::Hold | Verdict::Drop | Verdict::Goodbye => Vec::new(),
         }
@@ -240,7 +245,9 @@ impl Machine {
                 self.phase = Phase::Leaving;
                 Vec::new()
             }
-            Verdict::Drop | Verdict::Hold | Verdict::Resume(_) | Verdict::Refuse(_) => Vec::new(),
+            Verdict::Drop | Verdict::Hold | Verdict::Resume(_) | Verdict::Withdraw(_) | Verdict::Refuse(_) => {
+                Vec::new()
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use std::fmt::Display;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
+use wire::ClientNotification;
 use wire::envelope::Envelope;
 use wire::method;
 use wire::rpc::{self, Id, Incoming, RpcError, owed_answer};
@@ -69,7 +70,7 @@ struct OpenRequest {
     kind: RequestKind,
     frame: Bytes,
     /// It must not be sent again: it was sent twice already and may be what kills the daemon; or it
-    /// was cancelled; or it is a load of which the editor has received a part and would receive it
+    /// was cancelled or withdrawn; or it is a load of which the editor has received a part and would receive it
     /// twice.
     is_final: bool,
 }
@@ -132,6 +133,8 @@ pub(super) enum Verdict {
     Hold,
     /// It stays here, and this request is sent in its place, to bring the session back.
     Resume(Vec<u8>),
+    /// It is passed on. It withdraws requests that stayed here, of which these are the answers.
+    Withdraw(Vec<Vec<u8>>),
     Refuse(RpcError),
     /// The daemon is about to stop. The editor does not get this frame.
     Goodbye,
@@ -174,6 +177,9 @@ impl BridgeState {
     /// Decides about a frame of the editor, and records the request in it.
     pub(super) fn editor_frame(&mut self, frame: &Bytes) -> Verdict {
         let envelope = Envelope::read(frame);
+        if let Some(id) = envelope.as_ref().and_then(|envelope| withdrawn_request(envelope, frame)) {
+            return self.withdraw(&id);
+        }
         if let Some(session) = envelope.as_ref().and_then(|envelope| envelope.session.as_deref())
             && (self.is_being_resumed(session) || self.failed.contains(session))
         {
@@ -200,6 +206,16 @@ impl BridgeState {
             _ => {}
         }
         self.note_request(id, kind_of(method, session), frame)
+    }
+
+    /// Withdraws a request: it must not run after all because the daemon died. A frame that is held
+    /// is not sent at all.
+    fn withdraw(&mut self, id: &Id) -> Verdict {
+        self.open.iter_mut().filter(|open| open.id == *id).for_each(|open| open.is_final = true);
+        let is_withdrawn = |(_, frame): &mut (String, Bytes)| owed_answer(frame).as_ref() == Some(id);
+        let withdrawn = self.held.extract_if(.., is_withdrawn);
+        let answers: Vec<Vec<u8>> = withdrawn.filter_map(|(_, frame)| withdrawn_answer(&frame)).collect();
+        if answers.is_empty() { Verdict::Pass } else { Verdict::Withdraw(answers) }
     }
 
     /// Keeps a frame until its session is back.
@@ -360,9 +376,12 @@ impl BridgeState {
         for frame in self.take_held(&session) {
             match self.editor_frame(&frame) {
                 Verdict::Refuse(_) => back.lost.extend(owed_answer(&frame)),
-                Verdict::Pass | Verdict::Drop | Verdict::Hold | Verdict::Resume(_) | Verdict::Goodbye => {
-                    back.send.push(frame);
-                }
+                Verdict::Pass
+                | Verdict::Drop
+                | Verdict::Hold
+                | Verdict::Resume(_)
+                | Verdict::Withdraw(_)
+                | Verdict::Goodbye => back.send.push(frame),
             }
         }
         Some(back)
@@ -444,6 +463,24 @@ fn kind_of(method: &str, session: String) -> RequestKind {
         method::SESSION_CLOSE | method::SESSION_DELETE => RequestKind::Close(session),
         _ => RequestKind::Effect,
     }
+}
+
+/// The request that a `$/cancel_request` names.
+fn withdrawn_request(envelope: &Envelope<'_>, frame: &[u8]) -> Option<Id> {
+    envelope.method.as_deref().filter(|method| *method == method::CANCEL_REQUEST)?;
+    let Incoming::Notification(ClientNotification::CancelRequest { request }) = rpc::read(frame) else { return None };
+    Some(request)
+}
+
+/// The answer to a request that was withdrawn before it was sent, as the daemon would give it.
+fn withdrawn_answer(frame: &[u8]) -> Option<Vec<u8>> {
+    let id = owed_answer(frame)?;
+    let is_prompt = Envelope::read(frame)?.method.as_deref() == Some(method::SESSION_PROMPT);
+    Some(if is_prompt {
+        rpc::response(&id, &json!({ "stopReason": "cancelled" }))
+    } else {
+        rpc::failure(&id, &RpcError::cancelled("nothing came of it"))
+    })
 }
 
 fn succeeded(reply: &[u8]) -> bool {

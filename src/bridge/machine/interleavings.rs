@@ -68,6 +68,12 @@ struct World {
     taken: BTreeSet<u64>,
     /// The last cancellation of each session that the machine took.
     cancelled: BTreeMap<String, u64>,
+    /// The editor's requests, each with its id.
+    ids: Vec<(u64, String)>,
+    /// The requests that each `$/cancel_request` withdraws.
+    withdrawals: BTreeMap<u64, Vec<u64>>,
+    /// Requests whose withdrawal the machine took.
+    withdrawn: BTreeSet<u64>,
 }
 
 /// The id of a message, as it was written.
@@ -100,6 +106,9 @@ impl World {
             last: BTreeMap::new(),
             taken: BTreeSet::new(),
             cancelled: BTreeMap::new(),
+            ids: Vec::new(),
+            withdrawals: BTreeMap::new(),
+            withdrawn: BTreeSet::new(),
         }
     }
 
@@ -149,6 +158,13 @@ impl World {
         let number = self.written;
         match message {
             Message::Bytes(bytes) => bytes.into(),
+            Message::Withdrawal(_) if self.ids.is_empty() => Bytes::from_static(b"{}"),
+            Message::Withdrawal(which) => {
+                let (_, id) = which.get(&self.ids);
+                let named = self.ids.iter().filter(|(_, other)| other == id).map(|(number, _)| *number);
+                self.withdrawals.insert(number, named.collect());
+                format!(r#"{{"method":"$/cancel_request","params":{{"requestId":{id},"n":{number}}}}}"#).into()
+            }
             Message::Notification { method, session } => {
                 format!(r#"{{"method":{method},"params":{{"sessionId":{session},"n":{number}}}}}"#).into()
             }
@@ -163,6 +179,7 @@ impl World {
                     _ if method.contains("prompt") => format!("\"{number}\""),
                     _ => "null".to_owned(),
                 };
+                self.ids.push((number, id.clone()));
                 format!(r#"{{"params":{{"sessionId":{session},"n":{number}}},"id":{id},"method":{method}}}"#).into()
             }
         }
@@ -179,6 +196,9 @@ impl World {
             if let ("session/cancel", Some(session), Some(number)) = facts(&seen) {
                 self.cancelled.insert(session.to_owned(), number);
             }
+            if let ("$/cancel_request", _, Some(number)) = facts(&seen) {
+                self.withdrawn.extend(self.withdrawals.remove(&number).into_iter().flatten());
+            }
             self.step(Input::EditorFrame(frame));
         }
     }
@@ -188,8 +208,14 @@ impl World {
         assert!(self.machine.state.is_within(LIMITS), "more is kept than the limits allow");
         for effect in effects {
             match effect {
-                Effect::ToDaemon(frame) => self.reach_daemon(self.link, &frame),
-                Effect::SendAll(frames) => self.sending.push_back((self.link, frames)),
+                Effect::ToDaemon(frame) => {
+                    self.check_withdrawn(&frame);
+                    self.reach_daemon(self.link, &frame);
+                }
+                Effect::SendAll(frames) => {
+                    frames.iter().for_each(|frame| self.check_withdrawn(frame));
+                    self.sending.push_back((self.link, frames));
+                }
                 Effect::ToEditor(frame) => self.deliver(&frame),
                 Effect::Connect => self.is_wanted = true,
                 Effect::Exit => self.has_exited = true,
@@ -241,7 +267,7 @@ impl World {
     /// its order.
     fn check(&mut self, seen: &Value) {
         let (method, session, Some(number)) = facts(seen) else { return };
-        if seen["id"].as_str().is_some_and(|id| id.starts_with("acpd-bridge//")) {
+        if is_own(seen) {
             return;
         }
         let times = self.sent.entry(number).or_default();
@@ -266,6 +292,14 @@ impl World {
             let last = self.last.insert(session.to_owned(), number);
             assert!(last < Some(number), "message {number} about {session} comes after {last:?}");
         }
+    }
+
+    /// Checks that the machine does not send a request after it took the request's withdrawal.
+    fn check_withdrawn(&self, frame: &Bytes) {
+        let seen: Value = serde_json::from_slice(frame).unwrap_or_default();
+        let (method, _, number) = facts(&seen);
+        let is_withdrawn = number.is_some_and(|number| self.withdrawn.contains(&number));
+        assert!(is_own(&seen) || !is_withdrawn, "{method} is sent after it was withdrawn: {seen}");
     }
 
     /// Resumes a session: the daemon answers the prompts that it has recorded in it.
@@ -367,6 +401,11 @@ impl World {
         self.step(Input::EditorClosed);
         assert!(self.has_exited, "the bridge stays although everything is answered");
     }
+}
+
+/// Whether a message is a request of the bridge itself.
+fn is_own(seen: &Value) -> bool {
+    seen["id"].as_str().is_some_and(|id| id.starts_with("acpd-bridge//"))
 }
 
 /// Method, session and number of a message.

@@ -130,6 +130,47 @@ fn what_is_said_about_a_session_that_is_late_waits_for_it_and_the_rest_goes_on()
     assert_eq!((raw(&back.lost), back.send), (vec!["5"], vec![]));
 }
 
+fn withdrawal(id: u64) -> Bytes {
+    frame(json!({ "method": "$/cancel_request", "params": { "requestId": id } }))
+}
+
+#[test]
+fn a_request_that_was_withdrawn_before_the_daemon_died_is_not_sent_again() {
+    let mut state = with_session();
+    let kept = request(4, "session/prompt", json!({ "sessionId": "s" }));
+    state.editor_frame(&request(3, "session/prompt", json!({ "sessionId": "s" })));
+    state.editor_frame(&kept);
+    state.editor_frame(&request(5, "session/list", json!({})));
+    assert_eq!(state.editor_frame(&withdrawal(3)), Verdict::Pass);
+    assert_eq!(state.editor_frame(&withdrawal(5)), Verdict::Pass);
+    assert_eq!(raw(&state.link_lost().unknown), ["5"]);
+    introduction(&mut state);
+    let back = state.own_answer(&answer("acpd-bridge//1", json!({ "pending": [], "final": true }))).unwrap();
+    assert_eq!((raw(&back.lost), back.send), (vec!["3"], vec![kept]));
+}
+
+#[test]
+fn a_held_request_that_is_withdrawn_is_answered_as_cancelled_and_never_sent() {
+    let mut state = with_session();
+    state.link_lost();
+    introduction(&mut state);
+    let kept = request(5, "session/prompt", json!({ "sessionId": "s" }));
+    state.editor_frame(&request(3, "session/prompt", json!({ "sessionId": "s" })));
+    state.editor_frame(&request(4, "session/set_mode", json!({ "sessionId": "s", "modeId": "safe" })));
+    state.editor_frame(&kept);
+    let mut withdraw = |id| match state.editor_frame(&withdrawal(id)) {
+        Verdict::Withdraw(answers) => answers.iter().map(|answer| serde_json::from_slice(answer).unwrap()).collect(),
+        other => panic!("{other:?}"),
+    };
+    let [prompt]: [Value; 1] = Vec::try_into(withdraw(3)).unwrap();
+    assert_eq!((&prompt["id"], &prompt["result"]), (&json!(3), &json!({ "stopReason": "cancelled" })));
+    let [mode]: [Value; 1] = Vec::try_into(withdraw(4)).unwrap();
+    assert_eq!((&mode["id"], &mode["error"]["code"]), (&json!(4), &json!(-32800)));
+    assert_eq!(state.editor_frame(&withdrawal(3)), Verdict::Pass);
+    let back = state.own_answer(&answer("acpd-bridge//1", json!({ "pending": [], "final": true }))).unwrap();
+    assert_eq!((raw(&back.lost), back.send), (vec![], vec![kept]));
+}
+
 #[test]
 fn a_prompt_that_waited_and_was_sent_for_the_first_time_is_sent_again_once() {
     let mut state = with_session();

@@ -52,6 +52,8 @@ pub(super) enum Message {
         method: &'static str,
         session: &'static str,
     },
+    /// Withdraws one of the requests before it.
+    Withdrawal(Index),
     Bytes(Vec<u8>),
 }
 
@@ -107,6 +109,7 @@ fn message() -> impl Strategy<Value = Message> {
             .prop_map(|(spelling, method, session)| Message::Request { spelling, method, session }),
         2 => (select(&METHODS[..]), select(&SESSIONS[..]))
             .prop_map(|(method, session)| Message::Notification { method, session }),
+        2 => any::<Index>().prop_map(Message::Withdrawal),
         1 => odd.prop_map(|text| Message::Bytes(text.into())),
         1 => vec(any::<u8>(), 1..30).prop_map(Message::Bytes),
     ]
