@@ -1,11 +1,13 @@
-//! Layout rules as tests: what a file looks like, who may name whom, and which papers go with the code.
+//! Layout rules as tests: what a file looks like, which imports are allowed, and which documents
+//! must match the code.
 //!
-//! Each rule is a function from files to complaints, so that the tests at the end can show that it fails on a bad
-//! example. A complaint says where and what to do. Files are read with std alone, and nothing here asks git.
+//! Each rule is a function from files to complaints, and a test shows that it fails on a bad example.
+//! A complaint says where the problem is and what to do. The rules use std alone and do not ask git.
 
 mod bans;
 mod blocking;
 mod links;
+mod sizes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
