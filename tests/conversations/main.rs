@@ -16,6 +16,7 @@ mod dialects;
 mod durability;
 mod errors;
 mod extras;
+mod five_steps;
 mod helping;
 mod hooks;
 mod lifetimes;
