@@ -2,9 +2,13 @@
 //! the answer.
 
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use acpd_actors::Unattended;
+use domain::model::{Catalogue, Model, ModelInfo};
+use domain::{Environment, ModelId};
 use expect_test::expect;
 use serde_json::{Value, json};
 use testkit::{Editor, Scene, Step};
@@ -359,4 +363,46 @@ async fn an_edit_of_a_file_that_the_model_had_read_is_made_after_a_crash_unless_
     let (at, told) = edit_allowed_after_a_crash(Some("one more\n")).await;
     assert_eq!(at.text("a.txt"), "one more\n");
     assert!(told.contains("a.txt changed since it was read; read it again with read_file"), "{told}");
+}
+
+/// A catalogue that corrects the default model once, when the test says so.
+struct Correcting {
+    models: Arc<dyn Catalogue>,
+    correct: Arc<AtomicBool>,
+}
+
+impl Catalogue for Correcting {
+    fn list(&self, environment: &Environment) -> Vec<ModelInfo> {
+        self.models.list(environment)
+    }
+
+    fn find(&self, id: &ModelId) -> Option<Arc<dyn Model>> {
+        self.models.find(id)
+    }
+
+    fn default_model(&self, environment: &Environment) -> ModelId {
+        self.models.default_model(environment)
+    }
+
+    fn correction(&self, _: &ModelId, environment: &Environment) -> Option<ModelId> {
+        self.correct.swap(false, Ordering::Relaxed).then(|| self.default_model(environment))
+    }
+}
+
+#[actix::test]
+async fn rejecting_a_question_from_before_a_crash_while_the_model_is_corrected_ends_the_turn() {
+    let correct = Arc::new(AtomicBool::new(false));
+    let switch = correct.clone();
+    let scene = Scene::with_ports(vec![vec![touch("a"), Step::end()], done()], |ports| {
+        ports.models = Arc::new(Correcting { models: ports.models.clone(), correct: switch });
+    });
+    let (zed, session, prompt, seen) = asked(&scene).await;
+    drop(zed);
+    scene.crash().await;
+    let (mut zed, question) = asked_again(&scene, &session, prompt, seen).await;
+    zed.silence().await;
+    correct.store(true, Ordering::Relaxed);
+    zed.choose(&question, "reject_once").await;
+    assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
+    assert!(!correct.load(Ordering::Relaxed), "the model was corrected when the turn went on");
 }

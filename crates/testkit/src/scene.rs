@@ -43,9 +43,13 @@ impl Scene {
     }
 
     pub fn with(answers: Vec<Vec<Step>>, adjust: impl FnOnce(&mut Settings)) -> Scene {
+        Self::with_ports(answers, |ports| adjust(&mut ports.settings))
+    }
+
+    /// Builds a scene with a paused clock whose ports the test may wrap or replace.
+    pub fn with_ports(answers: Vec<Vec<Step>>, adjust: impl FnOnce(&mut Ports)) -> Scene {
         tokio::time::pause();
         let history = MemoryHistory::default();
-        let adjust = |ports: &mut Ports| adjust(&mut ports.settings);
         Self::set(answers, adjust, Arc::new(history.clone()), history, Vec::new())
     }
 
