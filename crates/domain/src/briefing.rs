@@ -2,20 +2,37 @@
 //! agents.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use crate::Mode;
+use crate::text::cut;
+use crate::{Approval, Content, Environment, Mode, ModelId, Payload};
+
+/// The address of the resource that carries changing facts to the model.
+const ENVIRONMENT: &str = "acpd:environment";
 
 pub trait Briefing: Send + Sync + 'static {
-    /// Builds the model's instructions: who it is, where it works, and the notes of the project and
-    /// the user. It reads the files for every turn, so a changed file takes effect with the next
-    /// prompt.
-    fn brief(&self, place: Workplace) -> BoxFuture<'static, Brief>;
+    /// Builds the instructions of a model: how it should work, where it works, and the notes of the
+    /// project and the user. It reads the files for every turn, so a changed file takes effect with
+    /// the next prompt. As long as the files stay the same, so does the text, whatever `place.mode`
+    /// is: providers cache the beginning of requests.
+    fn brief(&self, place: Workplace, model: ModelId) -> BoxFuture<'static, Brief>;
+
+    /// Describes what may have changed since the last prompt, such as the date and the state of git.
+    /// The text goes with the user's message. None if there is nothing to describe.
+    fn facts(&self, _situation: Situation) -> Option<BoxFuture<'static, String>> {
+        None
+    }
 
     /// Lists the slash commands that are available in this place, by name.
     fn commands(&self, _place: Workplace) -> BoxFuture<'static, Vec<Command>> {
         Box::pin(std::future::ready(Vec::new()))
+    }
+
+    /// Lists the skills and custom agents that can be used in this place.
+    fn library(&self, _place: Workplace) -> BoxFuture<'static, LibraryCard> {
+        Box::pin(std::future::ready(LibraryCard::default()))
     }
 
     /// Returns the text that a slash command stands for, or None if there is no such command.
@@ -32,6 +49,44 @@ pub enum Expansion {
     /// A permission rule keeps the model from reading the command's file. The reason is a sentence
     /// for the person.
     Withheld(String),
+}
+
+/// The skills and custom agents of a place, as people see them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LibraryCard {
+    pub skills: Vec<LibraryEntry>,
+    pub agents: Vec<LibraryEntry>,
+    /// Sentences about files that are not used.
+    pub notices: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LibraryEntry {
+    pub name: String,
+    pub description: String,
+    /// The file that defines it.
+    pub path: PathBuf,
+}
+
+impl LibraryCard {
+    /// A list in Markdown.
+    pub fn describe(&self) -> String {
+        let mut lines = Vec::new();
+        for (heading, entries) in [("Skills:", &self.skills), ("Agents:", &self.agents)] {
+            if entries.is_empty() {
+                continue;
+            }
+            lines.push(heading.to_owned());
+            lines.extend(entries.iter().map(|LibraryEntry { name, description, path }| {
+                format!("- `{name}`: {} (`{}`)", cut(description, 200), path.display())
+            }));
+        }
+        if lines.is_empty() {
+            lines.push("There are no skills and no custom agents here.".to_owned());
+        }
+        lines.extend(self.notices.iter().cloned());
+        lines.join("\n")
+    }
 }
 
 /// The instructions for a turn.
@@ -55,6 +110,35 @@ pub struct Workplace {
     pub cwd: PathBuf,
     pub extra_roots: Vec<PathBuf>,
     pub mode: Mode,
+}
+
+/// What a model should know about its session beside the place, and what is needed to find out more.
+#[derive(Clone, Debug)]
+pub struct Situation {
+    pub place: Workplace,
+    pub approval: Approval,
+    /// The names of the tools that the mode leaves out.
+    pub left_out: Vec<String>,
+    /// The environment in which git runs.
+    pub environment: Arc<Environment>,
+}
+
+/// Wraps changing facts in a block for the user's message.
+pub fn environment_block(facts: String) -> Content {
+    Payload::TextResource { uri: ENVIRONMENT.to_owned(), mime: None, text: facts }.into()
+}
+
+/// Returns the facts in a block that `environment_block` made.
+pub fn environment_facts(block: &Content) -> Option<&str> {
+    match &block.payload {
+        Payload::TextResource { uri, text, .. } if uri == ENVIRONMENT => Some(text),
+        Payload::TextResource { .. }
+        | Payload::Text { .. }
+        | Payload::Link { .. }
+        | Payload::BlobResource { .. }
+        | Payload::Image { .. }
+        | Payload::Audio { .. } => None,
+    }
 }
 
 /// A slash command as it is shown to people.

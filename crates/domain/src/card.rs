@@ -47,6 +47,9 @@ pub struct SessionCard {
     /// Names of the attached clients.
     pub clients: Vec<String>,
     pub model: ModelId,
+    /// The child agent that answers; None for the native engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     pub mode: Mode,
     pub approval: Approval,
     pub messages: u64,

@@ -81,11 +81,15 @@ pub struct Change {
 fn changes(outcome: &Outcome) -> impl Iterator<Item = Change> {
     let done = outcome.verdict == OutcomeKind::Completed;
     // A diff holds content and does not say whether the file exists, so the call's raw output names
-    // the deleted file.
-    let deleted = outcome.raw.get("deleted").and_then(Value::as_str);
+    // the deleted file, or a list of them.
+    let deleted = match outcome.raw.get("deleted") {
+        Some(Value::Array(names)) => names.as_slice(),
+        Some(name) => std::slice::from_ref(name),
+        None => &[],
+    };
     outcome.content.iter().filter(move |_| done).filter_map(move |content| match content {
         ToolContent::Diff { path, old, new } => {
-            let gone = deleted.is_some_and(|deleted| path.to_string_lossy() == deleted);
+            let gone = deleted.iter().any(|name| name.as_str() == Some(&path.to_string_lossy()));
             Some(Change { path: path.clone(), old: old.clone(), new: (!gone).then(|| new.clone()) })
         }
         ToolContent::Text { .. }
@@ -132,7 +136,7 @@ pub struct Restored {
     pub left: Option<String>,
 }
 
-/// Merges a turn's changes into one step per file. If somebody else changed a file between two of
+/// Merges a turn's changes into one step per file. If the file was changed by others between two of
 /// them, the step covers only the changes after that, so it does not undo their work.
 pub fn steps(changes: Vec<Change>, way: RestoreDirection) -> Vec<Restore> {
     let mut steps: Vec<Restore> = Vec::new();
@@ -191,19 +195,27 @@ mod tests {
             steps(changes, RestoreDirection::Redo),
             [restore("a", Some("1"), None), restore("b", None, Some("1"))]
         );
+        let both = Outcome::completed("")
+            .showing(vec![diff("a", Some("1"), ""), diff("b", Some("2"), "")])
+            .with_raw(serde_json::json!({"path": "a", "deleted": ["a", "b"], "added": 0}));
+        let changes: Vec<Change> = super::changes(&both).collect();
+        assert_eq!(
+            steps(changes, RestoreDirection::Undo),
+            [restore("a", None, Some("1")), restore("b", None, Some("2"))]
+        );
         let emptied = Outcome::completed("").showing(vec![diff("a", Some("1"), "")]);
         let changes: Vec<Change> = super::changes(&emptied).collect();
         assert_eq!(steps(changes, RestoreDirection::Undo), [restore("a", Some(""), Some("1"))]);
     }
 
     #[test]
-    fn what_somebody_else_did_in_between_is_not_undone() {
+    fn changes_made_by_others_are_not_undone() {
         let changes = vec![change("a", Some("1"), "2"), change("a", Some("2 and mine"), "3")];
         assert_eq!(steps(changes, RestoreDirection::Undo), [restore("a", Some("3"), Some("2 and mine"))]);
     }
 
     #[test]
-    fn turns_are_undone_newest_first_and_redone_in_their_order_until_there_is_a_new_one() {
+    fn turns_are_undone_newest_first_and_redone_until_a_new_turn() {
         let outcome =
             Outcome::completed("").showing(vec![ToolContent::Diff { path: "a".into(), old: None, new: String::new() }]);
         let mut points = Checkpoints::default();

@@ -108,18 +108,18 @@ impl Content {
 
     /// Returns the block as a conversation in this folder holds it: a link gets the path that the
     /// model should use, and text that came as base64 is decoded.
-    pub(crate) fn told_in(&self, cwd: &Path) -> Self {
-        let mut told = self.clone();
-        match &mut told.payload {
-            Payload::Link { uri, path, .. } => *path = link::told_path(uri, cwd),
+    pub(crate) fn for_model_in(&self, cwd: &Path) -> Self {
+        let mut block = self.clone();
+        match &mut block.payload {
+            Payload::Link { uri, path, .. } => *path = link::path_for_model(uri, cwd),
             Payload::BlobResource { uri, mime, blob } => {
                 if let Some(text) = text_in(mime.as_deref(), blob) {
-                    told.payload = Payload::TextResource { uri: uri.clone(), mime: mime.clone(), text };
+                    block.payload = Payload::TextResource { uri: uri.clone(), mime: mime.clone(), text };
                 }
             }
             Payload::Text { .. } | Payload::TextResource { .. } | Payload::Image { .. } | Payload::Audio { .. } => {}
         }
-        told
+        block
     }
 
     /// Renders the block as text for a model that accepts nothing else.
@@ -135,7 +135,7 @@ impl Content {
                 size: *size,
                 path: path.as_deref(),
             }
-            .told(),
+            .describe(),
             Payload::TextResource { uri, text, .. } => {
                 format!("<resource uri=\"{uri}\">\n{text}\n</resource>")
             }
@@ -211,11 +211,11 @@ mod tests {
     fn told(mime: Option<&str>, blob: &str) -> String {
         let resource =
             Payload::BlobResource { uri: "file:///x".into(), mime: mime.map(str::to_owned), blob: blob.to_owned() };
-        Content::from(resource).told_in(Path::new("/work")).as_text()
+        Content::from(resource).for_model_in(Path::new("/work")).as_text()
     }
 
     #[test]
-    fn text_that_comes_as_bytes_is_told_as_text() {
+    fn text_sent_as_bytes_is_shown_as_text() {
         let hello = "<resource uri=\"file:///x\">\nhello\n</resource>";
         for mime in ["text/plain", "TEXT/x-rust; charset=utf-8", "application/json", "application/vnd.api+json"] {
             assert_eq!(told(Some(mime), "aGVsbG8="), hello, "{mime}");
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_are_told_as_a_marker() {
+    fn binary_content_becomes_a_marker() {
         assert_eq!(told(Some("application/zip"), "aGVsbG8="), "[resource: application/zip file:///x]");
         assert_eq!(told(Some("text/plain"), "/w=="), "[resource: text/plain file:///x]");
         assert_eq!(told(Some("text/plain"), "!!"), "[resource: text/plain file:///x]");

@@ -1,16 +1,22 @@
 //! The conversation that the model sees: the session's log folded into messages.
 
-use std::collections::BTreeSet;
+mod compacted;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
 
+pub use compacted::cleared_text;
+
+use crate::briefing::environment_facts;
+use crate::budget::BUDGET;
 use crate::checkpoint::RestoreDirection;
 use crate::event::RequestedCall;
 use crate::model::CallOrigin;
 use crate::tool::{OutcomeKind, UPDATE_PLAN};
-use crate::{CallId, Content, Event, EventKind, MessageId, Outcome, Payload, ToolContent};
+use crate::{CallId, Content, Event, EventKind, MessageId, Outcome, Payload, PlanEntry, ToolContent};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
@@ -64,10 +70,14 @@ pub struct Conversation {
     messages: Vec<Arc<Message>>,
     /// The working folder, to which file names are relative.
     cwd: PathBuf,
-    /// Open calls of sub-agents, which are not part of the conversation.
+    /// Open calls of sub-agents, and of questions about the budget, which are not part of the conversation.
     delegated: BTreeSet<CallId>,
     /// Calls that the model has made and that have not been taken up yet.
     requested: BTreeSet<CallId>,
+    /// The plan as the model last set it.
+    plan: Vec<PlanEntry>,
+    /// What works in the background, by its handle.
+    background: BTreeMap<String, String>,
     /// Calls that the model has begun to write. They become part of the conversation only once they
     /// are complete.
     begun: BTreeSet<CallId>,
@@ -82,7 +92,7 @@ impl Conversation {
         match &event.kind {
             EventKind::UserMessage { aside: true, .. } => {}
             EventKind::UserMessage { message, content, stands_for, context, .. } => {
-                let mut content: Vec<Content> = content.iter().map(|block| block.told_in(&self.cwd)).collect();
+                let mut content: Vec<Content> = content.iter().map(|block| block.for_model_in(&self.cwd)).collect();
                 if let (Some(text), Some(first)) = (stands_for, content.first_mut()) {
                     *first = Content::text(text);
                 }
@@ -96,6 +106,9 @@ impl Conversation {
                 self.delegated.insert(call.clone());
             }
             EventKind::ToolCalled { call, .. } if self.delegated.contains(call) => {}
+            EventKind::ToolCalled { call, card, .. } if card.tool == BUDGET => {
+                self.delegated.insert(call.clone());
+            }
             EventKind::ToolEnded { call, .. } if self.delegated.remove(call) => {}
             EventKind::CallBegun { call, .. } => {
                 self.begun.insert(call.clone());
@@ -110,9 +123,16 @@ impl Conversation {
             }
             EventKind::ToolEnded { call, outcome } => {
                 self.requested.remove(call);
+                if let Some(handle) = &outcome.background {
+                    self.background.insert(handle.clone(), self.work_of(call));
+                }
                 self.add_result(call, outcome);
             }
+            EventKind::BackgroundEnded { handle, .. } => {
+                self.background.remove(handle);
+            }
             EventKind::Planned { call, message, entries } => {
+                self.plan.clone_from(entries);
                 if !self.requested.remove(call) {
                     self.add_call(message, call, UPDATE_PLAN, serde_json::json!({ "entries": entries }));
                 }
@@ -122,7 +142,10 @@ impl Conversation {
             EventKind::Restored { message, way, files, .. } => {
                 self.push(Message::User { id: message.clone(), content: vec![Content::text(restored(*way, files))] });
             }
-            EventKind::Compacted { summary, kept_from } => self.compact(summary, kept_from.as_ref()),
+            EventKind::Compacted { summary, kept_from, kept_of_user, .. } => {
+                self.compact(summary, kept_from.as_ref(), *kept_of_user);
+            }
+            EventKind::ResultsCleared { calls } => self.clear_results(calls),
             EventKind::Created { cwd, .. } => self.cwd.clone_from(cwd),
             EventKind::TurnEnded { .. } => {
                 let not_run = Outcome::failed(NOT_RUN);
@@ -131,6 +154,7 @@ impl Conversation {
                 }
             }
             EventKind::Reopened
+            | EventKind::BackgroundOutput { .. }
             | EventKind::TurnStarted { .. }
             | EventKind::PermissionAsked { .. }
             | EventKind::PermissionAnswered { .. }
@@ -139,8 +163,29 @@ impl Conversation {
             | EventKind::Configured { .. }
             | EventKind::Titled { .. }
             | EventKind::Used { .. }
+            | EventKind::Compacting { .. }
+            | EventKind::PromptDropped { .. }
+            // A child agent keeps its own conversation.
+            | EventKind::Hosted { .. }
             | EventKind::Noticed { .. } => {}
         }
+    }
+
+    /// Returns the changing facts that the model has last been given.
+    pub fn environment(&self) -> Option<&str> {
+        self.messages.iter().rev().find_map(|message| match &**message {
+            Message::User { content, .. } => content.iter().rev().find_map(environment_facts),
+            Message::Assistant { .. } | Message::Results { .. } => None,
+        })
+    }
+
+    /// Returns the text of a call's outcome, which is among the last ones.
+    pub fn outcome_of(&self, call: &CallId) -> Option<&str> {
+        let results = self.messages.iter().rev().find_map(|message| match &**message {
+            Message::Results { results } => Some(results),
+            Message::User { .. } | Message::Assistant { .. } => None,
+        });
+        results?.iter().rev().find(|result| result.call == *call).map(|result| result.text.as_str())
     }
 
     /// Returns the response that made a call which has no outcome yet.
@@ -231,22 +276,6 @@ impl Conversation {
             Message::Assistant { parts, .. } => parts,
             Message::User { .. } | Message::Results { .. } => unreachable!("found as an assistant's message"),
         }
-    }
-
-    fn compact(&mut self, summary: &str, kept_from: Option<&MessageId>) {
-        let kept = kept_from.and_then(|first| {
-            self.messages.iter().position(|message| match &**message {
-                Message::User { id, .. } | Message::Assistant { id, .. } => id == first,
-                Message::Results { .. } => false,
-            })
-        });
-        let tail = kept.map(|at| self.messages.split_off(at)).unwrap_or_default();
-        self.messages.clear();
-        self.push(Message::User {
-            id: MessageId::from(SUMMARY),
-            content: vec![Content::text(format!("What happened so far, in short:\n\n{summary}"))],
-        });
-        self.messages.extend(tail);
     }
 }
 
@@ -372,13 +401,13 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_a_turn_did_not_come_to_were_not_run() {
+    fn calls_that_a_turn_did_not_reach_are_recorded_as_not_run() {
         let conversation = fold(&[requested(&["a", "b"]), called("a"), ended("a"), turn_ended()]);
         assert_eq!(results(&conversation), [("a".into(), "a".into()), ("b".into(), NOT_RUN.into())]);
     }
 
     #[test]
-    fn a_log_from_before_calls_were_recorded_in_their_order_is_read_as_it_was() {
+    fn a_log_from_before_ordered_calls_is_read_unchanged() {
         let conversation = fold(&[called("b"), ended("b"), called("a"), ended("a"), turn_ended()]);
         assert_eq!(calls(&conversation), [("b".into(), None), ("a".into(), None)]);
         assert_eq!(results(&conversation).len(), 2);

@@ -7,7 +7,7 @@
 //! - At most one session per id is in memory or being opened. The right to open one is a permit ([`PermitId`]). It goes
 //!   to one caller, and to the next waiting caller if it is dropped unused.
 //! - A deletion starts only when no session of that id can write any more, and is confirmed only when it is on the disk.
-//! - A session that was idle may refuse its eviction. One that somebody closed or deleted may not.
+//! - A session that was idle may refuse its eviction. One that a client closed or deleted may not.
 //! - Every caller is answered: also when a session panics, a deletion fails or the daemon stops.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,7 @@ pub struct Incarnation(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Keep,
-    /// Nobody asked for the deletion: the log goes only if the session is still empty when it stops.
+    /// No client asked for the deletion: the log is deleted only if the session is still empty when it stops.
     DeleteIfEmpty,
     Delete,
 }
@@ -63,7 +63,7 @@ pub enum Input {
     Stopped { id: SessionId, incarnation: Incarnation, end: End },
     /// A deletion has reached the disk, or failed.
     Deleted { id: SessionId, result: Result<(), HistoryError> },
-    /// The daemon stops. The logs of sessions that are `empty`, and stay so, are deleted: nobody will look for them.
+    /// The daemon stops. The logs of sessions that are `empty`, and stay so, are deleted.
     Drain { empty: BTreeSet<SessionId>, caller: Ticket },
 }
 
@@ -130,7 +130,7 @@ enum Entry {
 enum Eviction {
     /// It was idle: it stays if a client has come meanwhile, and otherwise meets this fate.
     IfUnused(Fate),
-    /// Somebody wants it gone. It goes, even if it has refused an earlier eviction meanwhile.
+    /// A client closed or deleted it. It is evicted even if it has refused an earlier eviction meanwhile.
     Certain(Fate),
 }
 
@@ -226,7 +226,7 @@ impl SessionTable {
     }
 
     /// Starts over for the callers that waited for an entry which is no more: the first of them gets the permit. While
-    /// the daemon stops nobody waits: `drain` has refused those who did, and `open` refuses those who come.
+    /// the daemon stops no caller waits: `drain` has refused those that did, and `open` refuses later ones.
     fn reopen(&mut self, id: SessionId, mut waiting: Vec<Ticket>) -> Vec<Effect> {
         self.entries.remove(&id);
         if waiting.is_empty() {
@@ -316,7 +316,7 @@ impl SessionTable {
         }
     }
 
-    /// A refusal counts only for an eviction that may be refused. A session that somebody wants gone has received a
+    /// A refusal counts only for an eviction that may be refused. A session that a client closed or deleted has received a
     /// second message, which it cannot refuse.
     fn refused(&mut self, id: &SessionId) -> Vec<Effect> {
         let Some(Entry::Evicting { incarnation, eviction: Eviction::IfUnused(_), done, waiting }) =

@@ -1,29 +1,17 @@
 //! The log of a session: numbered events, from which everything else is derived.
 
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::checkpoint::RestoreDirection;
+use crate::hosted::HostedEvent;
 use crate::model::CallOrigin;
 use crate::{
-    Approval, CallId, Content, Cost, Decision, MessageId, Mode, ModelId, Origin, Outcome, Place, PlanEntry, Question,
-    QuestionId, StopReason, ThoughtLevel, ToolCard, ToolContent, TurnId, Usage,
+    Approval, CallId, Content, Cost, Decision, MessageId, Millis, Mode, ModelId, Origin, Outcome, Place, PlanEntry,
+    Question, QuestionId, StopReason, ThoughtLevel, ToolCard, ToolContent, TurnId, Usage,
 };
-
-/// Milliseconds since 1970.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Millis(pub u64);
-
-impl Millis {
-    pub fn now() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
-    }
-}
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
@@ -45,6 +33,9 @@ pub enum EventKind {
         mode: Mode,
         approval: Approval,
         model: ModelId,
+        /// The agent that answers in place of the native engine, by its name in the configuration.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent: Option<String>,
     },
     /// The session was opened after an unclean end, and a new life begins.
     Reopened,
@@ -66,6 +57,10 @@ pub enum EventKind {
         /// model gets it with the prompt.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         context: Vec<Content>,
+        /// The prompt that inserted this message into the running turn. From this event on the
+        /// prompt is accepted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        steering: Option<SteeringPrompt>,
     },
     /// A piece of the model's answer. All pieces of one response share a message id.
     AgentText {
@@ -136,6 +131,20 @@ pub enum EventKind {
         call: CallId,
         outcome: Outcome,
     },
+    /// A command in the background wrote this. Only people see it; the model reads the output with a tool.
+    BackgroundOutput {
+        handle: String,
+        text: String,
+    },
+    /// A command or a sub-agent in the background ended. The exit code of a sub-agent is 0 if it has reported. Neither
+    /// number is known of work that ended with its turn, its session or its daemon.
+    BackgroundEnded {
+        handle: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<i32>,
+    },
     /// The model set its plan with the tool `update_plan`.
     Planned {
         call: CallId,
@@ -164,11 +173,35 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         estimated: bool,
     },
+    /// A piece of the summary that the model writes to replace older messages. The first piece of a
+    /// compaction is empty. `Compacted` completes the compaction; otherwise it ends with its turn, or
+    /// when another one begins.
+    Compacting {
+        compaction: MessageId,
+        text: String,
+    },
     /// A summary replaced older messages in the conversation that the model sees.
     Compacted {
         summary: String,
         /// The first message that the model still sees in full.
         kept_from: Option<MessageId>,
+        /// How many bytes of the user's older messages the model still sees, the newest first.
+        #[serde(default)]
+        kept_of_user: usize,
+        /// The compaction whose pieces came before. Older logs do not have them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        compaction: Option<MessageId>,
+    },
+    /// The model no longer sees the outcomes of these calls, which were old and long.
+    ResultsCleared {
+        calls: Vec<CallId>,
+    },
+    /// A prompt was cancelled before it was inserted, and its client wants no message of it in the
+    /// conversation.
+    PromptDropped {
+        /// The id of the turn that the prompt would have started.
+        prompt: TurnId,
+        origin: Origin,
     },
     /// A message for the person, which the model does not see.
     Noticed {
@@ -186,6 +219,10 @@ pub enum EventKind {
         way: RestoreDirection,
         files: Vec<PathBuf>,
     },
+    /// Something that the child agent of a hosted session did.
+    Hosted {
+        news: HostedEvent,
+    },
     TurnEnded {
         turn: TurnId,
         /// The origin from the turn's start, repeated here so that a client that reconnects can be
@@ -194,7 +231,19 @@ pub enum EventKind {
         origin: Option<Origin>,
         reason: StopReason,
         usage: Usage,
+        /// The prompts that joined the turn and are answered with it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        steering: Vec<SteeringPrompt>,
     },
+}
+
+/// A prompt that joined a running turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SteeringPrompt {
+    /// The id of the turn that the prompt would have started.
+    pub prompt: TurnId,
+    pub origin: Origin,
+    pub message: MessageId,
 }
 
 /// A call as the model made it.
@@ -235,13 +284,13 @@ impl Event {
 
     /// Whether `next` is another piece of the same message.
     pub fn continues_with(&self, next: &Event) -> bool {
-        match (&self.kind, &next.kind) {
-            (EventKind::AgentText { message: mine, .. }, EventKind::AgentText { message: theirs, .. })
-            | (EventKind::AgentThought { message: mine, .. }, EventKind::AgentThought { message: theirs, .. }) => {
-                mine == theirs
-            }
-            _ => false,
+        if let (EventKind::AgentText { message: mine, .. }, EventKind::AgentText { message: theirs, .. })
+        | (EventKind::AgentThought { message: mine, .. }, EventKind::AgentThought { message: theirs, .. }) =
+            (&self.kind, &next.kind)
+        {
+            return mine == theirs;
         }
+        false
     }
 
     /// Appends the text of `next`, which must continue this event, and takes its position.
@@ -268,21 +317,31 @@ impl EventKind {
             | Self::CallsRequested { .. }
             | Self::Abandoned { .. }
             | Self::ToolProgressed { .. }
+            | Self::BackgroundOutput { .. }
             | Self::Planned { .. }
             | Self::Used { .. }
+            | Self::Compacting { .. }
             | Self::Titled { .. }
             | Self::Noticed { .. }
             // This reaches the disk in one batch with the user's message, which follows at once
             // unless it is expanded first.
             | Self::TurnStarted { .. }
-            | Self::Delegated { .. } => Durability::Soon,
+            | Self::Delegated { .. }
+            // The child has run its tools already, whatever the log holds.
+            | Self::Hosted {
+                news: HostedEvent::Called { .. } | HostedEvent::Relayed { .. } | HostedEvent::Unprompted,
+            } => Durability::Soon,
             Self::Created { .. }
             | Self::Reopened
             | Self::ToolCalled { .. }
             | Self::PermissionAsked { .. }
             | Self::PermissionAnswered { .. }
+            | Self::BackgroundEnded { .. }
             | Self::Configured { .. }
             | Self::Restored { .. }
+            | Self::PromptDropped { .. }
+            | Self::ResultsCleared { .. }
+            | Self::Hosted { news: HostedEvent::Opened { .. } | HostedEvent::Offered { .. } }
             | Self::Compacted { .. } => Durability::Written,
             Self::UserMessage { .. } | Self::ToolStarted { .. } | Self::ToolEnded { .. } | Self::TurnEnded { .. } => {
                 Durability::Synced
@@ -310,13 +369,19 @@ impl EventKind {
             Self::ToolStarted { .. } => "tool_started",
             Self::ToolProgressed { .. } => "tool_progressed",
             Self::ToolEnded { .. } => "tool_ended",
+            Self::BackgroundOutput { .. } => "background_output",
+            Self::BackgroundEnded { .. } => "background_ended",
             Self::Planned { .. } => "planned",
             Self::Configured { .. } => "configured",
             Self::Titled { .. } => "titled",
             Self::Used { .. } => "used",
+            Self::Compacting { .. } => "compacting",
             Self::Compacted { .. } => "compacted",
+            Self::PromptDropped { .. } => "prompt_dropped",
+            Self::ResultsCleared { .. } => "results_cleared",
             Self::Noticed { .. } => "noticed",
             Self::Restored { .. } => "restored",
+            Self::Hosted { .. } => "hosted",
             Self::TurnEnded { .. } => "turn_ended",
         }
     }
@@ -325,7 +390,11 @@ impl EventKind {
     pub fn weight(&self) -> usize {
         const BASE: usize = 200;
         BASE + match self {
-            Self::AgentText { text, .. } | Self::AgentThought { text, .. } | Self::Noticed { text, .. } => text.len(),
+            Self::AgentText { text, .. }
+            | Self::AgentThought { text, .. }
+            | Self::BackgroundOutput { text, .. }
+            | Self::Compacting { text, .. }
+            | Self::Noticed { text, .. } => text.len(),
             Self::UserMessage { content, stands_for, context, .. } => {
                 content.iter().chain(context).map(Content::weight).sum::<usize>()
                     + stands_for.as_ref().map_or(0, String::len)
@@ -343,15 +412,19 @@ impl EventKind {
             }
             Self::Planned { entries, .. } => entries.iter().map(|entry| entry.content.len()).sum(),
             Self::Compacted { summary, .. } => summary.len(),
+            Self::Hosted { news } => news.weight(),
+            Self::ResultsCleared { calls } => calls.len() * size_of::<CallId>(),
             Self::Titled { title } | Self::CallBegun { title, .. } => title.len(),
             Self::Created { .. }
             | Self::Reopened
             | Self::Abandoned { .. }
             | Self::TurnStarted { .. }
+            | Self::PromptDropped { .. }
             | Self::Delegated { .. }
             | Self::PermissionAsked { .. }
             | Self::PermissionAnswered { .. }
             | Self::ToolStarted { .. }
+            | Self::BackgroundEnded { .. }
             | Self::Configured { .. }
             | Self::Restored { .. }
             | Self::Used { .. }
@@ -361,7 +434,7 @@ impl EventKind {
 }
 
 /// Estimates how many bytes a JSON value takes in memory.
-fn json_weight(value: &Value) -> usize {
+pub(crate) fn json_weight(value: &Value) -> usize {
     const NODE: usize = size_of::<Value>();
     NODE + match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
@@ -378,7 +451,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_provider_sends_counts_wherever_it_is_kept() {
+    fn every_stored_part_of_a_response_counts_towards_its_limit() {
         let much = "x".repeat(100_000);
         let seal = json!({ "signature": much });
         let sealed = EventKind::ResponseSealed { message: MessageId::from("m"), seal };

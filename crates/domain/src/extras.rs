@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_are_known_to_stumble_are_spared_by_name_and_version() {
+    fn clients_known_to_fail_are_matched_by_name_and_version() {
         let policy = ExtrasPolicy::default();
         let quiet = ExtraSet::ALL.without(Extra::UsageUpdate);
         for (name, version, extras) in [

@@ -22,6 +22,9 @@ pub struct SessionMeta {
     pub title: Option<String>,
     pub created: Millis,
     pub updated: Millis,
+    /// The agent that answers in place of the native engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     /// The number of messages of the user and of the model.
     pub messages: u64,
     /// The number of the last event.

@@ -65,6 +65,10 @@ id!(
     TurnId
 );
 id!(
+    /// One sub-agent of a session, as the model names it.
+    AgentId
+);
+id!(
     /// One tool call of the model.
     CallId
 );

@@ -25,7 +25,7 @@ pub fn file_uri(path: &Path) -> String {
 
 /// Returns the path by which a model should name a file. It is relative to the working folder if
 /// the file is inside it.
-pub(crate) fn told_path(uri: &str, cwd: &Path) -> Option<PathBuf> {
+pub(crate) fn path_for_model(uri: &str, cwd: &Path) -> Option<PathBuf> {
     let path = file_path(uri)?;
     match path.strip_prefix(cwd) {
         Ok(inside) if inside.as_os_str().is_empty() => Some(PathBuf::from(".")),
@@ -65,7 +65,7 @@ pub(crate) struct Label<'a> {
 impl Label<'_> {
     /// Describes the link to the model in one line, which states that the target has not been read
     /// yet.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let path = self.path.map(Path::to_owned).or_else(|| file_path(self.uri));
         let Some(path) = path else {
             return one_line(&format!("[link: {} {}{}]", self.name, self.uri, self.facts("")));
@@ -115,11 +115,11 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_told_where_a_file_is_and_that_it_has_not_seen_it() {
+    fn a_linked_file_is_described_to_the_model_as_unread() {
         let label = |uri, name| Label { uri, name, mime: None, title: None, description: None, size: None, path: None };
         let told = |label: Label| {
-            let path = told_path(label.uri, Path::new("/work"));
-            Label { path: path.as_deref(), ..label }.told()
+            let path = path_for_model(label.uri, Path::new("/work"));
+            Label { path: path.as_deref(), ..label }.describe()
         };
         let full = Label {
             mime: Some("text/rust"),

@@ -78,7 +78,7 @@ pub enum McpEvent {
     /// The slash commands that the person can type have changed.
     CommandsChanged,
     /// A sentence for the person.
-    Told(String),
+    Notice(String),
     /// No server could be started. The text is the reason, in a sentence. The session may set its
     /// servers again.
     Lost(String),

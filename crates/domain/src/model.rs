@@ -107,6 +107,8 @@ pub struct ModelInfo {
     pub audio: bool,
     /// Whether the model can think before it answers. If not, the thought level has no effect.
     pub thinks: bool,
+    /// Whether the model is trained on the patches of the tool `apply_patch`.
+    pub patches: bool,
     pub price: Option<Price>,
 }
 

@@ -70,6 +70,17 @@ pub struct Question {
     pub id: QuestionId,
     pub call: CallId,
     pub always: Option<Grant>,
+    /// The answers that the child agent of a hosted session offers; empty if it is a question of acpd.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<AgentOption>,
+}
+
+/// One answer to a question of a child agent, in the agent's own words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentOption {
+    pub id: String,
+    pub name: String,
+    pub kind: Choice,
 }
 
 impl Question {
@@ -79,6 +90,19 @@ impl Question {
             Some(_) => &[Choice::AllowOnce, Choice::AllowAlways, Choice::RejectOnce, Choice::RejectAlways],
             None => &[Choice::AllowOnce, Choice::RejectOnce],
         }
+    }
+
+    /// Returns the option of the child that an answer means: the one with this id, or the first one of the chosen kind,
+    /// or of the other kind that allows or rejects.
+    pub fn option_for(&self, id: Option<&str>, choice: Choice) -> Option<&AgentOption> {
+        if let Some(id) = id {
+            return self.options.iter().find(|option| option.id == id);
+        }
+        let alike = self.options.iter().filter(|option| option.kind.allows() == choice.allows());
+        alike.clone().find(|option| option.kind == choice).or_else(|| {
+            // An answer for once must not become one for good.
+            alike.clone().find(|option| !option.kind.is_for_good() || !choice.allows())
+        })
     }
 
     pub fn choice_name(&self, choice: Choice) -> String {
@@ -117,6 +141,10 @@ impl Choice {
         Self::ALL.into_iter().find(|choice| choice.id() == id)
     }
 
+    pub fn is_for_good(self) -> bool {
+        matches!(self, Choice::AllowAlways | Choice::RejectAlways)
+    }
+
     pub fn allows(self) -> bool {
         matches!(self, Choice::AllowOnce | Choice::AllowAlways)
     }
@@ -129,7 +157,7 @@ pub enum Decision {
     Chose(Choice),
     /// The client cancelled the question, which ends the turn.
     Cancelled,
-    /// The daemon stopped before anybody answered. Nothing was run.
+    /// The daemon stopped before the question was answered. Nothing was run.
     Unanswered,
 }
 
@@ -229,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn denying_wins_then_a_rule_that_asks_then_the_memory_then_a_rule_that_allows_then_the_approval() {
+    fn deny_precedes_ask_then_grants_then_allow_then_the_approval_setting() {
         let folder = Grant::Folder("/work".into());
         let free = ToolCard {
             tool: "t".to_owned(),
@@ -269,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_in_the_sandbox_is_not_allowed_outside_of_it() {
+    fn a_grant_for_the_sandbox_does_not_apply_outside_it() {
         let inside = |text: &str| Grant::Sandboxed(Box::new(command(text)));
         assert!(inside("make").covers(&inside("make all")));
         assert!(!inside("make").covers(&command("make all")));
@@ -278,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_covers_what_lies_below_it_and_not_its_namesake() {
+    fn a_folder_grant_covers_files_below_it_and_not_its_namesake() {
         let folder = Grant::Folder("/work/src".into());
         assert!(folder.covers(&Grant::Folder("/work/src/deep".into())));
         assert!(!folder.covers(&Grant::Folder("/work/src2".into())));

@@ -15,6 +15,11 @@ pub fn read_plan(input: &Value) -> Result<Vec<PlanEntry>, String> {
         Value::Array(entries) => entries,
         Value::Object(fields) => match first(fields, &["entries", "plan", "todos", "steps", "items", "tasks"]) {
             Some(Value::Array(entries)) => entries,
+            // Some models send the list as a JSON text.
+            Some(Value::String(text)) => match serde_json::from_str::<Value>(text) {
+                Ok(list @ Value::Array(_)) => return read_plan(&list),
+                Ok(_) | Err(_) => return Err(format!("`entries` must be a list; {EXAMPLE}")),
+            },
             Some(_) => return Err(format!("`entries` must be a list; {EXAMPLE}")),
             None => return Err(format!("`entries` is missing; {EXAMPLE}")),
         },
@@ -62,7 +67,7 @@ fn first<'a>(fields: &'a Map<String, Value>, names: &[&str]) -> Option<&'a Value
 enum Status<'a> {
     Known(PlanStatus),
     /// The nearest status; the word itself is shown with the entry. An entry that failed or was
-    /// given up counts as completed, because nobody works on it any more and it would otherwise
+    /// given up counts as completed, because no work on it remains and it would otherwise
     /// stay open for ever.
     Nearest(PlanStatus, &'a str),
 }
@@ -140,11 +145,12 @@ mod tests {
         assert_eq!(contents(json!({ "plan": [{ "step": "a", "status": "done" }, "b"] })), ["a", "b"]);
         assert_eq!(contents(json!({ "todos": [{ "content": "a", "priority": 7 }] })), ["a"]);
         assert_eq!(contents(json!([{ "title": "a" }])), ["a"]);
+        assert_eq!(contents(json!({ "entries": "[\"a\", {\"content\": \"b\"}]" })), ["a", "b"]);
         assert_eq!(contents(json!({ "entries": [] })), Vec::<String>::new());
     }
 
     #[test]
-    fn a_plan_that_cannot_be_read_says_what_to_send_instead() {
+    fn an_unreadable_plan_is_refused_with_the_expected_form() {
         for (input, why) in [
             (json!("nonsense"), "the plan must be an object; send {"),
             (json!({}), "`entries` is missing; send {"),

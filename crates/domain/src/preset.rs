@@ -48,6 +48,17 @@ impl Mode {
     pub fn from_id(id: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.id() == id)
     }
+
+    /// The mode that allows only what both allow.
+    #[must_use]
+    pub fn within(self, other: Mode) -> Mode {
+        match (self, other) {
+            (Mode::Full, mode) | (mode, Mode::Full) => mode,
+            (one, other) if one == other => one,
+            // One leaves out commands and the other writes by tools alone; what is left is reading.
+            (Mode::ReadOnly | Mode::Safe | Mode::Sandbox, _) => Mode::ReadOnly,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -5,17 +5,24 @@
 //! value, tests explore interleavings of inputs that no conversation would produce in time.
 
 pub mod activity;
+mod background;
 mod calls;
 mod clients;
 pub mod effect;
 pub mod eviction;
+mod hosted;
 pub mod input;
 pub mod machine;
+mod model_choice;
 pub mod policy;
 mod prompts;
 mod questions;
 mod recovery;
+mod servers;
 pub mod slash;
+mod spending;
+mod steering;
+pub mod sub_agents;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -24,6 +31,7 @@ pub mod undo;
 pub use activity::Activity;
 pub use effect::{Effect, Reply, TurnOrder};
 pub use eviction::{EvictionReason, Requester};
-pub use input::{Input, Prompt, PromptMessage, PromptRefused, TurnReport};
+pub use hosted::{AgentQuestion, AgentTurn};
+pub use input::{Input, Prompt, PromptMessage, PromptRefused, PromptTaken, TurnReport};
 pub use machine::SessionMachine;
-pub use policy::{SessionPolicy, Unattended, WhenBusy};
+pub use policy::{AgentLimits, SessionPolicy, Unattended, WhenBusy};

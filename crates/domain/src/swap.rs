@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use crate::account::{AccountError, Accounts, KeyVariable, Login};
-use crate::briefing::{Brief, Briefing, Command, CommandCall, Expansion, Workplace};
+use crate::briefing::{Brief, Briefing, Command, CommandCall, Expansion, LibraryCard, Situation, Workplace};
 use crate::model::{Catalogue, Model, ModelInfo};
 use crate::{Environment, ModelId};
 
@@ -78,8 +78,16 @@ impl<T: Catalogue> Catalogue for Swap<T> {
 }
 
 impl<T: Briefing> Briefing for Swap<T> {
-    fn brief(&self, place: Workplace) -> BoxFuture<'static, Brief> {
-        self.get().brief(place)
+    fn brief(&self, place: Workplace, model: ModelId) -> BoxFuture<'static, Brief> {
+        self.get().brief(place, model)
+    }
+
+    fn facts(&self, situation: Situation) -> Option<BoxFuture<'static, String>> {
+        self.get().facts(situation)
+    }
+
+    fn library(&self, place: Workplace) -> BoxFuture<'static, LibraryCard> {
+        self.get().library(place)
     }
 
     fn commands(&self, place: Workplace) -> BoxFuture<'static, Vec<Command>> {
@@ -114,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_has_taken_a_value_keeps_it() {
+    fn a_loaded_value_outlives_its_replacement() {
         let swap = Swap::new("old");
         let taken = swap.get();
         swap.replace("new");

@@ -1,6 +1,8 @@
 //! Tools as the actors see them: the tools on offer, what a call would do, and the port that runs
 //! it.
 
+mod hooks;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,14 +14,33 @@ use serde_json::Value;
 use crate::briefing::Command;
 use crate::checkpoint::{Restore, Restored};
 use crate::mcp::{McpEvent, McpRequest, Prepared, Server, ServerCard};
+use crate::model::ModelInfo;
 use crate::permission::RuleTexts;
-use crate::{Access, CallSite, ConnectionId, Content, Mode, ModelId, SessionId, StopReason, TurnId, Verdict};
+use crate::recall::RecallRequest;
+use crate::{Access, AgentId, CallSite, ConnectionId, Content, Mode, ModelId, SessionId, TurnId, Verdict};
+
+pub use hooks::{HookPoint, HooksRun, Notification, NotificationKind};
 
 /// The name of the plan tool. The registry declares it, and the turn runs it.
 pub const UPDATE_PLAN: &str = "update_plan";
 
+/// The name of the tool that runs shell commands.
+pub const BASH: &str = "bash";
+
+/// The name of the tool that writes to the input of a command in the background.
+pub const BASH_INPUT: &str = "bash_input";
+
+/// The name of the tool that proposes another mode. The session runs it.
+pub const SWITCH_MODE: &str = "switch_mode";
+
+/// The name of the tool that remembers facts beyond the session.
+pub const MEMORY: &str = "memory";
+
 /// The name of the sub-agent tool. The registry declares and plans it, and the session runs it.
 pub const AGENT: &str = "agent";
+
+/// The name of the tool that takes patches. Only models that are trained on its format get it.
+pub const APPLY_PATCH: &str = "apply_patch";
 
 /// A tool as it is offered to a model.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +51,13 @@ pub struct ToolSpec {
     pub schema: Value,
     /// The tool changes nothing, so several of its calls may run at once.
     pub read_only: bool,
+}
+
+impl ToolSpec {
+    /// Whether the tool is offered to this model.
+    pub fn suits(&self, model: &ModelInfo) -> bool {
+        self.name != APPLY_PATCH || model.patches
+    }
 }
 
 /// A call as the model requested it, before it is planned.
@@ -83,6 +111,27 @@ impl ToolCard {
             access: Access::Free,
         }
     }
+}
+
+impl ToolCard {
+    /// The shell command that the call runs; empty if it runs none.
+    pub fn command(&self) -> &str {
+        let command = (self.tool == BASH).then(|| self.input.get("command")?.as_str());
+        command.flatten().unwrap_or_default()
+    }
+}
+
+/// A report of a command in the background.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackgroundReport {
+    pub handle: String,
+    pub what: BackgroundNews,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BackgroundNews {
+    Wrote(String),
+    Ended { exit_code: Option<i32>, signal: Option<i32> },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -146,6 +195,9 @@ pub struct Outcome {
     /// The content for people; if it is empty, they see `text`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub content: Vec<ToolContent>,
+    /// The handle of the command or sub-agent that goes on in the background, if the call has left one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background: Option<String>,
     /// Data for programs, such as the exit status and sizes.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub raw: Value,
@@ -171,6 +223,16 @@ impl Outcome {
         Self::of(OutcomeKind::Failed, text)
     }
 
+    /// Builds the outcome of a call that the person was asked about and declined.
+    pub fn declined() -> Self {
+        Self::of(OutcomeKind::Denied, "Permission denied: the user declined this call.")
+    }
+
+    /// Builds the outcome of a call that an earlier "never" of the person covers.
+    pub fn declined_before() -> Self {
+        Self::of(OutcomeKind::Denied, "Permission denied: the user has declined calls like this one for good.")
+    }
+
     pub fn denied() -> Self {
         Self::of(OutcomeKind::Denied, "Permission denied.")
     }
@@ -185,7 +247,7 @@ impl Outcome {
     }
 
     fn of(verdict: OutcomeKind, text: impl Into<String>) -> Self {
-        Self { verdict, text: text.into(), content: Vec::new(), raw: Value::Null }
+        Self { verdict, text: text.into(), content: Vec::new(), background: None, raw: Value::Null }
     }
 
     #[must_use]
@@ -228,46 +290,6 @@ pub enum PlanStatus {
     Completed,
 }
 
-/// The points at which the operator's hooks run.
-#[derive(Clone, Copy, Debug)]
-pub enum HookPoint<'a> {
-    /// The call is about to run. A refusal denies it.
-    BeforeTool { card: &'a ToolCard },
-    /// The call has ended. A refusal is sent to the model with the outcome.
-    AfterTool { card: &'a ToolCard, outcome: &'a Outcome },
-    /// The turn is about to end. If the model ended it, a refusal is sent to the model and the turn
-    /// continues.
-    TurnEnd { reason: &'a StopReason },
-}
-
-/// An event that a person who is not watching may want to know about.
-#[derive(Clone, Copy, Debug)]
-pub struct Notification<'a> {
-    pub event: NotificationKind,
-    /// The title of the waiting call, or why the turn ended.
-    pub about: &'a str,
-    /// The title of the session.
-    pub title: Option<&'a str>,
-    /// Whether a client is attached, so that somebody may be watching.
-    pub attended: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotificationKind {
-    /// A permission question is open.
-    Waiting,
-    TurnEnded,
-}
-
-impl NotificationKind {
-    pub fn name(self) -> &'static str {
-        match self {
-            NotificationKind::Waiting => "waiting",
-            NotificationKind::TurnEnded => "turn_ended",
-        }
-    }
-}
-
 /// The tools of all sessions.
 pub trait Toolbox: Send + Sync + 'static {
     /// Returns the tools that a mode offers to a session.
@@ -293,7 +315,7 @@ pub trait Toolbox: Send + Sync + 'static {
         Box::pin(std::future::ready(Vec::new()))
     }
 
-    /// Lists the sessions that have stored servers.
+    /// Lists the sessions that have stored servers, or other data that `forget` deletes.
     fn sessions_with_servers(&self) -> BoxFuture<'static, Vec<SessionId>> {
         Box::pin(std::future::ready(Vec::new()))
     }
@@ -331,10 +353,10 @@ pub trait Toolbox: Send + Sync + 'static {
         self.plan(request, site)
     }
 
-    /// Returns the operator's rule about a call in a session that works in this folder, or None if
-    /// no rule applies. Must not block.
-    fn rule(&self, _card: &ToolCard, _cwd: &Path) -> Option<Verdict> {
-        None
+    /// Returns what the rules say about a planned call in a session that works in this folder, or
+    /// None if no rule applies. Comparing a long command with many rules takes a while.
+    fn rule(&self, _card: &ToolCard, _cwd: &Path) -> BoxFuture<'static, Option<Verdict>> {
+        Box::pin(std::future::ready(None))
     }
 
     /// Returns the rules that apply in this folder, including those of its project, which may have
@@ -346,6 +368,17 @@ pub trait Toolbox: Send + Sync + 'static {
     /// Runs the hooks for this point; the result is the reason of a refusal. None if there are no
     /// hooks. Dropping the future ends the running hook.
     fn consult(&self, _moment: HookPoint<'_>, _site: &Arc<CallSite>) -> Option<BoxFuture<'static, Option<String>>> {
+        None
+    }
+
+    /// Completes the outcome of a call after its hooks: with what the hooks changed in the files that
+    /// the call had changed. None if there is nothing to add. Dropping the future gives it up.
+    fn complete(
+        &self,
+        _outcome: &Outcome,
+        _hooks: HooksRun,
+        _site: &Arc<CallSite>,
+    ) -> Option<BoxFuture<'static, Outcome>> {
         None
     }
 
@@ -365,9 +398,24 @@ pub trait Toolbox: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Reports what this session's commands in the background write, and how they end. Asked for once per session; the
+    /// stream must be read.
+    fn background_reports(&self, _session: &SessionId) -> Option<BoxStream<'static, BackgroundReport>> {
+        None
+    }
+
+    /// Ends a command in the background. Returns at once, and whether the command still ran.
+    fn stop_background(&self, _session: &SessionId, _handle: &str) -> bool {
+        false
+    }
+
     /// Ends what the calls of a cancelled turn left running in the background. Returns at once; all
     /// processes are gone within 2 seconds. Those of other turns continue.
     fn cancel_turn(&self, _session: &SessionId, _turn: &TurnId) {}
+
+    /// Deletes what is kept for a session outside its log, because the session was deleted. Returns
+    /// at once.
+    fn forget(&self, _session: &SessionId) {}
 
     /// Ends and forgets everything that a session's calls left running, because the session was
     /// evicted or died. Returns at once; all processes are gone within 2 seconds.
@@ -391,21 +439,43 @@ pub struct Refusal {
     pub reason: String,
 }
 
+/// What a call wants of the session's sub-agents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SubAgentRequest {
+    Start(SubAgentTask),
+    /// Waits for the report of a sub-agent that works in the background.
+    Collect(AgentId),
+}
+
 /// A task for a sub-agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubAgentTask {
     pub task: String,
     /// The mode that selects its tools.
     pub mode: Mode,
+    /// The only tools that it may use; None for all of its mode.
+    pub tools: Option<Vec<String>>,
     /// The model to use; None for the session's.
     pub model: Option<ModelId>,
+    /// What it is instructed to do beside its task, if a custom agent is used.
+    pub instructions: Option<String>,
+    /// The sub-agent whose conversation goes on with this task.
+    pub continues: Option<AgentId>,
+    /// Whether the call ends at once and the report is collected later.
+    pub background: bool,
 }
 
 /// The services that a session offers to a running tool.
 pub trait ToolHost: Send + Sync + 'static {
-    /// Runs a sub-agent on a task and returns its report. Dropping the future ends the sub-agent.
-    fn delegate(&self, _errand: SubAgentTask) -> BoxFuture<'static, Outcome> {
+    /// Runs a sub-agent on a task and returns its report, or what else the request asks for. Dropping
+    /// the future ends a sub-agent that does not work in the background.
+    fn delegate(&self, _request: SubAgentRequest) -> BoxFuture<'static, Outcome> {
         Box::pin(std::future::ready(Outcome::failed("There are no sub-agents here.")))
+    }
+
+    /// Searches the session's log.
+    fn recall(&self, _request: RecallRequest) -> BoxFuture<'static, Outcome> {
+        Box::pin(std::future::ready(Outcome::failed("There is no log here.")))
     }
 
     /// Changes the session's mode after the person has agreed. It takes effect with the next step

@@ -1,7 +1,12 @@
-//! How a turn ends and what it cost.
+//! How a turn ends and what it cost, and the order in which the calls of a response are carried out.
+
+mod repeated_calls;
+mod response_calls;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pub use self::response_calls::{CallStep, Next, NextCall, ResponseCalls};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

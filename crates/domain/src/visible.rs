@@ -139,7 +139,7 @@ mod tests {
     use crate::{Access, ToolKind};
 
     #[test]
-    fn what_cannot_be_seen_is_written_out_and_the_rest_is_left() {
+    fn invisible_characters_are_escaped_and_others_are_kept() {
         let cases = [
             ("ls -la", "ls -la"),
             ("grün 日本 ❤️", "grün 日本 ❤️"),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_shows_what_will_be_done() {
+    fn a_card_shows_the_planned_action() {
         let diff = |old: Option<&str>, new: &str| ToolContent::Diff {
             path: "/a".into(),
             old: old.map(str::to_owned),

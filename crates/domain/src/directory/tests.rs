@@ -1,5 +1,5 @@
 //! Explores interleavings of callers, sessions, the disk and the directory's rules, and checks the invariants that
-//! `directory.rs` lists after every step. At the end everything under way is finished, and nobody may still wait.
+//! `directory.rs` lists after every step. At the end everything under way is finished, and no caller may still wait.
 
 use std::collections::VecDeque;
 
@@ -72,9 +72,9 @@ struct World {
     logs: BTreeMap<SessionId, u32>,
     deletions: Vec<SessionId>,
     ids: Vec<SessionId>,
-    /// The ids that callers can name: nobody knows that of a new session before it has entered.
+    /// The ids that callers can name: that of a new session is unknown before it has entered.
     known: Vec<SessionId>,
-    /// Ids that somebody wanted deleted, and those whose deletion was confirmed.
+    /// Ids whose deletion was requested, and those whose deletion was confirmed.
     doomed: BTreeSet<SessionId>,
     deleted: BTreeSet<SessionId>,
 }
@@ -399,7 +399,7 @@ proptest! {
 }
 
 #[test]
-fn a_permit_that_comes_to_a_caller_that_is_gone_goes_to_one_other_caller() {
+fn a_permit_for_a_vanished_caller_goes_to_one_other_caller() {
     let mut table = SessionTable::default();
     let id = SessionId::from("a");
     let permit_of = |effects: Vec<Effect>| match effects.as_slice() {
@@ -420,7 +420,7 @@ fn a_permit_that_comes_to_a_caller_that_is_gone_goes_to_one_other_caller() {
 }
 
 #[test]
-fn a_deletion_that_comes_while_an_idle_session_decides_whether_it_stays_is_not_lost() {
+fn a_deletion_during_an_idle_eviction_is_not_lost() {
     let idle = Eviction::new(Fate::Keep, &EvictionReason::Idle);
     let deleted = idle.and(Eviction::new(Fate::Delete, &EvictionReason::Unwanted));
     assert_eq!(deleted, Eviction::Certain(Fate::Delete));
@@ -430,7 +430,7 @@ fn a_deletion_that_comes_while_an_idle_session_decides_whether_it_stays_is_not_l
 }
 
 #[test]
-fn closing_a_session_that_was_empty_when_it_was_idle_does_not_delete_it() {
+fn closing_a_once_empty_session_does_not_delete_it() {
     let empty = Eviction::new(Fate::DeleteIfEmpty, &EvictionReason::Idle);
     let closed = empty.and(Eviction::new(Fate::Keep, &EvictionReason::Drain));
     assert_eq!(closed, Eviction::Certain(Fate::Keep));

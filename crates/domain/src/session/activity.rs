@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use super::effect::Purpose;
+use super::hosted::AgentTurn;
 use super::input::PromptMessage;
+use super::spending::Held;
+use super::sub_agents::SubAgents;
 use crate::checkpoint::{Checkpoint, RestoreDirection};
 use crate::tool::ToolRequest;
-use crate::{CallId, MessageId, Mode, StopReason, TurnId};
+use crate::{CallId, MessageId, StopReason, TurnId, Usage};
 
 #[derive(Debug, Default)]
 pub enum Activity {
@@ -34,15 +38,25 @@ pub enum Activity {
 #[derive(Debug)]
 pub struct RunningTurn {
     pub id: TurnId,
+    pub purpose: Purpose,
     pub calls: BTreeMap<CallId, RunningCall>,
-    /// The sub-agents, by the turns in which they work.
-    pub agents: BTreeMap<TurnId, SubAgent>,
+    pub agents: SubAgents,
     /// The model has ended the turn for this reason, and the hooks are being asked.
     pub ending: Option<StopReason>,
     /// How often hooks have sent the turn back to work.
     pub sent_back: u32,
     /// A model that the person did not choose has been replaced, because its provider does not know it.
     pub fell_back: bool,
+    /// The child agent works on the prompt. None in a session of the native engine, and once the child has ended.
+    pub agent: Option<AgentTurn>,
+    /// What the child says that the prompt used.
+    pub agent_usage: Usage,
+    /// What the session had cost when the turn began.
+    pub cost_before: f64,
+    /// How often the person has agreed to go on beyond the limits of a turn.
+    pub granted: u32,
+    /// What waits until the person agrees to go on beyond a limit.
+    pub held: Option<Held>,
 }
 
 /// A tool call that has an executor.
@@ -54,15 +68,6 @@ pub struct RunningCall {
     pub agent: Option<TurnId>,
     /// The person has allowed what the log shows of the call. A plan that does something else is not covered.
     pub allowed: bool,
-}
-
-#[derive(Debug)]
-pub struct SubAgent {
-    /// The call on which it works.
-    pub call: CallId,
-    pub mode: Mode,
-    /// The titles of its calls so far.
-    pub steps: Vec<String>,
 }
 
 /// An undo or redo under way.
@@ -77,8 +82,21 @@ pub struct Restoration {
 }
 
 impl RunningTurn {
-    pub(super) fn new(id: TurnId) -> Self {
-        Self { id, calls: BTreeMap::new(), agents: BTreeMap::new(), ending: None, sent_back: 0, fell_back: false }
+    pub(super) fn new(id: TurnId, purpose: Purpose) -> Self {
+        Self {
+            id,
+            purpose,
+            calls: BTreeMap::new(),
+            agents: SubAgents::default(),
+            ending: None,
+            sent_back: 0,
+            fell_back: false,
+            agent: None,
+            agent_usage: Usage::default(),
+            cost_before: 0.0,
+            granted: 0,
+            held: None,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The tool calls of a turn: each is planned, checked against the rules, asked about if need be, run, and recorded.
 
-use super::activity::{Activity, RunningCall, SubAgent};
+use super::activity::{Activity, RunningCall};
 use super::effect::{Effect, PlanCall, Reply};
 use super::input::CallReport;
 use super::machine::SessionMachine;
@@ -8,25 +8,21 @@ use crate::event::{RequestedCall, Setting};
 use crate::permission::decide;
 use crate::tool::{OutcomeKind, Refusal, ToolRequest};
 use crate::{
-    Access, CallId, EventKind, MessageId, Mode, Outcome, Question, QuestionId, ToolCard, ToolContent, ToolKind, TurnId,
-    Verdict,
+    Access, CallId, EventKind, MessageId, Mode, Outcome, Question, QuestionId, ToolCard, ToolKind, TurnId, Verdict,
 };
-
-/// How many steps of a sub-agent are shown.
-const STEPS: usize = 20;
 
 impl SessionMachine {
     pub(super) fn running_call(&self, call: &CallId) -> Option<&RunningCall> {
         self.activity.running()?.calls.get(call)
     }
 
-    fn agent_of(&self, call: &CallId) -> Option<TurnId> {
+    pub(super) fn agent_of(&self, call: &CallId) -> Option<TurnId> {
         self.running_call(call)?.agent.clone()
     }
 
     /// Ends the calls that the model began to write in this response and that are not among its whole calls.
     pub(super) fn drop_begun_calls(&mut self, kept: &[RequestedCall]) {
-        for kind in self.state.dropping(kept) {
+        for kind in self.state.open.dropping(kept) {
             self.append(kind);
         }
     }
@@ -34,12 +30,16 @@ impl SessionMachine {
     /// Has a call planned. `agent` is the sub-agent that makes it.
     pub(super) fn start_call(&mut self, call: CallId, message: MessageId, request: ToolRequest, agent: Option<TurnId>) {
         let Activity::Turn(running) = &mut self.activity else { return };
-        let mode = agent.as_ref().and_then(|agent| running.agents.get(agent)).map(|agent| agent.mode);
-        let planned = RunningCall { message, request: request.clone(), agent, allowed: false };
+        let sub = agent.as_ref().and_then(|agent| running.agents.get(agent));
+        let mode = sub.map(|sub| sub.mode);
+        if let Some(reason) = sub.and_then(|sub| sub.why_not(&request.tool, self.policy.agents)) {
+            let refusal = Refusal { kind: ToolKind::Other, title: request.tool.clone(), reason };
+            return self.record_refusal(call, message, request, refusal, agent);
+        }
+        let planned = RunningCall { message, request: request.clone(), agent: agent.clone(), allowed: false };
         running.calls.insert(call.clone(), planned);
-        let recorded = self.state.calls.get(&call).map(|open| Box::new(open.card.clone()));
-        let read_only = mode == Some(Mode::ReadOnly);
-        self.effect(Effect::PlanCall(PlanCall { call, request, recorded, read_only }));
+        let recorded = self.state.open.calls.get(&call).map(|open| Box::new(open.card.clone()));
+        self.effect(Effect::PlanCall(PlanCall { call, request, recorded, agent, mode }));
     }
 
     /// Plans a call that is in the log and has not run.
@@ -53,7 +53,7 @@ impl SessionMachine {
     }
 
     pub(super) fn recorded_request(&self, call: &CallId) -> Option<ToolRequest> {
-        let ToolCard { tool, input, .. } = &self.state.calls.get(call)?.card;
+        let ToolCard { tool, input, .. } = &self.state.open.calls.get(call)?.card;
         Some(ToolRequest { tool: tool.clone(), input: input.clone() })
     }
 
@@ -82,12 +82,12 @@ impl SessionMachine {
     fn check_call(&mut self, call: CallId, card: ToolCard, rule: Option<Verdict>) {
         let Some(RunningCall { message, agent, allowed, .. }) = self.running_call(&call).cloned() else { return };
         let shown = card.clone().visible();
-        let is_recorded = self.state.calls.get(&call).is_some_and(|open| open.card == shown);
+        let is_recorded = self.state.open.calls.get(&call).is_some_and(|open| open.card == shown);
         let verdict = if allowed && is_recorded && rule != Some(Verdict::Deny) {
             // It does what was asked about before the daemon restarted, and no rule has forbidden it since.
             Verdict::Run
         } else {
-            decide(&card, rule, self.state.approval, &self.state.memory)
+            decide(&card, rule, self.state.settings.approval, &self.state.memory)
         };
         let always = match card.access {
             // A rule that asks will ask again, whatever the answer is.
@@ -102,9 +102,9 @@ impl SessionMachine {
             Verdict::Deny if rule == Some(Verdict::Deny) => {
                 self.end_call(call, Outcome::denied_because("a rule of the configuration forbids it."));
             }
-            Verdict::Deny => self.end_call(call, Outcome::denied()),
+            Verdict::Deny => self.end_call(call, Outcome::declined_before()),
             Verdict::Ask => {
-                let question = Question { id: QuestionId::new(), call, always };
+                let question = Question { id: QuestionId::new(), call, always, options: Vec::new() };
                 self.append(EventKind::PermissionAsked { question });
                 self.publish();
                 self.notify_waiting();
@@ -147,31 +147,13 @@ impl SessionMachine {
         self.append(called);
     }
 
-    /// A call of a sub-agent is recorded as such, and shown as a step of the call on which the sub-agent works.
-    fn record_step(&mut self, agent: &TurnId, call: &CallId, called: &EventKind) {
-        let Some(sub) = self.activity.running_mut().and_then(|running| running.agents.get_mut(agent)) else { return };
-        if let EventKind::ToolCalled { card, .. } = called {
-            sub.steps.push(format!("- {}", card.title));
-        }
-        let earlier = sub.steps.len().saturating_sub(STEPS);
-        let mut shown = sub.steps[earlier..].join("\n");
-        if earlier > 0 {
-            shown = format!("[{earlier} steps before]\n{shown}");
-        }
-        let within = sub.call.clone();
-        self.effect(Effect::AgentHeard { agent: agent.clone(), kind: called.clone() });
-        self.append(EventKind::ToolProgressed { call: within.clone(), content: vec![ToolContent::text(shown)] });
-        // Right before the call itself, so that no reader starts between the two.
-        self.append(EventKind::Delegated { call: call.clone(), within });
-    }
-
     pub(super) fn end_call(&mut self, call: CallId, mut outcome: Outcome) {
         let agent = self.agent_of(&call);
         if outcome.verdict == OutcomeKind::Cancelled
             && self.is_suspending()
-            && let Some(open) = self.state.calls.get(&call)
+            && let Some(open) = self.state.open.calls.get(&call)
         {
-            // The daemon stops; nobody has cancelled the call.
+            // The daemon stops; no client has cancelled the call.
             outcome = open.unfinished(OutcomeKind::Interrupted);
         }
         self.conclude_call(call, outcome, agent);
@@ -181,24 +163,24 @@ impl SessionMachine {
     fn conclude_call(&mut self, call: CallId, outcome: Outcome, agent: Option<TurnId>) {
         if let Some(running) = self.activity.running_mut() {
             let had_executor = running.calls.remove(&call).is_some();
-            let on_it = running.agents.iter().filter(|(_, sub)| sub.call == call);
-            let on_it: Vec<TurnId> = on_it.map(|(turn, _)| turn.clone()).collect();
+            let dismissed = running.agents.release(&call);
             if had_executor {
                 self.effect(Effect::DropCall(call.clone()));
             }
-            self.dismiss_agents(&on_it);
+            self.dismiss_agents(dismissed);
         }
         let failed = outcome.verdict != OutcomeKind::Completed;
         if let Some(agent) = &agent {
             let kind = EventKind::ToolEnded { call: call.clone(), outcome: outcome.clone() };
-            self.effect(Effect::AgentHeard { agent: agent.clone(), kind });
+            self.effect(Effect::RecordForAgent { agent: agent.clone(), kind });
         }
-        if self.state.calls.contains_key(&call) {
+        if self.state.open.calls.contains_key(&call) {
             // A crashed executor leaves its question open.
-            for kind in self.state.settling(&call) {
+            for kind in self.state.open.settling(&call) {
                 self.append(kind);
             }
             self.append(EventKind::ToolEnded { call: call.clone(), outcome });
+            self.take_early_reports();
         }
         match agent {
             Some(agent) => {
@@ -234,7 +216,7 @@ impl SessionMachine {
             access: Access::Free,
         };
         // A call that was planned before a restart is in the log as what it was then.
-        if !self.state.calls.contains_key(&call) {
+        if !self.state.open.calls.contains_key(&call) {
             self.record_call(call.clone(), message, card.visible(), agent.as_ref());
         }
         self.conclude_call(call, Outcome::failed(refusal.reason), agent);
@@ -244,35 +226,10 @@ impl SessionMachine {
     fn crash_call(&mut self, call: CallId) {
         let Some(RunningCall { request, .. }) = self.running_call(&call).cloned() else { return };
         let reason = "The tool crashed; this is a bug in acpd.".to_owned();
-        if self.state.calls.contains_key(&call) {
+        if self.state.open.calls.contains_key(&call) {
             self.end_call(call, Outcome::failed(reason));
         } else {
             self.refuse_call(call, Refusal { kind: ToolKind::Other, title: request.tool, reason });
-        }
-    }
-
-    pub(super) fn add_agent(&mut self, turn: TurnId, call: CallId, mode: Mode) {
-        if let Activity::Turn(running) = &mut self.activity {
-            running.agents.insert(turn, SubAgent { call, mode, steps: Vec::new() });
-        }
-    }
-
-    /// How many calls a sub-agent has made.
-    pub fn steps_of(&self, agent: &TurnId) -> usize {
-        self.activity.running().and_then(|running| running.agents.get(agent)).map_or(0, |sub| sub.steps.len())
-    }
-
-    /// Ends sub-agents whose report is not needed any more, with the calls that they have running.
-    pub(super) fn dismiss_agents(&mut self, agents: &[TurnId]) {
-        let Some(running) = self.activity.running_mut() else { return };
-        running.agents.retain(|turn, _| !agents.contains(turn));
-        let theirs = running.calls.iter().filter(|(_, call)| call.agent.as_ref().is_some_and(|it| agents.contains(it)));
-        let calls: Vec<CallId> = theirs.map(|(call, _)| call.clone()).collect();
-        for agent in agents {
-            self.effect(Effect::DropAgent(agent.clone()));
-        }
-        for call in calls {
-            self.effect(Effect::CancelCall(call));
         }
     }
 }

@@ -1,11 +1,15 @@
 //! The attached clients, and the bridges that came back on another connection.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
-use super::effect::Effect;
+use super::activity::Activity;
+use super::effect::{Effect, Reply};
+use super::eviction::BeingEvicted;
 use super::input::NewClient;
 use super::machine::SessionMachine;
-use crate::{ConnectionId, Origin, QuestionId};
+use crate::editor::Editor;
+use crate::{ConnectionId, Environment, Origin, QuestionId};
 
 #[derive(Default)]
 pub(super) struct Clients {
@@ -15,7 +19,9 @@ pub(super) struct Clients {
     /// The current connection of each bridge that had another one before.
     bridges: HashMap<String, ConnectionId>,
     /// The last client to detach had come for one prompt.
-    pub(super) leave_at_once: bool,
+    pub(super) evict_at_once: bool,
+    /// A client has brought its environment.
+    pub(super) has_environment: bool,
 }
 
 pub(super) struct Client {
@@ -35,20 +41,42 @@ impl Clients {
 
 impl SessionMachine {
     pub(super) fn attach(&mut self, client: NewClient) {
-        let NewClient { name, connection, one_shot, returning } = client;
+        if self.evicting {
+            return self.reply(Reply::Attach(Err(BeingEvicted)));
+        }
+        let NewClient { name, connection, one_shot, returning, environment } = client;
+        environment.into_iter().for_each(|environment| self.adopt_environment(environment));
         self.clients.bridges.extend(returning);
         self.effect(Effect::DisarmDenyTimer);
         self.clients.attaches += 1;
         let client = Client { name, connection, unable: BTreeMap::new(), one_shot };
         self.clients.attached.insert(self.clients.attaches, client);
-        self.clients.leave_at_once = false;
+        self.clients.evict_at_once = false;
         self.publish();
         self.consider_eviction();
+        if self.clients.attaches == 1 {
+            self.await_models();
+        }
+        self.reply(Reply::Attach(Ok(self.clients.attaches)));
+    }
+
+    /// The environment of a session is that of the first client that has one.
+    pub(super) fn adopt_environment(&mut self, environment: Arc<Environment>) {
+        if !std::mem::replace(&mut self.clients.has_environment, true) {
+            self.effect(Effect::UseEnvironment(environment));
+        }
+    }
+
+    /// Lends the editor of a bridge that came back to the turn that waits for it.
+    pub(super) fn return_editor(&mut self, editor: Arc<dyn Editor>) {
+        if matches!(self.activity, Activity::Waiting(_)) {
+            self.effect(Effect::UseEditor(editor));
+        }
     }
 
     pub(super) fn detach(&mut self, attach: u64) {
         let left = self.clients.attached.remove(&attach);
-        self.clients.leave_at_once = left.is_some_and(|client| client.one_shot);
+        self.clients.evict_at_once = left.is_some_and(|client| client.one_shot);
         self.publish();
         self.reject_unanswerable();
         if self.clients.attached.is_empty() {
@@ -56,11 +84,6 @@ impl SessionMachine {
         }
         self.mind_questions();
         self.consider_eviction();
-    }
-
-    /// The number of the latest attach, by which its client is known.
-    pub fn latest_attach(&self) -> u64 {
-        self.clients.attaches
     }
 
     pub fn has_clients(&self) -> bool {

@@ -1,15 +1,21 @@
 //! Everything that a session has others do.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::input::{PromptMessage, PromptRefused};
+use super::eviction::BeingEvicted;
+use super::input::{PromptMessage, PromptRefused, PromptTaken};
 use super::slash::SlashCommand;
 use crate::checkpoint::{Checkpoint, RestoreDirection};
 use crate::conversation::Conversation;
 use crate::editor::Editor;
-use crate::tool::{NotificationKind, ToolRequest};
-use crate::{CallId, Event, EventKind, MessageId, Outcome, StopReason, ToolCard, Trace, TurnId};
+use crate::mcp::Server;
+use crate::tool::{NotificationKind, SubAgentTask, ToolRequest};
+use crate::{
+    AgentId, CallId, Environment, Event, EventKind, MessageId, Mode, Outcome, QuestionId, StopReason, ToolCard, Trace,
+    TurnId,
+};
 
 pub enum Effect {
     /// Writes the event to the log and shows it on the Tail. The machine's state holds it already.
@@ -32,10 +38,24 @@ pub enum Effect {
         turn: TurnId,
     },
     TurnClosed,
-    /// Connects the MCP servers that the session wants now.
-    ConnectServers,
+    /// Tools run in this environment from now on.
+    UseEnvironment(Arc<Environment>),
+    /// Tools may use this editor from now on.
+    UseEditor(Arc<dyn Editor>),
+    /// Replaces the session's MCP servers by these.
+    ConnectServers(ServerRequest),
+    /// Waits until the providers have listed their models, and then delivers `ModelCorrected` if the
+    /// present one is not among them.
+    AwaitModels,
+    /// The same at once, before `StartTurn` is carried out. With `remarks`, notices say which
+    /// providers cannot be used and which model answers instead.
+    ReviewModel {
+        remarks: bool,
+    },
     /// Reads what the prompt names, and delivers `PromptExpanded`.
     ExpandPrompt(PromptMessage),
+    /// Reads what a prompt names that steers the turn, and delivers `SteeringExpanded`.
+    ExpandSteering(PromptMessage),
     AbortExpansion,
     /// Carries out a slash command that needs more than the state, and delivers `SlashCommandDone`.
     RunSlashCommand(SlashCommand),
@@ -77,7 +97,7 @@ pub enum Effect {
     DropCall(CallId),
 
     /// Adds to a sub-agent's conversation.
-    AgentHeard {
+    RecordForAgent {
         agent: TurnId,
         kind: EventKind,
     },
@@ -88,6 +108,24 @@ pub enum Effect {
         at: u64,
     },
     DropAgent(TurnId),
+    StartAgent(Box<StartAgent>),
+    /// Answers a call that wants something of sub-agents.
+    AnswerDelegation {
+        call: CallId,
+        outcome: Outcome,
+    },
+    /// The conversation of a sub-agent that has ended cannot be continued any more.
+    ForgetAgent(AgentId),
+
+    /// Has the child agent end its prompt; its report `Ended` or `Gone` follows.
+    CancelAgent,
+    /// Answers a question of the child agent: with one of its options, or by cancelling it.
+    AnswerAgent {
+        question: QuestionId,
+        option: Option<String>,
+    },
+    /// The child agent is gone.
+    DropAgentLink,
 
     /// Puts files back, and delivers `Restored`.
     Restore {
@@ -114,11 +152,15 @@ pub enum Effect {
 /// The reply to the input that is being handled.
 #[derive(Debug, PartialEq)]
 pub enum Reply {
-    Prompt(Result<(), PromptRefused>),
+    /// The number by which the attached client is known from now on.
+    Attach(Result<u64, BeingEvicted>),
+    Prompt(Result<PromptTaken, PromptRefused>),
     /// Whether an answer was recorded; otherwise how many questions are open.
     Answer(Result<(), usize>),
     Undo(UndoReply),
     ModeSwitched(Outcome),
+    /// Whether the call runs and is ended.
+    CancelCall(bool),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +171,14 @@ pub enum UndoReply {
     Busy,
 }
 
+/// The MCP servers of a session, and the folders that they may see beside its working folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerRequest {
+    pub servers: Vec<Server>,
+    pub extra_roots: Vec<PathBuf>,
+}
+
+#[derive(Debug)]
 pub struct StartTurn {
     pub turn: TurnId,
     pub purpose: Purpose,
@@ -147,6 +197,7 @@ pub enum Purpose {
 }
 
 /// A response that was made before the daemon restarted, and whose calls have not all ended.
+#[derive(Debug)]
 pub struct Unfinished {
     pub message: MessageId,
     /// Calls that wait for the person, or are planned again.
@@ -155,6 +206,7 @@ pub struct Unfinished {
     pub queued: Vec<(CallId, ToolRequest)>,
 }
 
+#[derive(Debug)]
 pub enum TurnOrder {
     CallEnded {
         call: CallId,
@@ -178,6 +230,20 @@ pub struct PlanCall {
     pub request: ToolRequest,
     /// What the log shows of a call that was planned before the daemon restarted.
     pub recorded: Option<Box<ToolCard>>,
-    /// A sub-agent that may only read makes the call.
-    pub read_only: bool,
+    /// The sub-agent that makes the call.
+    pub agent: Option<TurnId>,
+    /// The mode of the sub-agent that makes the call, which may be stricter than the session's.
+    pub mode: Option<Mode>,
+}
+
+/// A sub-agent that is to begin.
+pub struct StartAgent {
+    /// The turn in which it works.
+    pub turn: TurnId,
+    pub id: AgentId,
+    pub task: SubAgentTask,
+    /// Whether it goes on with its earlier conversation.
+    pub resumes: bool,
+    /// Whether it may have sub-agents of its own.
+    pub may_delegate: bool,
 }

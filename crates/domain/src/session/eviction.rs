@@ -43,6 +43,10 @@ pub enum EvictionReason {
     Drain,
 }
 
+/// The session is being evicted and takes no client; it can be opened again in a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BeingEvicted;
+
 impl SessionMachine {
     /// Whether the session has work or clients.
     fn is_attended(&self) -> bool {
@@ -53,15 +57,15 @@ impl SessionMachine {
     pub(super) fn consider_eviction(&mut self) {
         self.effect(Effect::DisarmIdleTimer);
         if !self.is_attended() && !self.evicting {
-            let after = if self.clients.leave_at_once { Duration::ZERO } else { self.policy.idle_after };
+            let after = if self.clients.evict_at_once { Duration::ZERO } else { self.policy.idle_after };
             self.effect(Effect::ArmIdleTimer(after));
         }
     }
 
-    pub(super) fn leave_if_unused(&mut self, in_background: bool) {
+    pub(super) fn evict_if_unused(&mut self, in_background: bool) {
         if self.is_attended() || in_background {
             // A shell command runs in the background, and its end is not reported.
-            self.clients.leave_at_once = false;
+            self.clients.evict_at_once = false;
             return self.consider_eviction();
         }
         self.effect(Effect::RequestEviction);
@@ -76,9 +80,11 @@ impl SessionMachine {
             return;
         }
         self.explain_eviction(reason);
+        if *reason == EvictionReason::Drain {
+            self.explain_lost_question();
+        }
         if *reason == EvictionReason::Drain && self.state.is_waiting() {
-            // Prompts in the queue are in no log. Bridges send them again, and other clients see that the daemon is gone.
-            self.queue.waiting.clear();
+            self.queue.forget();
             self.suspend();
         } else if self.activity.is_idle() {
             self.close();
@@ -103,6 +109,7 @@ impl SessionMachine {
 
     /// Nothing runs any more: the log is marked as in good order, and the session leaves memory.
     pub(super) fn close(&mut self) {
+        self.end_background();
         self.adopt_roots();
         self.activity = Activity::Closing;
         self.effect(Effect::Close);

@@ -4,15 +4,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::eviction::{EvictionReason, Requester};
+use super::hosted::AgentQuestion;
+use super::policy::WhenBusy;
+use crate::budget::Spending;
 use crate::checkpoint::{RestoreDirection, Restored};
 use crate::editor::Editor;
 use crate::event::{RequestedCall, Setting};
-use crate::mcp::Prepared;
+use crate::hosted::AgentReport;
+use crate::mcp::{Prepared, Server};
 use crate::model::Price;
-use crate::tool::{Refusal, ToolRequest};
+use crate::tool::{BackgroundReport, Refusal, SubAgentRequest, ToolRequest};
 use crate::{
-    CallId, ConnectionId, Content, Decision, EventKind, MessageId, Mode, ModelId, Origin, Outcome, PlanEntry,
-    QuestionId, StopReason, ToolCard, ToolContent, Trace, TurnFailure, TurnId, Usage, Verdict,
+    CallId, ConnectionId, Content, Decision, Environment, EventKind, MessageId, Mode, ModelId, Origin, Outcome,
+    PlanEntry, QuestionId, StopReason, ToolCard, ToolContent, Trace, TurnFailure, TurnId, Usage, Verdict,
 };
 
 pub enum Input {
@@ -30,10 +34,22 @@ pub enum Input {
     Cancel(Requester),
     /// Ends this turn, whether it runs or waits in the queue.
     Withdraw(TurnId),
+    /// A client ends one call that runs.
+    CancelCall(CallId),
+    /// What all sessions together have spent today.
+    SpentToday(Spending),
+    /// A command in the background wrote something or ended.
+    Background(BackgroundReport),
     /// An answer to a permission question. One that is not open any more is ignored.
     Answer {
         question: QuestionId,
         decision: Decision,
+        by: String,
+    },
+    /// An answer that names one of the options that the client was shown.
+    ChooseOption {
+        question: QuestionId,
+        option: String,
         by: String,
     },
     /// An answer to the named question, or to the only one that is open.
@@ -63,14 +79,34 @@ pub enum Input {
     },
     Rename(String),
     Configure(Setting),
-    /// A model that the person did not choose is replaced by one that its provider has.
+    /// The provider does not have the present model, and has this one. Ignored if the person chose
+    /// the present one.
     ModelCorrected(ModelId),
+    /// The MCP servers that a client wants from the next turn on; None keeps the present ones. A
+    /// session that was restored from its log and has none yet uses the `kept` ones.
+    SetServers {
+        wanted: Option<Vec<Server>>,
+        kept: Vec<Server>,
+    },
+    /// The MCP servers are gone, as this notice says.
+    ServersLost {
+        text: String,
+    },
+    /// The environment of the client that opens the session, before it attaches.
+    SetEnvironment(Arc<Environment>),
+    /// The bridge that sent the prompt of a waiting turn is back, and offers this to its tools.
+    EditorReturned(Arc<dyn Editor>),
     /// Folders beside the working folder, as the last request to open the session named them.
     SetRoots(Vec<PathBuf>),
     Notice {
         text: String,
     },
     PromptExpanded(Prepared),
+    /// What a prompt names that steers the turn has been read.
+    SteeringExpanded {
+        prompt: TurnId,
+        prepared: Prepared,
+    },
     /// A built-in slash command has been carried out.
     SlashCommandDone {
         text: String,
@@ -90,13 +126,16 @@ pub enum Input {
         turn: TurnId,
         refusal: Option<String>,
     },
-    SubAgentStarted {
-        turn: TurnId,
+    /// A call that runs wants a sub-agent, or the report of one.
+    Delegated {
         call: CallId,
-        mode: Mode,
+        request: SubAgentRequest,
     },
-    SubAgentGone {
+    /// A sub-agent has ended. `resumable` says that its conversation can be continued.
+    SubAgentEnded {
         turn: TurnId,
+        outcome: Outcome,
+        resumable: bool,
     },
     /// A sub-agent asks for a tool.
     SubAgentCalled {
@@ -122,20 +161,25 @@ pub enum Input {
         call: CallId,
         report: CallReport,
     },
+    /// What the child agent of a hosted session reports, in a turn or without one.
+    Agent(AgentReport),
+    /// The child asks for permission, and the call has been compared with the rules.
+    AgentAsked(AgentQuestion),
     /// Events could not be written.
     WriteFailed(TurnFailure),
 }
 
 /// How a session begins.
 pub enum Beginning {
-    /// A new session, or a fork: the first event.
-    Created(Box<EventKind>),
+    /// A new session, or a fork: the first event, and the real path of its working folder.
+    Created { event: Box<EventKind>, real_cwd: PathBuf },
     /// Loaded from a log that is in good order, perhaps with a question open.
     Continued,
     /// Loaded from a log that ends in the middle of something.
     Repaired,
-    /// Loaded from a log of another daemon, whose open question has no client here.
-    Imported,
+    /// Loaded from a log of another daemon, whose open question has no client here, and whose
+    /// working folder may not exist here.
+    Imported { real_cwd: Option<PathBuf> },
 }
 
 pub struct NewClient {
@@ -146,6 +190,8 @@ pub struct NewClient {
     /// The bridge that continues on this connection. Prompts that it sent on an earlier one and that arrive later are
     /// refused; the bridge sends them again.
     pub returning: Option<(String, ConnectionId)>,
+    /// Its environment. A client such as `ctl` has none and leaves it to the next one.
+    pub environment: Option<Arc<Environment>>,
 }
 
 pub struct Prompt {
@@ -156,6 +202,22 @@ pub struct Prompt {
     /// The editor that sent it, if it offers anything to tools.
     pub editor: Option<Arc<dyn Editor>>,
     pub trace: Option<Trace>,
+    /// What its client wants if the session is busy; None leaves that to the session's policy.
+    pub when_busy: Option<WhenBusy>,
+    /// It is refused while the session is idle.
+    pub needs_turn: bool,
+    /// Its message is not recorded if it is cancelled while it waits.
+    pub dropped_if_cancelled: bool,
+}
+
+/// What becomes of a prompt that was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PromptTaken {
+    Started,
+    /// It waits for its turn.
+    Queued,
+    /// It joins the running turn.
+    Steering,
 }
 
 /// Why a prompt was not taken.
@@ -165,6 +227,8 @@ pub enum PromptRefused {
     Busy,
     /// Files are being put back.
     Restoring,
+    /// The session is idle, and the prompt needs a running turn.
+    NoTurn,
     BeingEvicted,
     /// The bridge that sent it continues on another connection.
     Superseded,
@@ -249,9 +313,21 @@ pub enum TurnReport {
         /// Guessed, because the provider counted nothing.
         estimated: bool,
     },
+    /// A piece of a summary. The first one of each try is empty.
+    Summarising {
+        message: MessageId,
+        text: String,
+    },
     Summarised {
+        message: MessageId,
         summary: String,
         kept_from: Option<MessageId>,
+        /// How many bytes of the user's older messages to keep.
+        kept_of_user: usize,
+    },
+    /// The outcomes of these calls have to make room; `TurnOrder::GoOn` is the reply.
+    Cleared {
+        calls: Vec<CallId>,
     },
     /// `fallback` is the model that may take over if the provider does not know the present one.
     Ended {

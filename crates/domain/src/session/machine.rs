@@ -9,7 +9,11 @@ use super::effect::{Effect, Reply};
 use super::input::{Beginning, Input};
 use super::policy::SessionPolicy;
 use super::prompts::PromptQueue;
+use super::servers::ServerChoice;
+use super::spending::SpendingWatch;
+use super::sub_agents::AgentRecords;
 use crate::event::Setting;
+use crate::tool::BackgroundReport;
 use crate::{Durability, Event, EventKind, MessageId, Millis, SessionState};
 
 pub struct SessionMachine {
@@ -19,23 +23,35 @@ pub struct SessionMachine {
     pub(super) evicting: bool,
     pub(super) queue: PromptQueue,
     pub(super) clients: Clients,
+    pub(super) servers: ServerChoice,
     /// Folders that a client named while a turn was running; they count from the next turn on.
     pub(super) roots_wanted: Option<Vec<PathBuf>>,
+    /// Reports of commands whose call has no outcome in the log yet.
+    pub(super) early_reports: Vec<BackgroundReport>,
     pub(super) policy: SessionPolicy,
-    life: u32,
+    pub(super) agents: AgentRecords,
+    /// Bytes of what the child of a hosted session did since it last had a prompt.
+    pub(super) unprompted: usize,
+    pub(super) spending: SpendingWatch,
+    stamp: Stamp,
     /// The last event that must be synced before what follows from it.
     pub(super) sync_point: u64,
+    effects: Vec<Effect>,
+}
+
+/// What every event that is appended now has in common.
+struct Stamp {
+    life: u32,
     /// The time of the input that is being handled.
     now: Millis,
-    effects: Vec<Effect>,
 }
 
 impl SessionMachine {
     /// A machine over the fold of a log. It expects `Input::Opened` with the same beginning first.
     pub fn new(state: SessionState, beginning: &Beginning, policy: SessionPolicy) -> Self {
         let life = match beginning {
-            Beginning::Repaired | Beginning::Imported => state.head.life + 1,
-            Beginning::Created(_) | Beginning::Continued => state.head.life,
+            Beginning::Repaired | Beginning::Imported { .. } => state.head.life + 1,
+            Beginning::Created { .. } | Beginning::Continued => state.head.life,
         };
         Self {
             state,
@@ -43,18 +59,27 @@ impl SessionMachine {
             evicting: false,
             queue: PromptQueue::default(),
             clients: Clients::default(),
+            servers: ServerChoice::default(),
             roots_wanted: None,
+            early_reports: Vec::new(),
             policy,
-            life,
+            agents: AgentRecords::default(),
+            unprompted: 0,
+            spending: SpendingWatch::default(),
+            stamp: Stamp { life, now: Millis::default() },
             sync_point: 0,
-            now: Millis::default(),
             effects: Vec::new(),
         }
     }
 
     /// Handles one input. The effects are to be carried out in their order.
     pub fn step(&mut self, input: Input, now: Millis) -> Vec<Effect> {
-        self.now = now;
+        self.stamp.now = now;
+        self.handle(input);
+        std::mem::take(&mut self.effects)
+    }
+
+    fn handle(&mut self, input: Input) {
         match input {
             Input::Opened(beginning) => self.open(beginning),
             Input::ClientAttached(client) => self.attach(client),
@@ -65,7 +90,14 @@ impl SessionMachine {
             }
             Input::Cancel(by) => self.cancel(&by),
             Input::Withdraw(turn) => self.withdraw(&turn),
+            Input::CancelCall(call) => {
+                let reply = self.cancel_call(call);
+                self.reply(Reply::CancelCall(reply));
+            }
+            Input::SpentToday(spent) => self.spending.today = spent,
+            Input::Background(report) => self.note_background(report),
             Input::Answer { question, decision, by } => self.settle_question(question, decision, by),
+            Input::ChooseOption { question, option, by } => self.choose_option(question, &option, by),
             Input::AnswerOpen { question, decision, by } => {
                 let reply = self.settle_open(question.as_ref(), decision, by);
                 self.reply(Reply::Answer(reply));
@@ -75,33 +107,36 @@ impl SessionMachine {
             Input::Undo(direction) => self.undo(direction),
             Input::Restored(result) => self.restored(result),
             Input::Evict { reason, in_background } => self.evict(&reason, in_background),
-            Input::IdleTimerFired { in_background } => self.leave_if_unused(in_background),
+            Input::IdleTimerFired { in_background } => self.evict_if_unused(in_background),
             Input::Rename(title) => self.rename(title),
             Input::Configure(setting) => self.configure(setting),
-            Input::ModelCorrected(model) => self.set_model(model),
+            Input::ModelCorrected(model) => self.correct_model(model),
+            Input::SetServers { wanted, kept } => self.set_servers(wanted, kept),
+            Input::ServersLost { text } => self.lose_servers(text),
+            Input::SetEnvironment(environment) => self.adopt_environment(environment),
+            Input::EditorReturned(editor) => self.return_editor(editor),
             Input::SetRoots(roots) => self.set_roots(roots),
             Input::Notice { text } => self.notice_passing(text),
             Input::PromptExpanded(prepared) => self.continue_prompt(prepared),
+            Input::SteeringExpanded { prompt, prepared } => self.note_steering_expanded(&prompt, prepared),
             Input::SlashCommandDone { text, setting } => self.end_slash_command(text, setting),
             Input::Turn { turn, report } => self.take_report(turn, report),
             Input::TurnNotStarted { turn, failure } => self.fail_unstarted(&turn, failure),
-            Input::HooksAnswered { turn, refusal } => self.hear_hooks(turn, refusal),
-            Input::SubAgentStarted { turn, call, mode } => self.add_agent(turn, call, mode),
-            Input::SubAgentGone { turn } => self.dismiss_agents(&[turn]),
+            Input::HooksAnswered { turn, refusal } => self.take_hook_verdict(turn, refusal),
+            Input::Delegated { call, request } => self.delegate(call, request),
+            Input::SubAgentEnded { turn, outcome, resumable } => self.end_agent(&turn, outcome, resumable),
             Input::SubAgentCalled { agent, call, message, request } => {
                 self.start_call(call, message, request, Some(agent));
             }
             Input::SubAgentBarred { agent, call, message, request, refusal } => {
                 self.record_refusal(call, message, request, refusal, Some(agent));
             }
-            Input::SubAgentUsed { spent, window } => {
-                let window_used = self.state.window_used;
-                self.pay(spent, window_used, window);
-            }
+            Input::SubAgentUsed { spent, window } => self.pay(spent, self.state.usage.window_used, window),
             Input::Call { call, report } => self.take_call_report(call, report),
+            Input::Agent(report) => self.take_agent_report(report),
+            Input::AgentAsked(asked) => self.ask_for_agent(asked),
             Input::WriteFailed(failure) => self.fail_write(failure),
         }
-        std::mem::take(&mut self.effects)
     }
 
     pub fn state(&self) -> &SessionState {
@@ -123,13 +158,13 @@ impl SessionMachine {
 
     /// The folders beside the working folder that count now or from the next turn on.
     pub fn wanted_roots(&self) -> &[PathBuf] {
-        self.roots_wanted.as_deref().unwrap_or(&self.state.extra_roots)
+        self.roots_wanted.as_deref().unwrap_or(&self.state.folders.extra_roots)
     }
 
     /// Appends one event: from here on it has happened.
     pub(super) fn append(&mut self, kind: EventKind) -> u64 {
         let number = self.state.head.number + 1;
-        let event = Arc::new(Event { life: self.life, number, at: self.now, kind });
+        let event = Arc::new(Event { life: self.stamp.life, number, at: self.stamp.now, kind });
         self.state.apply(&event);
         if event.kind.durability() == Durability::Synced {
             self.sync_point = number;
@@ -193,7 +228,7 @@ impl SessionMachine {
     /// The folders that a client named last count from now on.
     pub(super) fn adopt_roots(&mut self) {
         if let Some(roots) = self.roots_wanted.take() {
-            self.state.extra_roots = roots;
+            self.state.folders.extra_roots = roots;
         }
     }
 }

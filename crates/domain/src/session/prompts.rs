@@ -4,17 +4,19 @@ use std::collections::VecDeque;
 
 use super::activity::{Activity, RunningTurn};
 use super::effect::{Effect, Purpose, StartTurn};
-use super::input::{Prompt, PromptMessage, PromptRefused};
+use super::hosted::AgentTurn;
+use super::input::{Prompt, PromptMessage, PromptRefused, PromptTaken};
 use super::machine::SessionMachine;
 use super::policy::WhenBusy;
 use super::slash::{self, SlashCommand};
+use super::steering::WaitingMessage;
 use crate::conversation::Message;
-use crate::event::Setting;
+use crate::event::{Setting, SteeringPrompt};
 use crate::mcp::Prepared;
 use crate::tool::OutcomeKind;
 use crate::{Content, EventKind, Mode, Origin, StopReason, TurnId};
 
-/// Prompts that may wait in the queue.
+/// Prompts that may wait in the queue or for the next request of the running turn.
 const QUEUE: usize = 16;
 
 const TITLE_CHARS: usize = 60;
@@ -22,20 +24,37 @@ const TITLE_CHARS: usize = 60;
 #[derive(Default)]
 pub(super) struct PromptQueue {
     pub(super) waiting: VecDeque<Prompt>,
+    /// Prompts that join the running turn at its next request.
+    pub(super) steering: VecDeque<WaitingMessage>,
     /// Prompts that were cancelled while they waited. Their turns are recorded after the present activity.
     pub(super) given_up: Vec<Prompt>,
 }
 
 impl PromptQueue {
     pub(super) fn give_up(&mut self) {
+        self.give_up_steering();
         self.given_up.extend(self.waiting.drain(..));
+    }
+
+    pub(super) fn give_up_steering(&mut self) {
+        self.given_up.extend(self.steering.drain(..).map(|message| message.prompt));
+    }
+
+    /// Forgets prompts that are in no log. Bridges send them again, and other clients see that the daemon is gone.
+    pub(super) fn forget(&mut self) {
+        self.steering.clear();
+        self.waiting.clear();
+    }
+
+    fn is_full(&self) -> bool {
+        self.waiting.len() + self.steering.len() >= QUEUE
     }
 }
 
 impl SessionMachine {
-    /// Decides about a prompt: it starts, is queued, or is refused. Steering, a prompt that joins the running turn, would
-    /// be decided here too.
-    pub(super) fn take_prompt(&mut self, prompt: Prompt, backlog_full: bool) -> Result<(), PromptRefused> {
+    /// Decides about a prompt: it starts, joins the running turn, is queued, or is refused. What its client asks for wins
+    /// over the session's policy.
+    pub(super) fn take_prompt(&mut self, prompt: Prompt, backlog_full: bool) -> Result<PromptTaken, PromptRefused> {
         if self.evicting {
             return Err(PromptRefused::BeingEvicted);
         }
@@ -45,31 +64,51 @@ impl SessionMachine {
         if backlog_full {
             return Err(PromptRefused::Unwritten);
         }
-        match self.policy.when_busy {
-            _ if self.activity.is_idle() => self.start_prompt(prompt),
-            WhenBusy::Queue if self.queue.waiting.len() < QUEUE => self.queue.waiting.push_back(prompt),
-            WhenBusy::Queue | WhenBusy::Refuse if self.state.turn.is_none() => return Err(PromptRefused::Restoring),
-            WhenBusy::Queue | WhenBusy::Refuse => return Err(PromptRefused::Busy),
+        if self.activity.is_idle() {
+            if prompt.needs_turn {
+                return Err(PromptRefused::NoTurn);
+            }
+            self.start_prompt(prompt);
+            return Ok(PromptTaken::Started);
         }
-        Ok(())
+        match prompt.when_busy.unwrap_or(self.policy.when_busy) {
+            WhenBusy::Steer if !self.queue.is_full() && self.can_be_steered_by(&prompt) => {
+                self.hold_steering(prompt);
+                Ok(PromptTaken::Steering)
+            }
+            WhenBusy::Steer | WhenBusy::Queue if !self.queue.is_full() => {
+                self.queue.waiting.push_back(prompt);
+                Ok(PromptTaken::Queued)
+            }
+            WhenBusy::Steer | WhenBusy::Queue | WhenBusy::Refuse if self.state.open.turn.is_none() => {
+                Err(PromptRefused::Restoring)
+            }
+            WhenBusy::Steer | WhenBusy::Queue | WhenBusy::Refuse => Err(PromptRefused::Busy),
+        }
     }
 
-    /// The origins of the running turn's prompt and of those that wait.
+    /// The origins of the running turn's prompts and of those that wait.
     pub fn prompted(&self) -> Vec<Origin> {
-        let running = self.state.turn.iter().map(|turn| turn.origin.clone());
-        let waiting = self.queue.waiting.iter().chain(&self.queue.given_up);
-        running.chain(waiting.map(|prompt| prompt.origin.clone())).collect()
+        let started = self.state.open.turn.iter().map(|turn| turn.origin.clone());
+        let joined = self.state.open.turn.iter().flat_map(|turn| &turn.steering).map(|joined| joined.origin.clone());
+        let joining = self.queue.steering.iter().map(|message| &message.prompt);
+        let waiting = joining.chain(&self.queue.waiting).chain(&self.queue.given_up);
+        started.chain(joined).chain(waiting.map(|prompt| prompt.origin.clone())).collect()
     }
 
     pub(super) fn start_prompt(&mut self, prompt: Prompt) {
-        let Prompt { turn, origin, content, message, editor, trace } = prompt;
+        let Prompt { turn, origin, content, message, editor, trace, .. } = prompt;
         self.adopt_roots();
-        self.effect(Effect::ConnectServers);
+        self.connect_servers();
         let number = self.append(EventKind::TurnStarted { turn: turn.clone(), origin });
         self.effect(Effect::TurnOpened { number, trace, editor });
         let message = PromptMessage { turn: turn.clone(), message: message.unwrap_or_default(), content };
-        if let Some(command) = slash::read(&message.content) {
-            let after = self.record_message(message, true, Prepared::default());
+        if self.is_hosted() {
+            // A child reads slash commands and everything else that a prompt names by itself.
+            let after = self.record_message(message, false, Prepared::default(), None);
+            self.start_turn(turn, Purpose::Answer, after);
+        } else if let Some(command) = slash::read(&message.content) {
+            let after = self.record_message(message, true, Prepared::default(), None);
             self.run_slash_command(command, turn, after);
         } else {
             self.activity = Activity::Expanding(message.clone());
@@ -78,7 +117,7 @@ impl SessionMachine {
         }
     }
 
-    /// What the prompt names has been read: the model is asked, or the person is told why not.
+    /// What the prompt names has been read: the model is asked, or a notice says why not.
     pub(super) fn continue_prompt(&mut self, mut prepared: Prepared) {
         let mut message = match std::mem::take(&mut self.activity) {
             Activity::Expanding(message) => message,
@@ -91,7 +130,7 @@ impl SessionMachine {
             self.notice_passing(text);
         }
         if let Some(why) = prepared.refusal.take() {
-            self.record_message(message, true, Prepared::default());
+            self.record_message(message, true, Prepared::default(), None);
             self.notice(why);
             return self.end_turn(StopReason::EndTurn);
         }
@@ -99,26 +138,36 @@ impl SessionMachine {
             message.content = prompt;
         }
         let turn = message.turn.clone();
-        let after = self.record_message(message, false, prepared);
+        let after = self.record_message(message, false, prepared, None);
         self.start_turn(turn, Purpose::Answer, after);
     }
 
     pub(super) fn start_turn(&mut self, turn: TurnId, purpose: Purpose, after: u64) {
-        self.activity = Activity::Turn(RunningTurn::new(turn.clone()));
-        self.effect(Effect::StartTurn(StartTurn { turn, purpose, unfinished: None, after }));
+        let agent = self.is_hosted().then_some(AgentTurn);
+        let cost_before = self.state.usage.cost.as_ref().map_or(0.0, |cost| cost.amount);
+        self.activity = Activity::Turn(RunningTurn { agent, cost_before, ..RunningTurn::new(turn.clone(), purpose) });
+        self.review_model();
+        self.start_backend(StartTurn { turn, purpose, unfinished: None, after });
         self.publish();
     }
 
     /// Records the message of a prompt whose expansion is cut short, as it was typed.
     pub(super) fn record_unexpanded(&mut self, message: PromptMessage) {
         let aside = slash::call(&message.content).is_some();
-        self.record_message(message, aside, Prepared::default());
+        self.record_message(message, aside, Prepared::default(), None);
     }
 
-    fn record_message(&mut self, message: PromptMessage, aside: bool, prepared: Prepared) -> u64 {
+    pub(super) fn record_message(
+        &mut self,
+        message: PromptMessage,
+        aside: bool,
+        prepared: Prepared,
+        steering: Option<SteeringPrompt>,
+    ) -> u64 {
         let PromptMessage { turn, message, content } = message;
         let Prepared { stands_for, context, .. } = prepared;
-        let number = self.append(EventKind::UserMessage { turn, message, content, aside, stands_for, context });
+        let number =
+            self.append(EventKind::UserMessage { turn, message, content, aside, stands_for, context, steering });
         if self.state.title.is_none()
             && let Some(title) = self.first_words()
         {
@@ -152,14 +201,31 @@ impl SessionMachine {
         }
     }
 
-    /// Prompts that were cancelled while they waited have a turn in the log all the same, whose end answers them.
+    /// A client has withdrawn a prompt that waits. One that leaves no message is answered at once.
+    pub(super) fn give_up_prompt(&mut self, prompt: Option<Prompt>) {
+        match prompt {
+            Some(Prompt { turn, origin, dropped_if_cancelled: true, .. }) => {
+                self.append(EventKind::PromptDropped { prompt: turn, origin });
+            }
+            Some(prompt) => self.queue.given_up.push(prompt),
+            None => {}
+        }
+    }
+
+    /// Prompts that were cancelled while they waited have a turn in the log all the same, whose end answers them, unless
+    /// they leave no message.
     fn record_given_up(&mut self) {
-        for Prompt { turn, origin, content, message, .. } in std::mem::take(&mut self.queue.given_up) {
+        for prompt in std::mem::take(&mut self.queue.given_up) {
+            let Prompt { turn, origin, content, message, dropped_if_cancelled, .. } = prompt;
+            if dropped_if_cancelled {
+                self.append(EventKind::PromptDropped { prompt: turn, origin });
+                continue;
+            }
             self.append(EventKind::TurnStarted { turn: turn.clone(), origin });
-            let aside = slash::read(&content).is_some();
+            let aside = !self.is_hosted() && slash::read(&content).is_some();
             let message = PromptMessage { turn, message: message.unwrap_or_default(), content };
-            self.record_message(message, aside, Prepared::default());
-            for kind in self.state.closing(OutcomeKind::Cancelled, StopReason::Cancelled) {
+            self.record_message(message, aside, Prepared::default(), None);
+            for kind in self.state.open.closing(OutcomeKind::Cancelled, StopReason::Cancelled) {
                 self.append(kind);
             }
         }
@@ -179,7 +245,7 @@ impl SessionMachine {
             }
             SlashCommand::Compact => return self.start_turn(turn, Purpose::Compact, after),
             SlashCommand::Restore(direction) => return self.restore_in_turn(turn, direction),
-            SlashCommand::Help | SlashCommand::Model(_) | SlashCommand::Mcp => {
+            SlashCommand::Help | SlashCommand::Model(_) | SlashCommand::Mcp | SlashCommand::Skills => {
                 self.publish();
                 return self.effect(Effect::RunSlashCommand(command));
             }
@@ -188,7 +254,7 @@ impl SessionMachine {
     }
 
     fn list_modes(&self) -> String {
-        slash::listing("mode", self.state.mode.id(), Mode::ALL.map(Mode::id))
+        slash::listing("mode", self.state.settings.mode.id(), Mode::ALL.map(Mode::id))
     }
 
     pub(super) fn end_slash_command(&mut self, text: String, setting: Option<Setting>) {

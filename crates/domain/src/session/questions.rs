@@ -13,22 +13,40 @@ use crate::{Choice, Decision, EventKind, Outcome, QuestionId, StopReason, visibl
 /// The longest reason of a client that cannot answer, as it is reported.
 const REASON_CHARS: usize = 200;
 
+/// Who answers when no client is attached and the configuration denies.
+const NOBODY: &str = "acpd, because no client is attached";
+
 impl SessionMachine {
     pub(super) fn settle_question(&mut self, question: QuestionId, decision: Decision, by: String) {
         if self.is_suspending() {
             // The question is asked again when the session comes back.
             return;
         }
-        let Some(open) = self.state.questions.iter().find(|open| open.question.id == question) else { return };
+        let Some(open) = self.state.open.questions.iter().find(|open| open.question.id == question) else { return };
+        if self.is_hosted() {
+            let question = open.question.clone();
+            return self.settle_agent_question(&question, decision, by);
+        }
         let call = open.question.call.clone();
+        let is_ours = by == NOBODY;
         self.append(EventKind::PermissionAnswered { question, call: call.clone(), decision, by });
         match decision {
             Decision::Cancelled => self.stop_turn(StopReason::Cancelled),
+            Decision::Chose(_) | Decision::Unanswered if self.is_about_budget(&call) => {
+                self.revive_turn(&call);
+                let allowed = matches!(decision, Decision::Chose(choice) if choice.allows());
+                self.settle_budget(call, allowed);
+            }
             Decision::Chose(choice) if choice.allows() => {
                 self.revive_turn(&call);
                 self.allow_call(call);
             }
-            Decision::Chose(_) | Decision::Unanswered => {
+            Decision::Chose(_) => {
+                self.revive_turn(&call);
+                let outcome = if is_ours { Outcome::denied() } else { Outcome::declined() };
+                self.end_call(call, outcome);
+            }
+            Decision::Unanswered => {
                 self.revive_turn(&call);
                 self.end_call(call, Outcome::denied());
             }
@@ -55,7 +73,7 @@ impl SessionMachine {
     }
 
     fn open_questions(&self) -> Vec<QuestionId> {
-        self.state.questions.iter().map(|asked| asked.question.id.clone()).collect()
+        self.state.open.questions.iter().map(|asked| asked.question.id.clone()).collect()
     }
 
     pub(super) fn note_unable(&mut self, question: QuestionId, attach: u64, why: &str) {
@@ -87,19 +105,26 @@ impl SessionMachine {
 
     /// Rejects a question for a reason that the person and the model see.
     fn reject_question(&mut self, question: QuestionId, reason: &str) {
-        let Some(open) = self.state.questions.iter().find(|open| open.question.id == question) else { return };
+        let Some(open) = self.state.open.questions.iter().find(|open| open.question.id == question) else { return };
         let call = open.question.call.clone();
         self.notice_passing(format!("Rejected, because {reason}."));
         let decision = Decision::Chose(Choice::RejectOnce);
+        if self.is_hosted() {
+            return self.settle_question(question, decision, "acpd".to_owned());
+        }
         self.append(EventKind::PermissionAnswered { question, call: call.clone(), decision, by: "acpd".to_owned() });
         self.revive_turn(&call);
-        self.end_call(call, Outcome::denied_because(&format!("{reason}.")));
+        if self.is_about_budget(&call) {
+            self.settle_budget(call, false);
+        } else {
+            self.end_call(call, Outcome::denied_because(&format!("{reason}.")));
+        }
         self.publish();
     }
 
     /// With no client attached, questions wait, are denied, or are denied after a while, as configured.
     pub(super) fn mind_questions(&mut self) {
-        if self.evicting || self.has_clients() || self.state.questions.is_empty() {
+        if self.evicting || self.has_clients() || self.state.open.questions.is_empty() {
             return;
         }
         match self.policy.unattended {
@@ -121,14 +146,15 @@ impl SessionMachine {
     pub(super) fn deny_questions(&mut self) {
         for question in self.open_questions() {
             let decision = Decision::Chose(Choice::RejectOnce);
-            self.settle_question(question, decision, "acpd, with nobody attached".to_owned());
+            self.settle_question(question, decision, NOBODY.to_owned());
         }
     }
 
     /// A question is open, and the person may not be looking.
     pub(super) fn notify_waiting(&mut self) {
-        let Some(asked) = self.state.questions.last() else { return };
-        let about = self.state.calls.get(&asked.question.call).map_or("", |open| open.card.title.as_str()).to_owned();
+        let Some(asked) = self.state.open.questions.last() else { return };
+        let about =
+            self.state.open.calls.get(&asked.question.call).map_or("", |open| open.card.title.as_str()).to_owned();
         self.notify(NotificationKind::Waiting, about);
     }
 
@@ -137,7 +163,7 @@ impl SessionMachine {
     pub(super) fn is_suspending(&self) -> bool {
         match &self.activity {
             Activity::Suspending(_) => true,
-            Activity::Closing => self.state.turn.is_some(),
+            Activity::Closing => self.state.open.turn.is_some(),
             Activity::Idle
             | Activity::Expanding(_)
             | Activity::SlashCommand(_)

@@ -12,17 +12,34 @@ use super::effect::{Effect, Purpose, StartTurn, Unfinished};
 use super::input::Beginning;
 use super::machine::SessionMachine;
 use crate::event::RequestedCall;
+use crate::history::SessionMeta;
 use crate::tool::{OutcomeKind, ToolRequest};
-use crate::{CallId, EventKind, MessageId, StopReason};
+use crate::{CallId, EventKind, MessageId, SessionState, StopReason};
 
 /// How long a question that has just come back does not count as unattended: its client is coming back, too.
 const RETURN: Duration = Duration::from_secs(10);
 
+const LOST_QUESTION: &str = "The daemon stopped while a sub-agent waited for your answer. A sub-agent cannot go on after \
+                             that, so this turn has ended; send the prompt again.";
+
+const LOST_AGENT_QUESTION: &str = "The daemon stopped while the agent waited for your answer, and the agent with it. This \
+                                   turn has ended; send the prompt again.";
+
+impl Beginning {
+    /// How a session begins whose log is loaded. A clean mark counts only if all events before it
+    /// are there, and nothing is open but a turn that waits for an answer.
+    pub fn from_log(state: &SessionState, meta: &SessionMeta) -> Self {
+        let is_at_rest = state.open.turn.is_none() || state.is_waiting();
+        if meta.clean && meta.last == state.head.number && is_at_rest { Self::Continued } else { Self::Repaired }
+    }
+}
+
 impl SessionMachine {
     pub(super) fn open(&mut self, beginning: Beginning) {
         match beginning {
-            Beginning::Created(created) => {
-                self.append(*created);
+            Beginning::Created { event, real_cwd } => {
+                self.state.folders.real_cwd = Some(real_cwd);
+                self.append(*event);
                 self.repair();
             }
             Beginning::Continued => self.recover(),
@@ -30,7 +47,8 @@ impl SessionMachine {
                 self.append(EventKind::Reopened);
                 self.recover();
             }
-            Beginning::Imported => {
+            Beginning::Imported { real_cwd } => {
+                self.state.folders.real_cwd = real_cwd;
                 self.append(EventKind::Reopened);
                 self.repair();
             }
@@ -41,38 +59,52 @@ impl SessionMachine {
 
     /// Ends what an earlier life, or the original of a fork, left open.
     fn repair(&mut self) {
-        for kind in self.state.closing(OutcomeKind::Interrupted, StopReason::Interrupted) {
+        self.end_background();
+        for kind in self.state.open.closing(OutcomeKind::Interrupted, StopReason::Interrupted) {
             self.append(kind);
         }
     }
 
     /// Takes up what the log leaves open: a turn that waits goes on waiting, and anything else is closed.
     fn recover(&mut self) {
+        self.end_background();
         if !self.state.is_waiting() {
+            self.explain_lost_question();
             return self.repair();
         }
         for kind in self.state.suspending() {
             self.append(kind);
         }
-        let Some(open) = &self.state.turn else { return };
+        let Some(open) = &self.state.open.turn else { return };
         let (turn, number) = (open.id.clone(), open.number);
         self.activity = Activity::Waiting(turn.clone());
         self.effect(Effect::TurnReopened { number, turn });
         self.mind_questions_after(RETURN);
     }
 
+    /// Says why a turn ends that waits only for answers to its sub-agents. Their conversations are not in the log, so
+    /// they could not be continued.
+    pub(super) fn explain_lost_question(&mut self) {
+        if self.state.open.turn.is_some() && !self.state.open.questions.is_empty() && !self.state.is_waiting() {
+            let lost = if self.is_hosted() { LOST_AGENT_QUESTION } else { LOST_QUESTION };
+            self.notice(lost.to_owned());
+        }
+    }
+
     /// Continues a turn that waited, because the question about this call has been answered.
     pub(super) fn revive_turn(&mut self, answered: &CallId) {
         let Activity::Waiting(turn) = &self.activity else { return };
         let turn = turn.clone();
-        let calls: Vec<CallId> = self.state.calls.keys().filter(|call| self.state.can_wait(call)).cloned().collect();
+        let calls: Vec<CallId> =
+            self.state.open.calls.keys().filter(|call| self.state.can_wait(call)).cloned().collect();
         let open: Vec<(CallId, ToolRequest)> =
             calls.iter().filter_map(|call| Some((call.clone(), self.recorded_request(call)?))).collect();
         let message = self.state.conversation.response_with(answered).cloned().unwrap_or_else(MessageId::new);
         let request = |RequestedCall { call, tool, input, .. }| (call, ToolRequest { tool, input });
-        let queued = self.state.queued.iter().cloned().map(request).collect();
-        self.activity = Activity::Turn(RunningTurn::new(turn.clone()));
-        self.effect(Effect::ConnectServers);
+        let queued = self.state.open.queued.iter().cloned().map(request).collect();
+        self.connect_servers();
+        self.activity = Activity::Turn(RunningTurn::new(turn.clone(), Purpose::Answer));
+        self.review_model();
         self.effect(Effect::StartTurn(StartTurn {
             turn,
             purpose: Purpose::Answer,
@@ -81,7 +113,7 @@ impl SessionMachine {
         }));
         self.publish();
         // Calls that were recorded and not asked about when the daemon stopped are checked again.
-        let asked = |call: &CallId| self.state.questions.iter().any(|asked| asked.question.call == *call);
+        let asked = |call: &CallId| self.state.open.questions.iter().any(|asked| asked.question.call == *call);
         let unasked: Vec<CallId> = calls.into_iter().filter(|call| call != answered && !asked(call)).collect();
         for call in unasked {
             self.plan_again(call, false);
@@ -93,7 +125,7 @@ impl SessionMachine {
         self.effect(Effect::DisarmDenyTimer);
         let mut running = match std::mem::take(&mut self.activity) {
             Activity::Turn(running) => running,
-            Activity::Waiting(turn) => RunningTurn::new(turn),
+            Activity::Waiting(turn) => RunningTurn::new(turn, Purpose::Answer),
             other => {
                 // Nothing else can have an open question.
                 self.activity = other;
@@ -101,7 +133,7 @@ impl SessionMachine {
             }
         };
         self.drop_backend(&mut running);
-        let has_started = |call: &CallId| self.state.calls.get(call).is_some_and(|open| open.started);
+        let has_started = |call: &CallId| self.state.open.calls.get(call).is_some_and(|open| open.started);
         let (started, rest): (Vec<CallId>, Vec<CallId>) = running.calls.keys().cloned().partition(has_started);
         for call in rest {
             running.calls.remove(&call);

@@ -5,13 +5,14 @@ use crate::checkpoint::RestoreDirection;
 use crate::{Content, Payload, SessionState};
 
 /// Name, description, and what may follow the name.
-pub const COMMANDS: [(&str, &str, Option<&str>); 8] = [
+pub const COMMANDS: [(&str, &str, Option<&str>); 9] = [
     ("help", "Show these commands", None),
     ("status", "Show the session, its model, mode and usage", None),
     ("mode", "Show or set the mode", Some("full | read-only | safe | sandbox")),
     ("model", "Show or set the model", Some("the model's id")),
     ("compact", "Replace older messages by a summary", None),
     ("mcp", "Show the MCP servers, their tools and prompts", None),
+    ("skills", "Show the skills and custom agents that can be used here", None),
     ("undo", "Put files back to what they were before the last turn that changed any", None),
     ("redo", "Make the changes again that were undone last", None),
 ];
@@ -24,6 +25,7 @@ pub enum SlashCommand {
     Model(Option<String>),
     Compact,
     Mcp,
+    Skills,
     Restore(RestoreDirection),
 }
 
@@ -40,6 +42,7 @@ pub fn read(content: &[Content]) -> Option<SlashCommand> {
         "model" => Some(SlashCommand::Model(argument)),
         "compact" => Some(SlashCommand::Compact),
         "mcp" => Some(SlashCommand::Mcp),
+        "skills" => Some(SlashCommand::Skills),
         "undo" => Some(SlashCommand::Restore(RestoreDirection::Undo)),
         "redo" => Some(SlashCommand::Restore(RestoreDirection::Redo)),
         _ => None,
@@ -119,15 +122,15 @@ pub fn listing<'a>(what: &str, current: &str, all: impl IntoIterator<Item = &'a 
 }
 
 pub(super) fn status(state: &SessionState) -> String {
-    let usage = state.usage;
+    let usage = state.usage.tokens;
     let cached = usage.cached_read.saturating_mul(100).checked_div(usage.input).unwrap_or_default();
     [
         format!("- session: `{}`", state.id),
-        format!("- folder: `{}`", state.cwd.display()),
-        format!("- model: `{}`, thinking: {}", state.model, state.thought.id()),
-        format!("- mode: {}, approval: {}", state.mode.id(), state.approval.id()),
+        format!("- folder: `{}`", state.folders.cwd.display()),
+        format!("- model: `{}`, thinking: {}", state.settings.model, state.settings.thought.id()),
+        format!("- mode: {}, approval: {}", state.settings.mode.id(), state.settings.approval.id()),
         format!("- messages: {}", state.messages),
-        format!("- tokens: {} in, {} out; the window holds {} now", usage.input, usage.output, state.window_used),
+        format!("- tokens: {} in, {} out; the window holds {} now", usage.input, usage.output, state.usage.window_used),
         format!("- cache: {} of the input tokens read ({cached} %), {} written", usage.cached_read, usage.cached_write),
     ]
     .join("\n")
@@ -138,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_one_block_of_text_that_begins_with_a_known_name_is_a_command() {
+    fn a_slash_command_is_one_text_block_with_a_known_name() {
         let text = |text: &str| read(&[Content::text(text)]);
         assert_eq!(text("/help"), Some(SlashCommand::Help));
         assert_eq!(text("  /mode  safe \n"), Some(SlashCommand::Mode(Some("safe".to_owned()))));
@@ -151,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_a_command_of_the_project_begins_with_a_name_and_may_have_more_blocks() {
+    fn a_project_command_starts_with_its_name_and_may_have_more_blocks() {
         let called =
             |text: &str| call(&[Content::text(text), Content::text("more")]).map(|call| (call.name, call.arguments));
         assert_eq!(called(" /review  a  b \n"), Some(("review".to_owned(), "a  b".to_owned())));

@@ -3,18 +3,21 @@
 //! each step it checks the invariants of docs/architecture.md.
 
 mod moves;
+mod surroundings;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use proptest::prelude::*;
 
 use self::moves::{Move, any_move, policies};
+use self::surroundings::Surroundings;
 
 use super::effect::{Effect, Reply, UndoReply};
 use super::input::{Beginning, CallReport, Input, NewClient, Prompt, TurnReport};
 use super::{Activity, EvictionReason, Requester, SessionMachine, SessionPolicy, WhenBusy};
 use crate::checkpoint::RestoreDirection;
+use crate::history::SessionMeta;
 use crate::mcp::Prepared;
 use crate::tool::ToolRequest;
 use crate::{
@@ -32,6 +35,8 @@ struct Executor {
 #[derive(Default)]
 struct Work {
     expanding: bool,
+    /// Steering prompts of which is being read what they name.
+    steering: VecDeque<TurnId>,
     backend: Option<TurnId>,
     calls: BTreeMap<CallId, Executor>,
     hooks: Option<TurnId>,
@@ -48,8 +53,13 @@ struct World {
     /// The fold of the log, apart from the machine's own.
     folded: SessionState,
     work: Work,
+    around: Surroundings,
+    /// What is stored beside the log.
+    stored: Option<SessionMeta>,
     attached: Vec<u64>,
     prompts: u32,
+    /// Prompts that were taken and are not answered yet. Each is answered once.
+    unanswered: BTreeSet<TurnId>,
     last_turn: Option<TurnId>,
     old_turn: Option<TurnId>,
 }
@@ -62,8 +72,9 @@ impl World {
             mode: Mode::default(),
             approval: Approval::default(),
             model: ModelId::from("m"),
+            agent: None,
         };
-        let beginning = Beginning::Created(Box::new(created));
+        let beginning = Beginning::Created { event: Box::new(created), real_cwd: "/real".into() };
         let machine = SessionMachine::new(SessionState::new("s".into()), &beginning, policy);
         let mut world = Self {
             machine,
@@ -71,8 +82,11 @@ impl World {
             log: Vec::new(),
             folded: SessionState::new("s".into()),
             work: Work::default(),
+            around: Surroundings::default(),
+            stored: None,
             attached: Vec::new(),
             prompts: 0,
+            unanswered: BTreeSet::new(),
             last_turn: None,
             old_turn: None,
         };
@@ -80,13 +94,22 @@ impl World {
         world
     }
 
-    /// Opens the session again from what its log holds.
-    fn reopen(&mut self, beginning: Beginning) {
+    /// Opens the session again from what is stored: its log, and what stands beside it.
+    fn reopen(&mut self, clean: bool) {
         let mut state = SessionState::new("s".into());
         self.log.iter().for_each(|event| state.apply(event));
+        let stored = SessionMeta { clean, ..self.stored.clone().expect("a session has stored its first event") };
+        state.adopt_stored(&stored);
+        let beginning = Beginning::from_log(&state, &stored);
+        assert_eq!(matches!(beginning, Beginning::Continued), clean, "whether the log is in good order");
+        self.around = Surroundings::default();
+        self.around.roots_of_turn.clone_from(&state.folders.extra_roots);
         self.machine = SessionMachine::new(state, &beginning, self.policy);
         self.work = Work::default();
         self.attached.clear();
+        // Prompts that are in no log are gone; their clients see that the daemon is gone, too.
+        let open = self.folded.open.turn.clone();
+        self.unanswered.retain(|prompt| open.as_ref().is_some_and(|turn| turn.has_prompt(prompt)));
         self.deliver(Input::Opened(beginning));
         assert!(self.work.backend.is_none() && self.work.calls.is_empty(), "nothing starts before an answer");
     }
@@ -118,8 +141,10 @@ impl World {
             Effect::Append(event) => self.append(event),
             Effect::ExpandPrompt(_) => {
                 self.assert_free("a prompt starts");
+                self.check_start();
                 self.work.expanding = true;
             }
+            Effect::ExpandSteering(message) => self.work.steering.push_back(message.turn),
             Effect::AbortExpansion => self.work.expanding = false,
             Effect::StartTurn(start) => {
                 self.work.expanding = false;
@@ -148,6 +173,7 @@ impl World {
             Effect::Close => {
                 self.assert_free("the session closes");
                 self.work.closing = true;
+                self.stored = Some(self.machine.state().meta(true));
                 self.check_closed();
             }
             Effect::ArmIdleTimer(_) => {
@@ -156,20 +182,32 @@ impl World {
                 self.work.may_evict = true;
             }
             Effect::DisarmIdleTimer => self.work.may_evict = false,
-            _ => {}
+            effect => self.carry_out_around(effect),
         }
     }
 
     fn append(&mut self, event: Arc<Event>) {
         let last = self.log.last().map_or(0, |event| event.number);
         assert_eq!(event.number, last + 1, "numbers grow by one");
-        let open = &self.folded;
+        let open = &self.folded.open;
         match &event.kind {
             EventKind::TurnStarted { .. } => {
                 assert!(open.turn.is_none(), "a turn starts while another is open in the log");
+                self.around.roots_of_turn.clone_from(&self.machine.state().folders.extra_roots);
             }
-            EventKind::TurnEnded { turn, .. } => {
+            EventKind::TurnEnded { turn, steering, .. } => {
                 assert_eq!(open.turn.as_ref().map(|open| &open.id), Some(turn), "a turn ends that is not open");
+                for prompt in steering.iter().map(|joined| &joined.prompt).chain([turn]) {
+                    assert!(self.unanswered.remove(prompt), "a prompt is answered that was not taken, or twice");
+                }
+            }
+            EventKind::PromptDropped { prompt, .. } => {
+                assert!(self.unanswered.remove(prompt), "a prompt is dropped that was not taken, or was answered");
+            }
+            EventKind::UserMessage { turn, steering: Some(joined), .. } => {
+                assert_eq!(open.turn.as_ref().map(|open| &open.id), Some(turn), "a message joins another turn");
+                assert!(open.calls.is_empty() && open.queued.is_empty(), "a message stands between calls and outcomes");
+                assert!(self.unanswered.contains(&joined.prompt), "a message is inserted that was not taken");
             }
             EventKind::PermissionAnswered { question, .. } => {
                 assert!(!self.work.closing, "an answer is recorded while the session closes");
@@ -185,6 +223,7 @@ impl World {
         }
         self.folded.apply(&event);
         self.log.push(event);
+        self.stored = Some(self.machine.state().meta(false));
     }
 
     fn run_call(&mut self, call: &CallId, after: u64) {
@@ -200,12 +239,13 @@ impl World {
     fn check(&self) {
         let (folded, state) = (&self.folded, self.machine.state());
         assert_eq!(folded.head, state.head);
-        assert_eq!(folded.questions, state.questions);
-        assert_eq!(folded.calls.keys().collect::<Vec<_>>(), state.calls.keys().collect::<Vec<_>>());
-        assert_eq!(folded.turn.as_ref().map(|turn| &turn.id), state.turn.as_ref().map(|turn| &turn.id));
+        assert_eq!(folded.open.questions, state.open.questions);
+        assert_eq!(folded.open.calls.keys().collect::<Vec<_>>(), state.open.calls.keys().collect::<Vec<_>>());
+        assert_eq!(folded.open.turn.as_ref().map(|turn| &turn.id), state.open.turn.as_ref().map(|turn| &turn.id));
+        self.check_around();
         let is_at_rest = self.machine.activity().is_idle();
-        assert!(!is_at_rest || folded.turn.is_none(), "an idle session has no open turn");
-        assert!(!is_at_rest || folded.calls.is_empty(), "an idle session has no open calls");
+        assert!(!is_at_rest || folded.open.turn.is_none(), "an idle session has no open turn");
+        assert!(!is_at_rest || folded.open.calls.is_empty(), "an idle session has no open calls");
         if is_at_rest || matches!(self.machine.activity(), Activity::Waiting(_)) {
             self.assert_free("the session is at rest");
         }
@@ -214,12 +254,12 @@ impl World {
     /// A log that is marked as in good order has nothing open but a turn that waits for an answer.
     fn check_closed(&self) {
         let state = &self.folded;
-        assert!(state.turn.is_none() || state.is_waiting(), "a log in good order has an open turn");
-        assert!(state.turn.is_some() || state.calls.is_empty(), "a log in good order has open calls");
-        assert!(state.calls.values().all(|open| !open.started), "a log in good order has a running call");
+        assert!(state.open.turn.is_none() || state.is_waiting(), "a log in good order has an open turn");
+        assert!(state.open.turn.is_some() || state.open.calls.is_empty(), "a log in good order has open calls");
+        assert!(state.open.calls.values().all(|open| !open.started), "a log in good order has a running call");
     }
 
-    fn prompt(&mut self, text: &str) {
+    fn prompt(&mut self, text: &str, when_busy: Option<WhenBusy>) {
         self.prompts += 1;
         let was_busy = !self.machine.activity().is_idle();
         let prompt = Prompt {
@@ -229,11 +269,20 @@ impl World {
             message: None,
             editor: None,
             trace: None,
+            when_busy,
+            needs_turn: false,
+            dropped_if_cancelled: self.prompts.is_multiple_of(2),
         };
+        let id = prompt.turn.clone();
+        // It may be answered before the reply is read.
+        self.unanswered.insert(id.clone());
         let reply = self.deliver(Input::Prompt { prompt, backlog_full: false });
         let Some(Reply::Prompt(taken)) = reply else { panic!("a prompt is replied to") };
-        if was_busy && self.policy.when_busy == WhenBusy::Refuse {
+        if was_busy && when_busy.unwrap_or(self.policy.when_busy) == WhenBusy::Refuse {
             assert!(taken.is_err(), "a prompt is refused while the session is busy");
+        }
+        if taken.is_err() {
+            assert!(self.unanswered.remove(&id), "a refused prompt is answered by a turn");
         }
     }
 
@@ -259,13 +308,14 @@ impl World {
     }
 
     fn answer(&mut self, decision: Decision) {
-        if let Some(asked) = self.machine.state().questions.first() {
+        if let Some(asked) = self.machine.state().open.questions.first() {
             let question = asked.question.id.clone();
             self.deliver(Input::Answer { question, decision, by: "client".to_owned() });
         }
     }
 
     fn evict(&mut self, reason: EvictionReason) {
+        self.around.evicting = true;
         self.deliver(Input::Evict { reason, in_background: false });
     }
 
@@ -275,14 +325,17 @@ impl World {
             let before = self.log.len();
             self.answer(Decision::Chose(Choice::AllowOnce));
             self.deliver(Input::Cancel(requester()));
+            self.attach(None);
+            self.correct_model();
             assert_eq!(self.deliver(Input::Undo(RestoreDirection::Undo)), Some(Reply::Undo(UndoReply::Busy)));
             assert_eq!(self.log.len(), before, "a closing session records something");
             return;
         }
         match step {
-            Move::Prompt => self.prompt("hello"),
-            Move::SlashUndo => self.prompt("/undo"),
-            Move::SlashCompact => self.prompt("/compact"),
+            Move::Prompt => self.prompt("hello", None),
+            Move::Steer => self.prompt("not so", Some(WhenBusy::Steer)),
+            Move::SlashUndo => self.prompt("/undo", None),
+            Move::SlashCompact => self.prompt("/compact", Some(WhenBusy::Steer)),
             Move::CtlUndo => drop(self.deliver(Input::Undo(RestoreDirection::Undo))),
             Move::Cancel => drop(self.deliver(Input::Cancel(requester()))),
             Move::WithdrawLast => {
@@ -292,7 +345,8 @@ impl World {
             Move::Allow => self.answer(Decision::Chose(Choice::AllowOnce)),
             Move::Deny => self.answer(Decision::Chose(Choice::RejectOnce)),
             Move::AnswerCancelled => self.answer(Decision::Cancelled),
-            Move::Attach => self.attach(),
+            Move::Attach => self.attach(None),
+            Move::AttachWithEnvironment => self.attach(Some(Arc::default())),
             Move::Detach => {
                 if let Some(attach) = self.attached.pop() {
                     self.deliver(Input::ClientDetached { attach });
@@ -306,10 +360,10 @@ impl World {
             Move::Delete => self.evict(EvictionReason::Deleted(requester())),
             Move::Drain => self.evict(EvictionReason::Drain),
             Move::WriteFails => drop(self.deliver(Input::WriteFailed(TurnFailure::internal("disk")))),
-            Move::Crash => self.reopen(Beginning::Repaired),
+            Move::Crash => self.reopen(false),
             Move::Reopen => {
                 if self.work.closing {
-                    self.reopen(Beginning::Continued);
+                    self.reopen(true);
                 }
             }
             step => self.apply_work(step),
@@ -323,6 +377,11 @@ impl World {
                 if self.work.expanding {
                     self.work.expanding = false;
                     self.deliver(Input::PromptExpanded(Prepared::default()));
+                }
+            }
+            Move::SteeringExpanded => {
+                if let Some(prompt) = self.work.steering.pop_front() {
+                    self.deliver(Input::SteeringExpanded { prompt, prepared: Prepared::default() });
                 }
             }
             Move::TurnSpeaks => self.turn(TurnReport::Said { message: "m".into(), text: "x".to_owned() }),
@@ -357,7 +416,7 @@ impl World {
                     self.deliver(Input::Restored(Ok(Vec::new())));
                 }
             }
-            other => unreachable!("{other:?} is applied elsewhere"),
+            step => self.apply_around(step),
         }
     }
 
@@ -367,18 +426,8 @@ impl World {
         }
     }
 
-    fn attach(&mut self) {
-        if !self.machine.is_evicting() && self.attached.len() < 2 {
-            let client =
-                NewClient { name: "editor".to_owned(), connection: "c".into(), one_shot: false, returning: None };
-            self.attached.push(self.machine.latest_attach() + 1);
-            self.work.may_evict = false;
-            self.deliver(Input::ClientAttached(client));
-        }
-    }
-
     fn fail_to_answer(&mut self) {
-        let question = self.machine.state().questions.first().map(|asked| asked.question.id.clone());
+        let question = self.machine.state().open.questions.first().map(|asked| asked.question.id.clone());
         if let (Some(question), Some(attach)) = (question, self.attached.last().copied()) {
             self.deliver(Input::CannotAnswer { question, attach, why: "no dialogs".to_owned() });
         }
@@ -388,6 +437,7 @@ impl World {
     fn settle(&mut self) {
         for _ in 0..60 {
             self.apply(Move::Expanded);
+            self.apply(Move::SteeringExpanded);
             self.apply(Move::RestoreEnds);
             self.apply(Move::PlannedFree);
             self.apply(Move::Allow);
@@ -404,6 +454,7 @@ impl World {
         let activity = self.machine.activity();
         assert!(activity.is_idle(), "the session does not come to rest: {activity:?}");
         assert!(self.machine.prompted().is_empty(), "a prompt is never answered");
+        assert!(self.unanswered.is_empty(), "prompts got no answer: {:?}", self.unanswered);
     }
 }
 

@@ -1,13 +1,14 @@
 //! The running turn: what it reports, how it is stopped, and how it ends.
 
 use super::activity::{Activity, RunningTurn};
-use super::effect::{Effect, TurnOrder};
+use super::effect::{Effect, Purpose, TurnOrder};
 use super::eviction::Requester;
 use super::input::{Spent, TurnReport};
 use super::machine::SessionMachine;
+use super::sub_agents::SubAgents;
 use crate::event::Setting;
 use crate::model::Price;
-use crate::tool::{NotificationKind, OutcomeKind, Refusal};
+use crate::tool::{NotificationKind, Refusal};
 use crate::turn::FailureKind;
 use crate::{
     CallId, Content, Cost, Decision, EventKind, MessageId, ModelId, QuestionId, StopReason, ToolKind, TurnFailure,
@@ -57,10 +58,15 @@ impl SessionMachine {
                 let refusal = Refusal { kind: ToolKind::Other, title: request.tool.clone(), reason };
                 self.record_refusal(call, message, request, refusal, None);
             }
-            TurnReport::Summarised { summary, kept_from } => {
-                self.append(EventKind::Compacted { summary, kept_from });
+            TurnReport::Cleared { calls } => self.clear_results(calls),
+            TurnReport::Summarising { message, text } => {
+                self.append(EventKind::Compacting { compaction: message, text });
+            }
+            TurnReport::Summarised { message, summary, kept_from, kept_of_user } => {
+                let compaction = Some(message);
+                self.append(EventKind::Compacted { summary, kept_from, kept_of_user, compaction });
                 let conversation = self.state.conversation.clone();
-                self.effect(Effect::Order(TurnOrder::Compacted { conversation }));
+                self.order(TurnOrder::Compacted { conversation });
             }
             TurnReport::Called { call, message, request } => self.start_call(call, message, request, None),
             TurnReport::Planned { call, message, entries } => {
@@ -80,7 +86,10 @@ impl SessionMachine {
 
     /// The model has ended its turn. The turn ends unless another model takes over or a hook objects.
     fn consider_end(&mut self, turn: TurnId, reason: StopReason, fallback: Option<ModelId>) {
-        if self.fall_back(&reason, fallback) {
+        if self.fall_back(&reason, fallback) || self.continue_with_steering(&reason) {
+            return;
+        }
+        if reason == StopReason::EndTurn && self.wait_for_agents(&turn) {
             return;
         }
         if let Activity::Turn(running) = &mut self.activity {
@@ -89,7 +98,7 @@ impl SessionMachine {
         self.effect(Effect::ConsultHooks { turn, reason });
     }
 
-    pub(super) fn hear_hooks(&mut self, turn: TurnId, refusal: Option<String>) {
+    pub(super) fn take_hook_verdict(&mut self, turn: TurnId, refusal: Option<String>) {
         let Activity::Turn(running) = &mut self.activity else { return };
         if running.id != turn {
             return;
@@ -101,28 +110,45 @@ impl SessionMachine {
                 return self.nudge(turn, format!("A hook did not let the turn end: {why}"));
             }
         }
-        self.end_turn(reason);
+        // A message may have come while the hooks were asked.
+        if !self.continue_with_steering(&reason) {
+            self.end_turn(reason);
+        }
     }
 
     /// The turn goes on with this text as if the person had written it; people see it as a notice.
     fn nudge(&mut self, turn: TurnId, text: String) {
         self.notice_passing(text.clone());
-        let at = self.append(EventKind::UserMessage {
+        self.go_on_with(turn, text);
+    }
+
+    /// The turn goes on with this text as if the person had written it.
+    pub(super) fn go_on_with(&mut self, turn: TurnId, text: String) {
+        self.append(EventKind::UserMessage {
             turn,
             message: MessageId::new(),
             content: vec![Content::text(text)],
             aside: false,
             stands_for: None,
             context: Vec::new(),
+            steering: None,
         });
-        let conversation = self.state.conversation.clone();
-        self.effect(Effect::Order(TurnOrder::GoOn { at, conversation }));
+        self.insert_steering();
+        let (at, conversation) = (self.sync_point, self.state.conversation.clone());
+        self.order(TurnOrder::GoOn { at, conversation });
     }
 
-    /// Goes on with a listed model where the provider does not know the one that nobody chose; once per turn.
+    /// The model no longer sees the outcomes of these calls, and is asked again.
+    fn clear_results(&mut self, calls: Vec<CallId>) {
+        self.append(EventKind::ResultsCleared { calls });
+        let (at, conversation) = (self.sync_point, self.state.conversation.clone());
+        self.order(TurnOrder::GoOn { at, conversation });
+    }
+
+    /// Continues with a listed model if the provider does not know the default one; once per turn.
     fn fall_back(&mut self, reason: &StopReason, fallback: Option<ModelId>) -> bool {
         let StopReason::Failed(failure) = reason else { return false };
-        if failure.kind != FailureKind::UnknownModel || self.state.model_chosen {
+        if failure.kind != FailureKind::UnknownModel || self.state.settings.model_chosen {
             return false;
         }
         let Activity::Turn(running) = &mut self.activity else { return false };
@@ -130,12 +156,12 @@ impl SessionMachine {
             return false;
         }
         let Some(other) = fallback else { return false };
-        let unknown = self.state.model.clone();
+        let unknown = self.state.settings.model.clone();
         let text = format!("The provider does not know the model `{unknown}`; `{other}` answers in its place.");
         self.set_model(other);
         self.notice_passing(text);
         let (at, conversation) = (self.sync_point, self.state.conversation.clone());
-        self.effect(Effect::Order(TurnOrder::GoOn { at, conversation }));
+        self.order(TurnOrder::GoOn { at, conversation });
         true
     }
 
@@ -154,8 +180,9 @@ impl SessionMachine {
 
     pub(super) fn order_call_ended(&mut self, call: CallId, failed: bool) {
         if matches!(self.activity, Activity::Turn(_)) {
+            self.insert_steering();
             let (at, conversation) = (self.sync_point, self.state.conversation.clone());
-            self.effect(Effect::Order(TurnOrder::CallEnded { call, failed, at, conversation }));
+            self.order(TurnOrder::CallEnded { call, failed, at, conversation });
         }
     }
 
@@ -167,13 +194,13 @@ impl SessionMachine {
 
     /// What the session has cost, this request included. Another currency starts over, since the two do not add up.
     fn cost_with(&self, price: &Price, usage: &Usage) -> Cost {
-        let before = self.state.cost.as_ref().filter(|cost| cost.currency == price.currency);
+        let before = self.state.usage.cost.as_ref().filter(|cost| cost.currency == price.currency);
         let before = before.map_or(0.0, |cost| cost.amount);
         Cost { amount: before + price.of(usage), currency: price.currency.clone() }
     }
 
     pub(super) fn cancel(&mut self, by: &Requester) {
-        let is_of_another = self.state.turn.as_ref().is_some_and(|turn| !by.sent(&turn.origin));
+        let is_of_another = self.state.open.turn.as_ref().is_some_and(|turn| !by.sent(&turn.origin));
         let can_be_cancelled = !matches!(self.activity, Activity::Idle | Activity::Closing | Activity::Stopping(..));
         if is_of_another && can_be_cancelled {
             self.notice_passing(format!("{} cancelled the turn.", by.who()));
@@ -184,8 +211,12 @@ impl SessionMachine {
 
     pub(super) fn withdraw(&mut self, turn: &TurnId) {
         if let Some(at) = self.queue.waiting.iter().position(|prompt| prompt.turn == *turn) {
-            self.queue.given_up.extend(self.queue.waiting.remove(at));
-        } else if self.state.turn.as_ref().is_some_and(|open| open.id == *turn) {
+            let prompt = self.queue.waiting.remove(at);
+            self.give_up_prompt(prompt);
+        } else if let Some(at) = self.queue.steering.iter().position(|message| message.prompt.turn == *turn) {
+            let message = self.queue.steering.remove(at);
+            self.give_up_prompt(message.map(|message| message.prompt));
+        } else if self.state.open.turn.as_ref().is_some_and(|open| open.has_prompt(turn)) {
             self.stop_turn(StopReason::Cancelled);
         }
     }
@@ -205,10 +236,13 @@ impl SessionMachine {
 
     /// Ends the activity early. A turn's model is dropped at once, its tools are cancelled, and it ends when they have.
     pub(super) fn stop_turn(&mut self, reason: StopReason) {
+        if reason == StopReason::Cancelled {
+            self.queue.give_up_steering();
+        }
         match std::mem::take(&mut self.activity) {
             Activity::Expanding(message) => {
                 self.effect(Effect::AbortExpansion);
-                self.activity = Activity::Stopping(RunningTurn::new(message.turn.clone()), reason);
+                self.activity = Activity::Stopping(RunningTurn::new(message.turn.clone(), Purpose::Answer), reason);
                 self.record_unexpanded(message);
                 self.end_if_stopped();
             }
@@ -218,7 +252,9 @@ impl SessionMachine {
                 self.effect(Effect::StopRestoring);
             }
             Activity::Turn(running) => self.stop_running(running, reason, self.evicting),
-            Activity::Waiting(turn) => self.stop_running(RunningTurn::new(turn), reason, self.evicting),
+            Activity::Waiting(turn) => {
+                self.stop_running(RunningTurn::new(turn, Purpose::Answer), reason, self.evicting)
+            }
             // A turn that is being suspended continues in the next daemon, unless a person cancels it.
             Activity::Suspending(running) if reason == StopReason::Cancelled => {
                 self.stop_running(running, reason, false);
@@ -231,18 +267,26 @@ impl SessionMachine {
         }
     }
 
-    /// `unanswered` says that nobody has rejected the open questions: the daemon stops.
+    /// `unanswered` means that the open questions were not rejected: the daemon stops.
     fn stop_running(&mut self, mut running: RunningTurn, reason: StopReason, unanswered: bool) {
         if reason == StopReason::Cancelled {
             self.effect(Effect::CancelBackground(running.id.clone()));
+        }
+        if running.agent.is_some() {
+            self.effect(Effect::CancelAgent);
         }
         self.drop_backend(&mut running);
         for call in running.calls.keys() {
             self.effect(Effect::CancelCall(call.clone()));
         }
         self.activity = Activity::Stopping(running, reason);
-        let open: Vec<(QuestionId, CallId)> =
-            self.state.questions.iter().map(|open| (open.question.id.clone(), open.question.call.clone())).collect();
+        let open: Vec<(QuestionId, CallId)> = self
+            .state
+            .open
+            .questions
+            .iter()
+            .map(|open| (open.question.id.clone(), open.question.call.clone()))
+            .collect();
         for (question, call) in open {
             let decision = if unanswered { Decision::Unanswered } else { Decision::Cancelled };
             self.append(EventKind::PermissionAnswered { question, call, decision, by: "acpd".to_owned() });
@@ -256,12 +300,13 @@ impl SessionMachine {
         if running.ending.take().is_some() {
             self.effect(Effect::AbortHooks);
         }
-        running.agents.clear();
+        running.agents = SubAgents::default();
     }
 
     pub(super) fn end_if_stopped(&mut self) {
         if let Activity::Stopping(running, reason) = &self.activity
             && running.calls.is_empty()
+            && running.agent.is_none()
         {
             let (turn, reason) = (running.id.clone(), reason.clone());
             if reason != StopReason::EndTurn {
@@ -274,6 +319,7 @@ impl SessionMachine {
 
     /// Records the end of the turn, whatever the activity was.
     pub(super) fn end_turn(&mut self, reason: StopReason) {
+        let agent_usage = self.activity.running().map(|running| running.agent_usage).unwrap_or_default();
         if let Activity::Turn(running) = std::mem::take(&mut self.activity) {
             self.effect(Effect::DropTurn);
             // Calls of dismissed sub-agents may still be ending.
@@ -281,26 +327,26 @@ impl SessionMachine {
                 self.effect(Effect::DropCall(call));
             }
         }
-        let verdict = match reason {
-            StopReason::Cancelled => OutcomeKind::Cancelled,
-            StopReason::EndTurn
-            | StopReason::MaxTokens
-            | StopReason::MaxTurnRequests
-            | StopReason::Refusal
-            | StopReason::Interrupted
-            | StopReason::Failed(_) => OutcomeKind::Interrupted,
-        };
+        let verdict = Self::cut_off(&reason);
+        let cuts_calls_off = self.cuts_calls_off(&reason);
         if !self.evicting {
             self.notify(NotificationKind::TurnEnded, reason.name().to_owned());
         }
-        let spent = self.state.turn.as_ref().map(|turn| turn.usage).unwrap_or_default();
-        for mut kind in self.state.closing(verdict, reason) {
+        let mut spent = self.state.open.turn.as_ref().map(|turn| turn.usage).unwrap_or_default();
+        spent += agent_usage;
+        for mut kind in self.state.open.closing(verdict, reason) {
+            if matches!(kind, EventKind::ToolEnded { .. }) && !cuts_calls_off {
+                continue;
+            }
             if let EventKind::TurnEnded { usage, .. } = &mut kind {
                 *usage = spent;
             }
             self.append(kind);
         }
+        // Those that are left are about work of calls that were cancelled.
+        self.early_reports.clear();
         self.effect(Effect::TurnClosed);
+        self.queue_left_steering();
         self.take_next();
     }
 

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use crate::session::{SessionPolicy, Unattended, WhenBusy};
+use crate::session::{AgentLimits, SessionPolicy, Unattended, WhenBusy};
 
 /// One thing that can happen. A move whose precondition does not hold is skipped.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Move {
     Prompt,
+    /// A prompt whose client wants to steer, whatever the policy is.
+    Steer,
     SlashUndo,
     SlashCompact,
     CtlUndo,
@@ -19,6 +21,7 @@ pub(super) enum Move {
     Deny,
     AnswerCancelled,
     Attach,
+    AttachWithEnvironment,
     Detach,
     CannotAnswer,
     DenyTimer,
@@ -28,6 +31,7 @@ pub(super) enum Move {
     Delete,
     Drain,
     Expanded,
+    SteeringExpanded,
     TurnSpeaks,
     TurnCalls,
     TurnEnds,
@@ -43,12 +47,20 @@ pub(super) enum Move {
     WriteFails,
     Crash,
     Reopen,
+    SetRoots,
+    SetServers,
+    KeptServers,
+    ServersLost,
+    ChooseModel,
+    CorrectModel,
 }
 
 pub(super) fn any_move() -> impl Strategy<Value = Move> {
     use Move::*;
     let often = vec![
         Prompt,
+        Steer,
+        SteeringExpanded,
         Allow,
         Expanded,
         TurnCalls,
@@ -69,6 +81,7 @@ pub(super) fn any_move() -> impl Strategy<Value = Move> {
         Deny,
         AnswerCancelled,
         Attach,
+        AttachWithEnvironment,
         Detach,
         CannotAnswer,
         DenyTimer,
@@ -84,12 +97,18 @@ pub(super) fn any_move() -> impl Strategy<Value = Move> {
         HooksObject,
         WriteFails,
         Crash,
+        SetRoots,
+        SetServers,
+        KeptServers,
+        ServersLost,
+        ChooseModel,
+        CorrectModel,
     ];
     prop_oneof![2 => prop::sample::select(often), 1 => prop::sample::select(all)]
 }
 
 pub(super) fn policies() -> impl Strategy<Value = SessionPolicy> {
-    let busy = prop_oneof![Just(WhenBusy::Refuse), Just(WhenBusy::Queue)];
+    let busy = prop_oneof![Just(WhenBusy::Refuse), Just(WhenBusy::Queue), Just(WhenBusy::Steer)];
     let unattended = prop_oneof![
         Just(Unattended::Wait),
         Just(Unattended::Wait),
@@ -97,6 +116,8 @@ pub(super) fn policies() -> impl Strategy<Value = SessionPolicy> {
         Just(Unattended::DenyAfter(Duration::from_secs(1)))
     ];
     (busy, unattended).prop_map(|(when_busy, unattended)| SessionPolicy {
+        agents: AgentLimits::default(),
+        spending: crate::budget::SpendingLimits::default(),
         when_busy,
         unattended,
         idle_after: Duration::from_secs(600),

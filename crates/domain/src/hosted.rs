@@ -1,0 +1,264 @@
+//! Sessions that a child agent answers instead of the native engine: what the child reports, what of that is recorded,
+//! and the port that starts it.
+//!
+//! The child speaks the same protocol as our clients. Whatever acpd understands of its updates becomes the same events
+//! that the native engine produces; its tool calls, which acpd does not run, are [`HostedEvent::Called`]; and everything
+//! else is kept as it came, so that clients that understand more than acpd get it unchanged.
+
+mod offer;
+mod port;
+mod summary;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::tool::{BASH, Location};
+use crate::{Access, CallId, MessageId, ToolCard, ToolContent, ToolKind};
+
+pub use offer::{AgentSetting, Offer, OfferPart};
+pub use port::{AgentFailure, AgentFailureKind, AgentLink, AgentOrder, AgentReport, Agents, NoAgents, StartedAgent};
+pub use summary::summary;
+
+/// Something that happened in a child agent, as the log records it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "hosted", rename_all = "snake_case")]
+pub enum HostedEvent {
+    /// The child has opened a session of its own, or resumed the one that it had.
+    Opened {
+        /// The child's id of its session.
+        session: String,
+        offer: Offer,
+    },
+    /// The child began to work although no prompt was running. What follows, up to the next turn, belongs to no prompt.
+    Unprompted,
+    /// The child announced a tool call or reported more about it. It runs the tool itself.
+    Called {
+        call: CallId,
+        message: MessageId,
+        /// The child announced the call with this report.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        first: bool,
+        fields: CallFields,
+    },
+    /// Something that can be chosen, or the choice itself, has changed.
+    Offered { part: OfferPart },
+    /// An update that acpd does not interpret. Clients of the child's protocol version receive it as it is.
+    Relayed { update: Value },
+}
+
+/// What one report says about a tool call of a child. A field that is None stays as it was.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CallFields {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<ToolKind>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<CallStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content: Option<Vec<ToolContent>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub locations: Option<Vec<Location>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
+    /// `_meta` of the report, which is passed on without being interpreted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Value>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallStatus {
+    Pending,
+    InProgress,
+    Completed,
+    Failed,
+}
+
+impl CallStatus {
+    pub fn is_over(self) -> bool {
+        match self {
+            CallStatus::Completed | CallStatus::Failed => true,
+            CallStatus::Pending | CallStatus::InProgress => false,
+        }
+    }
+}
+
+impl CallFields {
+    /// Builds the card of a call from its first report.
+    pub fn card(&self) -> ToolCard {
+        let mut card = ToolCard {
+            tool: String::new(),
+            title: String::new(),
+            kind: ToolKind::Other,
+            locations: Vec::new(),
+            input: Value::Null,
+            preview: Vec::new(),
+            access: Access::Ask { always: None },
+        };
+        self.apply_to(&mut card);
+        card
+    }
+
+    /// Adds the report to the card of its call.
+    pub fn apply_to(&self, card: &mut ToolCard) {
+        if let Some(title) = &self.title {
+            card.title.clone_from(title);
+        }
+        if let Some(kind) = self.kind {
+            card.kind = kind;
+        }
+        if let Some(locations) = &self.locations {
+            card.locations.clone_from(locations);
+        }
+        if let Some(input) = &self.input {
+            card.input.clone_from(input);
+        }
+        if let Some(content) = &self.content {
+            card.preview.clone_from(content);
+        }
+        card.tool = kind_name(card.kind).to_owned();
+    }
+
+    /// Estimates how many bytes the report takes in memory.
+    pub fn weight(&self) -> usize {
+        let json = |value: &Option<Value>| value.as_ref().map_or(0, crate::event::json_weight);
+        self.title.as_ref().map_or(0, String::len)
+            + self.content.iter().flatten().map(ToolContent::weight).sum::<usize>()
+            + json(&self.input)
+            + json(&self.output)
+            + json(&self.meta)
+    }
+}
+
+/// Returns the call as the rules of the configuration know such calls: a plain shell command is a call of `bash`.
+pub fn as_ruled(card: &ToolCard) -> ToolCard {
+    let command = (card.kind == ToolKind::Execute).then(|| plain_command(&card.input)).flatten();
+    match command {
+        Some(command) => {
+            ToolCard { tool: BASH.to_owned(), input: serde_json::json!({ "command": command }), ..card.clone() }
+        }
+        None => card.clone(),
+    }
+}
+
+/// The shell command in the arguments of a call, if it is plain to see: a text, or the words of a shell's `-c`.
+fn plain_command(input: &Value) -> Option<String> {
+    let command = input.get("command").or_else(|| input.get("cmd"))?;
+    if let Some(text) = command.as_str() {
+        return Some(text.to_owned());
+    }
+    let words: Option<Vec<&str>> = command.as_array()?.iter().map(Value::as_str).collect();
+    match words?.as_slice() {
+        [shell, flags, script] if is_shell(shell) && flags.starts_with('-') && flags.ends_with('c') => {
+            Some((*script).to_owned())
+        }
+        words => Some(words.join(" ")),
+    }
+}
+
+fn is_shell(program: &str) -> bool {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    matches!(name, "sh" | "bash" | "zsh" | "dash")
+}
+
+/// The name that rules have for a kind of call.
+fn kind_name(kind: ToolKind) -> &'static str {
+    match kind {
+        ToolKind::Read => "read",
+        ToolKind::Search => "search",
+        ToolKind::Edit => "edit",
+        ToolKind::Delete => "delete",
+        ToolKind::Move => "move",
+        ToolKind::Execute => "execute",
+        ToolKind::Fetch => "fetch",
+        ToolKind::Think => "think",
+        ToolKind::SwitchMode => "switch_mode",
+        ToolKind::Other => "other",
+    }
+}
+
+impl HostedEvent {
+    /// Estimates how many bytes the event takes in memory.
+    pub fn weight(&self) -> usize {
+        match self {
+            HostedEvent::Opened { session, offer } => session.len() + offer.weight(),
+            HostedEvent::Unprompted => 0,
+            HostedEvent::Called { fields, .. } => fields.weight(),
+            HostedEvent::Offered { part } => part.weight(),
+            HostedEvent::Relayed { update } => crate::event::json_weight(update),
+        }
+    }
+}
+
+/// The part of a session's state that only hosted sessions have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hosted {
+    /// The name of the agent in the configuration. It never changes.
+    pub agent: String,
+    /// The child's id of its session, once it has opened one.
+    pub session: Option<String>,
+    /// What can be chosen, and what is chosen, as the child last said.
+    pub offer: Offer,
+    /// Whether the child works without a prompt.
+    pub unprompted: bool,
+    /// The size of its model's window, if it has told it.
+    pub window: u64,
+}
+
+impl Hosted {
+    pub fn new(agent: String) -> Self {
+        Self { agent, ..Self::default() }
+    }
+
+    pub fn apply(&mut self, event: &HostedEvent) {
+        match event {
+            HostedEvent::Opened { session, offer } => {
+                self.session = Some(session.clone());
+                self.offer.replace(offer);
+            }
+            HostedEvent::Offered { part } => self.offer.change(part),
+            HostedEvent::Unprompted => self.unprompted = true,
+            HostedEvent::Called { .. } | HostedEvent::Relayed { .. } => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_plain_command_of_a_child_is_a_call_of_bash_for_the_rules() {
+        let ruled = |kind, input: Value| {
+            let fields = CallFields { kind: Some(kind), input: Some(input), ..CallFields::default() };
+            let card = as_ruled(&fields.card());
+            (card.tool.clone(), card.command().to_owned())
+        };
+        let bash = |command: &str| ("bash".to_owned(), command.to_owned());
+        assert_eq!(ruled(ToolKind::Execute, json!({ "command": "rm -r x" })), bash("rm -r x"));
+        assert_eq!(ruled(ToolKind::Execute, json!({ "command": ["/bin/bash", "-lc", "rm -r x"] })), bash("rm -r x"));
+        assert_eq!(ruled(ToolKind::Execute, json!({ "cmd": ["rm", "-r", "x"] })), bash("rm -r x"));
+        assert_eq!(ruled(ToolKind::Edit, json!({ "command": "x" })), ("edit".to_owned(), String::new()));
+        assert_eq!(ruled(ToolKind::Execute, json!({ "script": 1 })), ("execute".to_owned(), String::new()));
+    }
+
+    #[test]
+    fn later_reports_change_only_what_they_name() {
+        let first = CallFields {
+            title: Some("Run".to_owned()),
+            kind: Some(ToolKind::Execute),
+            input: Some(json!({ "command": "ls" })),
+            ..CallFields::default()
+        };
+        let mut card = first.card();
+        CallFields { title: Some("Run ls".to_owned()), ..CallFields::default() }.apply_to(&mut card);
+        assert_eq!((card.title.as_str(), card.kind), ("Run ls", ToolKind::Execute));
+        assert_eq!(card.input, json!({ "command": "ls" }));
+    }
+}

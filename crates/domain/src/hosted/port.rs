@@ -1,0 +1,240 @@
+//! The port to child agents: how a session starts one, what it asks of it, and what the child reports.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream, StreamExt};
+use serde_json::Value;
+
+use super::{AgentSetting, CallFields, HostedEvent, Offer, OfferPart};
+use crate::editor::Editor;
+use crate::mcp::Server;
+use crate::permission::AgentOption;
+use crate::turn::FailureKind;
+use crate::{
+    CallId, Content, Cost, Environment, MessageId, PlanEntry, QuestionId, SessionId, StopReason, TurnFailure, Usage,
+};
+
+/// The agents of the configuration.
+pub trait Agents: Send + Sync + 'static {
+    /// Returns the agent of sessions whose client names none; None for the native engine.
+    fn default_agent(&self) -> Option<String>;
+
+    fn names(&self) -> Vec<String>;
+
+    /// Starts an agent for one session and returns at once. Trouble is reported.
+    fn start(&self, order: AgentOrder) -> StartedAgent;
+}
+
+/// What an agent needs to know of the session that it works for.
+#[derive(Clone)]
+pub struct AgentOrder {
+    /// The agent's name in the configuration.
+    pub agent: String,
+    pub session: SessionId,
+    pub cwd: PathBuf,
+    pub extra_roots: Vec<PathBuf>,
+    pub environment: Arc<Environment>,
+    /// The MCP servers that the client passed.
+    pub servers: Vec<Server>,
+    /// The child's id of the session that it had before, if it had one.
+    pub earlier: Option<String>,
+    /// What was chosen in that session.
+    pub chosen: Offer,
+    /// What happened so far, for a child that has to begin a new session.
+    pub summary: Option<String>,
+}
+
+pub struct StartedAgent {
+    /// Dropping it ends the child.
+    pub link: Box<dyn AgentLink>,
+    /// Ends after `AgentReport::Gone`.
+    pub reports: BoxStream<'static, AgentReport>,
+}
+
+/// What a session asks of its agent. No method waits.
+pub trait AgentLink: Send + 'static {
+    /// Sends a prompt as soon as the child's session is open. `AgentReport::Ended` is the reply. Returns false if the
+    /// child is gone.
+    fn prompt(&self, content: Vec<Content>, editor: Option<Arc<dyn Editor>>) -> bool;
+
+    /// Asks the child to end the running prompt. A child that does not is ended after a while.
+    fn cancel(&self);
+
+    /// Answers a question of the child: with the id of one of its options, or with None if it is cancelled.
+    fn answer(&self, question: QuestionId, option: Option<String>);
+
+    /// Resolves when the child has accepted the setting, with what it changed.
+    fn configure(&self, setting: AgentSetting) -> BoxFuture<'static, Result<Option<OfferPart>, AgentFailure>>;
+}
+
+/// What a child does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AgentReport {
+    /// Its session is open. `fresh` says that it knows nothing of an earlier one.
+    Opened {
+        session: String,
+        offer: Offer,
+        fresh: bool,
+    },
+    Said {
+        message: MessageId,
+        text: String,
+    },
+    Thought {
+        message: MessageId,
+        text: String,
+    },
+    Called {
+        call: CallId,
+        message: MessageId,
+        /// It announces the call.
+        first: bool,
+        fields: CallFields,
+    },
+    Planned {
+        message: MessageId,
+        entries: Vec<PlanEntry>,
+    },
+    Offered(OfferPart),
+    Titled(String),
+    Used {
+        window_used: u64,
+        window: u64,
+        cost: Option<Cost>,
+    },
+    /// An update that acpd does not interpret.
+    Relayed(Value),
+    /// It asks the person for permission.
+    Asked {
+        question: QuestionId,
+        /// It has been reported before.
+        call: CallId,
+        options: Vec<AgentOption>,
+    },
+    /// It does not need the answer any more.
+    Withdrew(QuestionId),
+    /// A sentence for the person.
+    Noticed(String),
+    /// The running prompt has ended.
+    Ended {
+        reason: StopReason,
+        usage: Option<Usage>,
+    },
+    /// The child is gone, or could not be started.
+    Gone(AgentFailure),
+}
+
+/// Why a child cannot be used, in words for the person at the editor.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct AgentFailure {
+    pub kind: AgentFailureKind,
+    pub message: String,
+    /// What to do, and what the child said.
+    pub data: Value,
+    /// Whether a prompt was on its way to the child, which cannot have seen it.
+    pub prompt_unseen: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgentFailureKind {
+    /// The person has to log in at the child first.
+    Authentication,
+    /// The child refused the request.
+    Refused,
+    /// The child could not be started, died, or broke the protocol.
+    Broken,
+}
+
+impl AgentFailure {
+    pub fn broken(message: impl Into<String>) -> Self {
+        Self { kind: AgentFailureKind::Broken, message: message.into(), data: Value::Null, prompt_unseen: false }
+    }
+
+    /// The failure of a turn for this reason.
+    pub fn of_turn(self) -> TurnFailure {
+        let kind = match self.kind {
+            AgentFailureKind::Authentication => FailureKind::Authentication,
+            AgentFailureKind::Refused | AgentFailureKind::Broken => FailureKind::Internal,
+        };
+        TurnFailure { kind, message: self.message, data: self.data }
+    }
+}
+
+impl AgentReport {
+    /// Whether it is part of the child's work, as opposed to news about the child itself.
+    pub fn is_work(&self) -> bool {
+        match self {
+            AgentReport::Said { .. }
+            | AgentReport::Thought { .. }
+            | AgentReport::Called { .. }
+            | AgentReport::Planned { .. }
+            | AgentReport::Relayed(_) => true,
+            AgentReport::Opened { .. }
+            | AgentReport::Offered(_)
+            | AgentReport::Titled(_)
+            | AgentReport::Used { .. }
+            | AgentReport::Asked { .. }
+            | AgentReport::Withdrew(_)
+            | AgentReport::Noticed(_)
+            | AgentReport::Ended { .. }
+            | AgentReport::Gone(_) => false,
+        }
+    }
+
+    /// Estimates how many bytes the report takes in the log.
+    pub fn weight(&self) -> usize {
+        match self {
+            AgentReport::Said { text, .. } | AgentReport::Thought { text, .. } => text.len(),
+            AgentReport::Called { fields, .. } => fields.weight(),
+            AgentReport::Planned { entries, .. } => entries.iter().map(|entry| entry.content.len()).sum(),
+            AgentReport::Relayed(update) => HostedEvent::Relayed { update: update.clone() }.weight(),
+            AgentReport::Opened { .. }
+            | AgentReport::Offered(_)
+            | AgentReport::Titled(_)
+            | AgentReport::Used { .. }
+            | AgentReport::Asked { .. }
+            | AgentReport::Withdrew(_)
+            | AgentReport::Noticed(_)
+            | AgentReport::Ended { .. }
+            | AgentReport::Gone(_) => 0,
+        }
+    }
+}
+
+/// A configuration without agents.
+pub struct NoAgents;
+
+impl Agents for NoAgents {
+    fn default_agent(&self) -> Option<String> {
+        None
+    }
+
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn start(&self, order: AgentOrder) -> StartedAgent {
+        let failure = AgentFailure::broken(format!("there is no agent `{}` in the configuration", order.agent));
+        StartedAgent { link: Box::new(NoLink), reports: stream::iter([AgentReport::Gone(failure)]).boxed() }
+    }
+}
+
+/// The link to an agent that could not be started.
+struct NoLink;
+
+impl AgentLink for NoLink {
+    fn prompt(&self, _: Vec<Content>, _: Option<Arc<dyn Editor>>) -> bool {
+        true
+    }
+
+    fn cancel(&self) {}
+
+    fn answer(&self, _: QuestionId, _: Option<String>) {}
+
+    fn configure(&self, _: AgentSetting) -> BoxFuture<'static, Result<Option<OfferPart>, AgentFailure>> {
+        Box::pin(std::future::ready(Err(AgentFailure::broken("the agent is not running"))))
+    }
+}

@@ -1,0 +1,257 @@
+//! Searches a session's log for what the model no longer sees. Pure: the caller reads the log and feeds the events.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::budget::BUDGET;
+use crate::text::cut;
+use crate::{CallId, Content, Event, EventKind, MessageId};
+
+/// The most matches that are shown, the newest ones.
+const MATCHES: usize = 20;
+
+/// The characters that are shown before and after a match.
+const AROUND: usize = 240;
+
+/// The most bytes of an outcome that are shown at once.
+const PAGE: usize = 24 << 10;
+
+/// The name of the tool that searches.
+pub const RECALL: &str = "recall";
+
+/// What the model wants to see again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecallRequest {
+    /// Everything that contains all of these words, whatever their case is.
+    Search { words: Vec<String> },
+    /// The outcome of a call, from this byte on.
+    Result { call: CallId, offset: usize },
+}
+
+/// A search under way.
+pub struct Recall {
+    request: RecallRequest,
+    /// The text that is being streamed, with its message.
+    open: Option<(MessageId, String)>,
+    /// The titles of the calls of the conversation.
+    calls: BTreeMap<CallId, String>,
+    /// Calls of sub-agents and of this tool itself, which are left out.
+    hidden: BTreeSet<CallId>,
+    found: VecDeque<String>,
+    count: usize,
+    outcome: Option<String>,
+}
+
+impl Recall {
+    pub fn new(request: RecallRequest) -> Self {
+        let request = match request {
+            RecallRequest::Search { words } => {
+                RecallRequest::Search { words: words.iter().map(|word| word.to_lowercase()).collect() }
+            }
+            result @ RecallRequest::Result { .. } => result,
+        };
+        Self {
+            request,
+            open: None,
+            calls: BTreeMap::new(),
+            hidden: BTreeSet::new(),
+            found: VecDeque::new(),
+            count: 0,
+            outcome: None,
+        }
+    }
+
+    /// Takes the next event of the log.
+    pub fn feed(&mut self, event: &Event) {
+        if let EventKind::AgentText { message, text } = &event.kind {
+            match &mut self.open {
+                Some((open, so_far)) if open == message => return so_far.push_str(text),
+                Some(_) | None => self.close(),
+            }
+            self.open = Some((message.clone(), text.clone()));
+            return;
+        }
+        self.close();
+        match &event.kind {
+            EventKind::UserMessage { content, aside: false, .. } => {
+                let text = content.iter().map(Content::as_text).collect::<Vec<_>>().join("\n");
+                self.look("The user", &text);
+            }
+            EventKind::Delegated { call, .. } => {
+                self.hidden.insert(call.clone());
+            }
+            EventKind::ToolCalled { call, card, .. } => {
+                if [RECALL, BUDGET].contains(&card.tool.as_str()) {
+                    self.hidden.insert(call.clone());
+                } else if !self.hidden.contains(call) {
+                    self.look(&format!("Your call of {}", card.tool), &format!("{} {}", card.title, card.input));
+                    self.calls.insert(call.clone(), card.title.clone());
+                }
+            }
+            EventKind::ToolEnded { call, outcome } => self.end_call(call, &outcome.text),
+            EventKind::Compacted { summary, .. } => self.look("A summary", summary),
+            EventKind::UserMessage { aside: true, .. }
+            | EventKind::Created { .. }
+            | EventKind::Reopened
+            | EventKind::TurnStarted { .. }
+            | EventKind::AgentText { .. }
+            | EventKind::AgentThought { .. }
+            | EventKind::ResponseSealed { .. }
+            | EventKind::CallBegun { .. }
+            | EventKind::CallsRequested { .. }
+            | EventKind::Abandoned { .. }
+            | EventKind::PermissionAsked { .. }
+            | EventKind::PermissionAnswered { .. }
+            | EventKind::ToolStarted { .. }
+            | EventKind::ToolProgressed { .. }
+            | EventKind::BackgroundOutput { .. }
+            | EventKind::BackgroundEnded { .. }
+            | EventKind::Planned { .. }
+            | EventKind::Configured { .. }
+            | EventKind::Titled { .. }
+            | EventKind::Used { .. }
+            | EventKind::ResultsCleared { .. }
+            | EventKind::Compacting { .. }
+            | EventKind::PromptDropped { .. }
+            | EventKind::Hosted { .. }
+            | EventKind::Noticed { .. }
+            | EventKind::Restored { .. }
+            | EventKind::TurnEnded { .. } => {}
+        }
+    }
+
+    fn end_call(&mut self, call: &CallId, text: &str) {
+        if self.hidden.contains(call) {
+            return;
+        }
+        if matches!(&self.request, RecallRequest::Result { call: wanted, .. } if wanted == call) {
+            self.outcome = Some(text.to_owned());
+        }
+        let title = self.calls.remove(call).unwrap_or_default();
+        self.look(&format!("The outcome of \"{}\" (`result` = `{call}`)", cut(&title, 80)), text);
+    }
+
+    fn close(&mut self) {
+        if let Some((_, text)) = self.open.take() {
+            self.look("You", &text);
+        }
+    }
+
+    fn look(&mut self, who: &str, text: &str) {
+        let RecallRequest::Search { words } = &self.request else { return };
+        let lower = text.to_lowercase();
+        let Some(at) = words.first().and_then(|word| lower.find(word.as_str())) else { return };
+        if !words.iter().all(|word| lower.contains(word.as_str())) {
+            return;
+        }
+        // The place is that in the lower-case text, which is near enough for an excerpt.
+        let at = text.floor_char_boundary(at.min(text.len()));
+        let start = text[..at].char_indices().rev().nth(AROUND).map_or(0, |(start, _)| start);
+        let end = text[at..].char_indices().nth(AROUND).map_or(text.len(), |(end, _)| at + end);
+        let (before, after) = (if start > 0 { "…" } else { "" }, if end < text.len() { "…" } else { "" });
+        self.count += 1;
+        self.found.push_back(format!("{who}:\n{before}{}{after}", text[start..end].trim()));
+        if self.found.len() > MATCHES {
+            self.found.pop_front();
+        }
+    }
+
+    /// The text for the model, or why there is none.
+    pub fn finish(mut self) -> Result<String, String> {
+        self.close();
+        match self.request {
+            RecallRequest::Search { words } if self.count == 0 => {
+                Err(format!("nothing in this session contains {}", words.join(" and ")))
+            }
+            RecallRequest::Search { .. } => {
+                let found = self.found.make_contiguous().join("\n\n");
+                let left_out = self.count - self.found.len();
+                Ok(if left_out > 0 { format!("[{left_out} older matches are left out]\n\n{found}") } else { found })
+            }
+            RecallRequest::Result { call, offset } => {
+                let text =
+                    self.outcome.ok_or_else(|| format!("there is no call `{call}` with an outcome in this session"))?;
+                let start = text.ceil_char_boundary(offset.min(text.len()));
+                let end = text.floor_char_boundary(start.saturating_add(PAGE).min(text.len()));
+                let rest = text.len() - end;
+                let mut page = text[start..end].to_owned();
+                if rest > 0 {
+                    page.push_str(&format!("\n[{rest} bytes follow; go on with `offset` {end}]"));
+                }
+                Ok(page)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn recall(request: RecallRequest, events: &[Value]) -> Result<String, String> {
+        let mut recall = Recall::new(request);
+        for (number, event) in (1..).zip(events) {
+            let mut event = event.clone();
+            event["life"] = json!(1);
+            event["number"] = json!(number);
+            event["at"] = json!(0);
+            recall.feed(&serde_json::from_value(event).unwrap());
+        }
+        recall.finish()
+    }
+
+    fn search(words: &str) -> RecallRequest {
+        RecallRequest::Search { words: words.split(' ').map(str::to_owned).collect() }
+    }
+
+    fn log() -> Vec<Value> {
+        let called = |call: &str, tool: &str| {
+            json!({ "event": "tool_called", "call": call, "message": "m", "card": {
+                "tool": tool, "kind": "read", "title": format!("Run {call}"), "input": { "x": "Token" }, "access": "free" } })
+        };
+        let ended = |call: &str, text: &str| json!({ "event": "tool_ended", "call": call, "outcome": { "verdict": "completed", "text": text } });
+        vec![
+            json!({ "event": "user_message", "turn": "t", "message": "u", "content": [{ "type": "text", "text": "The port is 8080" }] }),
+            json!({ "event": "agent_text", "message": "a", "text": "I chose the po" }),
+            json!({ "event": "agent_text", "message": "a", "text": "rt 9090." }),
+            called("c1", "bash"),
+            ended("c1", "listening on PORT 9090"),
+            json!({ "event": "delegated", "call": "c2", "within": "c0" }),
+            called("c2", "bash"),
+            ended("c2", "port of a sub-agent"),
+            called("c3", "recall"),
+            ended("c3", "port found before"),
+        ]
+    }
+
+    #[test]
+    fn everything_with_all_words_is_found_in_its_order() {
+        let found = recall(search("port"), &log()).unwrap();
+        assert_eq!(
+            found,
+            "The user:\nThe port is 8080\n\nYou:\nI chose the port 9090.\n\nThe outcome of \"Run c1\" (`result` = `c1`):\n\
+             listening on PORT 9090"
+        );
+        assert_eq!(recall(search("9090 port"), &log()).unwrap().matches("9090").count(), 2);
+        assert_eq!(recall(search("token"), &log()).unwrap(), "Your call of bash:\nRun c1 {\"x\":\"Token\"}");
+        assert!(recall(search("nowhere port"), &log()).is_err());
+    }
+
+    #[test]
+    fn matches_and_outcomes_are_bounded() {
+        let many: Vec<Value> = (0..50)
+            .map(|n| json!({ "event": "agent_text", "message": n.to_string(), "text": format!("{} needle {n}", "x".repeat(9_000)) }))
+            .collect();
+        let found = recall(search("needle"), &many).unwrap();
+        assert!(found.starts_with("[30 older matches are left out]") && found.ends_with("needle 49"), "{found}");
+        assert!(found.len() < 20 * 600, "{}", found.len());
+        let long = "é".repeat(20_000);
+        let log = [json!({ "event": "tool_ended", "call": "c", "outcome": { "verdict": "completed", "text": long } })];
+        let result = |offset| recall(RecallRequest::Result { call: "c".into(), offset }, &log).unwrap();
+        assert!(result(0).ends_with("[15424 bytes follow; go on with `offset` 24576]"), "{}", &result(0)[24_570..]);
+        assert_eq!(result(24_576).len(), 15_424);
+        assert_eq!(result(99_999), "");
+        assert!(recall(RecallRequest::Result { call: "d".into(), offset: 0 }, &log).is_err());
+    }
+}

@@ -1,0 +1,271 @@
+//! Sessions that a child agent answers: its reports, its questions, and how its turns end.
+//!
+//! A turn is started by the same effect as a turn of the native engine. The child runs its tools itself, so there are no
+//! executors; what it reports is appended as it comes. A turn that is stopped ends when the child has ended its prompt,
+//! which the actor enforces after a while.
+
+use super::activity::{Activity, RunningTurn};
+use super::effect::Effect;
+use super::machine::SessionMachine;
+use crate::hosted::{AgentFailure, AgentReport, HostedEvent};
+use crate::permission::AgentOption;
+use crate::tool::OutcomeKind;
+use crate::{CallId, Choice, Decision, EventKind, Question, QuestionId, StopReason, Usage, Verdict};
+
+/// Calls of a child that are open at a time. What it reports about more of them is not recorded.
+const OPEN_CALLS: usize = 1000;
+
+/// Bytes of what a child does between two prompts that are recorded.
+const UNPROMPTED: usize = 4 << 20;
+
+/// A child's part in a running turn: it works on the prompt.
+#[derive(Debug)]
+pub struct AgentTurn;
+
+/// A question of a child, and what the rules of the configuration say about its subject.
+pub struct AgentQuestion {
+    pub id: QuestionId,
+    pub call: CallId,
+    pub options: Vec<AgentOption>,
+    pub rule: Option<Verdict>,
+}
+
+impl SessionMachine {
+    pub(super) fn is_hosted(&self) -> bool {
+        self.state.settings.hosted.is_some()
+    }
+
+    /// Whether the child works on a prompt.
+    fn is_prompted(&self) -> bool {
+        self.activity.running().is_some_and(|running| running.agent.is_some())
+    }
+
+    pub(super) fn take_agent_report(&mut self, report: AgentReport) {
+        if !self.is_hosted() || matches!(self.activity, Activity::Closing) {
+            return;
+        }
+        if report.is_work() && !self.admit_work(&report) {
+            return;
+        }
+        match report {
+            AgentReport::Opened { session, offer, fresh } => {
+                if fresh && self.has_earlier_turns() {
+                    self.notice(LOST_SESSION.to_owned());
+                }
+                self.append_hosted(HostedEvent::Opened { session, offer });
+                self.publish();
+            }
+            AgentReport::Said { message, text } => {
+                self.append(EventKind::AgentText { message, text });
+            }
+            AgentReport::Thought { message, text } => {
+                self.append(EventKind::AgentThought { message, text });
+            }
+            AgentReport::Called { call, message, first, fields } => {
+                let has_status = fields.status.is_some();
+                self.append_hosted(HostedEvent::Called { call, message, first, fields });
+                if has_status {
+                    self.publish();
+                }
+            }
+            AgentReport::Planned { message, entries } => {
+                self.append(EventKind::Planned { call: CallId::new(), message, entries });
+            }
+            AgentReport::Offered(part) => {
+                self.append_hosted(HostedEvent::Offered { part });
+                self.publish();
+            }
+            AgentReport::Titled(title) => {
+                self.append(EventKind::Titled { title });
+                self.publish();
+            }
+            AgentReport::Used { window_used, window, cost } => {
+                let usage = Usage::default();
+                self.append(EventKind::Used { usage, window_used, window, cost, estimated: false });
+            }
+            AgentReport::Relayed(update) => self.append_hosted(HostedEvent::Relayed { update }),
+            // The actor compares the call with the rules and delivers the question as an input of its own.
+            AgentReport::Asked { .. } => {}
+            AgentReport::Withdrew(question) => self.withdraw_agent_question(question),
+            AgentReport::Noticed(text) => self.notice_passing(text),
+            AgentReport::Ended { reason, usage } => self.end_agent_turn(reason, usage),
+            AgentReport::Gone(failure) => self.lose_agent(failure),
+        }
+    }
+
+    fn append_hosted(&mut self, news: HostedEvent) {
+        self.append(EventKind::Hosted { news });
+    }
+
+    /// Whether this piece of the child's work is recorded. Work without a prompt is marked as such and bounded.
+    fn admit_work(&mut self, report: &AgentReport) -> bool {
+        if let AgentReport::Called { call, .. } = report
+            && self.state.open.calls.len() >= OPEN_CALLS
+            && !self.state.open.calls.contains_key(call)
+        {
+            return false;
+        }
+        if self.is_prompted() {
+            self.unprompted = 0;
+            return true;
+        }
+        if self.evicting {
+            return false;
+        }
+        let before = self.unprompted;
+        self.unprompted = before.saturating_add(report.weight().max(100));
+        if before > UNPROMPTED {
+            return false;
+        }
+        if self.unprompted > UNPROMPTED {
+            self.notice_passing("The agent went on without a prompt for too long; the rest is not shown.".to_owned());
+            return false;
+        }
+        if self.state.settings.hosted.as_ref().is_some_and(|hosted| !hosted.unprompted) {
+            self.append_hosted(HostedEvent::Unprompted);
+        }
+        true
+    }
+
+    /// Whether there was a prompt before the one that runs.
+    fn has_earlier_turns(&self) -> bool {
+        self.state.messages > u64::from(self.state.open.turn.is_some())
+    }
+
+    /// Asks the person what the child wants to know, unless a rule forbids it.
+    pub(super) fn ask_for_agent(&mut self, asked: AgentQuestion) {
+        let AgentQuestion { id, call, options, rule } = asked;
+        let question = Question { id: id.clone(), call, always: None, options };
+        if !matches!(self.activity, Activity::Turn(_)) || !self.is_prompted() {
+            // The turn was stopped meanwhile, or nobody has asked for anything.
+            return self.effect(Effect::AnswerAgent { question: id, option: None });
+        }
+        if rule == Some(Verdict::Deny) {
+            let title = self.state.open.calls.get(&question.call).map_or("", |open| open.card.title.as_str());
+            self.notice_passing(format!("A rule of the configuration forbids this call of the agent: {title}"));
+            let option = question.option_for(None, Choice::RejectOnce).map(|option| option.id.clone());
+            return self.effect(Effect::AnswerAgent { question: id, option });
+        }
+        self.append(EventKind::PermissionAsked { question });
+        self.publish();
+        self.notify_waiting();
+        self.mind_questions();
+    }
+
+    /// Records the answer to a child's question and passes it on.
+    pub(super) fn settle_agent_question(&mut self, question: &Question, decision: Decision, by: String) {
+        let id = question.id.clone();
+        let chosen = match decision {
+            Decision::Chose(choice) => {
+                let named = question.options.iter().any(|option| option.id == choice.id()).then_some(choice.id());
+                question.option_for(named, choice).map(|option| option.id.clone())
+            }
+            Decision::Cancelled | Decision::Unanswered => None,
+        };
+        self.record_agent_answer(question, decision, by);
+        if decision == Decision::Cancelled {
+            // The child gets the same answer with the cancellation.
+            return self.stop_turn(StopReason::Cancelled);
+        }
+        self.effect(Effect::AnswerAgent { question: id, option: chosen });
+        self.publish();
+    }
+
+    /// Takes an answer that names an option. For a question of acpd, an id that is not one of ours is a rejection.
+    pub(super) fn choose_option(&mut self, id: QuestionId, option: &str, by: String) {
+        let Some(open) = self.state.open.questions.iter().find(|open| open.question.id == id) else { return };
+        let question = open.question.clone();
+        match question.option_for(Some(option), Choice::RejectOnce) {
+            Some(chosen) if !self.is_suspending() => {
+                self.record_agent_answer(&question, Decision::Chose(chosen.kind), by);
+                self.effect(Effect::AnswerAgent { question: id, option: Some(chosen.id.clone()) });
+                self.publish();
+            }
+            Some(_) => {}
+            None => self.settle_question(id, Decision::Chose(Choice::RejectOnce), by),
+        }
+    }
+
+    fn record_agent_answer(&mut self, question: &Question, decision: Decision, by: String) {
+        let (question, call) = (question.id.clone(), question.call.clone());
+        self.append(EventKind::PermissionAnswered { question, call, decision, by });
+    }
+
+    fn withdraw_agent_question(&mut self, id: QuestionId) {
+        let Some(open) = self.state.open.questions.iter().find(|open| open.question.id == id) else { return };
+        let question = open.question.clone();
+        let by = self.state.settings.hosted.as_ref().map(|hosted| hosted.agent.clone()).unwrap_or_default();
+        self.record_agent_answer(&question, Decision::Unanswered, by);
+        self.publish();
+    }
+
+    /// The child has ended its prompt.
+    fn end_agent_turn(&mut self, reason: StopReason, usage: Option<Usage>) {
+        let Some(running) = self.activity.running_mut() else { return };
+        if running.agent.take().is_none() {
+            return;
+        }
+        running.agent_usage = usage.unwrap_or_default();
+        self.close_agent_questions();
+        match &self.activity {
+            Activity::Turn(RunningTurn { id, .. }) => {
+                self.effect(Effect::InformHooks { turn: id.clone(), reason: reason.clone() });
+                self.end_turn(reason);
+            }
+            Activity::Stopping(..) => self.end_if_stopped(),
+            Activity::Idle
+            | Activity::Expanding(_)
+            | Activity::SlashCommand(_)
+            | Activity::Restoring(_)
+            | Activity::Waiting(_)
+            | Activity::Suspending(_)
+            | Activity::Closing => {}
+        }
+    }
+
+    /// A child whose prompt has ended needs no answers any more.
+    fn close_agent_questions(&mut self) {
+        let open: Vec<Question> = self.state.open.questions.iter().map(|open| open.question.clone()).collect();
+        for question in open {
+            self.record_agent_answer(&question, Decision::Unanswered, "acpd".to_owned());
+        }
+    }
+
+    /// The child is gone. The next prompt starts another one.
+    fn lose_agent(&mut self, failure: AgentFailure) {
+        self.effect(Effect::DropAgentLink);
+        if !self.is_prompted() {
+            return;
+        }
+        if matches!(self.activity, Activity::Turn(_)) {
+            return self.end_agent_turn(StopReason::Failed(failure.of_turn()), None);
+        }
+        self.end_agent_turn(StopReason::Cancelled, None);
+    }
+
+    /// Whether calls that are open when a turn ends for this reason were cut off. Otherwise the child left them open.
+    pub(super) fn cuts_calls_off(&self, reason: &StopReason) -> bool {
+        match reason {
+            StopReason::Cancelled | StopReason::Interrupted | StopReason::Failed(_) => true,
+            StopReason::EndTurn | StopReason::MaxTokens | StopReason::MaxTurnRequests | StopReason::Refusal => {
+                !self.is_hosted()
+            }
+        }
+    }
+
+    /// The outcome of calls that are cut off.
+    pub(super) fn cut_off(reason: &StopReason) -> OutcomeKind {
+        match reason {
+            StopReason::Cancelled => OutcomeKind::Cancelled,
+            StopReason::EndTurn
+            | StopReason::MaxTokens
+            | StopReason::MaxTurnRequests
+            | StopReason::Refusal
+            | StopReason::Interrupted
+            | StopReason::Failed(_) => OutcomeKind::Interrupted,
+        }
+    }
+}
+
+const LOST_SESSION: &str = "The agent does not have its part of this session any more. It goes on in a new one, with a \
+                            summary of what was said before.";

@@ -1,0 +1,128 @@
+//! Limits on spending. Between two requests to the model the machine compares what was spent with the limits. Beyond one
+//! of them the person is asked before the turn goes on: with a permission question about a call that only the log knows,
+//! so that the question is shown, answered and kept across restarts like every other.
+
+use super::activity::Activity;
+use super::effect::{Effect, Purpose, StartTurn, TurnOrder};
+use super::machine::SessionMachine;
+use crate::budget::{BUDGET, Scope, Spending, exceeded, grants_needed};
+use crate::{
+    Access, CallId, EventKind, MessageId, Outcome, Question, QuestionId, StopReason, ToolCard, ToolContent, ToolKind,
+};
+
+/// What has been spent beyond this session, and how often the person has agreed to go on.
+#[derive(Debug, Default)]
+pub(super) struct SpendingWatch {
+    /// What all sessions together have spent today, as far as this one knows.
+    pub(super) today: Spending,
+    session_granted: u32,
+    day_granted: u32,
+}
+
+/// What waits for the person's consent to go on.
+#[derive(Debug)]
+pub enum Held {
+    Start(StartTurn),
+    Order(TurnOrder),
+}
+
+impl SessionMachine {
+    /// Has the backend of the turn begin, unless a limit is reached.
+    pub(super) fn start_backend(&mut self, start: StartTurn) {
+        match self.limit_reached() {
+            Some(reason) => self.ask_to_go_on(Held::Start(start), reason),
+            None => self.effect(Effect::StartTurn(start)),
+        }
+    }
+
+    /// Passes an order to the backend. One that is followed by a request to the model waits if a limit is reached.
+    pub(super) fn order(&mut self, order: TurnOrder) {
+        match self.limit_reached().filter(|_| self.is_between_requests()) {
+            Some(reason) => self.ask_to_go_on(Held::Order(order), reason),
+            None => self.effect(Effect::Order(order)),
+        }
+    }
+
+    /// Why the turn may not go on; None if no limit is reached.
+    fn limit_reached(&self) -> Option<String> {
+        let Activity::Turn(running) = &self.activity else { return None };
+        if running.purpose == Purpose::Compact {
+            return None;
+        }
+        let granted = [running.granted, self.spending.session_granted, self.spending.day_granted];
+        let accounts = self.accounts(running.cost_before).into_iter().zip(granted);
+        accounts.into_iter().find_map(|((scope, spent, limit), granted)| exceeded(scope, spent, limit, granted))
+    }
+
+    /// What was spent in each scope, and its limit.
+    fn accounts(&self, cost_before: f64) -> [(Scope, Spending, Spending); 3] {
+        let limits = &self.policy.spending;
+        let cost = self.state.usage.cost.as_ref().map_or(0.0, |cost| cost.amount);
+        let turn = Spending {
+            tokens: self.state.open.turn.as_ref().map_or(0, |turn| turn.usage.total()),
+            cost: (cost - cost_before).max(0.0),
+        };
+        let session = Spending { tokens: self.state.usage.tokens.total(), cost };
+        [
+            (Scope::Turn, turn, limits.turn),
+            (Scope::Session, session, limits.session),
+            (Scope::Day, self.spending.today, limits.day),
+        ]
+    }
+
+    /// Raises every limit above what was spent.
+    fn grant(&mut self) {
+        let Activity::Turn(running) = &self.activity else { return };
+        let needed = self.accounts(running.cost_before).map(|(_, spent, limit)| grants_needed(spent, limit));
+        let [turn, session, day] = needed;
+        self.spending.session_granted = self.spending.session_granted.max(session);
+        self.spending.day_granted = self.spending.day_granted.max(day);
+        if let Activity::Turn(running) = &mut self.activity {
+            running.granted = running.granted.max(turn);
+        }
+    }
+
+    fn ask_to_go_on(&mut self, held: Held, reason: String) {
+        let Activity::Turn(running) = &mut self.activity else { return };
+        running.held = Some(held);
+        let call = CallId::new();
+        let card = ToolCard {
+            tool: BUDGET.to_owned(),
+            title: "Go on beyond the budget".to_owned(),
+            kind: ToolKind::Other,
+            locations: Vec::new(),
+            input: serde_json::json!({ "reason": reason }),
+            preview: vec![ToolContent::text(format!("A limit is reached for {reason}. Go on?"))],
+            access: Access::AskEveryTime,
+        };
+        self.append(EventKind::ToolCalled { call: call.clone(), message: MessageId::new(), card });
+        let question = Question { id: QuestionId::new(), call, always: None, options: Vec::new() };
+        self.append(EventKind::PermissionAsked { question });
+        self.publish();
+        self.notify_waiting();
+        self.mind_questions();
+    }
+
+    /// Whether a call stands for the question whether to go on.
+    pub(super) fn is_about_budget(&self, call: &CallId) -> bool {
+        self.state.open.calls.get(call).is_some_and(|open| open.card.tool == BUDGET)
+    }
+
+    /// The question whether to go on is answered. A turn that came back from the log continues after the call.
+    pub(super) fn settle_budget(&mut self, call: CallId, allowed: bool) {
+        if !allowed {
+            self.append(EventKind::ToolEnded { call, outcome: Outcome::declined() });
+            self.notice("The turn has ended at a limit of the budget.".to_owned());
+            return self.stop_turn(StopReason::MaxTurnRequests);
+        }
+        self.grant();
+        let outcome = Outcome::completed("The limit is raised once more by its amount.");
+        self.append(EventKind::ToolEnded { call: call.clone(), outcome });
+        let held = self.activity.running_mut().and_then(|running| running.held.take());
+        match held {
+            Some(Held::Start(start)) => self.effect(Effect::StartTurn(start)),
+            Some(Held::Order(order)) => self.effect(Effect::Order(order)),
+            None => self.order_call_ended(call, false),
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! Sub-agents of a turn: when they start, what they may use, and where their reports go.
+//!
+//! Sub-agents that may only look work beside each other, up to a limit; one that may do more works
+//! alone. One in the background does not hold its call up: its report waits until the model asks for
+//! it, and the turn does not end before.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::activity::Activity;
+use super::effect::{Effect, StartAgent};
+use super::machine::SessionMachine;
+use super::policy::AgentLimits;
+use crate::tool::{AGENT, BackgroundNews, BackgroundReport, OutcomeKind, SWITCH_MODE, SubAgentRequest, SubAgentTask};
+use crate::{AgentId, CallId, EventKind, Mode, ModelId, Outcome, ToolContent, TurnId};
+
+/// How many steps of a sub-agent are shown.
+const STEPS: usize = 20;
+
+/// How many sub-agents that have ended can be continued.
+const CONTINUED: usize = 8;
+
+/// Sub-agents that may wait for their start.
+const QUEUE: usize = 32;
+
+/// The sub-agents of a running turn.
+#[derive(Debug, Default)]
+pub struct SubAgents {
+    /// Those that work, by the turns in which they do.
+    working: BTreeMap<TurnId, SubAgent>,
+    queued: VecDeque<Queued>,
+    /// Reports of the background that the model has not had yet.
+    reports: Vec<(AgentId, Outcome)>,
+    /// The model has ended its turn, and the turn waits for a report of the background.
+    is_awaited: bool,
+}
+
+#[derive(Debug)]
+pub struct SubAgent {
+    pub id: AgentId,
+    pub mode: Mode,
+    /// The only tools that it may use; None for all of its mode.
+    pub tools: Option<Vec<String>>,
+    /// 1 for a sub-agent of the conversation, 2 for one of that, and so on.
+    depth: u32,
+    /// The call that started it.
+    call: CallId,
+    /// The call that gets its report; none in the background, until the report is asked for.
+    waiting: Option<CallId>,
+    background: bool,
+    parent: Option<TurnId>,
+    /// The titles of its calls so far.
+    steps: Vec<String>,
+    /// What is needed to continue it.
+    record: AgentRecord,
+}
+
+#[derive(Debug)]
+struct Queued {
+    agent: SubAgent,
+    task: SubAgentTask,
+    resumes: bool,
+}
+
+/// The sub-agents that have ended and can be continued.
+#[derive(Debug, Default)]
+pub(super) struct AgentRecords {
+    ended: VecDeque<AgentRecord>,
+    /// The number in the last id.
+    last: u64,
+}
+
+#[derive(Clone, Debug)]
+struct AgentRecord {
+    id: AgentId,
+    mode: Mode,
+    tools: Option<Vec<String>>,
+    model: Option<ModelId>,
+    instructions: Option<String>,
+}
+
+impl SubAgent {
+    /// Why it may not use a tool, for its model.
+    pub(super) fn why_not(&self, tool: &str, limits: AgentLimits) -> Option<String> {
+        if tool == AGENT && self.depth >= limits.depth {
+            return Some("a sub-agent has no sub-agents; do the work yourself".to_owned());
+        }
+        if tool == SWITCH_MODE {
+            return Some("a sub-agent cannot change the session's mode; report what you could not do".to_owned());
+        }
+        let tools = self.tools.as_ref().filter(|tools| !tools.iter().any(|name| name == tool))?;
+        Some(format!("this agent may not use `{tool}`; it has {}", tools.join(", ")))
+    }
+}
+
+impl SubAgents {
+    pub(super) fn get(&self, turn: &TurnId) -> Option<&SubAgent> {
+        self.working.get(turn)
+    }
+
+    /// A call has ended: takes out the sub-agents that worked for it alone.
+    pub(super) fn release(&mut self, call: &CallId) -> Vec<TurnId> {
+        self.queued.retain(|queued| queued.agent.background || queued.agent.call != *call);
+        for Queued { agent, .. } in &mut self.queued {
+            agent.waiting.take_if(|waiting| waiting == call);
+        }
+        let mut dismissed = Vec::new();
+        for (turn, sub) in &mut self.working {
+            if sub.waiting.as_ref() == Some(call) {
+                sub.waiting = None;
+                if !sub.background {
+                    dismissed.push(turn.clone());
+                }
+            }
+        }
+        dismissed
+    }
+
+    fn in_background(&self) -> bool {
+        self.working.values().any(|sub| sub.background) || self.queued.iter().any(|queued| queued.agent.background)
+    }
+
+    fn find_mut(&mut self, id: &AgentId) -> Option<&mut SubAgent> {
+        let queued = self.queued.iter_mut().map(|queued| &mut queued.agent);
+        self.working.values_mut().chain(queued).find(|sub| sub.id == *id)
+    }
+
+    /// Takes the first sub-agent that may start from the queue. Only those of one depth are compared,
+    /// because one that waits for a sub-agent of its own must not keep that one from starting.
+    fn next(&mut self, limits: AgentLimits) -> Option<Queued> {
+        let has_room = |next: &SubAgent| {
+            let mut peers = self.working.values().filter(|sub| sub.depth == next.depth);
+            match next.mode {
+                Mode::ReadOnly => peers.clone().all(|sub| sub.mode == Mode::ReadOnly) && peers.count() < limits.at_once,
+                Mode::Full | Mode::Safe | Mode::Sandbox => peers.next().is_none(),
+            }
+        };
+        let at = (0..self.queued.len()).find(|at| {
+            let next = &self.queued[*at].agent;
+            let is_first = self.queued.range(..*at).all(|earlier| earlier.agent.depth != next.depth);
+            is_first && has_room(next)
+        })?;
+        self.queued.remove(at)
+    }
+
+    /// A sub-agent and all that work for it.
+    fn family(&self, turn: &TurnId) -> Vec<TurnId> {
+        let mut family = vec![turn.clone()];
+        let mut at = 0;
+        while at < family.len() {
+            let parent = family[at].clone();
+            let children = self.working.iter().filter(|(_, sub)| sub.parent.as_ref() == Some(&parent));
+            family.extend(children.map(|(turn, _)| turn.clone()));
+            at += 1;
+        }
+        family
+    }
+}
+
+impl SessionMachine {
+    /// A call that runs wants a sub-agent, or the report of one.
+    pub(super) fn delegate(&mut self, call: CallId, request: SubAgentRequest) {
+        let answer = match request {
+            SubAgentRequest::Start(task) => self.enqueue_agent(&call, task),
+            SubAgentRequest::Collect(id) => self.collect_report(&call, &id),
+        };
+        if let Some(outcome) = answer {
+            self.effect(Effect::AnswerDelegation { call, outcome });
+        }
+        self.start_agents();
+    }
+
+    /// Puts a sub-agent into the queue. Returns the outcome of the call if it is known already.
+    fn enqueue_agent(&mut self, call: &CallId, mut task: SubAgentTask) -> Option<Outcome> {
+        let parent = self.agent_of(call);
+        let limits = self.policy.agents;
+        let Activity::Turn(running) = &self.activity else { return Some(Outcome::cancelled()) };
+        let caller = parent.as_ref().and_then(|turn| running.agents.get(turn));
+        let depth = caller.map_or(0, |caller| caller.depth) + 1;
+        if depth > limits.depth {
+            return Some(Outcome::failed("A sub-agent has no sub-agents; do the work yourself."));
+        }
+        if running.agents.queued.len() >= QUEUE {
+            return Some(Outcome::failed("Too many sub-agents wait already; wait for their reports first."));
+        }
+        if let Some(caller) = caller {
+            task.mode = task.mode.within(caller.mode);
+            task.tools = both(task.tools.take(), caller.tools.as_deref());
+        }
+        // Only the conversation itself can come back for a report.
+        task.background &= caller.is_none();
+        let continues = task.continues.clone();
+        if let Some(id) = &continues {
+            let Some(at) = self.agents.ended.iter().position(|record| record.id == *id) else {
+                return Some(Outcome::failed(format!("There is no sub-agent `{id}` that could be continued.")));
+            };
+            let record = self.agents.ended[at].clone();
+            task = SubAgentTask {
+                mode: task.mode.within(record.mode),
+                tools: both(task.tools.take(), record.tools.as_deref()),
+                model: task.model.or(record.model),
+                instructions: record.instructions,
+                ..task
+            };
+        }
+        if task.background && task.mode != Mode::ReadOnly {
+            return Some(Outcome::failed("Only a sub-agent that may only look can work in the background."));
+        }
+        let id = continues.inspect(|id| self.agents.ended.retain(|record| record.id != *id));
+        let resumes = id.is_some();
+        let id = id.unwrap_or_else(|| self.next_agent_id());
+        let started = format!(
+            "The sub-agent `{id}` works in the background. Go on with other work. A call with this `id` and no `task` waits \
+             for its report; otherwise you get it before your turn ends."
+        );
+        let handle = task.background.then(|| id.to_string());
+        let answer = handle.map(|handle| Outcome { background: Some(handle), ..Outcome::completed(started) });
+        self.put_into_queue(call, parent, id, depth, task, resumes);
+        answer
+    }
+
+    fn put_into_queue(
+        &mut self,
+        call: &CallId,
+        parent: Option<TurnId>,
+        id: AgentId,
+        depth: u32,
+        task: SubAgentTask,
+        resumes: bool,
+    ) {
+        let Activity::Turn(running) = &mut self.activity else { return };
+        let record = AgentRecord {
+            id: id.clone(),
+            mode: task.mode,
+            tools: task.tools.clone(),
+            model: task.model.clone(),
+            instructions: task.instructions.clone(),
+        };
+        let agent = SubAgent {
+            id,
+            mode: task.mode,
+            tools: task.tools.clone(),
+            depth,
+            call: call.clone(),
+            waiting: (!task.background).then(|| call.clone()),
+            background: task.background,
+            parent,
+            steps: Vec::new(),
+            record,
+        };
+        running.agents.queued.push_back(Queued { agent, task, resumes });
+    }
+
+    /// Ids are not used twice in a session, also not after a restart, because events are numbered.
+    fn next_agent_id(&mut self) -> AgentId {
+        self.agents.last = (self.agents.last + 1).max(self.state.head.number);
+        AgentId::from(format!("agent-{}", self.agents.last))
+    }
+
+    fn collect_report(&mut self, call: &CallId, id: &AgentId) -> Option<Outcome> {
+        let is_of_agent = self.agent_of(call).is_some();
+        let Activity::Turn(running) = &mut self.activity else { return Some(Outcome::cancelled()) };
+        if let Some(at) = running.agents.reports.iter().position(|(reported, _)| reported == id) {
+            return Some(running.agents.reports.remove(at).1);
+        }
+        match running.agents.find_mut(id) {
+            Some(sub) if sub.background && sub.waiting.is_none() && !is_of_agent => {
+                sub.waiting = Some(call.clone());
+                None
+            }
+            Some(_) => Some(Outcome::failed(format!("Another call waits for the report of `{id}` already."))),
+            None => Some(Outcome::failed(format!(
+                "No sub-agent `{id}` is at work, and there is no report of it that you have not had. To ask it more, give \
+                 a `task`, too."
+            ))),
+        }
+    }
+
+    fn start_agents(&mut self) {
+        let limits = self.policy.agents;
+        while let Activity::Turn(running) = &mut self.activity
+            && let Some(Queued { agent, task, resumes }) = running.agents.next(limits)
+        {
+            let turn = TurnId::new();
+            let start = StartAgent {
+                turn: turn.clone(),
+                id: agent.id.clone(),
+                task,
+                resumes,
+                may_delegate: agent.depth < limits.depth,
+            };
+            running.agents.working.insert(turn, agent);
+            self.effect(Effect::StartAgent(Box::new(start)));
+        }
+    }
+
+    /// A sub-agent has ended: its report goes to the call that waits for it, or is kept for the model.
+    pub(super) fn end_agent(&mut self, turn: &TurnId, mut outcome: Outcome, resumable: bool) {
+        let Some(running) = self.activity.running_mut() else { return };
+        let family = running.agents.family(turn);
+        let Some(sub) = running.agents.working.remove(turn) else { return };
+        let SubAgent { id, waiting, background, steps, record, .. } = sub;
+        let exit_code = Some(i32::from(outcome.verdict != OutcomeKind::Completed));
+        outcome = outcome.with_raw(serde_json::json!({ "steps": steps.len() }));
+        if resumable {
+            outcome.content = vec![ToolContent::text(outcome.text.clone())];
+            outcome.text.push_str(&format!("\n\n[To ask this sub-agent more, give `id`: \"{id}\" and another task.]"));
+        }
+        match waiting {
+            Some(call) => self.effect(Effect::AnswerDelegation { call, outcome }),
+            None => running.agents.reports.push((id.clone(), outcome)),
+        }
+        if background {
+            let what = BackgroundNews::Ended { exit_code, signal: None };
+            self.note_background(BackgroundReport { handle: id.to_string(), what });
+        }
+        self.dismiss_agents(family);
+        if resumable {
+            self.agents.ended.push_back(record);
+            if self.agents.ended.len() > CONTINUED
+                && let Some(oldest) = self.agents.ended.pop_front()
+            {
+                self.effect(Effect::ForgetAgent(oldest.id));
+            }
+        } else {
+            self.effect(Effect::ForgetAgent(id));
+        }
+        self.start_agents();
+        self.pass_on_reports();
+    }
+
+    /// Whether a turn that the model has ended goes on, because sub-agents of the background work, or
+    /// have reported what the model does not know.
+    pub(super) fn wait_for_agents(&mut self, turn: &TurnId) -> bool {
+        let Activity::Turn(running) = &mut self.activity else { return false };
+        if running.id != *turn || (running.agents.reports.is_empty() && !running.agents.in_background()) {
+            return false;
+        }
+        running.agents.is_awaited = true;
+        self.pass_on_reports();
+        true
+    }
+
+    /// Gives a turn that waits for them the reports of the background.
+    fn pass_on_reports(&mut self) {
+        let Activity::Turn(running) = &mut self.activity else { return };
+        if !running.agents.is_awaited || running.agents.reports.is_empty() {
+            return;
+        }
+        running.agents.is_awaited = false;
+        let turn = running.id.clone();
+        let reports = std::mem::take(&mut running.agents.reports);
+        let told: Vec<String> = reports
+            .into_iter()
+            .map(|(id, outcome)| format!("The sub-agent `{id}` in the background has reported:\n{}", outcome.text))
+            .collect();
+        self.notice_passing("The model gets the reports of sub-agents that worked in the background.".to_owned());
+        self.go_on_with(turn, told.join("\n\n"));
+    }
+
+    /// A call of a sub-agent is recorded as such, and shown as a step of the call that waits for the sub-agent.
+    pub(super) fn record_step(&mut self, agent: &TurnId, call: &CallId, called: &EventKind) {
+        let Some(running) = self.activity.running_mut() else { return };
+        let Some(sub) = running.agents.working.get_mut(agent) else { return };
+        if let EventKind::ToolCalled { card, .. } = called {
+            sub.steps.push(format!("- {}", card.title));
+        }
+        let earlier = sub.steps.len().saturating_sub(STEPS);
+        let mut shown = sub.steps[earlier..].join("\n");
+        if earlier > 0 {
+            shown = format!("[{earlier} steps before]\n{shown}");
+        }
+        let (within, waiting) = (sub.call.clone(), sub.waiting.clone());
+        self.effect(Effect::RecordForAgent { agent: agent.clone(), kind: called.clone() });
+        if let Some(call) = waiting {
+            self.append(EventKind::ToolProgressed { call, content: vec![ToolContent::text(shown)] });
+        }
+        // Right before the call itself, so that no reader starts between the two.
+        self.append(EventKind::Delegated { call: call.clone(), within });
+    }
+
+    /// Ends sub-agents whose report is not needed any more, with the calls that they have running.
+    pub(super) fn dismiss_agents(&mut self, agents: Vec<TurnId>) {
+        let Some(running) = self.activity.running_mut() else { return };
+        let dismissed: Vec<TurnId> = agents.iter().flat_map(|turn| running.agents.family(turn)).collect();
+        running.agents.working.retain(|turn, _| !dismissed.contains(turn));
+        let has_left = |turn: Option<&TurnId>| turn.is_some_and(|turn| dismissed.contains(turn));
+        running.agents.queued.retain(|queued| !has_left(queued.agent.parent.as_ref()));
+        let theirs = running.calls.iter().filter(|(_, call)| has_left(call.agent.as_ref()));
+        let calls: Vec<CallId> = theirs.map(|(call, _)| call.clone()).collect();
+        for agent in dismissed {
+            self.effect(Effect::DropAgent(agent));
+        }
+        for call in calls {
+            self.effect(Effect::CancelCall(call));
+        }
+        if !agents.is_empty() {
+            self.start_agents();
+        }
+    }
+}
+
+/// The tools that both lists allow; no list allows all.
+fn both(one: Option<Vec<String>>, other: Option<&[String]>) -> Option<Vec<String>> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.into_iter().filter(|name| other.contains(name)).collect()),
+        (Some(list), None) => Some(list),
+        (None, other) => other.map(<[String]>::to_vec),
+    }
+}

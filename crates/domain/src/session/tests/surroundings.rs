@@ -1,0 +1,136 @@
+//! What a session has around it: clients that attach, the model's provider, MCP servers and folders.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::moves::Move;
+use super::{Input, NewClient, Reply, World};
+use crate::event::Setting;
+use crate::mcp::{Server, Transport};
+use crate::session::effect::{Effect, ServerRequest};
+use crate::session::eviction::BeingEvicted;
+use crate::{Environment, ModelId};
+
+/// The surroundings, as the effects so far say.
+#[derive(Default)]
+pub(super) struct Surroundings {
+    /// An eviction was ordered, and the session has not refused it.
+    pub(super) evicting: bool,
+    has_environment: bool,
+    models_awaited: bool,
+    /// The servers that a client named last.
+    servers_wanted: Option<Vec<Server>>,
+    /// The servers that are connected, and whether there was an environment for them.
+    connected: Option<(ServerRequest, bool)>,
+    /// The folders that a client named last.
+    roots_wanted: Option<Vec<PathBuf>>,
+    /// The folders with which the open turn started.
+    pub(super) roots_of_turn: Vec<PathBuf>,
+}
+
+impl World {
+    pub(super) fn carry_out_around(&mut self, effect: Effect) {
+        match effect {
+            Effect::RefuseEviction => self.around.evicting = false,
+            Effect::UseEnvironment(_) => {
+                assert!(!self.around.has_environment, "a second client changes the environment");
+                self.around.has_environment = true;
+            }
+            Effect::ConnectServers(request) => {
+                self.assert_free("servers are connected");
+                let wanted = Some((request, self.around.has_environment));
+                assert_ne!(self.around.connected, wanted, "the same servers are connected again");
+                self.around.connected = wanted;
+            }
+            Effect::AwaitModels => {
+                assert!(!std::mem::replace(&mut self.around.models_awaited, true), "models are awaited twice");
+                assert!(!self.folded.settings.model_chosen, "models are awaited for a model that was chosen");
+            }
+            Effect::ReviewModel { .. } => {
+                assert!(!self.folded.settings.model_chosen, "a model that was chosen is reviewed");
+            }
+            _ => {}
+        }
+    }
+
+    /// A turn starts with the servers and folders that its client named last.
+    pub(super) fn check_start(&self) {
+        if let Some(wanted) = &self.around.servers_wanted {
+            let connected = self.around.connected.as_ref().map(|(request, _)| &request.servers);
+            assert_eq!(connected, Some(wanted), "a turn starts with other servers");
+        }
+        if let Some(wanted) = &self.around.roots_wanted {
+            assert_eq!(self.machine.state().folders.extra_roots, *wanted, "a turn starts with other folders");
+        }
+    }
+
+    pub(super) fn check_around(&self) {
+        let (state, settings) = (self.machine.state(), &self.folded.settings);
+        assert!(!settings.model_chosen || settings.model == ModelId::from("chosen"), "a chosen model is replaced");
+        assert_eq!(state.folders.real_cwd.as_deref(), Some("/real".as_ref()));
+        if self.folded.open.turn.is_some() && !self.work.closing {
+            assert_eq!(state.folders.extra_roots, self.around.roots_of_turn, "the folders of a turn change");
+        }
+    }
+
+    pub(super) fn apply_around(&mut self, step: Move) {
+        match step {
+            Move::SetRoots => {
+                let roots = vec![PathBuf::from(format!("/r{}", self.log.len() % 3))];
+                self.around.roots_wanted = Some(roots.clone());
+                self.deliver(Input::SetRoots(roots));
+            }
+            Move::SetServers => {
+                let wanted = vec![server(&format!("s{}", self.log.len() % 3))];
+                self.around.servers_wanted = Some(wanted.clone());
+                self.deliver(Input::SetServers { wanted: Some(wanted), kept: Vec::new() });
+            }
+            Move::KeptServers => {
+                self.deliver(Input::SetServers { wanted: None, kept: vec![server("kept")] });
+            }
+            Move::ServersLost => {
+                if self.around.connected.take().is_some() {
+                    self.deliver(Input::ServersLost { text: "gone".to_owned() });
+                }
+            }
+            Move::ChooseModel => drop(self.deliver(Input::Configure(Setting::Model(ModelId::from("chosen"))))),
+            Move::CorrectModel => self.correct_model(),
+            other => unreachable!("{other:?} is applied elsewhere"),
+        }
+    }
+
+    /// A provider's list arrives. Only a model that nobody chose may be replaced, and not while the
+    /// session leaves.
+    pub(super) fn correct_model(&mut self) {
+        let may_correct = !self.folded.settings.model_chosen && !self.around.evicting;
+        let before = self.log.len();
+        self.deliver(Input::ModelCorrected(ModelId::from("better")));
+        assert_eq!(self.log.len() > before, may_correct, "whether the model is corrected");
+    }
+
+    pub(super) fn attach(&mut self, environment: Option<Arc<Environment>>) {
+        if self.attached.len() == 2 {
+            return;
+        }
+        let client = NewClient {
+            name: "editor".to_owned(),
+            connection: "c".into(),
+            one_shot: false,
+            returning: None,
+            environment,
+        };
+        let is_evicting = self.around.evicting;
+        match self.deliver(Input::ClientAttached(client)) {
+            Some(Reply::Attach(Ok(attach))) => {
+                assert!(!is_evicting, "a client attaches to a session that is being evicted");
+                self.attached.push(attach);
+            }
+            Some(Reply::Attach(Err(BeingEvicted))) => assert!(is_evicting, "a client is refused without a reason"),
+            other => panic!("an attach is replied to, not {other:?}"),
+        }
+    }
+}
+
+fn server(name: &str) -> Server {
+    Server { name: name.to_owned(), transport: Transport::Http { url: String::new(), headers: Vec::new() } }
+}
