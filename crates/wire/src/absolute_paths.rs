@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn relative_folders_are_replaced_and_nothing_else() {
         let frame = r#"{ "id":1.0,"method":"session/new","params":{"additionalDirectories":["a",7,"/b"], "cwd" : "\u002e","x":[.5e1]}}"#;
-        assert_eq!(in_home(frame), None, "what is no JSON is left alone");
+        assert_eq!(in_home(frame), None, "what is not JSON is left alone");
         let frame = frame.replace(".5e1", "0.5e1");
         let expected = r#"{ "id":1.0,"method":"session/new","params":{"additionalDirectories":["/home/a",7,"/b"], "cwd" : "/home/.","x":[0.5e1]}}"#;
         assert_eq!(in_home(&frame).unwrap(), expected);

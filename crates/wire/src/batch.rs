@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_or_empty_or_broken_is_no_batch() {
+    fn only_a_valid_non_empty_list_is_a_batch() {
         for frame in ["", "{}", "[]", "[ \n ]", "[1,]", "[1", "[1]]", "[1][2]", "\"[1]\"", "[1] x"] {
             assert_eq!(entries(frame), None, "{frame}");
         }

@@ -1,4 +1,4 @@
-//! Parameters and results of acpd's own `_acpd/...` methods, except those in `domain::card`.
+//! Parameters and results of acpd's own `_acpd/...` methods, except those in `domain::card`, and of `_session/steering`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use domain::card::{ConnectionCard, SessionCard};
 use domain::mcp::SessionServers;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 /// `_acpd/hello`: how a bridge, `ask` or `ctl` introduces itself.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +28,9 @@ pub struct HelloParams {
     /// The client sends one prompt; its sessions may be evicted as soon as it disconnects.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_shot: bool,
+    /// The agent that answers the sessions of this client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
 }
 
 /// The answer to `_acpd/hello`.
@@ -70,4 +74,14 @@ pub struct ConnectionsResult {
 #[serde(rename_all = "camelCase")]
 pub struct ServersResult {
     pub sessions: Vec<SessionServers>,
+}
+
+/// The answer to `_session/steering` once the message is in the log: it joined a running turn, or started one.
+pub fn steering_answer(joined: bool) -> Value {
+    json!({ "outcome": if joined { "injected" } else { "startedNewTurn" } })
+}
+
+/// The answer to `_session/steering` where no turn runs and the client sends the message as a prompt then.
+pub fn steering_needs_prompt() -> Value {
+    json!({ "outcome": "promptRequired", "reason": "noRunningTurn" })
 }

@@ -5,15 +5,25 @@
 
 pub mod absolute_paths;
 pub mod batch;
+pub mod child;
+mod chunk;
+pub mod client_requests;
+mod compactions;
+pub mod decode;
 pub mod envelope;
 pub mod extension;
+pub mod facts;
 pub mod frame;
 pub mod method;
+pub mod protocol;
 pub mod request;
 pub mod rpc;
 mod shallow;
+pub mod translator;
 pub mod v1;
+pub mod v2;
 
+pub use protocol::ProtocolVersion;
 pub use request::{ClientCapabilities, ClientNotification, ClientRequest};
 pub use rpc::{Id, Incoming, RpcError};
-pub use v1::translator::{Outbound, PriorView, Translator};
+pub use translator::{Outbound, PriorView, Translator};

@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use domain::checkpoint::RestoreDirection;
 use domain::mcp::Server;
-use domain::{Choice, ClientInfo, Content, DaemonFolders, Environment, Event, MessageId, Place, QuestionId, SessionId};
+use domain::session::WhenBusy;
+use domain::{
+    CallId, Choice, ClientInfo, Content, DaemonFolders, Environment, Event, MessageId, Place, QuestionId, SessionId,
+};
 
 use crate::method;
 use crate::rpc::Id;
@@ -34,6 +37,11 @@ pub enum ClientRequest {
     /// `session/cancel` sent as a request.
     Cancel {
         session: SessionId,
+    },
+    /// Ends one piece of work of a session: `tool_call/cancel`, `terminal/cancel`.
+    CancelWork {
+        session: SessionId,
+        work: RunningWork,
     },
     Hello(Hello),
     /// `_acpd/resume`: continues after the last place that the client received.
@@ -87,6 +95,52 @@ pub enum ClientRequest {
     Restart {
         now: bool,
     },
+}
+
+/// Work that a client can end by itself, named as the client knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunningWork {
+    Call(CallId),
+    /// The command of this call, in the foreground or in the background.
+    Terminal(CallId),
+}
+
+impl ClientRequest {
+    /// The session that the request is about and that must exist.
+    pub fn session(&self) -> Option<&SessionId> {
+        match self {
+            Self::LoadSession(open)
+            | Self::ResumeSession(open)
+            | Self::ForkSession(open)
+            | Self::Resume { open, .. } => Some(&open.session),
+            Self::Prompt(prompt) => Some(&prompt.session),
+            Self::Configure(configure) => Some(&configure.session),
+            Self::CloseSession { session }
+            | Self::DeleteSession { session }
+            | Self::Cancel { session }
+            | Self::CancelWork { session, .. }
+            | Self::Steer { session, .. }
+            | Self::Export { session, .. }
+            | Self::Wait { session }
+            | Self::Undo { session, .. }
+            | Self::DescribePermissions { session }
+            | Self::DescribeSession { session } => Some(session),
+            Self::DescribeServers { session } => session.as_ref(),
+            Self::Initialize(_)
+            | Self::NewSession(_)
+            | Self::ListSessions(_)
+            | Self::Authenticate { .. }
+            | Self::Logout
+            | Self::Hello(_)
+            | Self::Import(_)
+            | Self::DescribeSessions
+            | Self::DescribeConnections
+            | Self::DescribeStatus
+            | Self::Stop
+            | Self::Reload
+            | Self::Restart { .. } => None,
+        }
+    }
 }
 
 /// A part of a log.
@@ -171,6 +225,8 @@ pub struct NewSession {
     pub cwd: PathBuf,
     pub extra_roots: Vec<PathBuf>,
     pub servers: Vec<Server>,
+    /// The agent that the client wants to answer, from `_meta.acpd.agent`. `native` is the engine of acpd itself.
+    pub agent: Option<String>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -195,6 +251,22 @@ pub struct Prompt {
     pub session: SessionId,
     pub content: Vec<Content>,
     pub message: Option<MessageId>,
+    pub delivery: Delivery,
+}
+
+/// How a prompt was sent. That decides what happens while a turn runs, and when the request is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// `session/prompt`, answered when its turn has ended. `when_busy` is what the client asks for in `_meta`.
+    Prompt { when_busy: Option<WhenBusy> },
+    /// `session/prompt` of version 2: joins the running turn, and is answered when the message is in the log. A prompt
+    /// that is cancelled before leaves no message.
+    Insertion,
+    /// `_session/steering`, answered when the message has been inserted.
+    Steering {
+        /// Without a running turn the message is not taken; the client sends it as a prompt.
+        needs_turn: bool,
+    },
 }
 
 #[derive(Debug, PartialEq)]
@@ -225,4 +297,6 @@ pub struct Hello {
     pub folders: DaemonFolders,
     /// The client sends one prompt; its sessions may be evicted as soon as it disconnects.
     pub one_shot: bool,
+    /// The agent that answers its sessions.
+    pub agent: Option<String>,
 }

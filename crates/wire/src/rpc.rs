@@ -14,9 +14,10 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use crate::decode::notification;
+use crate::protocol::ProtocolVersion;
 use crate::request::{ClientNotification, ClientRequest};
 use crate::shallow;
-use crate::v1::decode;
 
 /// Longer error messages are cut. Details belong in the error's data.
 const MESSAGE_LIMIT: usize = 200;
@@ -157,6 +158,7 @@ impl RpcError {
     pub const INTERNAL: i32 = -32603;
     pub const AUTHENTICATION_REQUIRED: i32 = -32000;
     pub const NOT_FOUND: i32 = -32002;
+    pub const UNSUPPORTED_VERSION: i32 = -32022;
     pub const CANCELLED: i32 = -32800;
 
     /// Every error of ours has data that says what to do.
@@ -295,15 +297,20 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Reads a frame. What is not a message becomes `Malformed`, or a request with an error if it has an id.
+/// Reads a frame of a client that has not said which version it speaks. Suffices for replies and notifications.
 pub fn read(frame: &[u8]) -> Incoming {
+    read_as(ProtocolVersion::V1, frame)
+}
+
+/// Reads a frame. What is not a message becomes `Malformed`, or a request with an error if it has an id.
+pub fn read_as(version: ProtocolVersion, frame: &[u8]) -> Incoming {
     match Message::open(frame) {
         Message::Request { id, method, params } => {
-            let call = decode::request(&method, params);
+            let call = version.request(&method, params);
             let heading = Heading { method: method.into_owned(), trace: params.and_then(trace) };
             Incoming::Request { id, heading, call }
         }
-        Message::Notification { method, params } => Incoming::Notification(decode::notification(&method, params)),
+        Message::Notification { method, params } => Incoming::Notification(notification::read(&method, params)),
         Message::Reply { id, result } => {
             Incoming::Reply { id, result: result.map(RawValue::to_owned).map_err(RpcError::from_reply) }
         }
@@ -333,7 +340,7 @@ pub fn answered(frame: &[u8]) -> Option<Id> {
 
 /// <https://agentclientprotocol.com/protocol/v1/extensibility>: the keys of W3C Trace Context stand in `_meta` as they are.
 fn trace(params: &RawValue) -> Option<Trace> {
-    // Few clients send it, and nobody should pay for another look at a long prompt.
+    // Few clients send it, and a long prompt should not be scanned a second time.
     if !params.get().contains("traceparent") {
         return None;
     }

@@ -43,7 +43,7 @@ fn a_last_line_without_its_end_counts() {
 }
 
 #[test]
-fn content_length_is_found_by_the_first_bytes_whatever_their_case() {
+fn content_length_framing_is_detected_in_any_letter_case() {
     let input = b"\n\ncontent-LENGTH:  2\r\n\r\n{}Content-Type: application/json\nContent-Length: 3\n\n[1]";
     assert_eq!(whole(input), frames(&["{}", "[1]"]));
     let mut decoder = Decoder::new(LIMIT);
@@ -55,7 +55,7 @@ fn content_length_is_found_by_the_first_bytes_whatever_their_case() {
 }
 
 #[test]
-fn half_of_a_counted_frame_is_dropped_and_an_empty_one_is_skipped() {
+fn incomplete_and_empty_content_length_frames_are_dropped() {
     assert_eq!(whole(b"Content-Length: 0\r\n\r\nContent-Length: 9\r\n\r\n{}"), frames(&[]));
 }
 
@@ -77,7 +77,7 @@ fn bad_headers_are_fatal() {
 }
 
 #[test]
-fn a_frame_over_the_limit_is_reported_before_its_end_and_the_next_one_is_read() {
+fn an_oversized_frame_is_reported_before_its_end_and_reading_continues() {
     let too_long = Some(Err(FrameError::TooLong { limit: 4 }));
     let brackets = Some(Ok(Bytes::from_static(b"{}")));
     let mut decoder = Decoder::new(4);
@@ -159,7 +159,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_encoded_is_decoded_in_both_framings(
+    fn encoded_messages_are_decoded_in_both_framings(
         messages in prop::collection::vec("\\{[a-z]{0,40}\\}", 0..6),
     ) {
         for framing in [Framing::Lines, Framing::ContentLength] {

@@ -7,11 +7,9 @@
 mod auth;
 pub(crate) mod content;
 pub(crate) mod menu;
-pub(crate) mod time;
 
 use agent_client_protocol_schema::ProtocolVersion;
 use agent_client_protocol_schema::v1 as acp;
-use domain::account::KeyVariable;
 use domain::briefing::Command;
 use domain::card::Activity;
 use domain::history::{Page, SessionMeta};
@@ -20,11 +18,13 @@ use domain::{Extra, ExtraSet, SessionId, StopReason, TurnFailure, Usage};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::facts::AgentFacts;
 use crate::method;
 use crate::rpc::{self, RpcError};
 
-pub use auth::{ENV_METHOD, GITHUB_METHOD, TERMINAL_METHOD, elicit_url};
-pub use menu::{Menu, config_options, session_opened};
+pub use auth::elicit_url;
+pub(crate) use auth::variable as key_variable;
+pub use menu::{config_options, session_opened};
 
 /// The capabilities of this build, as `initialize` announces them.
 struct Landed {
@@ -53,21 +53,6 @@ const LANDED: Landed = Landed {
     logout: true,
 };
 
-/// The parts of the answer to `initialize` that depend on configuration and client.
-#[derive(Clone, Debug)]
-pub struct AgentFacts {
-    /// Whether the model that a new session would use takes images.
-    pub images: bool,
-    pub audio: bool,
-    pub version: &'static str,
-    /// The environment variables that may hold a provider's key.
-    pub key_variables: Vec<KeyVariable>,
-    /// Whether the client runs a command of ours in a terminal to log in.
-    pub terminal_login: bool,
-    /// The extensions of the stable protocol that this client receives.
-    pub extras: ExtraSet,
-}
-
 /// The answer to `initialize`.
 pub fn initialized(facts: &AgentFacts) -> Value {
     let prompt = acp::PromptCapabilities::new().image(facts.images).audio(facts.audio).embedded_context(true);
@@ -77,14 +62,20 @@ pub fn initialized(facts: &AgentFacts) -> Value {
         .mcp_capabilities(acp::McpCapabilities::new().http(LANDED.mcp_http).sse(LANDED.mcp_sse))
         .session_capabilities(session_capabilities(facts.extras))
         .auth(acp::AgentAuthCapabilities::new().logout(LANDED.logout.then(acp::LogoutCapabilities::new)))
-        .meta(ours(json!({ "extensions": method::EXTENSIONS })));
+        .meta(ours(json!({ "extensions": method::EXTENSIONS, "versions": facts.versions })));
     let agent = acp::Implementation::new("acpd", facts.version).title("acpd".to_owned());
     value(
         &acp::InitializeResponse::new(ProtocolVersion::V1)
             .agent_capabilities(capabilities)
             .agent_info(agent)
+            .meta(steering_offer())
             .auth_methods(auth::methods(facts)),
     )
+}
+
+/// Announces `_session/steering` as other agents do.
+fn steering_offer() -> Map<String, Value> {
+    Map::from_iter([("steering".to_owned(), json!({ "supported": true }))])
 }
 
 fn session_capabilities(extras: ExtraSet) -> acp::SessionCapabilities {
@@ -108,12 +99,21 @@ fn session_info(meta: &SessionMeta, activity: Activity) -> acp::SessionInfo {
     acp::SessionInfo::new(meta.id.to_string(), content::path(&meta.cwd))
         .additional_directories(meta.extra_roots.iter().map(|root| content::path(root)).collect())
         .title(meta.title.clone())
-        .updated_at(time::rfc3339(meta.updated))
-        .meta(ours(json!({
-            "createdAt": time::rfc3339(meta.created),
-            "state": activity.name(),
-            "messageCount": meta.messages,
-        })))
+        .updated_at(meta.updated.to_rfc3339())
+        .meta(ours(session_facts(meta, activity)))
+}
+
+/// What acpd tells about a session beyond the protocol.
+pub(crate) fn session_facts(meta: &SessionMeta, activity: Activity) -> Value {
+    let mut facts = json!({
+        "createdAt": meta.created.to_rfc3339(),
+        "state": activity.name(),
+        "messageCount": meta.messages,
+    });
+    if let Some(agent) = &meta.agent {
+        facts["agent"] = json!(agent);
+    }
+    facts
 }
 
 /// The answer to `session/prompt`. `usage` is an extension of the stable protocol.

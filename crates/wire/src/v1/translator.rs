@@ -3,80 +3,30 @@
 //! It receives the events of one session in order, starting where the client's cursor starts. It does
 //! no I/O, chooses no request ids, and does not know which questions and prompts its client has open.
 
-mod chunk;
+mod hosted;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use agent_client_protocol_schema::v1 as acp;
-use domain::event::Setting;
+use domain::event::{Setting, SteeringPrompt};
 use domain::model::ModelInfo;
+use domain::permission::AgentOption;
 use domain::state::{Asked, OpenCall};
 use domain::tool::OutcomeKind;
 use domain::{
-    CallId, Choice, ConnectionId, Content, Event, EventKind, Extra, ExtraSet, MessageId, Origin, Outcome, PlanEntry,
-    Question, QuestionId, SessionId, StopReason, ToolCard, ToolContent, TurnId, Usage,
+    CallId, Choice, ConnectionId, Content, Event, EventKind, Extra, MessageId, Origin, Outcome, PlanEntry, Question,
+    SessionId, StopReason, ToolCard, ToolContent, TurnId, Usage,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use self::chunk::{Params, Speaker};
+use crate::chunk::{self, Params, Speaker};
+use crate::compactions::Compactions;
+use crate::facts::Menu;
 use crate::method;
-use crate::request::ClientCapabilities;
 use crate::rpc::{self, RpcError};
-use crate::v1::encode::{self, Menu, content, menu, time};
-
-/// The client for which the log is translated.
-#[derive(Clone, Debug)]
-pub struct Viewer {
-    pub connection: ConnectionId,
-    /// The bridge in front of the client. It may have had other connections before.
-    pub bridge: Option<String>,
-    /// Whether updates carry `_meta.acpd.at` = [life, number]. If an event becomes several messages,
-    /// only the last one carries it, so that a reader cut off between them receives all of them again.
-    pub places: bool,
-    pub capabilities: ClientCapabilities,
-    /// The extensions of the stable protocol that this client receives.
-    pub extras: ExtraSet,
-}
-
-/// Where a translator starts.
-#[derive(Clone, Debug)]
-pub struct Attach {
-    pub session: SessionId,
-    pub viewer: Viewer,
-    /// The menu at the place where the cursor starts.
-    pub menu: Menu,
-    /// The number of the last event when the client attached.
-    pub head: u64,
-    /// From this number on, the client's own prompts are not sent back to it.
-    pub own_from: u64,
-    /// The calls that are open where the cursor starts.
-    pub open_calls: Vec<(CallId, OpenCall)>,
-    /// The calls of sub-agents, which are not shown.
-    pub hidden_calls: Vec<CallId>,
-    /// The questions that are open at `head`. Earlier ones that were settled by then are not asked again.
-    pub open_questions: Vec<Asked>,
-}
-
-/// What a client that starts in the middle of the log has already received of the part before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PriorView {
-    Nothing,
-    Everything,
-}
-
-/// One thing to send to a client, or to do for it.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Outbound {
-    /// A complete `session/update` notification, serialized.
-    Update(Vec<u8>),
-    /// Parameters of `session/request_permission`; the connection chooses the request id.
-    Ask { question: QuestionId, params: Value },
-    /// The question is settled: withdraw it if it is still open at this client.
-    Settled { question: QuestionId },
-    /// The turn is over: answer the prompt that started it, if this connection sent it.
-    TurnOver { turn: TurnId, origin: Option<Origin>, answer: Result<Value, RpcError> },
-}
+use crate::translator::{Attach, Outbound, PriorView, Viewer};
+use crate::v1::encode::{self, content, menu};
 
 #[derive(Debug)]
 pub struct Translator {
@@ -96,10 +46,12 @@ pub struct Translator {
     own_turn: Option<TurnId>,
     /// The message that started the running turn.
     asked: Option<MessageId>,
+    compactions: Compactions,
 }
 
 impl Translator {
     pub fn new(attach: Attach) -> Self {
+        let hidden = attach.hidden_calls();
         Self {
             session: attach.session,
             viewer: attach.viewer,
@@ -107,11 +59,12 @@ impl Translator {
             head: attach.head,
             own_from: attach.own_from,
             calls: attach.open_calls.into_iter().collect(),
-            hidden: attach.hidden_calls.into_iter().collect(),
+            hidden,
             announced: BTreeSet::new(),
             open_questions: attach.open_questions,
             own_turn: None,
             asked: None,
+            compactions: Compactions::default(),
         }
     }
 
@@ -129,17 +82,19 @@ impl Translator {
     /// and the earlier questions that are still unanswered.
     pub fn catch_up(&mut self, seen: PriorView, next: u64) -> Vec<Outbound> {
         let mut said = Vec::new();
-        if seen == PriorView::Nothing {
-            for (id, open) in self.calls.iter().filter(|(id, _)| !self.hidden.contains(id)) {
-                let mut call = content::pending_call(id, &open.card);
-                if open.started {
-                    call.fields = call.fields.status(acp::ToolCallStatus::InProgress);
-                }
-                let announced = Announced { session_update: "tool_call", call };
-                let params = Params::new(&self.session, &announced, None);
-                said.push(Outbound::Update(rpc::notification(method::SESSION_UPDATE, &params)));
-                self.announced.insert(id.clone());
+        for (id, open) in self.calls.iter().filter(|(id, _)| !self.hidden.contains(id)) {
+            // Either way the client knows the call from here on, and later events only update it.
+            self.announced.insert(id.clone());
+            if seen == PriorView::Everything {
+                continue;
             }
+            let mut call = content::pending_call(id, &open.card);
+            if open.started {
+                call.fields = call.fields.status(acp::ToolCallStatus::InProgress);
+            }
+            let announced = Announced { session_update: "tool_call", call };
+            let params = Params::new(&self.session, &announced, None);
+            said.push(Outbound::Update(rpc::notification(method::SESSION_UPDATE, &params)));
         }
         let before = self.open_questions.iter().filter(|open| open.at < next);
         said.extend(before.map(|open| self.question(&open.question)));
@@ -179,7 +134,9 @@ impl Translator {
             EventKind::AgentThought { message, text } => {
                 vec![self.say(Speaker::Thought, text, message.as_str(), self.place(event))]
             }
-            EventKind::UserMessage { turn, message, content, .. } => self.user_message(event, turn, message, content),
+            EventKind::UserMessage { turn, message, content, steering, .. } => {
+                self.user_message(event, turn, message, content, steering.as_ref())
+            }
             EventKind::CallBegun { call, tool, title, .. } => {
                 vec![self.tool_called(event, call, &ToolCard::begun(tool, title))]
             }
@@ -191,10 +148,11 @@ impl Translator {
             EventKind::ToolEnded { call, outcome } => vec![self.tool_ended(event, call, outcome)],
             EventKind::PermissionAsked { question } => self.ask(event, question).into_iter().collect(),
             EventKind::PermissionAnswered { question, .. } => vec![Outbound::Settled { question: question.clone() }],
+            EventKind::Hosted { news } => self.hosted(event, news),
             EventKind::Planned { entries, .. } => vec![self.planned(event, entries)],
             EventKind::Configured { setting, .. } => self.configured(event, setting),
             EventKind::Titled { title } => {
-                let info = acp::SessionInfoUpdate::new().title(title.clone()).updated_at(time::rfc3339(event.at));
+                let info = acp::SessionInfoUpdate::new().title(title.clone()).updated_at(event.at.to_rfc3339());
                 vec![self.update(event, &acp::SessionUpdate::SessionInfoUpdate(info))]
             }
             EventKind::Used { .. } if !self.viewer.extras.has(Extra::UsageUpdate) => Vec::new(),
@@ -203,8 +161,26 @@ impl Translator {
                 let usage = acp::UsageUpdate::new(*window_used, *window).cost(cost);
                 vec![self.update(event, &acp::SessionUpdate::UsageUpdate(usage))]
             }
-            EventKind::Compacted { summary, .. } => vec![self.compacted(event, summary)],
-            EventKind::TurnEnded { turn, origin, reason, usage } => self.turn_ended(turn, origin, reason, usage),
+            EventKind::Compacting { compaction, text } if self.viewer.capabilities.compaction => {
+                let updates = self.compactions.progress(compaction, text);
+                self.updates(event, &updates)
+            }
+            EventKind::Compacting { .. } => Vec::new(),
+            EventKind::Compacted { summary, compaction, .. } => {
+                vec![self.compacted(event, summary, compaction.as_ref())]
+            }
+            EventKind::PromptDropped { prompt, origin } => {
+                let answer = self.prompt_answer(&StopReason::Cancelled, &Usage::default(), None);
+                vec![Outbound::Answer { turn: prompt.clone(), origin: Some(origin.clone()), answer }]
+            }
+            EventKind::TurnEnded { turn, origin, reason, usage, steering } => {
+                // Without a place: a reader that was cut off before the answer must start again at this event.
+                let ended = self.compactions.turn_ended(reason).map(|ended| self.unplaced(&ended));
+                let mut said: Vec<Outbound> = ended.into_iter().collect();
+                said.extend(self.turn_ended(turn, origin, reason, usage));
+                said.extend(steering.iter().map(|joined| self.joined_turn_ended(joined, reason, usage)));
+                said
+            }
             EventKind::TurnStarted { turn, origin } => {
                 self.own_turn = self.is_own(origin).then(|| turn.clone());
                 self.asked = None;
@@ -216,9 +192,14 @@ impl Translator {
                 self.menu.model = model.clone();
                 Vec::new()
             }
+            // Only the model sees less than before.
+            EventKind::ResultsCleared { .. }
             // A message in the log beside these events describes what was done.
-            EventKind::Restored { .. }
+            | EventKind::Restored { .. }
             | EventKind::Reopened
+            // This version has no terminals of the agent; the model's next look shows the output.
+            | EventKind::BackgroundOutput { .. }
+            | EventKind::BackgroundEnded { .. }
             | EventKind::ResponseSealed { .. }
             | EventKind::CallsRequested { .. }
             | EventKind::Abandoned { .. } => Vec::new(),
@@ -235,14 +216,13 @@ impl Translator {
         news.then(|| self.update(event, &acp::SessionUpdate::Notice(notice))).into_iter().collect()
     }
 
-    fn compacted(&self, event: &Event, summary: &str) -> Outbound {
-        let id = format!("compaction-{}", event.number);
+    fn compacted(&mut self, event: &Event, summary: &str, compaction: Option<&MessageId>) -> Outbound {
+        let id = compaction.map_or_else(|| format!("compaction-{}", event.number), ToString::to_string);
         if !self.viewer.capabilities.compaction {
             return self.say(Speaker::Agent, "Older messages were replaced by a summary.", &id, self.place(event));
         }
-        let summary = vec![acp::ContentBlock::Text(acp::TextContent::new(summary))];
-        let update = acp::CompactionUpdate::new(id, acp::CompactionStatus::Completed).summary(summary);
-        self.update(event, &acp::SessionUpdate::CompactionUpdate(update))
+        let update = self.compactions.completed(&id, summary);
+        self.update(event, &update)
     }
 
     fn user_message(
@@ -251,12 +231,21 @@ impl Translator {
         turn: &TurnId,
         message: &MessageId,
         content: &[Content],
+        steering: Option<&SteeringPrompt>,
     ) -> Vec<Outbound> {
-        // Only the first message of a turn is the prompt; hooks may add others.
+        // Only the first message of a turn is the prompt; hooks and steering prompts may add others.
+        let is_first = self.asked.is_none();
         self.asked.get_or_insert_with(|| message.clone());
+        let is_own = match steering {
+            Some(joined) => self.is_own(&joined.origin),
+            None => self.own_turn.as_ref() == Some(turn),
+        };
         // The client that sent the prompt shows it already, except on load.
-        if event.number >= self.own_from && self.own_turn.as_ref() == Some(turn) {
-            return Vec::new();
+        if event.number >= self.own_from && is_own {
+            let joined = steering.map(|joined| &joined.prompt);
+            let prompt = joined.or(is_first.then_some(turn));
+            let inserted = prompt.map(|prompt| Outbound::Inserted { prompt: prompt.clone(), joined: joined.is_some() });
+            return inserted.into_iter().collect();
         }
         let chunks = content.iter().map(|block| {
             let chunk = acp::ContentChunk::new(content::block(block)).message_id(acp::MessageId::new(message.as_str()));
@@ -330,11 +319,7 @@ impl Translator {
             Some(open) => content::pending_call(&question.call, &open.card),
             None => acp::ToolCallUpdate::new(question.call.to_string(), acp::ToolCallUpdateFields::new()),
         };
-        let options = question
-            .choices()
-            .iter()
-            .map(|choice| acp::PermissionOption::new(choice.id(), question.choice_name(*choice), option_kind(*choice)));
-        let request = acp::RequestPermissionRequest::new(self.session.to_string(), call, options.collect());
+        let request = acp::RequestPermissionRequest::new(self.session.to_string(), call, options(question));
         Outbound::Ask { question: question.id.clone(), params: encode::value(&request) }
     }
 
@@ -371,17 +356,35 @@ impl Translator {
             // Without a place: a reader that was cut off before the answer must start again at this event.
             said.push(self.say(Speaker::Agent, &failure.message, turn.as_str(), None));
         }
+        let message = self.asked.take();
+        let answer = self.prompt_answer(reason, usage, message.as_ref());
+        self.own_turn = None;
+        said.push(Outbound::TurnOver { turn: turn.clone() });
+        said.push(Outbound::Answer { turn: turn.clone(), origin: origin.clone(), answer });
+        said
+    }
+
+    /// The end of the turn for a prompt that joined it.
+    fn joined_turn_ended(&self, joined: &SteeringPrompt, reason: &StopReason, usage: &Usage) -> Outbound {
+        let answer = self.prompt_answer(reason, usage, Some(&joined.message));
+        Outbound::Answer { turn: joined.prompt.clone(), origin: Some(joined.origin.clone()), answer }
+    }
+
+    fn prompt_answer(
+        &self,
+        reason: &StopReason,
+        usage: &Usage,
+        message: Option<&MessageId>,
+    ) -> Result<Value, RpcError> {
         let extras = self.viewer.extras;
         let mut answer = encode::prompt_answer(reason, extras.has(Extra::Usage).then_some(usage));
-        if let (Ok(answer), Some(message)) = (&mut answer, self.asked.take()) {
+        if let (Ok(answer), Some(message)) = (&mut answer, message) {
             if extras.has(Extra::UserMessageId) {
                 answer["userMessageId"] = json!(message);
             }
             answer["_meta"] = json!({ "acpd": { "userMessageId": message } });
         }
-        self.own_turn = None;
-        said.push(Outbound::TurnOver { turn: turn.clone(), origin: origin.clone(), answer });
-        said
+        answer
     }
 
     /// Serializes a piece of text, which most updates are, into a single allocation.
@@ -396,8 +399,12 @@ impl Translator {
         Outbound::Update(rpc::notification(method::SESSION_UPDATE, &params))
     }
 
+    fn unplaced(&self, update: &impl Serialize) -> Outbound {
+        Outbound::Update(rpc::notification(method::SESSION_UPDATE, &Params::new(&self.session, update, None)))
+    }
+
     /// Several updates for one event. The last one carries its place.
-    fn updates(&self, event: &Event, updates: &[acp::SessionUpdate]) -> Vec<Outbound> {
+    fn updates(&self, event: &Event, updates: &[impl Serialize]) -> Vec<Outbound> {
         let last = updates.len().saturating_sub(1);
         let one = |(at, update)| {
             let place = if at == last { self.place(event) } else { None };
@@ -423,6 +430,19 @@ struct Announced {
     session_update: &'static str,
     #[serde(flatten)]
     call: acp::ToolCallUpdate,
+}
+
+/// The answers to a question: ours, or those of the agent that asks.
+fn options(question: &Question) -> Vec<acp::PermissionOption> {
+    if !question.options.is_empty() {
+        let one = |option: &AgentOption| {
+            acp::PermissionOption::new(option.id.clone(), option.name.clone(), option_kind(option.kind))
+        };
+        return question.options.iter().map(one).collect();
+    }
+    let one =
+        |choice: &Choice| acp::PermissionOption::new(choice.id(), question.choice_name(*choice), option_kind(*choice));
+    question.choices().iter().map(one).collect()
 }
 
 fn option_kind(choice: Choice) -> acp::PermissionOptionKind {

@@ -5,6 +5,7 @@ use expect_test::{Expect, expect};
 use serde_json::json;
 
 use super::*;
+use crate::decode::permission::{PermissionReply, lenient};
 
 fn told(method: &str, params: &Value) -> String {
     let raw = serde_json::value::to_raw_value(params).unwrap();
@@ -20,7 +21,7 @@ fn check(method: &str, params: &[Value], expected: &Expect) {
 }
 
 #[test]
-fn any_integer_version_and_any_client_that_is_one_is_taken() {
+fn any_integer_version_and_any_client_info_is_accepted() {
     check(
         "initialize",
         &[
@@ -61,8 +62,8 @@ fn a_new_session_needs_an_absolute_folder() {
             json!({"cwd": "/work", "additionalDirectories": "/a"}),
         ],
         &expect![[r#"
-            NewSession(NewSession { cwd: "/work", extra_roots: [], servers: [] })
-            NewSession(NewSession { cwd: "/work", extra_roots: ["/a", "/b"], servers: [] })
+            NewSession(NewSession { cwd: "/work", extra_roots: [], servers: [], agent: None })
+            NewSession(NewSession { cwd: "/work", extra_roots: ["/a", "/b"], servers: [], agent: None })
             -32602 {"cwd":"Must be an absolute path"}
             -32602 {"cwd":"Must be a string"}
             -32602 {"cwd":"Required"}
@@ -73,7 +74,7 @@ fn a_new_session_needs_an_absolute_folder() {
 }
 
 #[test]
-fn servers_are_made_whole_whatever_their_shape() {
+fn mcp_servers_in_any_accepted_form_are_normalised() {
     check(
         "session/new",
         &[
@@ -90,9 +91,9 @@ fn servers_are_made_whole_whatever_their_shape() {
             json!({"cwd": "/w", "mcpServers": "x"}),
         ],
         &expect![[r#"
-            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [] })
-            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [Server { name: "git", transport: Stdio { command: "mcp-git", args: 0, env: ["A"], cwd: None } }] })
-            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [Server { name: "a", transport: Stdio { command: "/bin/a", args: 0, env: [], cwd: None } }, Server { name: "b", transport: Stdio { command: "b", args: 1, env: ["N"], cwd: None } }, Server { name: "c", transport: Http { headers: [], .. } }, Server { name: "d", transport: Sse { headers: ["H"], .. } }] })
+            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [], agent: None })
+            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [Server { name: "git", transport: Stdio { command: "mcp-git", args: 0, env: ["A"], cwd: None } }], agent: None })
+            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [Server { name: "a", transport: Stdio { command: "/bin/a", args: 0, env: [], cwd: None } }, Server { name: "b", transport: Stdio { command: "b", args: 1, env: ["N"], cwd: None } }, Server { name: "c", transport: Http { headers: [], .. } }, Server { name: "d", transport: Sse { headers: ["H"], .. } }], agent: None })
             -32602 {"mcpServers[0].name":"Required"}
             -32602 {"mcpServers[0].command":"Required"}
             -32602 {"mcpServers[0].type":"Must be stdio, http or sse"}
@@ -151,7 +152,7 @@ fn listing_needs_nothing_and_has_two_names() {
 }
 
 #[test]
-fn prompts_are_taken_in_the_words_of_the_protocol_and_of_older_dialects() {
+fn prompts_are_accepted_in_the_protocols_form_and_older_dialects() {
     let blocks = json!([
         {"type": "text", "text": "hi", "annotations": {"priority": 1.0}, "_meta": {"a": 1}},
         {"type": "resource_link", "uri": "file:///a/b.rs?x#l", "size": 3},
@@ -227,7 +228,7 @@ fn a_bad_block_is_named_by_its_place() {
 }
 
 #[test]
-fn settings_have_many_methods_and_one_meaning() {
+fn all_methods_that_change_a_setting_have_the_same_effect() {
     check(
         "session/set_mode",
         &[
@@ -272,7 +273,7 @@ fn settings_have_many_methods_and_one_meaning() {
 }
 
 #[test]
-fn the_rest_is_read_as_documented() {
+fn the_remaining_methods_are_decoded_as_documented() {
     check(
         "authenticate",
         &[json!({"methodId": "env"}), json!({"authMethodId": "env"}), json!({})],
@@ -297,7 +298,7 @@ fn the_rest_is_read_as_documented() {
             json!({"environment": {}}),
         ],
         &expect![[r#"
-            Hello(Hello { version: "0.1.0", bridge: Some("b"), environment: {"KEY"}, folders: DaemonFolders { home: Some("/home/u"), state: Some("/s"), config: None }, one_shot: false })
+            Hello(Hello { version: "0.1.0", bridge: Some("b"), environment: {"KEY"}, folders: DaemonFolders { home: Some("/home/u"), state: Some("/s"), config: None }, one_shot: false, agent: None })
             -32602 {"version":"Required"}
         "#]],
     );
@@ -318,11 +319,12 @@ fn the_rest_is_read_as_documented() {
 }
 
 #[test]
-fn every_dialect_of_a_permission_answer_is_understood_and_the_rest_is_a_rejection() {
+fn every_known_permission_answer_is_understood_and_others_reject() {
     use Choice::{AllowAlways, AllowOnce, RejectAlways, RejectOnce};
-    let decided = |text: &str| match permission_answer(Ok(&raw(text).unwrap())) {
-        Answer::Decided(decision) => decision,
-        Answer::Unable(why) => panic!("{text}: {why}"),
+    let decided = |text: &str| match lenient(Ok(&raw(text).unwrap())) {
+        PermissionReply::Decided(decision) => decision,
+        PermissionReply::Chose(option) => panic!("{text}: {option}"),
+        PermissionReply::Unable(why) => panic!("{text}: {why}"),
     };
     for (text, expected) in [
         (r#"{"outcome":{"outcome":"selected","optionId":"allow_once"}}"#, Decision::Chose(AllowOnce)),
@@ -343,7 +345,6 @@ fn every_dialect_of_a_permission_answer_is_understood_and_the_rest_is_a_rejectio
             Decision::Chose(AllowOnce),
         ),
         (r#"{"outcome":{"outcome":"rejected"}}"#, Decision::Chose(RejectOnce)),
-        (r#"{"outcome":{"outcome":"selected","optionId":"invented"}}"#, Decision::Chose(RejectOnce)),
         (r#"{"outcome":{"outcome":"selected"}}"#, Decision::Chose(RejectOnce)),
         (r#"{"outcome":true}"#, Decision::Chose(RejectOnce)),
         ("null", Decision::Chose(RejectOnce)),
@@ -351,7 +352,10 @@ fn every_dialect_of_a_permission_answer_is_understood_and_the_rest_is_a_rejectio
     ] {
         assert_eq!(decided(text), expected, "{text}");
     }
-    assert_eq!(permission_answer(Err(&RpcError::internal("no", "wait"))), Answer::Unable("no".to_owned()));
+    // It counts only if the agent that asks has such an option.
+    let foreign = raw(r#"{"outcome":{"outcome":"selected","optionId":"invented"}}"#).unwrap();
+    assert_eq!(lenient(Ok(&foreign)), PermissionReply::Chose("invented".to_owned()));
+    assert_eq!(lenient(Err(&RpcError::internal("no", "wait"))), PermissionReply::Unable("no".to_owned()));
 }
 
 #[test]

@@ -5,15 +5,9 @@ use serde_json::{Value, json};
 
 use domain::account::KeyVariable;
 
-use super::{AgentFacts, ours, value};
+use super::{ours, value};
+use crate::facts::{AgentFacts, ENV_METHOD, GITHUB_METHOD, TERMINAL_METHOD};
 use crate::rpc::Id;
-
-/// Looks for a key in the environment.
-pub const ENV_METHOD: &str = "env";
-/// Logs in at GitHub in a browser.
-pub const GITHUB_METHOD: &str = "github";
-/// Stores a key by `acpd login`, which the client runs in a terminal.
-pub const TERMINAL_METHOD: &str = "terminal";
 
 pub(super) fn methods(facts: &AgentFacts) -> Vec<acp::AuthMethod> {
     let names: Vec<&str> = facts.key_variables.iter().map(|variable| variable.name.as_str()).collect();
@@ -33,7 +27,7 @@ pub(super) fn methods(facts: &AgentFacts) -> Vec<acp::AuthMethod> {
 }
 
 /// What a client needs to ask for a variable in a form. Each variable is optional, because one key is enough.
-fn variable(variable: &KeyVariable) -> Value {
+pub(crate) fn variable(variable: &KeyVariable) -> Value {
     let mut shown = json!({ "name": variable.name, "label": variable.label, "secret": true, "optional": true });
     if let Some(link) = &variable.link {
         shown["link"] = json!(link);

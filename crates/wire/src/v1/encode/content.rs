@@ -109,7 +109,7 @@ pub(crate) fn text_content(text: &str) -> acp::ToolCallContent {
     acp::ToolCallContent::Content(acp::Content::new(acp::ContentBlock::Text(acp::TextContent::new(text))))
 }
 
-fn location(location: &Location) -> acp::ToolCallLocation {
+pub(crate) fn location(location: &Location) -> acp::ToolCallLocation {
     acp::ToolCallLocation::new(path(&location.path)).line(location.line)
 }
 

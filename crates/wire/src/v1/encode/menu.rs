@@ -1,29 +1,22 @@
 //! What a client can choose in a session, in the three forms that clients know: modes, models, options.
 
 use agent_client_protocol_schema::v1 as acp;
-use domain::model::ModelInfo;
-use domain::{Approval, Extra, ExtraSet, Mode, ModelId, SessionId, ThoughtLevel};
+use domain::hosted::Offer;
+use domain::{Approval, Extra, Mode, SessionId, ThoughtLevel};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::value;
+use crate::facts::Menu;
 
 /// The group for models whose ids name no provider.
 const NO_PROVIDER: (&str, &str) = ("built-in", "Built-in");
 
-/// The choices of a session, and what is chosen.
-#[derive(Clone, Debug)]
-pub struct Menu {
-    pub models: Vec<ModelInfo>,
-    pub mode: Mode,
-    pub approval: Approval,
-    pub model: ModelId,
-    pub thought: ThoughtLevel,
-    /// The extensions of the stable protocol that this client receives.
-    pub extras: ExtraSet,
-}
-
 /// The answer to `session/new` and `session/fork`; without an id, the answer to `session/load` and `session/resume`.
 pub fn session_opened(id: Option<&SessionId>, menu: &Menu) -> Value {
+    if let Some(offer) = &menu.hosted {
+        return hosted_session_opened(id, offer, menu.extras.has(Extra::Models));
+    }
     let mut answer = match id {
         Some(id) => {
             value(&acp::NewSessionResponse::new(id.to_string()).modes(modes(menu)).config_options(options(menu)))
@@ -36,9 +29,35 @@ pub fn session_opened(id: Option<&SessionId>, menu: &Menu) -> Value {
     answer
 }
 
+/// The same for a hosted session: what its agent offers, as far as it is valid.
+fn hosted_session_opened(id: Option<&SessionId>, offer: &Offer, models: bool) -> Value {
+    let mut answer = json!({});
+    if let Some(id) = id {
+        answer["sessionId"] = json!(id);
+    }
+    if let Some(modes) = valid::<acp::SessionModeState>(offer.modes.as_ref()) {
+        answer["modes"] = modes.clone();
+    }
+    if let Some(options) = valid::<Vec<acp::SessionConfigOption>>(offer.options.as_ref()) {
+        answer["configOptions"] = options.clone();
+    }
+    if let Some(offered) = offer.models.as_ref().filter(|_| models) {
+        answer["models"] = offered.clone();
+    }
+    answer
+}
+
+/// The value, if the schema's type can read it.
+pub(crate) fn valid<T: DeserializeOwned>(value: Option<&Value>) -> Option<&Value> {
+    value.filter(|value| serde_json::from_value::<T>((*value).clone()).is_ok())
+}
+
 /// All options, as `configOptions` in the answer to `session/set_config_option`.
 pub fn config_options(menu: &Menu) -> Value {
-    value(&options(menu))
+    match &menu.hosted {
+        Some(offer) => valid::<Vec<acp::SessionConfigOption>>(offer.options.as_ref()).cloned().unwrap_or(json!([])),
+        None => value(&options(menu)),
+    }
 }
 
 fn modes(menu: &Menu) -> acp::SessionModeState {
@@ -92,23 +111,37 @@ pub(crate) fn options(menu: &Menu) -> Vec<acp::SessionConfigOption> {
 
 /// Grouped by provider as soon as one id names its provider.
 fn model_options(menu: &Menu) -> acp::SessionConfigSelectOptions {
+    let all = |models: Vec<(&str, &str)>| models.into_iter().map(|(id, name)| option(id, name)).collect::<Vec<_>>();
+    let mut groups = grouped_models(menu);
+    if let [(None, _)] = groups.as_slice() {
+        return acp::SessionConfigSelectOptions::Ungrouped(
+            groups.pop().map(|(_, models)| all(models)).unwrap_or_default(),
+        );
+    }
+    let group = |(group, models): ModelGroup<'_>| {
+        let (id, label) = group.unwrap_or(NO_PROVIDER);
+        acp::SessionConfigSelectGroup::new(id.to_owned(), label, all(models))
+    };
+    acp::SessionConfigSelectOptions::Grouped(groups.into_iter().map(group).collect())
+}
+
+/// Models by the id and the name of their provider; without one if no id names its provider.
+type ModelGroup<'a> = (Option<(&'a str, &'a str)>, Vec<(&'a str, &'a str)>);
+
+pub(crate) fn grouped_models(menu: &Menu) -> Vec<ModelGroup<'_>> {
     let choices = choices(menu);
     if !choices.iter().any(|(id, _)| id.contains('/')) {
-        let options = choices.into_iter().map(|(id, name)| option(id, name)).collect();
-        return acp::SessionConfigSelectOptions::Ungrouped(options);
+        return vec![(None, choices)];
     }
-    let mut groups: Vec<acp::SessionConfigSelectGroup> = Vec::new();
+    let mut groups: Vec<ModelGroup<'_>> = Vec::new();
     for (id, name) in choices {
-        let (group, label) = id.split_once('/').map_or(NO_PROVIDER, |(provider, _)| (provider, provider));
-        match groups.iter_mut().find(|known| &*known.group.0 == group) {
-            Some(known) => known.options.push(option(id, name)),
-            None => {
-                let options = vec![option(id, name)];
-                groups.push(acp::SessionConfigSelectGroup::new(group.to_owned(), label, options));
-            }
+        let group = id.split_once('/').map_or(NO_PROVIDER, |(provider, _)| (provider, provider));
+        match groups.iter_mut().find(|(known, _)| *known == Some(group)) {
+            Some((_, models)) => models.push((id, name)),
+            None => groups.push((Some(group), vec![(id, name)])),
         }
     }
-    acp::SessionConfigSelectOptions::Grouped(groups)
+    groups
 }
 
 fn option(id: &str, name: &str) -> acp::SessionConfigSelectOption {

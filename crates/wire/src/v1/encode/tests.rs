@@ -2,12 +2,15 @@
 
 use std::path::PathBuf;
 
+use conformance::Version;
 use domain::model::ModelInfo;
 use domain::{Approval, Millis, Mode, ModelId, ThoughtLevel};
 use expect_test::{Expect, expect};
 
+use domain::account::KeyVariable;
+
 use super::*;
-use crate::v1::schema_check;
+use crate::facts::Menu;
 
 fn model(id: &str) -> ModelInfo {
     ModelInfo {
@@ -17,6 +20,7 @@ fn model(id: &str) -> ModelInfo {
         images: false,
         audio: false,
         thinks: false,
+        patches: false,
         price: None,
     }
 }
@@ -28,6 +32,7 @@ fn menu(models: &[&str], chosen: &str) -> Menu {
         approval: Approval::Ask,
         model: ModelId::from(chosen),
         thought: ThoughtLevel::Medium,
+        hosted: None,
         extras: ExtraSet::ALL,
     }
 }
@@ -37,16 +42,17 @@ fn check(said: &Value, expected: &Expect) {
 }
 
 #[test]
-fn initialize_says_what_is_true_of_this_build() {
+fn initialize_reports_the_true_capabilities_of_this_build() {
     let said = initialized(&AgentFacts {
         images: true,
         audio: false,
         version: "0.1.0",
+        versions: vec![1, 2],
         extras: ExtraSet::ALL,
         key_variables: vec![KeyVariable::new("A_KEY", "A key", Some("https://a.example/keys"))],
         terminal_login: true,
     });
-    schema_check::speaks::<acp::InitializeResponse>(&said);
+    Version::V1.response("initialize", &said).unwrap();
     check(
         &said,
         &expect![[r#"
@@ -97,6 +103,10 @@ fn initialize_says_what_is_true_of_this_build() {
                       "_acpd/permissions",
                       "_acpd/undo",
                       "_acpd/session"
+                    ],
+                    "versions": [
+                      1,
+                      2
                     ]
                   }
                 }
@@ -139,6 +149,11 @@ fn initialize_says_what_is_true_of_this_build() {
                 "name": "acpd",
                 "title": "acpd",
                 "version": "0.1.0"
+              },
+              "_meta": {
+                "steering": {
+                  "supported": true
+                }
               }
             }"#]],
     );
@@ -146,7 +161,7 @@ fn initialize_says_what_is_true_of_this_build() {
 
 #[test]
 fn a_new_session_shows_modes_models_and_options() {
-    let mut said = session_opened(Some(&"s".into()), &menu(&["built-in"], "built-in"));
+    let said = session_opened(Some(&"s".into()), &menu(&["built-in"], "built-in"));
     check(
         &said,
         &expect![[r#"
@@ -259,23 +274,23 @@ fn a_new_session_shows_modes_models_and_options() {
           }
         }"#]],
     );
-    assert!(said.as_object_mut().unwrap().remove("models").is_some());
-    schema_check::speaks::<acp::NewSessionResponse>(&said);
-    schema_check::speaks::<acp::ForkSessionResponse>(&said);
+    assert!(said["models"].is_object());
+    Version::V1.response("session/new", &said).unwrap();
+    Version::V1.response("session/fork", &said).unwrap();
 }
 
 #[test]
 fn a_loaded_session_is_answered_without_its_id() {
-    let mut said = session_opened(None, &menu(&["a/x"], "a/x"));
-    assert!(said.as_object_mut().unwrap().remove("models").is_some());
-    schema_check::speaks::<acp::LoadSessionResponse>(&said);
-    schema_check::speaks::<acp::ResumeSessionResponse>(&said);
+    let said = session_opened(None, &menu(&["a/x"], "a/x"));
+    assert!(said["models"].is_object());
+    Version::V1.response("session/load", &said).unwrap();
+    Version::V1.response("session/resume", &said).unwrap();
 }
 
 #[test]
 fn models_are_grouped_by_provider_and_the_chosen_one_is_always_there() {
     let said = config_options(&menu(&["a/x", "b/y", "a/z", "echo"], "gone/m"));
-    schema_check::speaks::<acp::SetSessionConfigOptionResponse>(&json!({ "configOptions": said }));
+    Version::V1.response("session/set_config_option", &json!({ "configOptions": said })).unwrap();
     let model = &said[1];
     check(
         model,
@@ -338,7 +353,7 @@ fn models_are_grouped_by_provider_and_the_chosen_one_is_always_there() {
 }
 
 #[test]
-fn a_list_tells_when_and_in_what_state_sessions_are() {
+fn a_list_shows_the_time_and_state_of_each_session() {
     let meta = SessionMeta {
         id: "s".into(),
         cwd: PathBuf::from("/work"),
@@ -347,6 +362,7 @@ fn a_list_tells_when_and_in_what_state_sessions_are() {
         title: Some("Tidy up".to_owned()),
         created: Millis(0),
         updated: Millis(1_735_689_600_123),
+        agent: None,
         messages: 4,
         last: 9,
         life: 1,
@@ -356,7 +372,7 @@ fn a_list_tells_when_and_in_what_state_sessions_are() {
     let bare = SessionMeta { id: "t".into(), extra_roots: vec![], title: None, ..meta.clone() };
     let page = Page { sessions: vec![meta, bare], next: Some("c".to_owned()) };
     let said = session_list(&page, |id| if id.as_str() == "s" { Activity::Waiting } else { Activity::Idle });
-    schema_check::speaks::<acp::ListSessionsResponse>(&said);
+    Version::V1.response("session/list", &said).unwrap();
     check(
         &said,
         &expect![[r#"
@@ -416,7 +432,7 @@ fn a_prompt_is_answered_with_its_reason_or_with_an_error() {
     ] {
         match prompt_answer(&reason, Some(&usage)) {
             Ok(answer) => {
-                schema_check::speaks::<acp::PromptResponse>(&answer);
+                Version::V1.response("session/prompt", &answer).unwrap();
                 said += &format!("{answer}\n");
             }
             Err(error) => said += &format!("{}\n", serde_json::to_string(&error).unwrap()),
@@ -435,10 +451,10 @@ fn a_prompt_is_answered_with_its_reason_or_with_an_error() {
 }
 
 #[test]
-fn commands_are_told_in_one_update() {
-    let params = schema_check::update(&commands(&"s".into(), &[]));
+fn slash_commands_are_listed_in_one_update() {
+    let params = Version::V1.update(&commands(&"s".into(), &[])).unwrap();
     assert_eq!(params["update"]["availableCommands"], json!([]));
     let one = Command { name: "model".into(), description: "Choose a model".into(), hint: Some("name".into()) };
-    let params = schema_check::update(&commands(&"s".into(), &[one.clone(), Command { hint: None, ..one }]));
+    let params = Version::V1.update(&commands(&"s".into(), &[one.clone(), Command { hint: None, ..one }])).unwrap();
     expect![[r#"{"sessionId":"s","update":{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"model","description":"Choose a model","input":{"hint":"name"}},{"name":"model","description":"Choose a model"}]}}"#]].assert_eq(&params.to_string());
 }

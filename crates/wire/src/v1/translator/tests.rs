@@ -1,14 +1,16 @@
-//! One session's log, told to everybody who may look at it.
+//! One session's log, translated for every kind of client that may see it.
 
+use conformance::Version;
 use domain::permission::{Access, Grant};
+use domain::state::DelegatedCall;
 use domain::tool::{Location, PlanStatus, Priority};
 use domain::turn::FailureKind;
-use domain::{Approval, Decision, Extras, Millis, Mode, ModelId, Origin, Payload, ToolKind, TurnFailure};
+use domain::{Approval, Decision, ExtraSet, Extras, Millis, Mode, ModelId, Origin, Payload, ToolKind, TurnFailure};
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
 use super::*;
-use crate::v1::schema_check;
+use crate::request::ClientCapabilities;
 
 fn menu_of(model: &str) -> Menu {
     let info = domain::model::ModelInfo {
@@ -18,6 +20,7 @@ fn menu_of(model: &str) -> Menu {
         images: false,
         audio: false,
         thinks: false,
+        patches: false,
         price: None,
     };
     Menu {
@@ -26,6 +29,7 @@ fn menu_of(model: &str) -> Menu {
         approval: Approval::Ask,
         model: ModelId::from(model),
         thought: Default::default(),
+        hosted: None,
         extras: ExtraSet::ALL,
     }
 }
@@ -33,6 +37,10 @@ fn menu_of(model: &str) -> Menu {
 fn attach(connection: &str, head: u64) -> Attach {
     Attach {
         session: "s".into(),
+        cwd: "/w".into(),
+        next: 1,
+        turn: None,
+        background: Default::default(),
         viewer: Viewer {
             connection: connection.into(),
             bridge: None,
@@ -44,7 +52,7 @@ fn attach(connection: &str, head: u64) -> Attach {
         head,
         own_from: head + 1,
         open_calls: Vec::new(),
-        hidden_calls: Vec::new(),
+        delegated: BTreeMap::new(),
         open_questions: Vec::new(),
     }
 }
@@ -67,6 +75,7 @@ fn user(content: Vec<Content>) -> EventKind {
         aside: false,
         stands_for: None,
         context: Vec::new(),
+        steering: None,
     }
 }
 
@@ -76,6 +85,7 @@ fn ended(reason: StopReason) -> EventKind {
         origin: None,
         reason,
         usage: Usage { input: 7, output: 2, ..Usage::default() },
+        steering: Vec::new(),
     }
 }
 
@@ -105,7 +115,8 @@ fn other_card() -> ToolCard {
 
 /// Everything that can happen, once.
 fn story() -> Vec<Event> {
-    let question = Question { id: "q".into(), call: "c".into(), always: Some(Grant::Folder("/w".into())) };
+    let question =
+        Question { id: "q".into(), call: "c".into(), always: Some(Grant::Folder("/w".into())), options: Vec::new() };
     let marked = Content {
         payload: Payload::TextResource { uri: "file:///a".to_owned(), mime: None, text: "A".to_owned() },
         extras: Extras {
@@ -123,6 +134,7 @@ fn story() -> Vec<Event> {
             mode: Mode::Safe,
             approval: Approval::Ask,
             model: "echo".into(),
+            agent: None,
         },
         started("me"),
         user(vec![Content::text("hi"), marked]),
@@ -148,7 +160,7 @@ fn story() -> Vec<Event> {
         EventKind::Used { usage: Usage::default(), window_used: 9, window: 100, cost: None, estimated: false },
         EventKind::Titled { title: "Hello".to_owned() },
         EventKind::Noticed { message: "n".into(), text: "the key expires soon".to_owned(), passing: false },
-        EventKind::Compacted { summary: "short".to_owned(), kept_from: None },
+        EventKind::Compacted { summary: "short".to_owned(), kept_from: None, kept_of_user: 0, compaction: None },
         ended(StopReason::EndTurn),
         EventKind::Configured { setting: Setting::Mode(Mode::ReadOnly), automatic: false },
         EventKind::Configured { setting: Setting::Approval(Approval::Never), automatic: false },
@@ -164,7 +176,7 @@ fn tell(translator: &mut Translator, events: &[Event]) -> Vec<Outbound> {
 fn transcript(said: &[Outbound]) -> String {
     let line = |said: &Outbound| match said {
         Outbound::Update(message) => {
-            let mut params = schema_check::update(message);
+            let mut params = Version::V1.update(message).unwrap();
             assert_eq!(params["sessionId"], "s");
             let mut update = params["update"].take();
             // The options are long and shown whole elsewhere: what is chosen will do.
@@ -176,21 +188,24 @@ fn transcript(said: &[Outbound]) -> String {
             format!("{update}{at}")
         }
         Outbound::Ask { question, params } => {
-            schema_check::speaks::<acp::RequestPermissionRequest>(params);
+            Version::V1.request("session/request_permission", params).unwrap();
             format!("ask {question} {params}")
         }
         Outbound::Settled { question } => format!("settled {question}"),
-        Outbound::TurnOver { turn, answer: Ok(answer), .. } => {
-            let mut stable = answer.clone();
-            stable.as_object_mut().unwrap().remove("userMessageId");
-            schema_check::speaks::<acp::PromptResponse>(&stable);
+        Outbound::Inserted { prompt, joined } => {
+            format!("inserted {prompt}{}", if *joined { " by joining" } else { "" })
+        }
+        Outbound::Answer { turn, answer: Ok(answer), .. } => {
+            Version::V1.response("session/prompt", answer).unwrap();
             format!("over {turn} {answer}")
         }
-        Outbound::TurnOver { turn, answer: Err(error), .. } => {
+        Outbound::Answer { turn, answer: Err(error), .. } => {
             format!("over {turn} {}", serde_json::to_string(error).unwrap())
         }
+        Outbound::TurnOver { turn } => format!("over {turn}"),
     };
-    said.iter().map(|said| line(said) + "\n").collect()
+    let told = said.iter().filter(|said| !matches!(said, Outbound::TurnOver { .. }));
+    told.map(|said| line(said) + "\n").collect()
 }
 
 fn check(said: &[Outbound], expected: &Expect) {
@@ -198,7 +213,7 @@ fn check(said: &[Outbound], expected: &Expect) {
 }
 
 #[test]
-fn whoever_watches_is_told_everything_in_order() {
+fn a_watching_client_receives_every_update_in_order() {
     let mut translator = Translator::new(attach("other", 0));
     check(
         &tell(&mut translator, &story()),
@@ -230,7 +245,7 @@ fn whoever_watches_is_told_everything_in_order() {
 }
 
 #[test]
-fn whoever_sent_the_prompt_is_not_told_it_again_but_sees_it_on_load() {
+fn the_sender_sees_its_own_prompt_only_on_load() {
     let shown = |head| {
         let said = tell(&mut Translator::new(attach("me", head)), &story());
         transcript(&said).lines().filter(|line| line.contains("user_message_chunk")).count()
@@ -239,7 +254,7 @@ fn whoever_sent_the_prompt_is_not_told_it_again_but_sees_it_on_load() {
 }
 
 #[test]
-fn a_load_tells_the_same_as_watching_did_but_asks_nothing_that_is_settled() {
+fn a_load_replays_what_live_clients_saw_without_settled_questions() {
     let events = story();
     let live = tell(&mut Translator::new(attach("other", 0)), &events);
     let load = tell(&mut Translator::new(attach("other", events.len() as u64)), &events);
@@ -248,8 +263,8 @@ fn a_load_tells_the_same_as_watching_did_but_asks_nothing_that_is_settled() {
 }
 
 #[test]
-fn a_question_that_is_open_is_asked_of_whoever_comes_even_if_its_call_was_announced_before() {
-    let question = Question { id: "q".into(), call: "d".into(), always: None };
+fn an_open_question_is_asked_of_later_clients_after_an_announced_call() {
+    let question = Question { id: "q".into(), call: "d".into(), always: None, options: Vec::new() };
     let events = log(vec![EventKind::PermissionAsked { question: question.clone() }]);
     let open = Attach {
         open_calls: vec![("d".into(), OpenCall { card: other_card(), started: false })],
@@ -266,17 +281,18 @@ fn a_question_that_is_open_is_asked_of_whoever_comes_even_if_its_call_was_announ
 }
 
 #[test]
-fn a_client_that_comes_in_the_middle_of_a_sub_agents_work_sees_nothing_of_its_calls() {
-    let question = Question { id: "q".into(), call: "asked".into(), always: None };
+fn a_client_that_attaches_midway_sees_no_calls_of_sub_agents() {
+    let question = Question { id: "q".into(), call: "asked".into(), always: None, options: Vec::new() };
     let events = log(vec![
         EventKind::ToolStarted { call: "hidden".into() },
         EventKind::ToolEnded { call: "hidden".into(), outcome: Outcome::completed("done") },
         EventKind::ToolEnded { call: "ended".into(), outcome: Outcome::completed("done") },
         EventKind::PermissionAsked { question },
     ]);
+    let hidden = || DelegatedCall { within: "agent".into(), shown_from: None };
     let middle = || Attach {
         open_calls: ["asked", "hidden"].map(|id| (id.into(), OpenCall { card: other_card(), started: false })).into(),
-        hidden_calls: ["asked", "ended", "hidden"].map(CallId::from).into(),
+        delegated: ["asked", "ended", "hidden"].map(|call| (CallId::from(call), hidden())).into(),
         ..attach("other", 0)
     };
     assert_eq!(Translator::new(middle()).catch_up(PriorView::Nothing, 1), []);
@@ -290,11 +306,11 @@ fn a_client_that_comes_in_the_middle_of_a_sub_agents_work_sees_nothing_of_its_ca
 }
 
 #[test]
-fn a_client_that_knows_notices_and_compaction_gets_them_and_notices_only_while_they_are_news() {
+fn notices_and_compaction_reach_supporting_clients_and_notices_are_not_replayed() {
     let events = log(vec![
         EventKind::Noticed { message: "n".into(), text: "trying again in 5 s".to_owned(), passing: true },
         EventKind::Noticed { message: "h".into(), text: "an answer".to_owned(), passing: false },
-        EventKind::Compacted { summary: "short".to_owned(), kept_from: None },
+        EventKind::Compacted { summary: "short".to_owned(), kept_from: None, kept_of_user: 0, compaction: None },
     ]);
     let knows = |head| {
         let mut attach = attach("me", head);
@@ -335,8 +351,8 @@ fn strictly_there_is_no_usage_in_an_answer() {
 }
 
 #[test]
-fn who_comes_in_the_middle_is_told_what_is_open() {
-    let question = Question { id: "q".into(), call: "d".into(), always: None };
+fn a_client_that_attaches_midway_sees_open_calls_and_questions() {
+    let question = Question { id: "q".into(), call: "d".into(), always: None, options: Vec::new() };
     let open = Attach {
         open_calls: vec![
             ("c".into(), OpenCall { card: other_card(), started: true }),
@@ -376,14 +392,15 @@ fn a_turn_that_failed_says_so_and_answers_with_an_error() {
     check(
         &tell(&mut Translator::new(places), &events),
         &expect![[r#"
-        {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"no key"},"messageId":"t"}
-        over t {"code":-32000,"message":"no key","data":{"provider":"anthropic"}}
-    "#]],
+            inserted t
+            {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"no key"},"messageId":"t"}
+            over t {"code":-32000,"message":"no key","data":{"provider":"anthropic"}}
+        "#]],
     );
 }
 
 #[test]
-fn a_bridge_is_told_the_place_with_the_last_update_of_each_event() {
+fn bridges_receive_the_place_with_the_last_update_of_each_event() {
     let mut places = attach("other", 0);
     places.viewer.places = true;
     let events = log(vec![
@@ -407,7 +424,7 @@ fn a_bridge_is_told_the_place_with_the_last_update_of_each_event() {
 }
 
 #[test]
-fn a_path_that_is_not_utf8_is_shown_as_well_as_can_be() {
+fn a_path_that_is_not_utf8_is_shown_lossily() {
     use std::os::unix::ffi::OsStringExt;
     let odd = std::path::PathBuf::from(std::ffi::OsString::from_vec(b"/w/\xff".to_vec()));
     let card = ToolCard { locations: vec![Location { path: odd, line: None }], ..other_card() };

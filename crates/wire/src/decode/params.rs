@@ -6,13 +6,15 @@ use domain::SessionId;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::servers;
+use crate::request::OpenSession;
 use crate::rpc::RpcError;
 
-pub(super) struct Params(Map<String, Value>);
+pub(crate) struct Params(Map<String, Value>);
 
 impl Params {
     /// Missing parameters, and the empty list that some libraries send instead, count as an empty object.
-    pub(super) fn read(params: Option<&RawValue>) -> Result<Self, RpcError> {
+    pub(crate) fn read(params: Option<&RawValue>) -> Result<Self, RpcError> {
         let Some(params) = params else { return Ok(Self(Map::new())) };
         match serde_json::from_str(params.get()) {
             Ok(Value::Object(fields)) => Ok(Self(fields)),
@@ -25,11 +27,11 @@ impl Params {
     }
 
     /// Takes a field out. `null` counts as missing.
-    pub(super) fn take(&mut self, name: &str) -> Option<Value> {
+    pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
         self.0.remove(name).filter(|value| !value.is_null())
     }
 
-    pub(super) fn text(&mut self, name: &str) -> Result<Option<String>, RpcError> {
+    pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>, RpcError> {
         match self.take(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
@@ -38,7 +40,7 @@ impl Params {
     }
 
     /// Takes out a required text that has several names; errors use the first.
-    pub(super) fn required<const N: usize>(&mut self, names: [&str; N]) -> Result<String, RpcError> {
+    pub(crate) fn required<const N: usize>(&mut self, names: [&str; N]) -> Result<String, RpcError> {
         for name in names {
             if let Some(text) = self.text(name)? {
                 return Ok(text);
@@ -47,16 +49,36 @@ impl Params {
         Err(RpcError::invalid_params(names.first().copied().unwrap_or("params"), "Required"))
     }
 
-    pub(super) fn session(&mut self) -> Result<SessionId, RpcError> {
+    pub(crate) fn session(&mut self) -> Result<SessionId, RpcError> {
         self.required(["sessionId"]).map(SessionId::from)
     }
 
+    /// Takes out the agent that a new session is to be answered by.
+    pub(crate) fn wanted_agent(&mut self) -> Result<Option<String>, RpcError> {
+        let meta = self.take("_meta").unwrap_or_default();
+        match meta.pointer("/acpd/agent") {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(agent)) => Ok(Some(agent.clone())),
+            Some(_) => Err(RpcError::invalid_params("_meta.acpd.agent", "Must be a string")),
+        }
+    }
+
+    /// Takes out what requests have in common that open an existing session.
+    pub(crate) fn open_session(mut self) -> Result<OpenSession, RpcError> {
+        Ok(OpenSession {
+            session: self.session()?,
+            cwd: self.path("cwd")?,
+            extra_roots: self.paths("additionalDirectories")?.unwrap_or_default(),
+            servers: servers::read(self.take("mcpServers"))?,
+        })
+    }
+
     /// Takes out an absolute path. An empty one counts as missing.
-    pub(super) fn path(&mut self, name: &str) -> Result<Option<PathBuf>, RpcError> {
+    pub(crate) fn path(&mut self, name: &str) -> Result<Option<PathBuf>, RpcError> {
         self.text(name)?.filter(|path| !path.is_empty()).map(|path| absolute(name, path)).transpose()
     }
 
-    pub(super) fn paths(&mut self, name: &str) -> Result<Option<Vec<PathBuf>>, RpcError> {
+    pub(crate) fn paths(&mut self, name: &str) -> Result<Option<Vec<PathBuf>>, RpcError> {
         let Some(value) = self.take(name) else { return Ok(None) };
         let wrong = || RpcError::invalid_params(name, "Must be a list of absolute paths");
         let Value::Array(items) = value else { return Err(wrong()) };

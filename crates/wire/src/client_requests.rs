@@ -1,4 +1,7 @@
 //! Encodes our requests to a client (files, terminals, forms) and decodes its answers.
+//!
+//! Files and terminals of a client exist in version 1 only; later versions do not have them, so no
+//! client of those offers them.
 
 use agent_client_protocol_schema::v1 as acp;
 use domain::SessionId;
@@ -92,8 +95,7 @@ fn exit(status: acp::TerminalExitStatus) -> TerminalExit {
 
 fn read<T: DeserializeOwned>(answer: Answered) -> Result<T, EditorError> {
     let answer = answer.map_err(refused)?;
-    serde_json::from_str(answer.get())
-        .map_err(|error| EditorError::Refused(format!("its answer makes no sense: {error}")))
+    serde_json::from_str(answer.get()).map_err(|error| EditorError::Refused(format!("its answer is invalid: {error}")))
 }
 
 fn refused(error: RpcError) -> EditorError {

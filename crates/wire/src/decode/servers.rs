@@ -9,7 +9,7 @@ use crate::rpc::RpcError;
 const MOST: usize = 64;
 
 /// Returns `None` if the client omitted the list.
-pub(super) fn read(servers: Option<Value>) -> Result<Option<Vec<Server>>, RpcError> {
+pub(crate) fn read(servers: Option<Value>) -> Result<Option<Vec<Server>>, RpcError> {
     let count = match &servers {
         Some(Value::Array(servers)) => servers.len(),
         Some(Value::Object(servers)) => servers.len(),

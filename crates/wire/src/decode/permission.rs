@@ -1,4 +1,4 @@
-//! Decodes a client's reply to `session/request_permission`, in all dialects.
+//! Decodes a client's reply to `session/request_permission`.
 
 use domain::{Choice, Decision};
 use serde_json::Value;
@@ -8,20 +8,25 @@ use crate::rpc::RpcError;
 
 /// One client's answer to a permission question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum PermissionReply {
     Decided(Decision),
+    /// The client chose an option whose id is not one of acpd's own. It may be an option of a child agent.
+    Chose(String),
     /// The client cannot answer, for this reason. The question stays open at the other clients.
     Unable(String),
 }
 
-/// Decodes a reply. A result that cannot be read is a rejection, because only a clear "allow" may run anything.
-pub fn permission_answer(result: Result<&RawValue, &RpcError>) -> Answer {
+/// Decodes a reply in any dialect of version 1. A result that cannot be read is a rejection, because only a clear "allow" may run anything.
+pub(crate) fn lenient(result: Result<&RawValue, &RpcError>) -> PermissionReply {
     let result = match result {
         Ok(result) => result,
-        Err(error) => return Answer::Unable(error.message.clone()),
+        Err(error) => return PermissionReply::Unable(error.message.clone()),
     };
-    let understood = serde_json::from_str::<Value>(result.get()).ok().and_then(|result| decision(&result));
-    Answer::Decided(understood.unwrap_or(Decision::Chose(Choice::RejectOnce)))
+    let result = serde_json::from_str::<Value>(result.get()).unwrap_or_default();
+    if let Some(option) = foreign_option(&result) {
+        return PermissionReply::Chose(option);
+    }
+    PermissionReply::Decided(decision(&result).unwrap_or(Decision::Chose(Choice::RejectOnce)))
 }
 
 fn decision(result: &Value) -> Option<Decision> {
@@ -45,6 +50,18 @@ fn decision(result: &Value) -> Option<Decision> {
         }
         _ => None,
     }
+}
+
+/// The chosen option, if its id is not one of acpd's own.
+pub(crate) fn foreign_option(result: &Value) -> Option<String> {
+    let outcome = result.get("outcome")?;
+    let (word, fields) = match outcome {
+        Value::String(word) => (word.as_str(), result),
+        Value::Object(fields) => (fields.get("outcome")?.as_str()?, outcome),
+        _ => return None,
+    };
+    let option = option_id(fields)?.as_str().filter(|_| word == "selected")?;
+    Choice::from_id(option).is_none().then(|| option.to_owned())
 }
 
 fn option_id(fields: &Value) -> Option<&Value> {

@@ -1,6 +1,6 @@
 //! The parameters of `session/update`, and the text chunks that make up nearly all updates.
 //!
-//! The types are our own, so that a chunk is serialized without copying its text. A test compares
+//! Both versions write them alike. The types are our own, so that a chunk is serialized without copying its text. A test compares
 //! them with the schema's types byte for byte.
 
 use domain::SessionId;
@@ -10,7 +10,7 @@ use serde::Serialize;
 const AROUND: usize = 256;
 
 #[derive(Serialize)]
-pub(super) struct Params<'a, U> {
+pub(crate) struct Params<'a, U> {
     #[serde(rename = "sessionId")]
     session: &'a str,
     update: U,
@@ -20,28 +20,28 @@ pub(super) struct Params<'a, U> {
 
 #[derive(Serialize)]
 struct Meta {
-    acpd: Place,
+    acpd: AcpdMeta,
 }
 
 #[derive(Serialize)]
-struct Place {
+struct AcpdMeta {
     at: (u32, u64),
 }
 
 impl<'a, U: Serialize> Params<'a, U> {
-    pub(super) fn new(session: &'a SessionId, update: U, at: Option<(u32, u64)>) -> Self {
-        Self { session: session.as_str(), update, meta: at.map(|at| Meta { acpd: Place { at } }) }
+    pub(crate) fn new(session: &'a SessionId, update: U, at: Option<(u32, u64)>) -> Self {
+        Self { session: session.as_str(), update, meta: at.map(|at| Meta { acpd: AcpdMeta { at } }) }
     }
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum Speaker {
+pub(crate) enum Speaker {
     Agent,
     Thought,
 }
 
 #[derive(Serialize)]
-pub(super) struct Chunk<'a> {
+pub(crate) struct Chunk<'a> {
     #[serde(rename = "sessionUpdate")]
     update: &'static str,
     content: Text<'a>,
@@ -57,7 +57,7 @@ struct Text<'a> {
 }
 
 impl Speaker {
-    pub(super) fn chunk<'a>(self, text: &'a str, message: &'a str) -> Chunk<'a> {
+    pub(crate) fn chunk<'a>(self, text: &'a str, message: &'a str) -> Chunk<'a> {
         let update = match self {
             Speaker::Agent => "agent_message_chunk",
             Speaker::Thought => "agent_thought_chunk",
@@ -67,6 +67,6 @@ impl Speaker {
 }
 
 /// Estimates the length of the whole message. Text with many escapes is longer.
-pub(super) fn length(session: &SessionId, text: &str, message: &str) -> usize {
+pub(crate) fn length(session: &SessionId, text: &str, message: &str) -> usize {
     AROUND + session.as_str().len() + message.len() + text.len() + text.len() / 8
 }

@@ -11,7 +11,7 @@ const UNKNOWN_MIME: &str = "application/octet-stream";
 /// Why a block was refused: the field inside it, and the reason.
 type Refused = (&'static str, &'static str);
 
-pub(super) fn read(prompt: Option<Value>) -> Result<Vec<Content>, RpcError> {
+pub(crate) fn read(prompt: Option<Value>) -> Result<Vec<Content>, RpcError> {
     let Some(prompt) = prompt else { return Err(RpcError::invalid_params("prompt", "Required")) };
     let Value::Array(blocks) = prompt else {
         return Err(RpcError::invalid_params("prompt", "Must be a list of content blocks"));
@@ -28,6 +28,12 @@ pub(super) fn read(prompt: Option<Value>) -> Result<Vec<Content>, RpcError> {
             .map_err(|(field, why)| RpcError::invalid_params(&format!("prompt[{at}].{field}"), why))
     });
     read.collect()
+}
+
+/// Decodes one block; `None` if it cannot be read.
+pub(crate) fn block(block: Value) -> Option<Content> {
+    let Value::Object(fields) = block else { return None };
+    Block(fields).into_content().ok()
 }
 
 struct Block(Map<String, Value>);

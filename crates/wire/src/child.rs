@@ -1,0 +1,222 @@
+//! The other side of the protocol: what acpd sends to a child agent and reads from it, in version 1.
+//!
+//! acpd is the client here. Reading is lenient: what cannot be understood of an update is passed on as it came, and a
+//! request that makes no sense is refused with a reason.
+
+mod requests;
+mod update;
+
+use domain::briefing::Command;
+use domain::hosted::{AgentSetting, Offer};
+use domain::mcp::{Server, Transport};
+use domain::{Content, StopReason, Usage};
+use serde_json::{Map, Value, json};
+
+use crate::method;
+use crate::v1::encode;
+
+pub use requests::{ChildRequest, CreateTerminal, PermissionRequest, ReadFile, WriteFile};
+pub use update::{Update, read_update};
+
+/// What a child can do, as it said in its answer to `initialize`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ChildCapabilities {
+    pub version: i64,
+    pub load: bool,
+    pub resume: bool,
+    pub mcp_http: bool,
+    pub mcp_sse: bool,
+    pub images: bool,
+    pub audio: bool,
+    pub embedded: bool,
+    /// Its name and version.
+    pub name: Option<String>,
+    /// Its authentication methods, as it sent them.
+    pub auth_methods: Value,
+}
+
+/// Parameters of `initialize`.
+pub fn initialize(version: &str) -> Value {
+    json!({
+        "protocolVersion": 1,
+        "clientCapabilities": { "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true },
+        "clientInfo": { "name": "acpd", "title": "acpd", "version": version },
+    })
+}
+
+pub fn read_initialized(answer: &Value) -> ChildCapabilities {
+    let capabilities = &answer["agentCapabilities"];
+    let is = |path: &str| capabilities.pointer(path).is_some_and(|value| *value == Value::Bool(true));
+    let has = |path: &str| capabilities.pointer(path).is_some_and(|value| !value.is_null() && *value != json!(false));
+    let info = &answer["agentInfo"];
+    let name = info["title"].as_str().or(info["name"].as_str()).map(|name| match info["version"].as_str() {
+        Some(version) => format!("{name} {version}"),
+        None => name.to_owned(),
+    });
+    ChildCapabilities {
+        version: answer["protocolVersion"].as_i64().unwrap_or(0),
+        load: is("/loadSession"),
+        resume: has("/sessionCapabilities/resume"),
+        mcp_http: is("/mcpCapabilities/http"),
+        mcp_sse: is("/mcpCapabilities/sse"),
+        images: is("/promptCapabilities/image"),
+        audio: is("/promptCapabilities/audio"),
+        embedded: is("/promptCapabilities/embeddedContext"),
+        name,
+        auth_methods: answer["authMethods"].clone(),
+    }
+}
+
+/// Parameters of `session/new`, or of `session/load` and `session/resume` with the id of an earlier session. Servers
+/// that the child cannot reach are left out; their names are returned.
+pub fn open_session(
+    session: Option<&str>,
+    cwd: &std::path::Path,
+    extra_roots: &[std::path::PathBuf],
+    servers: &[Server],
+    capabilities: &ChildCapabilities,
+) -> (Value, Vec<String>) {
+    let is_reachable = |server: &&Server| match server.transport {
+        Transport::Stdio { .. } => true,
+        Transport::Http { .. } => capabilities.mcp_http,
+        Transport::Sse { .. } => capabilities.mcp_sse,
+    };
+    let (reachable, left_out): (Vec<&Server>, Vec<&Server>) = servers.iter().partition(is_reachable);
+    let path = |path: &std::path::Path| path.to_string_lossy().into_owned();
+    let mut params = json!({
+        "cwd": path(cwd),
+        "mcpServers": reachable.into_iter().map(server).collect::<Vec<_>>(),
+    });
+    if !extra_roots.is_empty() {
+        params["additionalDirectories"] = extra_roots.iter().map(|root| path(root)).collect();
+    }
+    if let Some(session) = session {
+        params["sessionId"] = json!(session);
+    }
+    (params, left_out.into_iter().map(|server| server.name.clone()).collect())
+}
+
+fn server(server: &Server) -> Value {
+    let pairs = |pairs: &[(String, String)]| {
+        pairs.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect::<Vec<_>>()
+    };
+    match &server.transport {
+        Transport::Stdio { command, args, env, .. } => {
+            json!({ "name": server.name, "command": command, "args": args, "env": pairs(env) })
+        }
+        Transport::Http { url, headers } => {
+            json!({ "type": "http", "name": server.name, "url": url, "headers": pairs(headers) })
+        }
+        Transport::Sse { url, headers } => {
+            json!({ "type": "sse", "name": server.name, "url": url, "headers": pairs(headers) })
+        }
+    }
+}
+
+/// The child's id of a new session.
+pub fn read_session_id(answer: &Value) -> Option<String> {
+    Some(answer.get("sessionId")?.as_str()?.to_owned())
+}
+
+/// What a child offers, from its answer to a request that opened a session.
+pub fn read_offer(answer: &Value) -> Offer {
+    let part = |name: &str| answer.get(name).filter(|value| !value.is_null()).cloned();
+    Offer {
+        modes: part("modes").filter(Value::is_object),
+        models: part("models").filter(Value::is_object),
+        options: part("configOptions").filter(Value::is_array),
+        commands: None,
+    }
+}
+
+/// Parameters of `session/prompt`. Blocks that the child does not take become text.
+pub fn prompt(session: &str, content: &[Content], capabilities: &ChildCapabilities) -> Value {
+    let blocks: Vec<Value> = content.iter().map(|block| prompt_block(block, capabilities)).collect();
+    json!({ "sessionId": session, "prompt": blocks })
+}
+
+fn prompt_block(content: &Content, capabilities: &ChildCapabilities) -> Value {
+    let mut block = encode::value(&encode::content::block(content));
+    let kind = block["type"].as_str().unwrap_or_default();
+    match kind {
+        "image" if !capabilities.images => {
+            json!({ "type": "text", "text": "[an image, which this agent does not take]" })
+        }
+        "audio" if !capabilities.audio => json!({ "type": "text", "text": "[audio, which this agent does not take]" }),
+        "resource" if !capabilities.embedded => {
+            let resource = block["resource"].take();
+            let uri = resource["uri"].as_str().unwrap_or_default();
+            match resource["text"].as_str() {
+                Some(text) => json!({ "type": "text", "text": format!("{uri}:\n{text}") }),
+                None => json!({ "type": "resource_link", "uri": uri, "name": uri }),
+            }
+        }
+        _ => block,
+    }
+}
+
+/// How the child ended a prompt.
+pub fn read_prompt_answer(answer: &Value) -> (StopReason, Option<Usage>) {
+    let reason = match answer["stopReason"].as_str() {
+        Some("max_tokens") => StopReason::MaxTokens,
+        Some("max_turn_requests") => StopReason::MaxTurnRequests,
+        Some("refusal") => StopReason::Refusal,
+        Some("cancelled") => StopReason::Cancelled,
+        Some(_) | None => StopReason::EndTurn,
+    };
+    let usage = answer.get("usage").filter(|usage| usage.is_object()).map(|usage| {
+        let tokens = |name: &str| usage[name].as_u64().unwrap_or(0);
+        Usage {
+            input: tokens("inputTokens"),
+            output: tokens("outputTokens"),
+            cached_read: tokens("cachedReadTokens"),
+            cached_write: tokens("cachedWriteTokens"),
+            thought: tokens("thoughtTokens"),
+        }
+    });
+    (reason, usage)
+}
+
+/// The request that sets an option: its method and parameters.
+pub fn setting(session: &str, setting: &AgentSetting) -> (&'static str, Value) {
+    match setting {
+        AgentSetting::Mode(mode) => (method::SESSION_SET_MODE, json!({ "sessionId": session, "modeId": mode })),
+        AgentSetting::Model(model) => (method::SESSION_SET_MODEL, json!({ "sessionId": session, "modelId": model })),
+        AgentSetting::Option { id, value } => {
+            (method::SESSION_SET_CONFIG_OPTION, json!({ "sessionId": session, "configId": id, "value": value }))
+        }
+    }
+}
+
+/// All options, from the answer to `session/set_config_option`.
+pub fn read_options(answer: &Value) -> Option<Value> {
+    answer.get("configOptions").filter(|options| options.is_array()).cloned()
+}
+
+/// The answer to `session/request_permission`.
+pub fn permission_answer(option: Option<&str>) -> Value {
+    match option {
+        Some(option) => json!({ "outcome": { "outcome": "selected", "optionId": option } }),
+        None => json!({ "outcome": { "outcome": "cancelled" } }),
+    }
+}
+
+/// The slash commands of a child, from its list of them.
+pub fn read_commands(commands: &Value) -> Vec<Command> {
+    let one = |command: &Value| {
+        let text = |path: &str| command.pointer(path).and_then(Value::as_str).map(str::to_owned);
+        Some(Command {
+            name: text("/name")?,
+            description: text("/description").unwrap_or_default(),
+            hint: text("/input/hint"),
+        })
+    };
+    commands.as_array().into_iter().flatten().filter_map(one).collect()
+}
+
+fn object(value: Option<&Value>) -> Option<&Map<String, Value>> {
+    value.and_then(Value::as_object)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+//! What answers are made from, independent of the protocol's version.
+
+use domain::account::KeyVariable;
+use domain::hosted::Offer;
+use domain::model::ModelInfo;
+use domain::{Approval, ExtraSet, Mode, ModelId, ThoughtLevel};
+
+/// The authentication method that looks for a key in the environment.
+pub const ENV_METHOD: &str = "env";
+/// The authentication method that logs in at GitHub in a browser.
+pub const GITHUB_METHOD: &str = "github";
+/// The authentication method that stores a key by `acpd login`, which the client runs in a terminal.
+pub const TERMINAL_METHOD: &str = "terminal";
+
+/// The parts of the answer to `initialize` that depend on configuration and client.
+#[derive(Clone, Debug)]
+pub struct AgentFacts {
+    /// Whether the model that a new session would use takes images.
+    pub images: bool,
+    pub audio: bool,
+    pub version: &'static str,
+    /// The versions of the protocol that are on.
+    pub versions: Vec<u16>,
+    /// The environment variables that may hold a provider's key.
+    pub key_variables: Vec<KeyVariable>,
+    /// Whether the client runs a command of ours in a terminal to log in.
+    pub terminal_login: bool,
+    /// The extensions of the stable protocol that this client receives.
+    pub extras: ExtraSet,
+}
+
+/// The choices of a session, and what is chosen.
+#[derive(Clone, Debug)]
+pub struct Menu {
+    pub models: Vec<ModelInfo>,
+    pub mode: Mode,
+    pub approval: Approval,
+    pub model: ModelId,
+    pub thought: ThoughtLevel,
+    /// What the child agent of a hosted session offers, in place of everything above.
+    pub hosted: Option<Offer>,
+    /// The extensions of the stable protocol that this client receives.
+    pub extras: ExtraSet,
+}

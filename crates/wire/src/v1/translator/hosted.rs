@@ -1,0 +1,90 @@
+//! What the child agent of a hosted session does. Its own words are passed on as they came, as far as the protocol
+//! allows them.
+
+use agent_client_protocol_schema::v1 as acp;
+use domain::hosted::{CallFields, CallStatus, HostedEvent, OfferPart};
+use domain::state::OpenCall;
+use domain::{CallId, Event};
+use serde_json::{Value, json};
+
+use super::Translator;
+use crate::translator::Outbound;
+use crate::v1::encode::{content, menu, value};
+
+impl Translator {
+    pub(super) fn hosted(&mut self, event: &Event, news: &HostedEvent) -> Vec<Outbound> {
+        match news {
+            HostedEvent::Opened { offer, .. } => {
+                self.menu.hosted.get_or_insert_default().replace(offer);
+                // A client that has just opened the session got all of it with the answer.
+                let is_news = event.number > self.head;
+                if is_news { self.offered_anew(event) } else { Vec::new() }
+            }
+            HostedEvent::Unprompted => Vec::new(),
+            HostedEvent::Called { call, first, fields, .. } => vec![self.reported(event, call, *first, fields)],
+            HostedEvent::Offered { part } => {
+                self.menu.hosted.get_or_insert_default().change(part);
+                self.offered(part).into_iter().map(|update| self.update(event, &update)).collect()
+            }
+            HostedEvent::Relayed { update } => vec![self.update(event, update)],
+        }
+    }
+
+    /// The choices of a child that was started again.
+    fn offered_anew(&self, event: &Event) -> Vec<Outbound> {
+        let Some(offer) = &self.menu.hosted else { return Vec::new() };
+        let mode = offer.modes.as_ref().and_then(|modes| modes.get("currentModeId")?.as_str());
+        let mode = mode.and_then(|mode| self.offered(&OfferPart::Mode(mode.to_owned())));
+        let options = offer.options.clone().and_then(|options| self.offered(&OfferPart::Options(options)));
+        mode.into_iter().chain(options).map(|update| self.update(event, &update)).collect()
+    }
+
+    /// The update for a changed choice, if the protocol has one for it and the child's words are valid.
+    fn offered(&self, part: &OfferPart) -> Option<Value> {
+        match part {
+            OfferPart::Mode(mode) => Some(json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode })),
+            OfferPart::Model(_) => None,
+            OfferPart::Options(options) => menu::valid::<Vec<acp::SessionConfigOption>>(Some(options))
+                .map(|options| json!({ "sessionUpdate": "config_option_update", "configOptions": options })),
+            OfferPart::Commands(commands) => menu::valid::<Vec<acp::AvailableCommand>>(Some(commands))
+                .map(|commands| json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands })),
+        }
+    }
+
+    /// A report about a call: as the child made it, except for terminals that this client cannot show.
+    fn reported(&mut self, event: &Event, call: &CallId, first: bool, fields: &CallFields) -> Outbound {
+        let is_over = fields.status.is_some_and(CallStatus::is_over);
+        let open = self.calls.entry(call.clone());
+        let open = open.or_insert_with(|| OpenCall { card: fields.card(), started: false });
+        fields.apply_to(&mut open.card);
+        let (title, kind) = (open.card.title.clone(), open.card.kind);
+        if is_over {
+            self.calls.remove(call);
+        }
+        let announces = first && self.announced.insert(call.clone());
+        let mut update = json!({ "toolCallId": call });
+        update["sessionUpdate"] = json!(if announces { "tool_call" } else { "tool_call_update" });
+        if announces || fields.title.is_some() {
+            update["title"] = json!(title);
+        }
+        if announces || fields.kind.is_some() {
+            update["kind"] = value(&content::kind(kind));
+        }
+        let status = fields.status.or(announces.then_some(CallStatus::Pending));
+        if let Some(status) = status {
+            update["status"] = json!(status);
+        }
+        if let Some(shown) = &fields.content {
+            update["content"] = value(&content::tool_content(shown, self.live(event)));
+        }
+        if let Some(locations) = &fields.locations {
+            update["locations"] = locations.iter().map(|location| value(&content::location(location))).collect();
+        }
+        for (name, given) in [("rawInput", &fields.input), ("rawOutput", &fields.output), ("_meta", &fields.meta)] {
+            if let Some(given) = given {
+                update[name] = given.clone();
+            }
+        }
+        self.update(event, &update)
+    }
+}

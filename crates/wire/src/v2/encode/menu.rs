@@ -1,0 +1,108 @@
+//! What a client can choose in a session. Modes and models are options like any other.
+
+use domain::hosted::Offer;
+use domain::{Approval, Mode, ThoughtLevel};
+use serde_json::{Value, json};
+
+use crate::facts::Menu;
+use crate::v1::encode::menu::grouped_models;
+
+/// All options of a session.
+pub(crate) fn options(menu: &Menu) -> Vec<Value> {
+    if let Some(offer) = &menu.hosted {
+        return hosted_options(offer);
+    }
+    let modes: Vec<Value> =
+        Mode::ALL.iter().map(|mode| described(mode.id(), mode.name(), mode.description())).collect();
+    let approvals: Vec<Value> = Approval::ALL
+        .iter()
+        .map(|approval| described(approval.id(), approval.name(), approval.description()))
+        .collect();
+    let mut options = vec![
+        select("mode", "Mode", "Which tools there are", "mode", menu.mode.id(), modes),
+        select("model", "Model", "Who answers", "model", menu.model.as_str(), models(menu)),
+        select("approval", "Approval", "When to ask before a tool runs", "_approval", menu.approval.id(), approvals),
+    ];
+    // Offered only where it means something.
+    if menu.models.iter().any(|model| model.id == menu.model && model.thinks) {
+        let levels = ThoughtLevel::ALL.iter().map(|level| plain(level.id(), level.name())).collect();
+        let description = "How long the model may think before it answers";
+        options.push(select("thought_level", "Thinking", description, "thought_level", menu.thought.id(), levels));
+    }
+    options
+}
+
+/// The options of a child agent, which speaks version 1: modes and models become options unless it has such options.
+fn hosted_options(offer: &Offer) -> Vec<Value> {
+    let mut options: Vec<Value> =
+        offer.options.as_ref().and_then(Value::as_array).into_iter().flatten().filter_map(hosted_option).collect();
+    let lists = [
+        (&offer.modes, "mode", "Mode", "currentModeId", "availableModes", "id"),
+        (&offer.models, "model", "Model", "currentModelId", "availableModels", "modelId"),
+    ];
+    for (choices, id, name, current, list, entry_id) in lists {
+        let is_known = options.iter().any(|option| option["category"] == id);
+        let Some(choices) = choices.as_ref().filter(|_| !is_known) else { continue };
+        let entry = |entry: &Value| Some(plain(entry.get(entry_id)?.as_str()?, entry.get("name")?.as_str()?));
+        let values = choices[list].as_array().into_iter().flatten().filter_map(entry).collect();
+        if let Some(current) = choices[current].as_str() {
+            let description = if id == "mode" { "How the agent works" } else { "Who answers" };
+            options.push(select(id, name, description, id, current, values));
+        }
+    }
+    options
+}
+
+fn hosted_option(option: &Value) -> Option<Value> {
+    let entry = |entry: &Value| Some(plain(entry.get("value")?.as_str()?, entry.get("name")?.as_str()?));
+    let entry_or_group = |given: &Value| match given.get("options").and_then(Value::as_array) {
+        Some(inside) => {
+            let inside: Vec<Value> = inside.iter().filter_map(entry).collect();
+            Some(
+                json!({ "groupId": given.get("group")?.as_str()?, "name": given.get("name")?.as_str()?, "options": inside }),
+            )
+        }
+        None => entry(given),
+    };
+    let text = |name: &str| option.get(name).and_then(Value::as_str);
+    let values = option.get("options")?.as_array()?.iter().filter_map(entry_or_group).collect();
+    let description = text("description").unwrap_or(text("name")?);
+    let category = text("category").unwrap_or("_other");
+    Some(select(text("id")?, text("name")?, description, category, text("currentValue")?, values))
+}
+
+fn select(id: &str, name: &str, description: &str, category: &str, current: &str, options: Vec<Value>) -> Value {
+    json!({
+        "type": "select",
+        "configId": id,
+        "name": name,
+        "description": description,
+        "category": category,
+        "currentValue": current,
+        "options": options,
+    })
+}
+
+/// Grouped by provider as soon as one id names its provider.
+fn models(menu: &Menu) -> Vec<Value> {
+    let grouped = grouped_models(menu);
+    let all = |models: &[(&str, &str)]| models.iter().map(|(id, name)| plain(id, name)).collect::<Vec<_>>();
+    match grouped.as_slice() {
+        [(None, models)] => all(models),
+        groups => groups
+            .iter()
+            .map(|(group, models)| {
+                let (id, label) = group.unwrap_or(("built-in", "Built-in"));
+                json!({ "groupId": id, "name": label, "options": all(models) })
+            })
+            .collect(),
+    }
+}
+
+fn plain(id: &str, name: &str) -> Value {
+    json!({ "value": id, "name": name })
+}
+
+fn described(id: &str, name: &str, description: &str) -> Value {
+    json!({ "value": id, "name": name, "description": description })
+}

@@ -1,0 +1,385 @@
+//! Translates a session's log into what a client of version 2 receives, live and on replay alike.
+//!
+//! It receives the events of one session in order, starting where the client's cursor starts. It does
+//! no I/O, chooses no request ids, and does not know which questions and prompts its client has open.
+
+mod calls;
+mod delegation;
+mod foreground;
+mod hosted;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use domain::event::{Setting, SteeringPrompt};
+use domain::model::ModelInfo;
+use domain::permission::AgentOption;
+use domain::state::{Asked, BackgroundWork};
+use domain::{
+    CallId, Choice, Content, Event, EventKind, Extra, MessageId, Origin, Question, QuestionId, SessionId, StopReason,
+    ToolCard, TurnId,
+};
+use serde_json::{Value, json};
+
+use self::calls::Call;
+use self::foreground::State;
+use crate::chunk::{self, Params, Speaker};
+use crate::compactions::Compactions;
+use crate::facts::Menu;
+use crate::method;
+use crate::rpc;
+use crate::translator::{Attach, Outbound, PriorView, Viewer};
+use crate::v2::encode::{self, content, menu};
+
+/// A session has one plan.
+const PLAN: &str = "plan";
+
+#[derive(Debug)]
+pub struct Translator {
+    session: SessionId,
+    viewer: Viewer,
+    menu: Menu,
+    cwd: PathBuf,
+    head: u64,
+    /// From this number on, events are news for the client and not history.
+    live_from: u64,
+    /// The calls without an outcome. Later events name them only by id.
+    calls: BTreeMap<CallId, Call>,
+    /// The calls of sub-agents. They are not shown until the user is asked about one.
+    hidden: BTreeSet<CallId>,
+    /// The calls on which sub-agents work, by the calls of the sub-agents.
+    within: BTreeMap<CallId, CallId>,
+    /// The calls of sub-agents that the client shows as paused.
+    paused: BTreeSet<CallId>,
+    /// The questions that were open at `head`.
+    open_questions: Vec<Asked>,
+    /// The calls of the questions that are open after the events translated so far.
+    questions: BTreeMap<QuestionId, CallId>,
+    turn: Option<Turn>,
+    /// Why the last turn ended.
+    stopped: Option<StopReason>,
+    /// What works in the background, by its handle.
+    background: BTreeMap<String, BackgroundWork>,
+    /// The client starts after the last event and has seen nothing before.
+    starts_blind: bool,
+    compactions: Compactions,
+    /// The state that the client knows.
+    told: State,
+}
+
+/// The running turn.
+#[derive(Debug)]
+struct Turn {
+    id: TurnId,
+    origin: Origin,
+    /// Whether its prompt has a message in the log.
+    is_inserted: bool,
+}
+
+/// What one event becomes. Answers are sent before updates, because the last update carries the place
+/// of the event: a reader that was cut off in between gets the answer again.
+#[derive(Default)]
+struct Said {
+    answers: Vec<Outbound>,
+    updates: Vec<Value>,
+    others: Vec<Outbound>,
+}
+
+impl Said {
+    fn update(&mut self, update: Value) {
+        self.updates.push(update);
+    }
+}
+
+impl Translator {
+    pub fn new(attach: Attach) -> Self {
+        let (next, hidden) = (attach.next, attach.hidden_calls());
+        let calls = attach.open_calls.into_iter().map(|(id, open)| (id, Call::new(open.card, open.started)));
+        let asked = attach.open_questions.iter().filter(|asked| asked.at < next);
+        let turn = attach.turn.map(|open| Turn {
+            is_inserted: open.asked.is_some_and(|asked| asked < next),
+            id: open.id,
+            origin: open.origin,
+        });
+        let mut translator = Self {
+            session: attach.session,
+            viewer: attach.viewer,
+            menu: attach.menu,
+            cwd: attach.cwd,
+            head: attach.head,
+            live_from: attach.own_from,
+            calls: calls.collect(),
+            hidden,
+            within: attach.delegated.into_iter().map(|(call, delegated)| (call, delegated.within)).collect(),
+            paused: BTreeSet::new(),
+            questions: asked.map(|asked| (asked.question.id.clone(), asked.question.call.clone())).collect(),
+            open_questions: attach.open_questions,
+            turn,
+            stopped: None,
+            background: attach.background,
+            starts_blind: next == attach.head + 1,
+            compactions: Compactions::default(),
+            told: State::default(),
+        };
+        translator.told = translator.state();
+        translator
+    }
+
+    pub fn menu(&self) -> &Menu {
+        &self.menu
+    }
+
+    pub fn offer(&mut self, models: Vec<ModelInfo>) {
+        self.menu.models = models;
+    }
+
+    /// What a client receives before the answer to its resume: the open calls and terminals, unless it has received them
+    /// from the log, and the current state, which may name them.
+    pub fn preface(&mut self) -> Vec<Vec<u8>> {
+        let mut updates = Vec::new();
+        if std::mem::take(&mut self.starts_blind) {
+            updates.extend(self.background.values().flat_map(|work| calls::in_background(work, &self.cwd)));
+            for (id, call) in self.calls.iter().filter(|(id, _)| !self.hidden.contains(id)) {
+                updates.push(announced(id, &call.card));
+                updates.extend(call.is_started.then(|| call.start(id, &self.cwd)).into_iter().flatten());
+            }
+            updates.extend(self.pause());
+        }
+        self.told = self.state();
+        updates.push(self.told.update());
+        updates.iter().map(|update| self.notification(update, None)).collect()
+    }
+
+    /// The earlier questions that are still unanswered, for a client that starts at event `next`.
+    pub fn catch_up(&mut self, _: PriorView, next: u64) -> Vec<Outbound> {
+        let before = self.open_questions.iter().filter(|open| open.at < next);
+        before.map(|open| self.question(&open.question)).collect()
+    }
+
+    /// Translates the next event.
+    pub fn translate(&mut self, event: &Event) -> Vec<Outbound> {
+        // Nearly all events are text, which changes nothing else.
+        if let EventKind::AgentText { message, text } = &event.kind {
+            return vec![self.say(Speaker::Agent, text, message, event)];
+        }
+        if let EventKind::AgentThought { message, text } = &event.kind {
+            return vec![self.say(Speaker::Thought, text, message, event)];
+        }
+        let mut said = Said::default();
+        self.take(event, &mut said);
+        said.updates.extend(self.pause());
+        let state = self.state();
+        if event.number >= self.live_from && state != self.told {
+            said.update(state.update());
+            self.told = state;
+        }
+        self.deliver(said, self.place(event))
+    }
+
+    fn take(&mut self, event: &Event, said: &mut Said) {
+        match &event.kind {
+            EventKind::AgentText { .. } | EventKind::AgentThought { .. } => {}
+            EventKind::Noticed { message, text, passing } => self.notice(event, message, text, *passing, said),
+            EventKind::UserMessage { turn, message, content, steering, .. } => {
+                self.user_message(turn, message, content, steering.as_ref(), said);
+            }
+            EventKind::Delegated { call, within } => {
+                self.hidden.insert(call.clone());
+                self.within.insert(call.clone(), within.clone());
+            }
+            EventKind::CallBegun { call, tool, title, .. } => {
+                self.announce(call, &ToolCard::begun(tool, title), said);
+            }
+            EventKind::ToolCalled { call, card, .. } => self.announce(call, card, said),
+            EventKind::ToolStarted { call } => self.start(call, said),
+            EventKind::ToolProgressed { call, content } => self.progress(call, content, said),
+            EventKind::ToolEnded { call, outcome } => self.end(event.number, call, outcome, said),
+            EventKind::BackgroundOutput { handle, text } => {
+                said.updates.extend(self.background.get(handle).map(|work| calls::output_chunk(&work.call, text)));
+            }
+            EventKind::BackgroundEnded { handle, exit_code, signal } => {
+                let ended = self.background.remove(handle);
+                said.updates.extend(ended.map(|work| calls::ended_in_background(&work, *exit_code, *signal)));
+            }
+            EventKind::PermissionAsked { question } => self.ask(event, question, said),
+            EventKind::PermissionAnswered { question, .. } => {
+                self.questions.remove(question);
+                said.others.push(Outbound::Settled { question: question.clone() });
+            }
+            EventKind::Hosted { news } => self.hosted(news, event.number >= self.live_from, said),
+            EventKind::Planned { entries, .. } => {
+                let entries: Vec<Value> = entries.iter().map(content::plan_entry).collect();
+                let plan = json!({ "type": "items", "planId": PLAN, "entries": entries });
+                said.update(json!({ "sessionUpdate": "plan_update", "plan": plan }));
+            }
+            EventKind::Configured { setting, .. } => self.configure(setting, said),
+            EventKind::Titled { title } => said.update(json!({
+                "sessionUpdate": "session_info_update",
+                "title": title,
+                "updatedAt": event.at.to_rfc3339(),
+            })),
+            EventKind::Used { window_used, window, cost, .. } => {
+                if self.viewer.extras.has(Extra::UsageUpdate) {
+                    let mut usage = json!({ "sessionUpdate": "usage_update", "used": window_used, "size": window });
+                    if let Some(cost) = cost {
+                        usage["cost"] = json!({ "amount": cost.amount, "currency": cost.currency });
+                    }
+                    said.update(usage);
+                }
+            }
+            EventKind::Compacting { compaction, text } => {
+                said.updates.extend(self.compactions.progress(compaction, text));
+            }
+            EventKind::Compacted { summary, compaction, .. } => {
+                let number = || format!("compaction-{}", event.number);
+                let id = compaction.as_ref().map_or_else(number, ToString::to_string);
+                said.update(self.compactions.completed(&id, summary));
+            }
+            EventKind::PromptDropped { prompt, origin } => {
+                let answer = Err(encode::prompt_dropped(&StopReason::Cancelled));
+                said.answers.push(Outbound::Answer { turn: prompt.clone(), origin: Some(origin.clone()), answer });
+            }
+            EventKind::TurnStarted { turn, origin } => {
+                self.turn = Some(Turn { id: turn.clone(), origin: origin.clone(), is_inserted: false });
+            }
+            EventKind::TurnEnded { turn, reason, .. } => self.turn_ended(turn, reason, said),
+            EventKind::Created { cwd, mode, approval, model, .. } => {
+                self.cwd.clone_from(cwd);
+                self.menu.mode = *mode;
+                self.menu.approval = *approval;
+                self.menu.model = model.clone();
+            }
+            // Only the model sees less than before.
+            EventKind::ResultsCleared { .. }
+            // A message in the log beside these events describes what was done.
+            | EventKind::Restored { .. }
+            | EventKind::Reopened
+            | EventKind::ResponseSealed { .. }
+            | EventKind::CallsRequested { .. }
+            | EventKind::Abandoned { .. } => {}
+        }
+    }
+
+    /// The prompt is answered as soon as its message is in the log. The message goes to every client, the one that sent
+    /// it included.
+    fn user_message(
+        &mut self,
+        turn: &TurnId,
+        message: &MessageId,
+        blocks: &[Content],
+        steering: Option<&SteeringPrompt>,
+        said: &mut Said,
+    ) {
+        if let Some(joined) = steering {
+            let answer = Ok(encode::prompt_inserted(&joined.message));
+            let (turn, origin) = (joined.prompt.clone(), Some(joined.origin.clone()));
+            said.answers.push(Outbound::Answer { turn, origin, answer });
+        } else if let Some(open) = self.turn.as_mut().filter(|open| open.id == *turn && !open.is_inserted) {
+            open.is_inserted = true;
+            let answer = Ok(encode::prompt_inserted(message));
+            said.answers.push(Outbound::Answer { turn: turn.clone(), origin: Some(open.origin.clone()), answer });
+        }
+        let blocks: Vec<Value> = blocks.iter().map(content::block).collect();
+        said.update(json!({ "sessionUpdate": "user_message", "messageId": message, "content": blocks }));
+    }
+
+    /// A passing notice is no part of the history.
+    fn notice(&self, event: &Event, message: &MessageId, text: &str, passing: bool, said: &mut Said) {
+        if !passing {
+            said.update(agent_message(message.as_str(), text));
+        } else if event.number >= self.live_from && !text.is_empty() {
+            said.update(json!({ "sessionUpdate": "notice", "severity": "info", "title": text }));
+        }
+    }
+
+    fn configure(&mut self, setting: &Setting, said: &mut Said) {
+        match setting {
+            Setting::Mode(mode) => self.menu.mode = *mode,
+            Setting::Approval(approval) => self.menu.approval = *approval,
+            Setting::Model(model) => self.menu.model = model.clone(),
+            Setting::ThoughtLevel(level) => self.menu.thought = *level,
+        }
+        said.update(json!({ "sessionUpdate": "config_option_update", "configOptions": menu::options(&self.menu) }));
+    }
+
+    fn turn_ended(&mut self, turn: &TurnId, reason: &StopReason, said: &mut Said) {
+        said.updates.extend(self.compactions.turn_ended(reason));
+        if let StopReason::Failed(failure) = reason {
+            said.update(agent_message(turn.as_str(), &failure.message));
+        }
+        if let Some(open) = self.turn.take().filter(|open| !open.is_inserted) {
+            let answer = Err(encode::prompt_dropped(reason));
+            said.answers.push(Outbound::Answer { turn: open.id, origin: Some(open.origin), answer });
+        }
+        self.stopped = Some(reason.clone());
+        said.others.push(Outbound::TurnOver { turn: turn.clone() });
+    }
+
+    /// A question is asked when the cursor passes it, unless it was settled before the client attached. A hidden call is
+    /// shown before the user is asked about it.
+    fn ask(&mut self, event: &Event, question: &Question, said: &mut Said) {
+        self.questions.insert(question.id.clone(), question.call.clone());
+        if self.hidden.remove(&question.call)
+            && let Some(call) = self.calls.get(&question.call)
+        {
+            said.update(announced(&question.call, &call.card));
+        }
+        let is_open = self.open_questions.iter().any(|open| open.question.id == question.id);
+        if event.number > self.head || is_open {
+            said.others.push(self.question(question));
+        }
+    }
+
+    fn question(&self, question: &Question) -> Outbound {
+        let ours = |choice: &Choice| json!({ "optionId": choice.id(), "name": question.choice_name(*choice), "kind": choice.id() });
+        let theirs =
+            |option: &AgentOption| json!({ "optionId": option.id, "name": option.name, "kind": option.kind.id() });
+        let options: Vec<Value> = match question.options.as_slice() {
+            [] => question.choices().iter().map(ours).collect(),
+            options => options.iter().map(theirs).collect(),
+        };
+        let mut params = json!({ "sessionId": self.session, "title": "Use a tool", "options": options });
+        if let Some(call) = self.calls.get(&question.call) {
+            params["title"] = json!(call.card.title);
+            params["description"] = json!(call.explanation(&self.cwd));
+            params["subject"] = call.subject(&question.call, &self.cwd);
+        }
+        Outbound::Ask { question: question.id.clone(), params }
+    }
+
+    /// Serializes a piece of text, which most updates are, into a single allocation.
+    fn say(&self, speaker: Speaker, text: &str, message: &MessageId, event: &Event) -> Outbound {
+        let params = Params::new(&self.session, speaker.chunk(text, message.as_str()), self.place(event));
+        let length = chunk::length(&self.session, text, message.as_str());
+        Outbound::Update(rpc::sized_notification(length, method::SESSION_UPDATE, &params))
+    }
+
+    fn deliver(&self, said: Said, place: Option<(u32, u64)>) -> Vec<Outbound> {
+        let last = said.updates.len().saturating_sub(1);
+        let update =
+            |(at, update): (usize, Value)| Outbound::Update(self.notification(&update, place.filter(|_| at == last)));
+        said.answers.into_iter().chain(said.updates.into_iter().enumerate().map(update)).chain(said.others).collect()
+    }
+
+    fn notification(&self, update: &Value, place: Option<(u32, u64)>) -> Vec<u8> {
+        rpc::notification(method::SESSION_UPDATE, &Params::new(&self.session, update, place))
+    }
+
+    fn place(&self, event: &Event) -> Option<(u32, u64)> {
+        self.viewer.places.then_some((event.life, event.number))
+    }
+}
+
+fn agent_message(message: &str, text: &str) -> Value {
+    json!({ "sessionUpdate": "agent_message", "messageId": message, "content": [{ "type": "text", "text": text }] })
+}
+
+/// The update that shows a call which has not started.
+fn announced(call: &CallId, card: &ToolCard) -> Value {
+    let mut update = content::pending_call(call, card);
+    update.insert("sessionUpdate".to_owned(), json!("tool_call_update"));
+    Value::Object(update)
+}
+
+#[cfg(test)]
+mod tests;

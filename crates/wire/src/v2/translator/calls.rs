@@ -1,0 +1,278 @@
+//! Tool calls and the terminals of shell commands.
+//!
+//! A shell command is a terminal that acpd owns, under the id of its call. It outlives the call if the
+//! command goes on in the background. The call of a sub-agent in the background stays in progress.
+
+use std::path::Path;
+
+use domain::state::BackgroundWork;
+use domain::{CallId, Outcome, ToolCard, ToolContent, ToolKind};
+use serde_json::{Value, json};
+
+use super::{Said, Translator, announced};
+use crate::v1;
+use crate::v2::encode::content;
+
+/// A call without an outcome.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) card: ToolCard,
+    pub(super) is_started: bool,
+    /// The content that the client shows since the call started.
+    shown: Vec<ToolContent>,
+}
+
+impl Call {
+    pub(super) fn new(card: ToolCard, is_started: bool) -> Self {
+        Self { card, is_started, shown: Vec::new() }
+    }
+
+    /// The command, if the call runs one in a terminal.
+    fn command(&self) -> Option<&str> {
+        Some(self.card.command()).filter(|command| !command.is_empty())
+    }
+
+    /// The folder in which the command runs. A call may name another than the session's.
+    fn folder(&self, cwd: &Path) -> String {
+        let named = self.card.input.get("workdir").and_then(Value::as_str);
+        content::path(&named.map_or_else(|| cwd.to_owned(), |named| cwd.join(named)))
+    }
+
+    /// The updates that show that the call runs.
+    pub(super) fn start(&self, id: &CallId, cwd: &Path) -> Vec<Value> {
+        let mut update = json!({
+            "sessionUpdate": "tool_call_update",
+            "toolCallId": id,
+            "status": "in_progress",
+            "capabilities": { "cancel": {} },
+        });
+        let Some(command) = self.command() else { return vec![update] };
+        update["content"] = json!([content::terminal_content(id)]);
+        let terminal = json!({
+            "sessionUpdate": "terminal_update",
+            "terminalId": id,
+            "command": command,
+            "cwd": self.folder(cwd),
+            "capabilities": { "cancel": {} },
+        });
+        vec![terminal, update]
+    }
+
+    /// Why the user is asked, in a sentence.
+    pub(super) fn explanation(&self, cwd: &Path) -> String {
+        match self.card.kind {
+            ToolKind::Execute if self.command().is_some() => format!("Runs a command in {}", self.folder(cwd)),
+            ToolKind::Edit | ToolKind::Delete | ToolKind::Move => "Changes files".to_owned(),
+            ToolKind::Fetch => "Fetches something from the network".to_owned(),
+            ToolKind::SwitchMode => "Changes which tools the agent may use".to_owned(),
+            ToolKind::Read | ToolKind::Search => "Reads files".to_owned(),
+            ToolKind::Execute | ToolKind::Think | ToolKind::Other => format!("Uses the tool {}", self.card.tool),
+        }
+    }
+
+    /// What the user is asked about.
+    pub(super) fn subject(&self, id: &CallId, cwd: &Path) -> Value {
+        match self.command() {
+            Some(command) => json!({
+                "type": "command",
+                "command": command,
+                "cwd": self.folder(cwd),
+                "toolCallId": id,
+            }),
+            None => json!({ "type": "tool_call", "toolCall": content::pending_call(id, &self.card) }),
+        }
+    }
+
+    /// The update that brings the terminal's output to this text, if it is another.
+    fn output(&mut self, id: &CallId, text: String) -> Option<Value> {
+        let before = plain_text(&self.shown);
+        let update = match text.strip_prefix(&before) {
+            Some("") => return None,
+            Some(more) => output_chunk(id, more),
+            None => json!({
+                "sessionUpdate": "terminal_update",
+                "terminalId": id,
+                "output": { "data": content::base64(&text) },
+            }),
+        };
+        self.shown = vec![ToolContent::Text { text }];
+        Some(update)
+    }
+
+    /// The updates that bring the content to this list: more of it piece by piece, or all of it anew.
+    fn progress(&mut self, id: &CallId, shown: &[ToolContent], status: &str) -> Vec<Value> {
+        let kind = self.card.kind;
+        let more = shown.strip_prefix(self.shown.as_slice()).filter(|_| !self.shown.is_empty());
+        let updates = match more {
+            Some(more) => {
+                let chunk = |content: Value| json!({ "sessionUpdate": "tool_call_content_chunk", "toolCallId": id, "content": content });
+                more.iter().filter_map(|content| content::tool_content(content, kind)).map(chunk).collect()
+            }
+            None => vec![json!({
+                "sessionUpdate": "tool_call_update",
+                "toolCallId": id,
+                "status": status,
+                "content": content::tool_contents(shown, kind),
+            })],
+        };
+        self.shown = shown.to_vec();
+        updates
+    }
+}
+
+impl Translator {
+    pub(super) fn announce(&mut self, call: &CallId, card: &ToolCard, said: &mut Said) {
+        self.calls.insert(call.clone(), Call::new(card.clone(), false));
+        if !self.hidden.contains(call) {
+            said.update(announced(call, card));
+        }
+    }
+
+    pub(super) fn start(&mut self, id: &CallId, said: &mut Said) {
+        let Some(call) = self.calls.get_mut(id) else { return };
+        call.is_started = true;
+        if !self.hidden.contains(id) {
+            said.updates.extend(call.start(id, &self.cwd));
+        }
+    }
+
+    pub(super) fn progress(&mut self, id: &CallId, shown: &[ToolContent], said: &mut Said) {
+        let Some(call) = self.calls.get_mut(id).filter(|_| !self.hidden.contains(id)) else { return };
+        if call.command().is_some() && call.is_started {
+            said.updates.extend(call.output(id, plain_text(shown)));
+        } else {
+            let status = if self.paused.contains(id) { "paused" } else { "in_progress" };
+            said.updates.extend(call.progress(id, shown, status));
+        }
+    }
+
+    pub(super) fn end(&mut self, number: u64, id: &CallId, outcome: &Outcome, said: &mut Said) {
+        let call = self.calls.remove(id);
+        self.within.remove(id);
+        self.paused.remove(id);
+        if self.hidden.remove(id) {
+            return;
+        }
+        let mut update = json!({
+            "sessionUpdate": "tool_call_update",
+            "toolCallId": id,
+            "status": content::status(outcome.verdict),
+            "rawOutput": v1::encode::content::raw_output(outcome),
+            "capabilities": null,
+        });
+        let kind = call.as_ref().map_or(ToolKind::Other, |call| call.card.kind);
+        let shown = match (outcome.content.is_empty(), outcome.text.is_empty()) {
+            (false, _) => Some(content::tool_contents(&outcome.content, kind)),
+            (true, false) => Some(vec![content::text_content(&outcome.text)]),
+            // Without content the client keeps what it shows.
+            (true, true) => None,
+        };
+        match (call.filter(|call| call.is_started), &outcome.background) {
+            (Some(call), Some(handle)) => {
+                let mut shown = shown.unwrap_or_default();
+                if call.command().is_some() {
+                    shown.insert(0, content::terminal_content(id));
+                } else {
+                    // The model has its outcome, but the work goes on, so the call is not over for the client.
+                    update["status"] = json!("in_progress");
+                }
+                update["content"] = json!(shown);
+                self.background.insert(handle.clone(), BackgroundWork::new(id.clone(), call.card, number));
+            }
+            (Some(mut call), None) if call.command().is_some() => {
+                let text = plain_text(&outcome.content);
+                let text = if text.is_empty() { outcome.text.clone() } else { text };
+                said.updates.extend(call.output(id, text));
+                let number = |name: &str| outcome.raw.get(name).and_then(Value::as_i64);
+                let number = |name: &str| number(name).and_then(|number| i32::try_from(number).ok());
+                said.update(exited(id, number("exitCode"), number("signal")));
+                update["content"] = json!([content::terminal_content(id)]);
+            }
+            (Some(_) | None, _) => {
+                if let Some(shown) = shown {
+                    update["content"] = json!(shown);
+                }
+            }
+        }
+        said.update(update);
+    }
+}
+
+/// The text of all pieces of text.
+fn plain_text(shown: &[ToolContent]) -> String {
+    let text = |content: &ToolContent| match content {
+        ToolContent::Text { text } => Some(text.clone()),
+        ToolContent::Diff { .. }
+        | ToolContent::Image { .. }
+        | ToolContent::Block { .. }
+        | ToolContent::Terminal { .. } => None,
+    };
+    shown.iter().filter_map(text).collect()
+}
+
+/// Work in the background, for a client that has not seen it before.
+pub(super) fn in_background(work: &BackgroundWork, cwd: &Path) -> Vec<Value> {
+    let call = Call::new(work.card.clone(), true);
+    let Some(command) = call.command() else {
+        let mut update = announced(&work.call, &work.card);
+        update["status"] = json!("in_progress");
+        return vec![update];
+    };
+    vec![json!({
+        "sessionUpdate": "terminal_update",
+        "terminalId": work.call,
+        "command": command,
+        "cwd": call.folder(cwd),
+        "output": { "data": content::base64(&work.output) },
+        "capabilities": { "cancel": {} },
+    })]
+}
+
+/// The end of work in the background.
+pub(super) fn ended_in_background(work: &BackgroundWork, exit_code: Option<i32>, signal: Option<i32>) -> Value {
+    if !work.card.command().is_empty() {
+        return exited(&work.call, exit_code, signal);
+    }
+    let status = match exit_code {
+        Some(0) => "completed",
+        Some(_) => "failed",
+        None => "cancelled",
+    };
+    json!({ "sessionUpdate": "tool_call_update", "toolCallId": work.call, "status": status })
+}
+
+pub(super) fn output_chunk(call: &CallId, text: &str) -> Value {
+    json!({ "sessionUpdate": "terminal_output_chunk", "terminalId": call, "data": content::base64(text) })
+}
+
+/// The end of a terminal's command.
+fn exited(call: &CallId, exit_code: Option<i32>, signal: Option<i32>) -> Value {
+    let mut status = json!({});
+    if let Some(code) = exit_code {
+        status["exitCode"] = json!(code);
+    }
+    if let Some(signal) = signal {
+        status["signal"] = json!(signal_name(signal));
+    }
+    json!({
+        "sessionUpdate": "terminal_update",
+        "terminalId": call,
+        "exitStatus": status,
+        "capabilities": null,
+    })
+}
+
+fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        6 => "SIGABRT",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        15 => "SIGTERM",
+        other => return format!("SIG{other}"),
+    };
+    name.to_owned()
+}
