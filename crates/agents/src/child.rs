@@ -1,0 +1,135 @@
+//! A child process: started under `acpd __run`, followed until it or its session ends.
+
+use std::time::Duration;
+
+use domain::hosted::{AgentFailure, AgentOrder, AgentReport};
+use process::confine::Roots;
+use process::{Command, CommandExit, PipedCommand, Process, Sandbox};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use crate::exchange::{Exchange, Patience, Pipes, run};
+use crate::hosts::HostSettings;
+use crate::link::Order;
+use crate::services::Services;
+use crate::settings::{AgentSettings, WorkingFolder};
+use crate::stderr::LastLine;
+
+/// A program that closes its output usually ends soon, and its exit says why.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+
+/// How long a child may take to end by itself when its input is closed.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// The helper ends everything within 2 seconds. If it takes longer than this, it is stuck and is killed itself.
+const HELPER_PATIENCE: Duration = Duration::from_millis(2500);
+
+/// Starts a child and follows it to its end. Returns the reason if it failed; all its processes are gone then.
+pub(crate) async fn follow(
+    entry: &AgentSettings,
+    order: AgentOrder,
+    settings: &HostSettings,
+    orders: &mut mpsc::Receiver<Order>,
+    reports: &mpsc::Sender<AgentReport>,
+) -> Option<AgentFailure> {
+    let agent = order.agent.clone();
+    let limits = settings.limits();
+    let patience = Patience { start: entry.start(), cancel: entry.cancel() };
+    let services = Services::new(&order, limits, settings.launcher.clone());
+    let started = match command(entry, &order, settings).await {
+        Ok(command) => command.start_piped().await.map_err(|error| error.to_string()),
+        Err(reason) => Err(reason),
+    };
+    let PipedCommand { mut process, stdin, stdout, stderr } = match started {
+        Ok(started) => started,
+        Err(reason) => return Some(AgentFailure::broken(format!("the agent `{agent}` cannot be started: {reason}"))),
+    };
+    let last_line = LastLine::default();
+    let log = tokio::spawn(last_line.clone().follow(agent.clone(), stderr));
+    let exchange = Exchange::new(order, patience, services);
+    let pipes = Pipes { from_child: stdout, to_child: stdin };
+    let failure = tokio::select! {
+        failure = run(exchange, pipes, orders, reports) => failure,
+        ended = process.ended() => Some(AgentFailure::broken(describe(&agent, &ended))),
+    };
+    let failure = match failure {
+        Some(failure) => match timeout(LAST_WORDS, process.ended()).await {
+            Ok(ended) => Some(AgentFailure { message: describe(&agent, &ended), ..failure }),
+            Err(_) => Some(failure),
+        },
+        None => {
+            // Its input is closed now, which means the end to a program that reads it.
+            let _ = timeout(FAREWELL, process.ended()).await;
+            None
+        }
+    };
+    end(process).await;
+    // The pipe closes with the last of its processes.
+    let _ = timeout(LAST_WORDS, log).await;
+    failure.map(|failure| with_last_line(failure, &last_line))
+}
+
+/// Adds what the child wrote last, which usually says what is wrong.
+fn with_last_line(mut failure: AgentFailure, last_line: &LastLine) -> AgentFailure {
+    if let Some(line) = last_line.get() {
+        if !failure.data.is_object() {
+            failure.data = serde_json::json!({});
+        }
+        failure.data["stderr"] = serde_json::json!(line);
+    }
+    failure
+}
+
+fn describe(agent: &str, ended: &CommandExit) -> String {
+    match ended {
+        CommandExit::Exited(code) => format!("the agent `{agent}` ended with exit status {code}"),
+        CommandExit::Signalled(signal) => format!("the agent `{agent}` was ended by signal {signal}"),
+        CommandExit::Failed(reason) => format!("the agent `{agent}` cannot be started: {reason}"),
+        CommandExit::TooMany(most) => format!("the agent `{agent}` had more than {most} processes"),
+        CommandExit::Lost => format!("the helper process of the agent `{agent}` was killed"),
+    }
+}
+
+async fn command(entry: &AgentSettings, order: &AgentOrder, settings: &HostSettings) -> Result<Command, String> {
+    let folder = match &entry.cwd {
+        WorkingFolder::Session => order.cwd.clone(),
+        WorkingFolder::Fixed(folder) => folder.clone(),
+    };
+    let mut environment = settings.launcher.environment.for_agents(&order.environment, &folder);
+    environment.extend(entry.env.clone());
+    Ok(Command {
+        runner: settings.launcher.runner.clone(),
+        program: entry.command.clone(),
+        arguments: entry.args.clone(),
+        environment,
+        folder,
+        sandbox: if entry.sandbox { Some(sandbox(order, settings).await?) } else { None },
+        shield: Vec::new(),
+        process_limit: Some(settings.launcher.process_limit),
+        input: None,
+    })
+}
+
+/// What a child that runs in the sandbox may touch: it writes in the session's folders only.
+async fn sandbox(order: &AgentOrder, settings: &HostSettings) -> Result<Sandbox, String> {
+    let limits = settings.limits();
+    let protected_paths = limits.protected_paths.clone();
+    let services = Services::new(order, limits.clone(), settings.launcher.clone());
+    let site = services.site();
+    let opened = tokio::task::spawn_blocking(move || Roots::open(&site, &limits).map(|roots| roots.folders()));
+    let writable = match opened.await {
+        Ok(Ok(folders)) => folders,
+        Ok(Err(error)) => return Err(error.to_string()),
+        Err(_) => return Err("opening the session's folders failed".to_owned()),
+    };
+    Ok(Sandbox { writable, readable: settings.sandbox_reads.clone(), protected_paths })
+}
+
+/// Ends a child with everything that it started.
+async fn end(mut process: Process) {
+    process.end();
+    if timeout(HELPER_PATIENCE, process.ended()).await.is_err() {
+        process.kill();
+        process.ended().await;
+    }
+}

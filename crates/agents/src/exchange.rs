@@ -1,0 +1,252 @@
+//! The conversation with one child: who waits for which answer, and what a message means.
+//!
+//! [`Exchange`] handles one message or order at a time and never waits. It puts what it has to send and to report into
+//! two queues, which [`run`] empties. While reports wait because the session is behind, nothing is read from the child,
+//! so a child that floods acpd is slowed down by its own pipe; orders, such as a cancellation, are still taken.
+
+mod incoming;
+mod opening;
+mod run;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::editor::Editor;
+use domain::hosted::{AgentFailure, AgentFailureKind, AgentOrder, AgentReport, AgentSetting, OfferPart};
+use domain::{CallId, Content, MessageId, QuestionId, StopReason};
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use wire::child::{self, ChildCapabilities};
+use wire::{Id, RpcError, method, rpc};
+
+use crate::link::{Order, SettingReply};
+use crate::services::Services;
+
+pub(crate) use run::{Pipes, run};
+
+/// Requests of a child that are served at a time.
+const SERVED: usize = 64;
+
+/// Calls whose announcement is remembered.
+const ANNOUNCED: usize = 10_000;
+
+/// The deadlines of a child.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    pub(crate) start: Duration,
+    pub(crate) cancel: Duration,
+}
+
+/// A request of ours that the child has not answered.
+enum Pending {
+    Initialize,
+    /// Opens the session; the second is tried if the child refuses.
+    Open(OpenBy),
+    Prompt,
+    Setting {
+        setting: AgentSetting,
+        reply: Option<SettingReply>,
+    },
+}
+
+/// How the child's session is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OpenBy {
+    Resume,
+    Load,
+    New,
+}
+
+/// A request of the child that is being served.
+type Served = BoxFuture<'static, (Id, Result<Value, RpcError>)>;
+
+struct Prompt {
+    content: Vec<Content>,
+    editor: Option<Arc<dyn Editor>>,
+}
+
+pub(crate) struct Exchange {
+    order: AgentOrder,
+    patience: Patience,
+    services: Services,
+    capabilities: ChildCapabilities,
+    /// The child's id of its session, once it is open.
+    session: Option<String>,
+    last_id: u64,
+    pending: HashMap<u64, Pending>,
+    /// A prompt that waits until the session is open.
+    waiting_prompt: Option<Prompt>,
+    waiting_settings: Vec<(AgentSetting, SettingReply)>,
+    /// The prompt that the child works on.
+    prompt: Option<u64>,
+    /// Whether a part of it is not written yet, so the child cannot have seen it.
+    is_prompt_unsent: bool,
+    /// The editor that sent it.
+    editor: Option<Arc<dyn Editor>>,
+    /// Told to the child with its first prompt, because it knows nothing of what was before.
+    summary: Option<String>,
+    /// The message that pieces of text without an id belong to.
+    message: MessageId,
+    questions: HashMap<QuestionId, Id>,
+    announced: HashSet<CallId>,
+    served: FuturesUnordered<Served>,
+    outgoing: VecDeque<Vec<u8>>,
+    reports: VecDeque<AgentReport>,
+    deadline: Option<Deadline>,
+}
+
+/// By when the child must have done something, and what it failed to do.
+struct Deadline {
+    at: Instant,
+    failure: String,
+}
+
+impl Exchange {
+    pub(crate) fn new(order: AgentOrder, patience: Patience, services: Services) -> Self {
+        let failure = format!("the agent `{}` was not ready within {} s", order.agent, patience.start.as_secs());
+        let mut exchange = Self {
+            order,
+            patience,
+            services,
+            capabilities: ChildCapabilities::default(),
+            session: None,
+            last_id: 0,
+            pending: HashMap::new(),
+            waiting_prompt: None,
+            waiting_settings: Vec::new(),
+            prompt: None,
+            is_prompt_unsent: false,
+            editor: None,
+            summary: None,
+            message: MessageId::new(),
+            questions: HashMap::new(),
+            announced: HashSet::new(),
+            served: FuturesUnordered::new(),
+            outgoing: VecDeque::new(),
+            reports: VecDeque::new(),
+            deadline: Some(Deadline { at: Instant::now() + patience.start, failure }),
+        };
+        exchange.request(method::INITIALIZE, &child::initialize(env!("CARGO_PKG_VERSION")), Pending::Initialize);
+        exchange
+    }
+
+    fn request(&mut self, method: &str, params: &Value, pending: Pending) -> u64 {
+        self.last_id += 1;
+        self.pending.insert(self.last_id, pending);
+        let id = Id::from_raw_text(&self.last_id.to_string()).unwrap_or_else(Id::null);
+        self.outgoing.push_back(rpc::request(&id, method, params));
+        self.last_id
+    }
+
+    fn answer(&mut self, id: &Id, result: Result<Value, RpcError>) {
+        self.outgoing.push_back(match result {
+            Ok(result) => rpc::response(id, &result),
+            Err(error) => rpc::failure(id, &error),
+        });
+    }
+
+    fn report(&mut self, report: AgentReport) {
+        self.reports.push_back(report);
+    }
+
+    pub(crate) fn take_order(&mut self, order: Order) {
+        match order {
+            Order::Prompt { content, editor } => {
+                self.waiting_prompt = Some(Prompt { content, editor });
+                self.send_prompt();
+            }
+            Order::Cancel => self.cancel(),
+            Order::Answer { question, option } => {
+                if let Some(id) = self.questions.remove(&question) {
+                    self.answer(&id, Ok(child::permission_answer(option.as_deref())));
+                }
+            }
+            Order::Configure { setting, reply } => {
+                self.waiting_settings.push((setting, reply));
+                self.send_settings();
+            }
+        }
+    }
+
+    /// Sends the prompt that waits, if the session is open.
+    fn send_prompt(&mut self) {
+        let Some(session) = self.session.clone() else { return };
+        let Some(Prompt { mut content, editor }) = self.waiting_prompt.take() else { return };
+        if let Some(summary) = self.summary.take() {
+            content.insert(0, Content::text(summary));
+        }
+        self.editor = editor;
+        self.message = MessageId::new();
+        self.announced.clear();
+        let params = child::prompt(&session, &content, &self.capabilities);
+        self.prompt = Some(self.request(method::SESSION_PROMPT, &params, Pending::Prompt));
+        self.is_prompt_unsent = true;
+    }
+
+    fn send_settings(&mut self) {
+        if self.session.is_none() {
+            return;
+        }
+        for (setting, reply) in std::mem::take(&mut self.waiting_settings) {
+            self.set(setting, Some(reply));
+        }
+    }
+
+    fn set(&mut self, setting: AgentSetting, reply: Option<SettingReply>) {
+        let Some(session) = self.session.clone() else { return };
+        let (method, params) = child::setting(&session, &setting);
+        self.request(method, &params, Pending::Setting { setting, reply });
+    }
+
+    fn cancel(&mut self) {
+        if self.waiting_prompt.take().is_some() {
+            return self.report(AgentReport::Ended { reason: StopReason::Cancelled, usage: None });
+        }
+        let (Some(_), Some(session)) = (self.prompt, &self.session) else { return };
+        self.outgoing.push_back(rpc::notification(method::SESSION_CANCEL, &json!({ "sessionId": session })));
+        for (_, id) in std::mem::take(&mut self.questions) {
+            self.answer(&id, Ok(child::permission_answer(None)));
+        }
+        let (agent, seconds) = (&self.order.agent, self.patience.cancel.as_secs());
+        let failure = format!("the agent `{agent}` did not end its turn within {seconds} s and was ended");
+        self.deadline = Some(Deadline { at: Instant::now() + self.patience.cancel, failure });
+    }
+
+    /// The failure of a child that is past its deadline, if there is one.
+    pub(crate) fn overdue(&self) -> AgentFailure {
+        let failure = self.deadline.as_ref().map(|deadline| deadline.failure.clone());
+        AgentFailure::broken(failure.unwrap_or_else(|| format!("the agent `{}` did not answer", self.order.agent)))
+    }
+
+    /// The failure that an error of the child means.
+    fn failure(&self, error: &RpcError) -> AgentFailure {
+        let agent = &self.order.agent;
+        let mut data = json!({ "agent": agent, "code": error.code });
+        if let Some(more) = &error.data {
+            data["data"] = more.clone();
+        }
+        if error.code == RpcError::AUTHENTICATION_REQUIRED {
+            data["authMethods"] = self.capabilities.auth_methods.clone();
+            data["advice"] = json!("log in with the agent's own program in a terminal, then try again");
+            let message = format!("the agent `{agent}` wants you to log in: {}", error.message);
+            return AgentFailure { kind: AgentFailureKind::Authentication, message, data, prompt_unseen: false };
+        }
+        let message = format!("the agent `{agent}` reported an error: {}", error.message);
+        AgentFailure { kind: AgentFailureKind::Refused, message, data, prompt_unseen: false }
+    }
+}
+
+/// What a setting that the child has accepted changed.
+fn changed(setting: AgentSetting, answer: &Value) -> Option<OfferPart> {
+    match setting {
+        AgentSetting::Mode(mode) => Some(OfferPart::Mode(mode)),
+        AgentSetting::Model(model) => Some(OfferPart::Model(model)),
+        AgentSetting::Option { .. } => child::read_options(answer).map(OfferPart::Options),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! Messages of the child: answers, updates and requests.
+
+use domain::hosted::{AgentFailure, AgentReport, CallFields};
+use domain::{CallId, MessageId, QuestionId, StopReason};
+use serde_json::{Value, json};
+use wire::child::{self, ChildRequest, PermissionRequest, Update};
+use wire::{Id, RpcError, method};
+
+use super::{ANNOUNCED, Exchange, Pending, SERVED, changed};
+
+impl Exchange {
+    /// Takes one message. An error ends the child.
+    pub(crate) fn take(&mut self, mut message: Value) -> Result<(), AgentFailure> {
+        let method = message.get("method").and_then(Value::as_str).map(str::to_owned);
+        let id = message.get("id").filter(|id| !id.is_null()).and_then(|id| Id::from_raw_text(&id.to_string()));
+        let params = message.get_mut("params").map(Value::take).unwrap_or_default();
+        match (method, id) {
+            (Some(method), Some(id)) => self.take_request(&method, id, &params),
+            (Some(method), None) => self.take_notification(&method, params),
+            (None, Some(_)) => return self.take_answer(&mut message),
+            // An error without an id is about something that the child could not read.
+            (None, None) => tracing::debug!(agent = self.order.agent, "a message without method and id"),
+        }
+        Ok(())
+    }
+
+    fn take_answer(&mut self, message: &mut Value) -> Result<(), AgentFailure> {
+        let id = message.get("id").and_then(Value::as_u64);
+        let Some(id) = id.filter(|id| self.pending.contains_key(id)) else { return Ok(()) };
+        let Some(pending) = self.pending.remove(&id) else { return Ok(()) };
+        let result = match message.get("error").filter(|error| !error.is_null()) {
+            Some(error) => Err(read_error(error)),
+            None => Ok(message.get_mut("result").map(Value::take).unwrap_or_default()),
+        };
+        match pending {
+            Pending::Initialize => {
+                let answer = result.map_err(|error| self.failure(&error))?;
+                self.initialized(&answer)?;
+            }
+            Pending::Open(by) => self.opened(by, result)?,
+            Pending::Prompt => self.end_prompt(result),
+            Pending::Setting { setting, reply } => {
+                let outcome = match result {
+                    Ok(answer) => Ok(changed(setting, &answer)),
+                    Err(error) => Err(self.failure(&error)),
+                };
+                match (reply, outcome) {
+                    // The client may have withdrawn its request.
+                    (Some(reply), outcome) => drop(reply.send(outcome)),
+                    (None, Err(failure)) => self.report(AgentReport::Noticed(format!("{failure}."))),
+                    (None, Ok(Some(part))) => self.report(AgentReport::Offered(part)),
+                    (None, Ok(None)) => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn end_prompt(&mut self, result: Result<Value, RpcError>) {
+        self.prompt = None;
+        self.editor = None;
+        self.deadline = None;
+        // Nobody needs answers to the questions of a prompt that is over.
+        for (question, id) in std::mem::take(&mut self.questions) {
+            self.answer(&id, Ok(child::permission_answer(None)));
+            self.report(AgentReport::Withdrew(question));
+        }
+        let (reason, usage) = match result {
+            Ok(answer) => child::read_prompt_answer(&answer),
+            Err(error) => (StopReason::Failed(self.failure(&error).of_turn()), None),
+        };
+        self.report(AgentReport::Ended { reason, usage });
+    }
+
+    fn take_notification(&mut self, method: &str, mut params: Value) {
+        match method {
+            method::SESSION_UPDATE => {
+                let is_ours = match &self.session {
+                    Some(session) => params["sessionId"].as_str() == Some(session),
+                    // The answer that names a new session may come after its first updates.
+                    None => true,
+                };
+                if is_ours {
+                    self.take_update(params["update"].take());
+                }
+            }
+            method::CANCEL_REQUEST => {
+                let request = params.get("requestId").or_else(|| params.get("id"));
+                let request = request.and_then(|id| Id::from_raw_text(&id.to_string()));
+                let question = self.questions.iter().find(|(_, id)| Some(*id) == request.as_ref());
+                if let Some((question, id)) = question.map(|(question, id)| (question.clone(), id.clone())) {
+                    self.questions.remove(&question);
+                    self.answer(&id, Err(RpcError::cancelled("the agent withdrew the question")));
+                    self.report(AgentReport::Withdrew(question));
+                }
+            }
+            _ => tracing::debug!(agent = self.order.agent, method, "an unknown notification"),
+        }
+    }
+
+    fn take_update(&mut self, update: Value) {
+        let update = child::read_update(update);
+        if self.is_replaying() && !matches!(update, Update::Offered(_)) {
+            return;
+        }
+        let report = match update {
+            Update::Said { message, text } => AgentReport::Said { message: self.message_of(message), text },
+            Update::Thought { message, text } => AgentReport::Thought { message: self.message_of(message), text },
+            Update::Echo => return,
+            Update::Called { call, first, fields } => return self.report_call(call, first, *fields),
+            Update::Planned(entries) => {
+                let report = AgentReport::Planned { message: self.message.clone(), entries };
+                self.message = MessageId::new();
+                report
+            }
+            Update::Offered(part) => AgentReport::Offered(part),
+            Update::Titled(title) => AgentReport::Titled(title.chars().take(200).collect()),
+            Update::Used { window_used, window, cost } => AgentReport::Used { window_used, window, cost },
+            Update::Other(update) => AgentReport::Relayed(update),
+        };
+        self.report(report);
+    }
+
+    /// The message that a piece of text belongs to: the one that the child names, or the present one.
+    fn message_of(&self, named: Option<String>) -> MessageId {
+        named.map_or_else(|| self.message.clone(), MessageId::from)
+    }
+
+    fn report_call(&mut self, call: CallId, first: bool, mut fields: CallFields) {
+        if let Some(content) = &mut fields.content {
+            self.services.resolve(content);
+        }
+        if self.announced.len() < ANNOUNCED {
+            self.announced.insert(call.clone());
+        }
+        self.report(AgentReport::Called { call, message: self.message.clone(), first, fields });
+        // Text after a call is another message.
+        self.message = MessageId::new();
+    }
+
+    fn take_request(&mut self, method: &str, id: Id, params: &Value) {
+        let session = self.session.clone().unwrap_or_default();
+        let request = match ChildRequest::read(method, params, &session) {
+            Ok(request) => request,
+            Err(error) => return self.answer(&id, Err(error)),
+        };
+        if self.questions.len() + self.served.len() >= SERVED {
+            return self.answer(&id, Err(RpcError::retry("too many requests are open")));
+        }
+        if let ChildRequest::Permission(asked) = request {
+            return self.ask(id, *asked);
+        }
+        if let Some(served) = self.services.serve(request, self.editor.clone()) {
+            self.served.push(Box::pin(async move { (id, served.await) }));
+        }
+    }
+
+    fn ask(&mut self, id: Id, asked: PermissionRequest) {
+        let PermissionRequest { call, fields, options } = asked;
+        let first = !self.announced.contains(&call);
+        if first || fields != CallFields::default() {
+            self.report_call(call.clone(), first, fields);
+        }
+        let question = QuestionId::new();
+        self.questions.insert(question.clone(), id);
+        self.report(AgentReport::Asked { question, call, options });
+    }
+}
+
+fn read_error(error: &Value) -> RpcError {
+    let code = error["code"].as_i64().and_then(|code| i32::try_from(code).ok()).unwrap_or(RpcError::INTERNAL);
+    let message: String = error["message"].as_str().unwrap_or("unknown error").chars().take(500).collect();
+    let data = match &error["data"] {
+        Value::Null => json!({}),
+        data => data.clone(),
+    };
+    RpcError::new(code, &message, data)
+}

@@ -1,0 +1,92 @@
+//! How a child's session is opened: resumed if the child can do that, loaded if it can do only that, and new otherwise.
+//!
+//! What a child replays when it loads a session is dropped, because acpd's own log is what clients see.
+
+use domain::hosted::{AgentFailure, AgentReport, Offer};
+use serde_json::Value;
+use wire::child;
+use wire::{RpcError, method};
+
+use super::{Exchange, OpenBy, Pending};
+
+/// The version of the protocol that acpd speaks with children.
+const VERSION: i64 = 1;
+
+impl Exchange {
+    pub(super) fn initialized(&mut self, answer: &Value) -> Result<(), AgentFailure> {
+        self.capabilities = child::read_initialized(answer);
+        if self.capabilities.version != VERSION {
+            let (agent, version) = (&self.order.agent, self.capabilities.version);
+            return Err(AgentFailure::broken(format!(
+                "the agent `{agent}` speaks version {version} of the protocol, and acpd speaks version {VERSION} with agents"
+            )));
+        }
+        let name = self.capabilities.name.clone().unwrap_or_default();
+        tracing::info!(agent = self.order.agent, name, session = %self.order.session, "a child agent is ready");
+        let first = match (&self.order.earlier, self.capabilities.resume, self.capabilities.load) {
+            (Some(_), true, _) => OpenBy::Resume,
+            (Some(_), false, true) => OpenBy::Load,
+            (Some(_), false, false) | (None, ..) => OpenBy::New,
+        };
+        self.open(first);
+        Ok(())
+    }
+
+    fn open(&mut self, by: OpenBy) {
+        let (method, earlier) = match by {
+            OpenBy::Resume => (method::SESSION_RESUME, self.order.earlier.clone()),
+            OpenBy::Load => (method::SESSION_LOAD, self.order.earlier.clone()),
+            OpenBy::New => (method::SESSION_NEW, None),
+        };
+        let order = &self.order;
+        let (params, left_out) =
+            child::open_session(earlier.as_deref(), &order.cwd, &order.extra_roots, &order.servers, &self.capabilities);
+        if !left_out.is_empty() && self.session.is_none() {
+            let names = left_out.join(", ");
+            self.report(AgentReport::Noticed(format!("The agent cannot reach these MCP servers: {names}.")));
+        }
+        self.request(method, &params, Pending::Open(by));
+    }
+
+    /// Whether the child is replaying an old session.
+    pub(super) fn is_replaying(&self) -> bool {
+        self.pending.values().any(|pending| matches!(pending, Pending::Open(OpenBy::Load | OpenBy::Resume)))
+    }
+
+    pub(super) fn opened(&mut self, by: OpenBy, result: Result<Value, RpcError>) -> Result<(), AgentFailure> {
+        let answer = match (result, by) {
+            (Ok(answer), _) => answer,
+            (Err(error), _) if error.code == RpcError::AUTHENTICATION_REQUIRED => return Err(self.failure(&error)),
+            (Err(error), OpenBy::New) => return Err(self.failure(&error)),
+            (Err(error), OpenBy::Resume) if self.capabilities.load => {
+                tracing::info!(agent = self.order.agent, error = error.message, "cannot resume; loads");
+                self.open(OpenBy::Load);
+                return Ok(());
+            }
+            (Err(error), OpenBy::Resume | OpenBy::Load) => {
+                tracing::info!(agent = self.order.agent, error = error.message, "lost its session; begins anew");
+                self.open(OpenBy::New);
+                return Ok(());
+            }
+        };
+        let fresh = by == OpenBy::New;
+        let session = if fresh { child::read_session_id(&answer) } else { self.order.earlier.clone() };
+        let Some(session) = session else {
+            let agent = &self.order.agent;
+            return Err(AgentFailure::broken(format!("the agent `{agent}` opened a session without an id")));
+        };
+        self.session = Some(session.clone());
+        self.deadline = None;
+        let offer: Offer = child::read_offer(&answer);
+        let forgotten = offer.forgotten(&self.order.chosen);
+        self.report(AgentReport::Opened { session, offer, fresh });
+        // Some agents begin with their defaults whenever they are started.
+        for setting in forgotten {
+            self.set(setting, None);
+        }
+        self.send_settings();
+        self.summary = self.order.summary.take().filter(|_| fresh);
+        self.send_prompt();
+        Ok(())
+    }
+}

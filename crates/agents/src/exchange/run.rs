@@ -1,0 +1,143 @@
+//! Moves bytes between a child and its [`Exchange`].
+
+use domain::hosted::{AgentFailure, AgentReport};
+use futures_util::StreamExt;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc;
+use wire::frame::Decoder;
+
+use super::Exchange;
+use crate::link::Order;
+
+/// Bytes of one message of a child, at most.
+const LONGEST: usize = 64 << 20;
+
+/// Lines in a row that are no messages, at most. Some programs print something before they begin.
+const NONSENSE: usize = 200;
+
+/// Messages and bytes that may wait for a child that does not read.
+const WAITING: usize = 1024;
+const WAITING_BYTES: usize = 64 << 20;
+
+/// A child's standard input and output.
+pub(crate) struct Pipes<R, W> {
+    pub(crate) from_child: R,
+    pub(crate) to_child: W,
+}
+
+/// Talks with a child until it fails, or until the session does not want it any more, which returns None.
+pub(crate) async fn run(
+    mut exchange: Exchange,
+    pipes: Pipes<impl AsyncRead + Unpin, impl AsyncWrite + Unpin>,
+    orders: &mut mpsc::Receiver<Order>,
+    reports: &mpsc::Sender<AgentReport>,
+) -> Option<AgentFailure> {
+    let Pipes { mut from_child, mut to_child } = pipes;
+    let mut decoder = Decoder::new(LONGEST);
+    let mut nonsense = 0;
+    let mut sending: Vec<u8> = Vec::new();
+    let mut sent = 0;
+    let mut carries_prompt = false;
+    loop {
+        if let Err(failure) = drain(&mut exchange, &mut decoder, &mut nonsense) {
+            flush(&mut exchange, reports).await;
+            return Some(failure);
+        }
+        if sent == sending.len() {
+            sending.clear();
+            sent = 0;
+            exchange.is_prompt_unsent &= !carries_prompt;
+            carries_prompt = exchange.is_prompt_unsent;
+            while let Some(message) = exchange.outgoing.pop_front() {
+                sending.extend_from_slice(&message);
+                if !message.ends_with(b"\n") {
+                    sending.push(b'\n');
+                }
+            }
+        }
+        let waiting: usize = exchange.outgoing.iter().map(Vec::len).sum();
+        if exchange.outgoing.len() > WAITING || waiting > WAITING_BYTES {
+            return Some(gone(&exchange, "does not read what it is sent"));
+        }
+        let deadline = exchange.deadline.as_ref().map(|deadline| deadline.at);
+        tokio::select! {
+            permit = reports.reserve(), if !exchange.reports.is_empty() => {
+                let Ok(permit) = permit else { return None };
+                if let Some(report) = exchange.reports.pop_front() {
+                    permit.send(report);
+                }
+            }
+            written = to_child.write(&sending[sent..]), if sent < sending.len() => match written {
+                Ok(length @ 1..) => sent += length,
+                Ok(0) | Err(_) => return Some(unseen(&exchange, orders, "closed its input")),
+            },
+            read = from_child.read_buf(decoder.buffer()), if exchange.reports.is_empty() => match read {
+                Ok(length @ 1..) => tracing::trace!(length, "read"),
+                Ok(0) | Err(_) => return Some(unseen(&exchange, orders, "closed its output")),
+            },
+            order = orders.recv() => match order {
+                Some(order) => exchange.take_order(order),
+                None => return None,
+            },
+            served = exchange.served.next(), if !exchange.served.is_empty() => {
+                if let Some((id, result)) = served {
+                    exchange.answer(&id, result);
+                }
+            }
+            () = until(deadline), if deadline.is_some() => return Some(exchange.overdue()),
+        }
+    }
+}
+
+async fn until(deadline: Option<tokio::time::Instant>) {
+    if let Some(deadline) = deadline {
+        tokio::time::sleep_until(deadline).await;
+    }
+}
+
+/// Handles the messages that have arrived, as long as no report waits.
+fn drain(exchange: &mut Exchange, decoder: &mut Decoder, nonsense: &mut usize) -> Result<(), AgentFailure> {
+    while exchange.reports.len() < REPORTS {
+        let Some(frame) = decoder.next() else { break };
+        let frame = frame.map_err(|error| gone(exchange, &format!("broke the protocol: {error}")))?;
+        match serde_json::from_slice::<Value>(&frame) {
+            Ok(message @ Value::Object(_)) => {
+                *nonsense = 0;
+                exchange.take(message)?;
+            }
+            Ok(_) | Err(_) => {
+                *nonsense += 1;
+                if *nonsense > NONSENSE {
+                    return Err(gone(exchange, "writes nothing but lines that are no messages"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reports that may wait before no further message is handled.
+const REPORTS: usize = 64;
+
+/// Delivers the reports that came before a failure.
+async fn flush(exchange: &mut Exchange, reports: &mpsc::Sender<AgentReport>) {
+    while let Some(report) = exchange.reports.pop_front() {
+        if reports.send(report).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The failure of a child whose pipe is closed, with a note if it cannot have seen its prompt.
+fn unseen(exchange: &Exchange, orders: &mut mpsc::Receiver<Order>, what: &str) -> AgentFailure {
+    let mut prompt_unseen = exchange.is_prompt_unsent;
+    while let Ok(order) = orders.try_recv() {
+        prompt_unseen |= matches!(order, Order::Prompt { .. });
+    }
+    AgentFailure { prompt_unseen, ..gone(exchange, what) }
+}
+
+fn gone(exchange: &Exchange, what: &str) -> AgentFailure {
+    AgentFailure::broken(format!("the agent `{}` {what}", exchange.order.agent))
+}

@@ -1,0 +1,190 @@
+//! The exchange without pipes: messages and orders go in, messages and reports come out.
+
+use domain::hosted::{AgentOrder, AgentReport, AgentSetting, Offer, OfferPart};
+use process::Launcher;
+use tokio::sync::oneshot;
+
+use super::*;
+use crate::hosts::HostSettings;
+
+fn order(earlier: Option<&str>) -> AgentOrder {
+    AgentOrder {
+        agent: "child".to_owned(),
+        session: "s".into(),
+        cwd: "/work".into(),
+        extra_roots: Vec::new(),
+        environment: Default::default(),
+        servers: Vec::new(),
+        earlier: earlier.map(str::to_owned),
+        chosen: Offer { modes: Some(json!({ "currentModeId": "code", "availableModes": [] })), ..Offer::default() },
+        summary: Some("Before this: x".to_owned()),
+    }
+}
+
+fn exchange(earlier: Option<&str>) -> Exchange {
+    let (order, settings) = (order(earlier), HostSettings::new(Launcher::new("/bin/false")));
+    let services = Services::new(&order, settings.limits(), settings.launcher.clone());
+    let patience = Patience { start: Duration::from_secs(5), cancel: Duration::from_secs(5) };
+    Exchange::new(order, patience, services)
+}
+
+impl Exchange {
+    /// What was sent since the last look: methods of requests, and answers as they are.
+    fn sent(&mut self) -> Vec<String> {
+        let read = |message: Vec<u8>| serde_json::from_slice::<Value>(&message).unwrap();
+        let brief = |message: Value| match message["method"].as_str() {
+            Some(method) => method.to_owned(),
+            None => message.get("result").or(message.get("error")).unwrap().to_string(),
+        };
+        self.outgoing.drain(..).map(read).map(brief).collect()
+    }
+
+    fn answered(&mut self, result: Value) {
+        let id = self.last_id;
+        self.take(json!({ "jsonrpc": "2.0", "id": id, "result": result })).unwrap();
+    }
+
+    fn refused(&mut self, code: i32) -> Result<(), AgentFailure> {
+        let id = self.last_id;
+        self.take(json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": "no" } }))
+    }
+
+    fn reported(&mut self) -> Vec<AgentReport> {
+        self.reports.drain(..).collect()
+    }
+}
+
+fn capable(load: bool, resume: bool) -> Value {
+    let sessions = if resume { json!({ "resume": {} }) } else { json!({}) };
+    json!({ "protocolVersion": 1, "agentCapabilities": { "loadSession": load, "sessionCapabilities": sessions } })
+}
+
+#[tokio::test]
+async fn a_session_is_resumed_or_loaded_or_begun_anew_with_a_summary() {
+    let mut child = exchange(Some("old"));
+    child.take_order(Order::Prompt { content: vec![Content::text("hi")], editor: None });
+    child.answered(capable(true, true));
+    child.refused(-32602).unwrap();
+    child.refused(-32602).unwrap();
+    assert_eq!(child.sent(), ["initialize", "session/resume", "session/load", "session/new"]);
+    let modes = json!({ "currentModeId": "ask", "availableModes": [{ "id": "ask" }, { "id": "code" }] });
+    child.answered(json!({ "sessionId": "new", "modes": modes }));
+    // The choice from before is made again, and the prompt begins with what the child does not know.
+    let prompt: Value = serde_json::from_slice(&child.outgoing[1]).unwrap();
+    assert_eq!(prompt["params"]["prompt"][0]["text"], "Before this: x");
+    assert_eq!(child.sent(), ["session/set_mode", "session/prompt"]);
+    let reports = child.reported();
+    assert!(matches!(&reports[..], [AgentReport::Opened { session, fresh: true, .. }] if session == "new"));
+
+    let mut child = exchange(Some("old"));
+    child.answered(capable(true, true));
+    child.answered(json!({}));
+    assert_eq!(child.sent(), ["initialize", "session/resume"]);
+    let reports = child.reported();
+    assert!(matches!(&reports[..], [AgentReport::Opened { session, fresh: false, .. }] if session == "old"));
+}
+
+#[tokio::test]
+async fn updates_that_a_child_replays_are_dropped() {
+    let mut child = exchange(Some("old"));
+    child.answered(capable(true, false));
+    let update = |child: &mut Exchange, text: &str| {
+        let chunk = json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } });
+        let params = json!({ "sessionId": "old", "update": chunk });
+        child.take(json!({ "jsonrpc": "2.0", "method": "session/update", "params": params })).unwrap();
+    };
+    let load = child.last_id;
+    update(&mut child, "old news");
+    child.take(json!({ "jsonrpc": "2.0", "id": load, "result": {} })).unwrap();
+    update(&mut child, "news");
+    let texts: Vec<_> = child.reported().into_iter().filter(|report| report.is_work()).collect();
+    assert!(matches!(&texts[..], [AgentReport::Said { text, .. }] if text == "news"));
+}
+
+#[tokio::test]
+async fn a_child_that_wants_a_login_fails_with_its_methods() {
+    let mut child = exchange(None);
+    child.answered(json!({ "protocolVersion": 1, "authMethods": [{ "id": "browser", "name": "Browser" }] }));
+    let failure = child.refused(-32000).unwrap_err();
+    assert_eq!(failure.kind, AgentFailureKind::Authentication);
+    assert_eq!(failure.data["authMethods"][0]["id"], "browser");
+}
+
+#[tokio::test]
+async fn another_version_of_the_protocol_is_refused() {
+    let mut child = exchange(None);
+    let id = child.last_id;
+    let answer = json!({ "jsonrpc": "2.0", "id": id, "result": { "protocolVersion": 7 } });
+    assert!(child.take(answer).unwrap_err().message.contains("version 7"));
+}
+
+fn working() -> Exchange {
+    let mut child = exchange(None);
+    child.answered(capable(false, false));
+    child.answered(json!({ "sessionId": "c1" }));
+    child.take_order(Order::Prompt { content: vec![Content::text("hi")], editor: None });
+    child.sent();
+    child.reported();
+    child
+}
+
+fn ask(child: &mut Exchange, id: u64) {
+    let option = json!({ "optionId": "yes", "name": "Yes", "kind": "allow_once" });
+    let params = json!({ "sessionId": "c1", "toolCall": { "toolCallId": "t", "title": "T" }, "options": [option] });
+    child
+        .take(json!({ "jsonrpc": "2.0", "id": id, "method": "session/request_permission", "params": params }))
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_question_is_answered_with_the_childs_own_option_or_cancelled_with_the_turn() {
+    let mut child = working();
+    ask(&mut child, 7);
+    let [AgentReport::Called { first: true, .. }, AgentReport::Asked { question, options, .. }] = &child.reported()[..]
+    else {
+        panic!("no question")
+    };
+    assert_eq!(options[0].id, "yes");
+    child.take_order(Order::Answer { question: question.clone(), option: Some("yes".to_owned()) });
+    assert_eq!(child.sent(), [r#"{"outcome":{"outcome":"selected","optionId":"yes"}}"#]);
+    ask(&mut child, 8);
+    child.take_order(Order::Cancel);
+    assert_eq!(child.sent(), ["session/cancel", r#"{"outcome":{"outcome":"cancelled"}}"#]);
+    assert!(child.deadline.is_some(), "a child that does not end its turn is ended");
+    child.reported();
+    child.answered(json!({ "stopReason": "cancelled" }));
+    assert_eq!(child.reported(), [AgentReport::Ended { reason: StopReason::Cancelled, usage: None }]);
+    assert!(child.deadline.is_none());
+}
+
+#[tokio::test]
+async fn a_question_that_the_child_withdraws_is_closed() {
+    let mut child = working();
+    ask(&mut child, 7);
+    child.reported();
+    child.take(json!({ "jsonrpc": "2.0", "method": "$/cancel_request", "params": { "requestId": 7 } })).unwrap();
+    assert!(matches!(&child.reported()[..], [AgentReport::Withdrew(_)]));
+    assert!(child.sent()[0].contains("-32800"));
+}
+
+#[tokio::test]
+async fn a_setting_is_reported_when_the_child_has_accepted_it() {
+    let mut child = working();
+    let (reply, mut answer) = oneshot::channel();
+    child.take_order(Order::Configure { setting: AgentSetting::Mode("code".to_owned()), reply });
+    assert_eq!(child.sent(), ["session/set_mode"]);
+    assert!(answer.try_recv().is_err());
+    child.answered(json!({}));
+    assert_eq!(answer.try_recv().unwrap(), Ok(Some(OfferPart::Mode("code".to_owned()))));
+    assert_eq!(child.reported(), []);
+}
+
+#[tokio::test]
+async fn more_requests_than_the_limit_are_refused() {
+    let mut child = working();
+    for id in 0..100 {
+        ask(&mut child, 1000 + id);
+    }
+    assert_eq!(child.questions.len(), SERVED);
+    assert_eq!(child.sent().len(), 100 - SERVED);
+}

@@ -1,0 +1,197 @@
+//! The agents of the configuration, and the children that run.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use domain::Swap;
+use domain::hosted::{AgentFailure, AgentOrder, AgentReport, Agents, StartedAgent};
+use futures_util::stream::{self, StreamExt};
+use process::Launcher;
+use process::confine::{AccessLimits, PinnedRoots};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::child;
+use crate::exchange::{Exchange, Patience, Pipes, run};
+use crate::link::{Link, Order};
+use crate::runtime::AgentRuntime;
+use crate::services::Services;
+use crate::settings::{AgentsSettings, NATIVE};
+
+/// Reports that may wait for a session.
+const REPORTS: usize = 256;
+
+/// The pause before a child is started that has failed once, and the longest pause.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// A child that has worked for this long counts as steady, and failures longer ago than this are forgotten.
+const STEADY: Duration = Duration::from_secs(30);
+
+/// What children need of the daemon.
+#[derive(Clone)]
+pub struct HostSettings {
+    pub agents: AgentsSettings,
+    pub launcher: Launcher,
+    /// Files and folders of acpd itself, which nothing that is served may touch.
+    pub protected_paths: Arc<Vec<PathBuf>>,
+    /// What a child in the sandbox may read; None for everything.
+    pub sandbox_reads: Option<Vec<PathBuf>>,
+    pinned_roots: Arc<PinnedRoots>,
+}
+
+impl HostSettings {
+    pub fn new(launcher: Launcher) -> Self {
+        Self {
+            agents: AgentsSettings::default(),
+            launcher,
+            protected_paths: Arc::default(),
+            sandbox_reads: None,
+            pinned_roots: Arc::default(),
+        }
+    }
+
+    pub(crate) fn limits(&self) -> Arc<AccessLimits> {
+        let protected_paths = self.protected_paths.to_vec();
+        Arc::new(AccessLimits { protected_paths, pinned_roots: self.pinned_roots.clone() })
+    }
+}
+
+/// The agents of the configuration as programs.
+pub struct HostedAgents {
+    settings: Swap<HostSettings>,
+    runtime: AgentRuntime,
+    failures: Arc<Failures>,
+}
+
+impl HostedAgents {
+    pub fn new(settings: HostSettings) -> Self {
+        Self { settings: Swap::new(settings), runtime: AgentRuntime::default(), failures: Arc::default() }
+    }
+
+    /// Uses other settings for children that are started from now on.
+    pub fn reload(&self, settings: HostSettings) {
+        self.settings.replace(settings);
+    }
+}
+
+/// How often each agent has failed lately.
+#[derive(Default)]
+struct Failures(Mutex<HashMap<String, (u32, Instant)>>);
+
+impl Failures {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, (u32, Instant)>> {
+        // Every operation leaves the map consistent, so a poisoned lock is harmless.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long to wait before the agent is started.
+    fn pause(&self, agent: &str) -> Duration {
+        match self.lock().get(agent) {
+            Some((count, last)) if last.elapsed() < STEADY => {
+                FIRST_PAUSE.saturating_mul(1 << count.saturating_sub(1).min(10)).min(LONGEST_PAUSE)
+            }
+            Some(_) | None => Duration::ZERO,
+        }
+    }
+
+    fn note(&self, agent: &str, started: Instant) {
+        let mut failures = self.lock();
+        if started.elapsed() > STEADY {
+            failures.remove(agent);
+            return;
+        }
+        let (count, last) = failures.entry(agent.to_owned()).or_insert((0, Instant::now()));
+        *count = if last.elapsed() < STEADY { *count + 1 } else { 1 };
+        *last = Instant::now();
+    }
+}
+
+impl Agents for HostedAgents {
+    fn default_agent(&self) -> Option<String> {
+        self.settings.get().agents.default.clone().filter(|name| name != NATIVE)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.settings.get().agents.entries.keys().cloned().collect()
+    }
+
+    fn start(&self, order: AgentOrder) -> StartedAgent {
+        let (link, mut orders) = Link::new();
+        let (tell, reports) = mpsc::channel(REPORTS);
+        let settings = self.settings.get();
+        let failures = self.failures.clone();
+        let work = async move {
+            let agent = order.agent.clone();
+            let Some(entry) = settings.agents.entries.get(&agent) else {
+                let failure = format!("there is no agent `{agent}` in the configuration any more");
+                return drop(tell.send(AgentReport::Gone(AgentFailure::broken(failure))).await);
+            };
+            tokio::time::sleep(failures.pause(&agent)).await;
+            let started = Instant::now();
+            if let Some(failure) = child::follow(entry, order, &settings, &mut orders, &tell).await {
+                tracing::warn!(agent, reason = failure.message, "a child agent is gone");
+                failures.note(&agent, started);
+                // The session may be gone, too.
+                let _ = tell.send(AgentReport::Gone(failure)).await;
+            }
+        };
+        if let Err(error) = self.runtime.spawn(work) {
+            let failure = AgentFailure::broken(format!("no thread for agents can be started: {error}"));
+            let reports = stream::iter([AgentReport::Gone(failure)]).boxed();
+            return StartedAgent { link: Box::new(link), reports };
+        }
+        StartedAgent { link: Box::new(link), reports: received(reports).boxed() }
+    }
+}
+
+fn received(reports: mpsc::Receiver<AgentReport>) -> impl stream::Stream<Item = AgentReport> {
+    stream::unfold(reports, |mut reports| async move { Some((reports.recv().await?, reports)) })
+}
+
+/// Children behind pipes that a test holds the other end of. Each is a child named `child`, and the default.
+pub struct PipedAgents<F> {
+    settings: HostSettings,
+    connect: F,
+}
+
+impl<F> PipedAgents<F> {
+    /// `connect` is called for each child that is started, and returns acpd's end of its pipe.
+    pub fn new(launcher: Launcher, connect: F) -> Self {
+        Self { settings: HostSettings::new(launcher), connect }
+    }
+}
+
+impl<F, R, W> Agents for PipedAgents<F>
+where
+    F: Fn() -> (R, W) + Send + Sync + 'static,
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    fn default_agent(&self) -> Option<String> {
+        Some("child".to_owned())
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec!["child".to_owned()]
+    }
+
+    fn start(&self, order: AgentOrder) -> StartedAgent {
+        let (link, mut orders): (Link, mpsc::Receiver<Order>) = Link::new();
+        let (tell, reports) = mpsc::channel(REPORTS);
+        let services = Services::new(&order, self.settings.limits(), self.settings.launcher.clone());
+        let patience = Patience { start: Duration::from_secs(60), cancel: Duration::from_secs(10) };
+        let (from_child, to_child) = (self.connect)();
+        tokio::spawn(async move {
+            let exchange = Exchange::new(order, patience, services);
+            if let Some(failure) = run(exchange, Pipes { from_child, to_child }, &mut orders, &tell).await {
+                // The session may be gone, too.
+                let _ = tell.send(AgentReport::Gone(failure)).await;
+            }
+        });
+        StartedAgent { link: Box::new(link), reports: received(reports).boxed() }
+    }
+}

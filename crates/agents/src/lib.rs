@@ -1,0 +1,25 @@
+//! Child agents: programs that speak the Agent Client Protocol and answer sessions in place of the native engine.
+//!
+//! acpd is their client. A child runs under `acpd __run`, one per session, and ends with its session. This crate speaks
+//! the protocol with it, serves its requests for files and terminals, and reports everything else in words of the
+//! domain; what is recorded, shown and asked is decided by the session.
+//!
+//! ```text
+//! Session --AgentLink--> Exchange --lines--> child's standard input
+//!         <--reports----          <--lines-- child's standard output
+//!                        Services: files and terminals, of the editor or of acpd
+//! ```
+
+mod child;
+mod exchange;
+mod files;
+mod hosts;
+mod link;
+mod runtime;
+mod services;
+mod settings;
+mod stderr;
+mod terminals;
+
+pub use hosts::{HostSettings, HostedAgents, PipedAgents};
+pub use settings::{AgentSettings, AgentsSettings, NATIVE, WorkingFolder};

@@ -1,0 +1,149 @@
+//! The section `[agents]` of the configuration: one table per agent, and which one answers by default.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// The name of the native engine where an agent can be named.
+pub const NATIVE: &str = "native";
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AgentsSettings {
+    /// The agent of sessions whose client names none; None for the native engine.
+    pub default: Option<String>,
+    pub entries: BTreeMap<String, AgentSettings>,
+}
+
+/// One agent.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentSettings {
+    pub command: String,
+    #[serde(default)]
+    pub args: Vec<String>,
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// The folder in which it is started: that of the session, or the one named here.
+    #[serde(default)]
+    pub cwd: WorkingFolder,
+    /// How long it may take to start and to open a session.
+    #[serde(default = "start_seconds")]
+    pub start_seconds: u64,
+    /// How long it may take to end a prompt that was cancelled. After that it is ended itself.
+    #[serde(default = "cancel_seconds")]
+    pub cancel_seconds: u64,
+    /// Whether it runs in the sandbox as a whole: it can write only in the session's folders.
+    #[serde(default)]
+    pub sandbox: bool,
+}
+
+/// Where an agent is started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "PathBuf")]
+pub enum WorkingFolder {
+    #[default]
+    Session,
+    Fixed(PathBuf),
+}
+
+impl From<PathBuf> for WorkingFolder {
+    fn from(path: PathBuf) -> Self {
+        if path.as_os_str() == "session" { Self::Session } else { Self::Fixed(path) }
+    }
+}
+
+fn start_seconds() -> u64 {
+    60
+}
+
+fn cancel_seconds() -> u64 {
+    10
+}
+
+impl AgentSettings {
+    pub fn start(&self) -> Duration {
+        Duration::from_secs(self.start_seconds)
+    }
+
+    pub fn cancel(&self) -> Duration {
+        Duration::from_secs(self.cancel_seconds)
+    }
+}
+
+/// Arguments and variables may hold keys.
+impl fmt::Debug for AgentSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentSettings")
+            .field("command", &self.command)
+            .field("args", &self.args.len())
+            .field("env", &self.env.keys().collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}
+
+impl AgentsSettings {
+    /// Returns the first key of an agent that is wrong, and why.
+    pub fn wrong(&self) -> Option<(String, String)> {
+        for (name, entry) in &self.entries {
+            if name == NATIVE {
+                return Some((format!("agents.{name}"), "is the name of acpd's own engine".to_owned()));
+            }
+            if entry.command.is_empty() {
+                return Some((format!("agents.{name}.command"), "must not be empty".to_owned()));
+            }
+            for (key, seconds) in [("start_seconds", entry.start_seconds), ("cancel_seconds", entry.cancel_seconds)] {
+                if seconds == 0 {
+                    return Some((format!("agents.{name}.{key}"), "must be at least 1, is 0".to_owned()));
+                }
+            }
+            if let WorkingFolder::Fixed(folder) = &entry.cwd
+                && !folder.is_absolute()
+            {
+                return Some((format!("agents.{name}.cwd"), "must be `session` or an absolute path".to_owned()));
+            }
+        }
+        None
+    }
+
+    /// Returns what is wrong with the default, which may be in another layer of the configuration than its agent.
+    pub fn misfit(&self) -> Option<(&'static str, String)> {
+        let default = self.default.as_ref().filter(|name| *name != NATIVE && !self.entries.contains_key(*name))?;
+        Some(("agents.default", format!("there is no agent `{default}`")))
+    }
+}
+
+impl<'de> Deserialize<'de> for AgentsSettings {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Entries)
+    }
+}
+
+/// Reads the table by hand, so that an error names the agent and the key.
+struct Entries;
+
+impl<'de> Visitor<'de> for Entries {
+    type Value = AgentsSettings;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table of agents")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<AgentsSettings, A::Error> {
+        let mut settings = AgentsSettings::default();
+        while let Some(name) = map.next_key::<String>()? {
+            if name == "default" {
+                settings.default = Some(map.next_value()?);
+            } else {
+                let entry = map.next_value::<AgentSettings>()?;
+                if settings.entries.insert(name, entry).is_some() {
+                    return Err(A::Error::custom("an agent has two tables"));
+                }
+            }
+        }
+        Ok(settings)
+    }
+}

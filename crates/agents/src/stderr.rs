@@ -1,0 +1,54 @@
+//! What a child writes to its standard error: into the daemon's log, and the last line for people who want to know why
+//! it does not work.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use domain::text::cut;
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+const LONGEST: usize = 1000;
+
+/// A child that has written this much is read more slowly.
+const FLOOD: u64 = 16 << 20;
+
+#[derive(Clone, Default)]
+pub(crate) struct LastLine(Arc<Mutex<Option<String>>>);
+
+impl LastLine {
+    pub(crate) fn get(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note(&self, agent: &str, line: &[u8]) {
+        let line = String::from_utf8_lossy(line);
+        let line: String = line.chars().filter(|c| !c.is_control() || *c == '\t').take(LONGEST + 1).collect();
+        if line.trim().is_empty() {
+            return;
+        }
+        let line = cut(line.trim_end(), LONGEST);
+        tracing::info!(agent, "wrote: {line}");
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
+    }
+
+    /// Notes every line of a pipe until its end.
+    pub(crate) async fn follow(self, agent: String, mut pipe: impl AsyncRead + Unpin) {
+        let mut line = Vec::new();
+        let mut buffer = vec![0; 16 * 1024];
+        let mut total = 0;
+        while let Ok(length @ 1..) = pipe.read(&mut buffer).await {
+            for byte in &buffer[..length] {
+                if *byte == b'\n' {
+                    self.note(&agent, &std::mem::take(&mut line));
+                } else if line.len() < 4 * LONGEST {
+                    line.push(*byte);
+                }
+            }
+            total += length as u64;
+            if total > FLOOD {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        self.note(&agent, &line);
+    }
+}

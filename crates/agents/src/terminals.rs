@@ -1,0 +1,270 @@
+//! Terminals of a child: those of the editor that sent the prompt, and commands that acpd runs itself.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use domain::editor::{Editor, EditorError, TerminalExit, TerminalOrder};
+use domain::{CallSite, ToolContent};
+use process::confine::{AccessLimits, Roots};
+use process::{Command, CommandExit, Launcher, RunningCommand};
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt;
+use tokio::sync::{oneshot, watch};
+use wire::RpcError;
+use wire::child::CreateTerminal;
+
+use crate::files::refused;
+
+/// Terminals of one child at a time.
+const MOST: usize = 32;
+
+/// Bytes of output that are kept of a terminal, whatever the child asks for.
+const OUTPUT: usize = 1 << 20;
+
+/// All terminals of one child, by the ids that it knows.
+#[derive(Default)]
+pub(crate) struct Terminals(Mutex<HashMap<String, Terminal>>);
+
+#[derive(Clone)]
+enum Terminal {
+    Editor(Arc<dyn Editor>),
+    Own(Arc<OwnTerminal>),
+}
+
+/// A command that acpd runs. Dropping it ends the command with everything that it started.
+struct OwnTerminal {
+    output: Arc<Mutex<Tail>>,
+    exit: watch::Receiver<Option<TerminalExit>>,
+    /// Its end, or a message, ends the command.
+    kill: Mutex<Option<oneshot::Sender<()>>>,
+}
+
+/// The end of an output.
+struct Tail {
+    bytes: Vec<u8>,
+    limit: usize,
+    is_cut: bool,
+}
+
+impl Tail {
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        let surplus = self.bytes.len().saturating_sub(self.limit);
+        self.bytes.drain(..surplus);
+        self.is_cut |= surplus > 0;
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+}
+
+impl Terminals {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Terminal>> {
+        // Every operation leaves the map consistent, so a poisoned lock is harmless.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, id: &str) -> Result<Terminal, RpcError> {
+        self.lock().get(id).cloned().ok_or_else(|| RpcError::invalid_params("terminalId", "There is no such terminal"))
+    }
+
+    /// Replaces the terminals in the content of a call by what clients can show: the editor that has the terminal shows
+    /// it, and of a command of acpd there is the output.
+    pub(crate) fn resolve(&self, content: &mut [ToolContent]) {
+        for shown in content {
+            let ToolContent::Terminal { id, .. } = shown else { continue };
+            *shown = match self.find(id) {
+                Ok(Terminal::Editor(editor)) => ToolContent::Terminal { id: id.clone(), owner: editor.connection() },
+                Ok(Terminal::Own(own)) => ToolContent::text(lock(&own.output).text()),
+                Err(_) => ToolContent::text(String::new()),
+            };
+        }
+    }
+
+    pub(crate) async fn create(
+        &self,
+        request: CreateTerminal,
+        editor: Option<Arc<dyn Editor>>,
+        site: Arc<CallSite>,
+        limits: Arc<AccessLimits>,
+        launcher: &Launcher,
+    ) -> Result<Value, RpcError> {
+        if self.lock().len() >= MOST {
+            return Err(RpcError::invalid_request(format!("{MOST} terminals are open"), "release one first"));
+        }
+        let editor = editor.filter(|editor| editor.capabilities().terminal && editor.is_connected());
+        if let Some(editor) = editor {
+            let order = TerminalOrder {
+                command: request.command,
+                args: request.args,
+                environment: request.env,
+                cwd: request.cwd.unwrap_or_else(|| site.cwd.clone()),
+                output_limit: request.output_limit.unwrap_or(OUTPUT as u64),
+            };
+            let id = editor.open_terminal(order).await.map_err(|error| trouble(&error))?;
+            self.lock().insert(id.clone(), Terminal::Editor(editor));
+            return Ok(json!({ "terminalId": id }));
+        }
+        let own = start(request, site, limits, launcher).await?;
+        let id = format!("acpd-{}", domain::CallId::new());
+        self.lock().insert(id.clone(), Terminal::Own(Arc::new(own)));
+        Ok(json!({ "terminalId": id }))
+    }
+
+    pub(crate) async fn output(&self, id: String) -> Result<Value, RpcError> {
+        let (text, truncated, exit) = match self.find(&id)? {
+            Terminal::Editor(editor) => {
+                let shown = editor.terminal_output(id).await.map_err(|error| trouble(&error))?;
+                (shown.text, shown.truncated, shown.exit)
+            }
+            Terminal::Own(own) => {
+                let exit = own.exit.borrow().clone();
+                let output = lock(&own.output);
+                (output.text(), output.is_cut, exit)
+            }
+        };
+        Ok(json!({ "output": text, "truncated": truncated, "exitStatus": exit.as_ref().map(status) }))
+    }
+
+    pub(crate) async fn wait(&self, id: String) -> Result<Value, RpcError> {
+        match self.find(&id)? {
+            Terminal::Editor(editor) => {
+                editor.terminal_exit(id).await.map(|exit| status(&exit)).map_err(|error| trouble(&error))
+            }
+            Terminal::Own(own) => {
+                let mut exit = own.exit.clone();
+                drop(own);
+                let ended = exit.wait_for(Option::is_some).await.map(|exit| exit.clone()).ok().flatten();
+                Ok(status(&ended.unwrap_or_default()))
+            }
+        }
+    }
+
+    pub(crate) async fn kill(&self, id: String) -> Result<Value, RpcError> {
+        match self.find(&id)? {
+            Terminal::Editor(editor) => editor.kill_terminal(id).await.map_err(|error| trouble(&error))?,
+            Terminal::Own(own) => drop(lock(&own.kill).take()),
+        }
+        Ok(json!({}))
+    }
+
+    pub(crate) fn release(&self, id: String) -> Result<Value, RpcError> {
+        let terminal = self.find(&id)?;
+        self.lock().remove(&id);
+        if let Terminal::Editor(editor) = terminal {
+            editor.release_terminal(id);
+        }
+        Ok(json!({}))
+    }
+}
+
+impl Drop for Terminals {
+    fn drop(&mut self) {
+        for (id, terminal) in self.lock().drain() {
+            if let Terminal::Editor(editor) = terminal {
+                editor.release_terminal(id);
+            }
+        }
+    }
+}
+
+async fn start(
+    request: CreateTerminal,
+    site: Arc<CallSite>,
+    limits: Arc<AccessLimits>,
+    launcher: &Launcher,
+) -> Result<OwnTerminal, RpcError> {
+    let cwd = request.cwd.unwrap_or_else(|| site.cwd.clone());
+    let folder = {
+        let (site, wanted) = (site.clone(), cwd.clone());
+        tokio::task::spawn_blocking(move || {
+            let found = Roots::open(&site, &limits)?.find(&wanted.to_string_lossy())?;
+            Ok(found.is_folder())
+        })
+    };
+    let folder: Result<bool, process::confine::PathError> =
+        folder.await.map_err(|_| refused("opening the folder failed"))?;
+    if !folder.map_err(|error| refused(&error.to_string()))? {
+        return Err(refused(&format!("{} is not a folder", cwd.display())));
+    }
+    let mut command = launcher.shell_command(&request.command, &site.environment, &cwd).await;
+    if !request.args.is_empty() {
+        command = Command { program: request.command, arguments: request.args, ..command };
+    }
+    command.environment.extend(request.env);
+    let started = command.start().await.map_err(|error| refused(&format!("starting the command: {error}")))?;
+    let limit = request.output_limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(OUTPUT).min(OUTPUT);
+    let output = Arc::new(Mutex::new(Tail { bytes: Vec::new(), limit, is_cut: false }));
+    let (kill, killed) = oneshot::channel();
+    let (tell, exit) = watch::channel(None);
+    tokio::spawn(attend(started, output.clone(), killed, tell));
+    Ok(OwnTerminal { output, exit, kill: Mutex::new(Some(kill)) })
+}
+
+/// Follows a command until everything that it started is gone.
+async fn attend(
+    started: RunningCommand,
+    output: Arc<Mutex<Tail>>,
+    mut killed: oneshot::Receiver<()>,
+    tell: watch::Sender<Option<TerminalExit>>,
+) {
+    let RunningCommand { mut process, output: mut pipe } = started;
+    let mut buffer = vec![0; 16 * 1024];
+    let (mut is_open, mut is_wanted) = (true, true);
+    let ended = loop {
+        tokio::select! {
+            read = pipe.read(&mut buffer), if is_open => match read {
+                Ok(length @ 1..) => lock(&output).push(&buffer[..length]),
+                Ok(0) | Err(_) => is_open = false,
+            },
+            _ = &mut killed, if is_wanted => {
+                is_wanted = false;
+                process.end();
+            }
+            ended = process.ended() => break ended,
+        }
+    };
+    while let Ok(Ok(length @ 1..)) =
+        tokio::time::timeout(std::time::Duration::from_millis(100), pipe.read(&mut buffer)).await
+    {
+        lock(&output).push(&buffer[..length]);
+    }
+    let exit = match ended {
+        CommandExit::Exited(code) => TerminalExit { code: u32::try_from(code).ok(), signal: None },
+        CommandExit::Signalled(signal) => TerminalExit { code: None, signal: Some(signal.to_string()) },
+        CommandExit::Failed(reason) => {
+            lock(&output).push(reason.as_bytes());
+            TerminalExit { code: Some(127), signal: None }
+        }
+        CommandExit::TooMany(_) | CommandExit::Lost => TerminalExit { code: None, signal: Some("9".to_owned()) },
+    };
+    tell.send_replace(Some(exit));
+}
+
+fn status(exit: &TerminalExit) -> Value {
+    json!({ "exitCode": exit.code, "signal": exit.signal })
+}
+
+fn trouble(error: &EditorError) -> RpcError {
+    RpcError::internal(error.to_string(), "go on without the terminal")
+}
+
+fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every operation leaves the value consistent, so a poisoned lock is harmless.
+    what.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_an_output_is_kept() {
+        let mut tail = Tail { bytes: Vec::new(), limit: 4, is_cut: false };
+        tail.push(b"abc");
+        assert_eq!((tail.text().as_str(), tail.is_cut), ("abc", false));
+        tail.push(b"def");
+        assert_eq!((tail.text().as_str(), tail.is_cut), ("cdef", true));
+    }
+}
