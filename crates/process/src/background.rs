@@ -1,16 +1,21 @@
 //! Commands that go on after the call that started them. They belong to their session: cancelling a turn ends those
 //! that it started, and closing the session ends all.
 //!
-//! Each command has a task of its own, which alone holds the process. Everybody else holds a `BackgroundCommand` to
+//! Each command has a task of its own, which alone holds the process. All others hold a `BackgroundCommand` to
 //! read its output and to ask for its end. When the runtime ends, the tasks end, and with them the processes.
 
 use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::text::cut;
-use domain::{CallSite, SessionId, TurnId};
-use tokio::sync::watch;
+use domain::tool::{BackgroundNews, BackgroundReport};
+use domain::{CallSite, Mode, SessionId, TurnId};
+use tokio::io::AsyncWriteExt;
+use tokio::net::unix::pipe;
+use tokio::sync::{mpsc, watch};
 
 use crate::{CommandResult, LIVE_LIMIT, Output, RunningCommand, SharedOutput, watch as watch_command};
 
@@ -19,6 +24,12 @@ const MAX_RUNNING: usize = 8;
 
 /// How many ended commands of one session are kept, so that their last output can be read.
 const MAX_ENDED: usize = 8;
+
+/// How long a command may take to read what is written to it.
+const INPUT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How many reports of one session may wait to be recorded. What is written meanwhile is reported later.
+const MAX_REPORTS: usize = 64;
 
 /// How many cancelled turns are remembered, for calls that were about to start a command when their turn was
 /// cancelled.
@@ -33,6 +44,10 @@ pub enum BackgroundError {
     TooMany { running: String },
     #[error("there is no background command `{handle}` in this session; {known}")]
     Unknown { handle: String, known: String },
+    #[error("`{0}` was not started with `input`, or its input is closed")]
+    NoInput(String),
+    #[error("`{0}` does not read its input; some of the text may have been taken")]
+    InputFull(String),
 }
 
 /// A started command that goes on in the background.
@@ -41,6 +56,10 @@ pub struct BackgroundStart {
     pub command: String,
     pub timeout: Option<Duration>,
     pub site: Arc<CallSite>,
+    /// Its standard input, if it was started with an open one.
+    pub input: Option<pipe::Sender>,
+    /// Where its output goes if it is too much to keep.
+    pub overflow: Option<PathBuf>,
 }
 
 /// The background commands of all sessions.
@@ -60,15 +79,22 @@ struct Session {
     /// Counts all commands that were ever started, so that no handle is used twice.
     started: u64,
     kept: Vec<Arc<BackgroundCommand>>,
+    /// Where its commands report what they write and how they end.
+    reports: Option<mpsc::Sender<BackgroundReport>>,
 }
 
 /// One background command, as tools see it.
 pub struct BackgroundCommand {
     pub handle: String,
     pub command: String,
+    /// The mode in which it was started: whether it runs in the sandbox does not change with the session's mode.
+    pub mode: Mode,
     turn: TurnId,
     /// Output that was not read yet.
     unread: SharedOutput,
+    input: tokio::sync::Mutex<Option<pipe::Sender>>,
+    /// Whether the model knows that it has ended.
+    end_reported: AtomicBool,
     stop: watch::Sender<bool>,
     end: watch::Sender<Option<CommandResult>>,
 }
@@ -89,6 +115,28 @@ impl BackgroundCommand {
         let _ = self.end.subscribe().wait_for(Option::is_some).await;
     }
 
+    /// Notes that the model knows of the end. Returns whether it knew before.
+    pub fn report_end(&self) -> bool {
+        self.end_reported.swap(true, Ordering::Relaxed)
+    }
+
+    /// Writes to the command's standard input, and closes it if nothing more follows.
+    pub async fn write_input(&self, text: &str, close: bool) -> Result<(), BackgroundError> {
+        let mut input = self.input.lock().await;
+        let Some(pipe) = input.as_mut().filter(|_| self.end().is_none()) else {
+            return Err(BackgroundError::NoInput(self.handle.clone()));
+        };
+        match tokio::time::timeout(INPUT_PATIENCE, pipe.write_all(text.as_bytes())).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return Err(BackgroundError::NoInput(self.handle.clone())),
+            Err(_) => return Err(BackgroundError::InputFull(self.handle.clone())),
+        }
+        if close {
+            *input = None;
+        }
+        Ok(())
+    }
+
     /// Takes the output since the last read.
     pub fn take_output(&self) -> Output {
         self.unread.lock().take()
@@ -97,6 +145,26 @@ impl BackgroundCommand {
     /// Shows the same output to people without marking it as read.
     pub fn live_output(&self) -> String {
         self.unread.lock().live(LIVE_LIMIT)
+    }
+
+    /// Reports what was written since the last report, unless too many reports wait already.
+    fn report_output(&self, reports: &Option<mpsc::Sender<BackgroundReport>>) {
+        let room = reports.as_ref().and_then(|reports| reports.try_reserve().ok());
+        if let Some(room) = room
+            && let Some(text) = self.unread.take_unseen()
+        {
+            room.send(BackgroundReport { handle: self.handle.clone(), what: BackgroundNews::Wrote(text) });
+        }
+    }
+
+    async fn send_end(&self, reports: &Option<mpsc::Sender<BackgroundReport>>, end: &CommandResult) {
+        let Some(reports) = reports else { return };
+        let rest = self.unread.take_unseen().map(BackgroundNews::Wrote);
+        let ended = BackgroundNews::Ended { exit_code: end.exit_code(), signal: end.signal() };
+        for what in rest.into_iter().chain([ended]) {
+            // The session may be gone.
+            let _ = reports.send(BackgroundReport { handle: self.handle.clone(), what }).await;
+        }
     }
 
     /// A name for people and models: "`bg1` (npm run dev)".
@@ -108,7 +176,7 @@ impl BackgroundCommand {
 impl BackgroundCommands {
     /// Takes over a command and returns its handle. A command that cannot be kept is dropped, which ends it.
     pub fn keep(&self, start: BackgroundStart, output_limit: usize) -> Result<String, BackgroundError> {
-        let BackgroundStart { started, command, timeout, site } = start;
+        let BackgroundStart { started, command, timeout, site, input, overflow } = start;
         let mut state = self.lock();
         if state.cancelled.contains(&site.turn) {
             return Err(BackgroundError::TurnCancelled);
@@ -123,20 +191,25 @@ impl BackgroundCommands {
         let kept = Arc::new(BackgroundCommand {
             handle: format!("bg{}", session.started),
             command,
+            mode: site.mode,
             turn: site.turn.clone(),
-            unread: SharedOutput::new(output_limit),
+            unread: SharedOutput::shown(output_limit).overflowing_to(overflow),
+            input: tokio::sync::Mutex::new(input),
+            end_reported: AtomicBool::new(false),
             stop: watch::Sender::new(false),
             end: watch::Sender::new(None),
         });
         session.kept.push(Arc::clone(&kept));
         session.forget_oldest();
         let handle = kept.handle.clone();
+        let reports = session.reports.clone();
         tokio::spawn(async move {
             let mut stop = kept.stop.subscribe();
             let stopped = async move {
                 let _ = stop.wait_for(|stopped| *stopped).await;
             };
-            let end = watch_command(started, &kept.unread, timeout, stopped, || {}).await;
+            let end = watch_command(started, &kept.unread, timeout, stopped, || kept.report_output(&reports)).await;
+            kept.send_end(&reports, &end).await;
             kept.end.send_replace(Some(end));
         });
         Ok(handle)
@@ -153,6 +226,20 @@ impl BackgroundCommands {
                 if known.is_empty() { "there are none".to_owned() } else { format!("there are {}", known.join(", ")) };
             BackgroundError::Unknown { handle: wanted.to_owned(), known }
         })
+    }
+
+    /// The commands of a session that have ended without the model knowing, each of them once.
+    pub fn take_ended(&self, session: &SessionId) -> Vec<Arc<BackgroundCommand>> {
+        let state = self.lock();
+        let kept = state.sessions.get(session).into_iter().flat_map(|session| &session.kept);
+        kept.filter(|kept| kept.end().is_some() && !kept.report_end()).cloned().collect()
+    }
+
+    /// The reports of this session's commands from now on. The receiver that was returned before gets no more.
+    pub fn reports(&self, session: &SessionId) -> mpsc::Receiver<BackgroundReport> {
+        let (reports, receiver) = mpsc::channel(MAX_REPORTS);
+        self.lock().sessions.entry(session.clone()).or_default().reports = Some(reports);
+        receiver
     }
 
     /// The commands of a session that still run.

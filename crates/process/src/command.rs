@@ -62,6 +62,16 @@ impl Command {
         Ok(RunningCommand { process, output: pipe::Receiver::from_owned_fd(output.into())? })
     }
 
+    /// Starts the command with an open standard input, which the caller writes. The field `input` is ignored. Must be
+    /// called within a tokio runtime.
+    pub async fn start_with_input(self) -> io::Result<(RunningCommand, pipe::Sender)> {
+        let (stdin, stdin_writer) = io::pipe()?;
+        let (output, input) = io::pipe()?;
+        let process = self.launch(input.try_clone()?.into(), input.into(), Some(stdin.into())).await?;
+        let running = RunningCommand { process, output: pipe::Receiver::from_owned_fd(output.into())? };
+        Ok((running, pipe::Sender::from_owned_fd(stdin_writer.into())?))
+    }
+
     /// Starts the command with three pipes for input, output and errors. The field `input` is ignored. Must be called
     /// within a tokio runtime.
     pub async fn start_piped(self) -> io::Result<PipedCommand> {

@@ -165,6 +165,12 @@ impl EnvironmentPolicy {
         variables
     }
 
+    /// The environment of a child agent. It asks models itself, and therefore gets the keys that tools do not see.
+    pub fn for_agents(&self, session: &Environment, folder: &Path) -> BTreeMap<String, String> {
+        let kept = session.iter().map(|(name, _)| name.to_owned()).collect();
+        EnvironmentPolicy { kept, ..self.clone() }.for_programs(session, folder)
+    }
+
     /// The variables that are set in an editor's own terminal. ACP cannot unset a variable, so keys are set to
     /// nothing.
     pub fn for_terminal(&self, site: &CallSite) -> Vec<(String, String)> {

@@ -260,7 +260,7 @@ fn spawn(request: &HelperRequest, stdin: Option<OwnedFd>) -> Result<Child, Strin
         .map_err(|error| format!("starting {}: {error}", request.program))
 }
 
-/// A file without a name. Unlike a pipe it takes any amount before anybody reads.
+/// A file without a name. Unlike a pipe it holds any amount of unread data.
 fn in_memory(input: &str) -> io::Result<Stdio> {
     let mut file = File::from(rustix::fs::memfd_create("input", MemfdFlags::CLOEXEC)?);
     file.write_all(input.as_bytes())?;

@@ -1,6 +1,7 @@
 //! What a command wrote: kept at both ends and cut in the middle, and made readable. Knows bytes and text only.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 
 /// Bytes from a command, at most `limit` of them: the first quarter and the last three.
 pub struct Output {
@@ -9,12 +10,31 @@ pub struct Output {
     head_limit: usize,
     tail_limit: usize,
     total: u64,
+    /// The file that has all of it, named where something is cut.
+    kept_in: Option<PathBuf>,
 }
 
 impl Output {
     pub fn new(limit: usize) -> Self {
         let head_limit = limit / 4;
-        Self { head: Vec::new(), tail: VecDeque::new(), head_limit, tail_limit: limit - head_limit, total: 0 }
+        let tail_limit = limit - head_limit;
+        Self { head: Vec::new(), tail: VecDeque::new(), head_limit, tail_limit, total: 0, kept_in: None }
+    }
+
+    /// Names the file that has all of the output.
+    pub fn keep_in(&mut self, path: PathBuf) {
+        self.kept_in = Some(path);
+    }
+
+    /// Whether this many more bytes do not fit.
+    pub fn overflows_with(&self, more: usize) -> bool {
+        self.total + more as u64 > (self.head_limit + self.tail_limit) as u64
+    }
+
+    /// All bytes, as long as none were cut.
+    pub fn bytes(&self) -> Vec<u8> {
+        let (front, back) = self.tail.as_slices();
+        [&self.head, front, back].concat()
     }
 
     pub fn push(&mut self, bytes: &[u8]) {
@@ -29,7 +49,9 @@ impl Output {
 
     /// Takes the collected output. An incomplete character at the end stays for the next call.
     pub fn take(&mut self) -> Self {
-        let mut taken = std::mem::replace(self, Self::new(self.head_limit + self.tail_limit));
+        let mut next = Self::new(self.head_limit + self.tail_limit);
+        next.kept_in.clone_from(&self.kept_in);
+        let mut taken = std::mem::replace(self, next);
         let kept = taken.head.len() + taken.tail.len();
         let end: Vec<u8> = taken.head.iter().chain(&taken.tail).skip(kept.saturating_sub(4)).copied().collect();
         let torn = end.len() - whole_characters(&end).len();
@@ -53,13 +75,15 @@ impl Output {
     pub fn text(&self) -> String {
         let (front, back) = self.tail.as_slices();
         if !self.is_cut() {
-            return readable(&[&self.head, front, back].concat());
+            return readable(&self.bytes());
         }
         let head = whole_characters(&self.head);
         let tail = [front, back].concat();
         let tail = from_line_start(&tail);
         let cut = self.total - (head.len() + tail.len()) as u64;
-        format!("{}\n\n[{cut} bytes of output cut here]\n\n{}", readable(head), readable(tail))
+        let kept = self.kept_in.as_ref().map(|path| format!("; all of it is in {}, for read_file", path.display()));
+        let kept = kept.unwrap_or_default();
+        format!("{}\n\n[{cut} bytes of output cut here{kept}]\n\n{}", readable(head), readable(tail))
     }
 
     /// The end of the output, for people who watch.
@@ -103,7 +127,7 @@ fn from_line_start(bytes: &[u8]) -> &[u8] {
 
 /// Text as a terminal would show it: without escape sequences, with the last state of lines that carriage returns
 /// overwrite, and with invalid UTF-8 replaced.
-fn readable(bytes: &[u8]) -> String {
+pub fn readable(bytes: &[u8]) -> String {
     let text = without_escapes(&String::from_utf8_lossy(bytes));
     let mut clean = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {

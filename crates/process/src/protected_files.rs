@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protected_file_and_the_folders_above_it_are_recognised_by_every_name() {
+    fn a_protected_file_and_its_parents_are_recognised_by_every_name() {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
         for made in ["home/state", "data/acpd/keys"] {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protected_file_that_does_not_exist_yet_is_recognised_by_its_path() {
+    fn a_missing_protected_file_is_recognised_by_its_path() {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
         let protected = ProtectedFiles::locate(&[base.join("config/acpd")]);

@@ -1,6 +1,7 @@
 //! Follows one command to its end: collects its output, and ends it when it is cancelled or its time is over.
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use tokio::net::unix::pipe;
 use tokio::time::{Instant, sleep_until};
 
 use crate::output::Output;
+use crate::spill::Spill;
 use crate::{CommandExit, RunningCommand};
 
 /// How often new output is shown: often at first, and then less, because each update is an event of the log. A command
@@ -48,16 +50,48 @@ pub enum Interruption {
 }
 
 /// The output of a command, shared between the task that collects it and its readers.
-pub struct SharedOutput(Mutex<Output>);
+pub struct SharedOutput {
+    output: Mutex<Output>,
+    /// The file to create if the output is too much to keep.
+    overflow: Option<PathBuf>,
+    /// Output that clients have not seen yet, of a command that no call waits for.
+    unseen: Option<Mutex<Output>>,
+}
 
 impl SharedOutput {
     pub fn new(limit: usize) -> Self {
-        Self(Mutex::new(Output::new(limit)))
+        Self { output: Mutex::new(Output::new(limit)), overflow: None, unseen: None }
+    }
+
+    /// The same with a file for output beyond the limit. It is created with its folder when it is needed.
+    #[must_use]
+    pub fn overflowing_to(mut self, file: Option<PathBuf>) -> Self {
+        self.overflow = file;
+        self
+    }
+
+    /// Also keeps what people have not seen yet, apart from what the model has not read yet.
+    pub fn shown(limit: usize) -> Self {
+        Self { unseen: Some(Mutex::new(Output::new(LIVE_LIMIT))), ..Self::new(limit) }
+    }
+
+    fn push(&self, bytes: &[u8]) {
+        self.lock().push(bytes);
+        if let Some(unseen) = &self.unseen {
+            unseen.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
+        }
+    }
+
+    /// Takes what people have not seen yet.
+    pub fn take_unseen(&self) -> Option<String> {
+        let unseen = self.unseen.as_ref()?;
+        let text = unseen.lock().unwrap_or_else(PoisonError::into_inner).take().text();
+        Some(text).filter(|text| !text.is_empty())
     }
 
     pub fn lock(&self) -> MutexGuard<'_, Output> {
         // Every operation leaves the output consistent, so a poisoned lock is harmless.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.output.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -78,13 +112,14 @@ pub async fn watch(
     let mut next_show = began + FIRST_INTERVAL;
     let mut deadline = Instant::now() + timeout.unwrap_or(FOREVER);
     let mut cancelled = pin!(cancelled);
+    let mut spill = heard.overflow.clone().map(Spill::new);
 
     let ending = loop {
         tokio::select! {
             read = pipe.read(&mut buffer), if open => match read {
                 Ok(0) | Err(_) => open = false,
                 Ok(length) => {
-                    heard.lock().push(&buffer[..length]);
+                    add(&buffer[..length], heard, &mut spill).await;
                     total += length as u64;
                     if total > FLOOD {
                         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -115,16 +150,23 @@ pub async fn watch(
         }
     };
     if open {
-        drain(&mut pipe, &mut buffer, heard).await;
+        drain(&mut pipe, &mut buffer, heard, &mut spill).await;
     }
     CommandResult { exit: ending, interruption: cut }
 }
 
+async fn add(bytes: &[u8], output: &SharedOutput, spill: &mut Option<Spill>) {
+    if let Some(spill) = spill {
+        spill.take(bytes, output).await;
+    }
+    output.push(bytes);
+}
+
 /// Reads what is left in the pipe after the command has ended.
-async fn drain(pipe: &mut pipe::Receiver, buffer: &mut [u8], output: &SharedOutput) {
+async fn drain(pipe: &mut pipe::Receiver, buffer: &mut [u8], output: &SharedOutput, spill: &mut Option<Spill>) {
     let rest = async {
         while let Ok(length @ 1..) = pipe.read(buffer).await {
-            output.lock().push(&buffer[..length]);
+            add(&buffer[..length], output, spill).await;
         }
     };
     let _ = tokio::time::timeout(DRAIN_PATIENCE, rest).await;

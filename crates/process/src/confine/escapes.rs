@@ -60,6 +60,7 @@ fn site(cwd: &Path, extra: &[PathBuf]) -> CallSite {
         mode: Mode::Full,
         environment: Arc::default(),
         seen: Arc::default(),
+        entered: Arc::default(),
         editor: None,
     }
 }
@@ -160,7 +161,7 @@ fn paths_inside_are_read_and_paths_that_leave_are_refused() {
 }
 
 #[test]
-fn a_root_that_is_named_through_a_symlink_is_known_by_both_names() {
+fn a_root_behind_a_symlink_is_known_by_both_names() {
     let place = Place::new();
     place.link("alias", "in");
     let roots = open(&site(&place.path("alias"), &[]));
