@@ -1,4 +1,4 @@
-//! The bundled table of models (`catalogue.toml`): windows, image support, effort levels, and the
+//! The bundled table of models (`catalogue.toml`): windows, inputs, effort levels, APIs, and the
 //! makers' prices.
 //!
 //! It is parsed once. A row applies to every name that starts with its own, and the longest match
@@ -6,11 +6,12 @@
 
 use std::sync::LazyLock;
 
+use attachments::ImageLimit;
 use domain::model::Price;
 use reqwest::Url;
 use serde::Deserialize;
 
-use crate::config::PriceConfig;
+use crate::config::{ModelApi, PriceConfig};
 use crate::spec::Thinking;
 
 #[derive(Debug, Deserialize)]
@@ -20,6 +21,8 @@ struct Catalogue {
     version: u32,
     /// The date when the table was last compared with its sources.
     date: String,
+    /// How the names of models begin that are trained on the patches of the tool `apply_patch`.
+    patches: Vec<String>,
     maker: Vec<Maker>,
 }
 
@@ -31,7 +34,23 @@ struct Maker {
     host: Option<String>,
     /// Where the numbers come from.
     source: String,
+    /// The API of its models at its own address.
+    dialect: Option<ModelApi>,
+    /// Whether its models read PDFs.
+    #[serde(default)]
+    documents: bool,
+    /// What its models accept of one image.
+    image: Option<ImageRow>,
     models: Vec<Row>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ImageRow {
+    /// Pixels of the longer side.
+    side: u32,
+    /// Bytes of the file.
+    bytes: usize,
 }
 
 #[derive(Debug, Deserialize)]
@@ -43,6 +62,10 @@ pub(crate) struct Row {
     pub(crate) output: u64,
     #[serde(default)]
     pub(crate) images: bool,
+    /// Whether it reads PDFs, if it differs from the maker's other models.
+    documents: Option<bool>,
+    /// Its API, if it differs from the maker's other models.
+    dialect: Option<ModelApi>,
     #[serde(default)]
     pub(crate) thinks: bool,
     pub(crate) thinking: Option<Thinking>,
@@ -60,11 +83,35 @@ static UNKNOWN: Row = Row {
     window: 32_768,
     output: 8_192,
     images: false,
+    documents: None,
+    dialect: None,
     thinks: false,
     thinking: None,
     efforts: Vec::new(),
     price: None,
 };
+
+/// The limit of images for makers that state none: 20 such images fit into every known limit on a
+/// whole request.
+const USUAL_IMAGE: ImageLimit = ImageLimit { side: 2_000, bytes: 700_000 };
+
+/// What the table has for one model.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) row: &'static Row,
+    maker: Option<&'static Maker>,
+}
+
+impl Entry {
+    pub(crate) fn reads_documents(&self) -> bool {
+        self.row.documents.unwrap_or_else(|| self.row.images && self.maker.is_some_and(|maker| maker.documents))
+    }
+
+    pub(crate) fn image_limit(&self) -> ImageLimit {
+        let image = self.maker.and_then(|maker| maker.image);
+        image.map_or(USUAL_IMAGE, |ImageRow { side, bytes }| ImageLimit { side, bytes })
+    }
+}
 
 /// The version and date of the bundled table of models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,24 +140,46 @@ pub(crate) fn bare(model: &str) -> String {
     if bare.starts_with("claude") { bare.replace('.', "-") } else { bare }
 }
 
-/// Returns the row for a model.
-pub(crate) fn find(model: &str) -> &'static Row {
+/// Returns the entry of a model.
+pub(crate) fn find(model: &str) -> Entry {
     let bare = bare(model);
-    rows().filter(|(_, row)| fits(row, &bare)).max_by_key(|(_, row)| row.name.len()).map_or(&UNKNOWN, |(_, row)| row)
+    let found = rows().filter(|(_, row)| fits(row, &bare)).max_by_key(|(_, row)| row.name.len());
+    match found {
+        Some((maker, row)) => Entry { row, maker: Some(maker) },
+        None => Entry { row: &UNKNOWN, maker: None },
+    }
 }
 
 /// Whether the table has a row for a model, so that its numbers are not guesses.
 pub(crate) fn knows(model: &str) -> bool {
-    !find(model).name.is_empty()
+    find(model).maker.is_some()
+}
+
+/// Whether a model, given by its own name, is trained on the patches of the tool `apply_patch`.
+pub(crate) fn is_trained_on_patches(bare: &str) -> bool {
+    CATALOGUE.patches.iter().any(|family| bare.starts_with(family.as_str()))
 }
 
 /// Returns the price of a model if `address` is that of its maker.
 pub(crate) fn price(model: &str, address: &str) -> Option<Price> {
-    let address = Url::parse(address).ok()?;
+    let maker = maker_at(address)?;
     let bare = bare(model);
-    let of_maker = rows().filter(|(maker, _)| maker.host.as_deref() == address.host_str());
-    let (_, row) = of_maker.filter(|(_, row)| fits(row, &bare)).max_by_key(|(_, row)| row.name.len())?;
+    let row = maker.models.iter().filter(|row| fits(row, &bare)).max_by_key(|row| row.name.len())?;
     row.price.as_ref().map(PriceConfig::price)
+}
+
+/// Returns the API of a model if `address` is that of a maker in the table.
+pub(crate) fn dialect(model: &str, address: &str) -> Option<ModelApi> {
+    let maker = maker_at(address)?;
+    let bare = bare(model);
+    let row = maker.models.iter().filter(|row| fits(row, &bare)).max_by_key(|row| row.name.len());
+    row.and_then(|row| row.dialect).or(maker.dialect)
+}
+
+fn maker_at(address: &str) -> Option<&'static Maker> {
+    let address = Url::parse(address).ok()?;
+    let host = address.host_str()?;
+    CATALOGUE.maker.iter().find(|maker| maker.host.as_deref() == Some(host))
 }
 
 fn fits(row: &Row, bare: &str) -> bool {
@@ -142,14 +211,39 @@ mod tests {
 
     #[test]
     fn the_longest_beginning_counts_and_a_market_names_the_maker_first() {
-        assert_eq!(find("gpt-5-mini-2025-08-07").name, "gpt-5-mini");
-        assert_eq!(find("anthropic/claude-sonnet-4.6").name, "claude-sonnet-4-6");
-        assert_eq!(find("gpt-4-1106-preview").name, "gpt-4");
+        assert_eq!(find("gpt-5-mini-2025-08-07").row.name, "gpt-5-mini");
+        assert_eq!(find("anthropic/claude-sonnet-4.6").row.name, "claude-sonnet-4-6");
+        assert_eq!(find("gpt-4-1106-preview").row.name, "gpt-4");
         assert!(!knows("my-own") && knows("Qwen3-Coder-30B"));
     }
 
     #[test]
-    fn prices_count_at_the_makers_own_address_only() {
+    fn the_table_knows_who_reads_documents_and_what_an_image_may_be() {
+        for (model, documents, side) in [
+            ("claude-sonnet-5", true, 2_000),
+            ("anthropic/claude-3-haiku", false, 2_000),
+            ("gpt-5.1", true, 2_048),
+            ("o3-mini", false, 2_048),
+            ("gemini-3-pro", true, 3_072),
+            ("mistral-small", false, 1_540),
+            ("my-own", false, 2_000),
+        ] {
+            let entry = find(model);
+            assert_eq!((entry.reads_documents(), entry.image_limit().side), (documents, side), "{model}");
+        }
+    }
+
+    #[test]
+    fn the_api_depends_on_the_model_at_its_makers_own_address() {
+        assert_eq!(dialect("gpt-5.1", "https://api.openai.com/v1"), Some(ModelApi::Responses));
+        assert_eq!(dialect("o1-mini", "https://api.openai.com/v1"), Some(ModelApi::Chat));
+        assert_eq!(dialect("new-name", "https://api.openai.com/v1"), Some(ModelApi::Responses));
+        assert_eq!(dialect("mistral-large", "https://api.mistral.ai/v1"), Some(ModelApi::Chat));
+        assert_eq!(dialect("gpt-5.1", "https://proxy.example/v1"), None);
+    }
+
+    #[test]
+    fn prices_apply_only_at_the_makers_own_address() {
         let price = price("claude-sonnet-4-6", "https://api.anthropic.com").unwrap();
         assert!((price.input - 3.0).abs() < 1e-9 && (price.cached_read - 0.3).abs() < 1e-9);
         assert_eq!(super::price("claude-sonnet-4-6", "https://proxy.example"), None);

@@ -18,6 +18,9 @@ pub struct ModelsConfig {
     /// The model of new sessions, `provider/model` or a built-in one.
     pub default: Option<String>,
     pub providers: BTreeMap<String, ProviderConfig>,
+    /// Facts about models that replace those of the providers' lists and of the bundled table, by
+    /// the model's id or its name. A star at the end stands for any rest.
+    pub overrides: BTreeMap<String, ModelOverride>,
     pub local: LocalConfig,
     pub retry: RetryPolicy,
     pub patience: Patience,
@@ -56,6 +59,18 @@ pub enum Kind {
     Gemini,
     /// Ollama's own API.
     Ollama,
+}
+
+/// The API of a model, as the bundled table and the configuration name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelApi {
+    Anthropic,
+    /// OpenAI's chat completions.
+    Chat,
+    /// OpenAI's Responses.
+    Responses,
+    Gemini,
 }
 
 /// How long a provider keeps a cached prefix after its last use.
@@ -144,10 +159,45 @@ pub struct ModelConfig {
     pub output: Option<u64>,
     pub images: Option<bool>,
     pub audio: Option<bool>,
+    /// Whether the model reads PDFs. Other models get their text.
+    pub documents: Option<bool>,
     pub thinks: Option<bool>,
     #[serde(deserialize_with = "some_word")]
     pub thinking: Option<Thinking>,
+    /// The words for its effort levels, lowest first.
+    pub efforts: Option<Vec<String>>,
+    /// `chat` or `responses`, at a provider of kind `openai`.
+    #[serde(deserialize_with = "some_word")]
+    pub dialect: Option<ModelApi>,
     pub price: Option<PriceConfig>,
+}
+
+/// Facts about models that the configuration sets whatever their provider says.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ModelOverride {
+    pub name: Option<String>,
+    pub window: Option<u64>,
+    pub output: Option<u64>,
+    pub images: Option<bool>,
+    pub audio: Option<bool>,
+    pub documents: Option<bool>,
+    pub thinks: Option<bool>,
+    #[serde(deserialize_with = "some_word")]
+    pub thinking: Option<Thinking>,
+    pub efforts: Option<Vec<String>>,
+    #[serde(deserialize_with = "some_word")]
+    pub dialect: Option<ModelApi>,
+    pub price: Option<PriceConfig>,
+}
+
+impl ModelOverride {
+    pub(crate) fn facts(&self) -> Facts {
+        let ModelOverride { name, window, output, images, audio, documents, thinks, thinking, efforts, dialect, price } =
+            self.clone();
+        let price = price.as_ref().map(PriceConfig::price);
+        Facts { name, window, output, images, audio, documents, thinks, thinking, efforts, dialect, price }
+    }
 }
 
 /// The price of a million tokens.
@@ -169,15 +219,31 @@ fn dollars() -> String {
 
 impl ModelConfig {
     pub(crate) fn facts(&self) -> Facts {
-        let ModelConfig { id: _, name, window, output, images, audio, thinks, thinking, price } = self;
+        let ModelConfig {
+            id: _,
+            name,
+            window,
+            output,
+            images,
+            audio,
+            documents,
+            thinks,
+            thinking,
+            efforts,
+            dialect,
+            price,
+        } = self;
         Facts {
             name: name.clone(),
             window: *window,
             output: *output,
             images: *images,
             audio: *audio,
+            documents: *documents,
             thinks: *thinks,
             thinking: *thinking,
+            efforts: efforts.clone(),
+            dialect: *dialect,
             price: price.as_ref().map(PriceConfig::price),
         }
     }

@@ -22,10 +22,10 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use self::reader::{Progress, ResponseReader};
+use crate::conversion::Accepted;
 use crate::failure::{ErrorBody, Failure, RetryAdvice};
 use crate::key::Key;
 use crate::limits;
-use crate::media;
 use crate::remote::Dialect;
 use crate::retry::{Retry, retry_after};
 use crate::service::{Endpoint, Service};
@@ -173,7 +173,7 @@ impl Exchange {
         let ExchangeRequest { service, spec, request } = &self.question;
         let (service, spec) = (service.clone(), spec.clone());
         let line = service.reach(&request.environment).await?;
-        let dialect = service.dialect(&line, &spec.api_name);
+        let dialect = service.dialect(line.base(), &spec);
         let body = self.body(dialect, &line).await?;
         self.key = line.key().cloned();
         let request = service.post(&line, &dialect.path(&spec), body)?.send();
@@ -205,8 +205,10 @@ impl Exchange {
         let ExchangeRequest { service, spec, request } = &self.question;
         let (service, spec, request) = (service.clone(), spec.clone(), request.clone());
         let refused = service.refused(line, &spec.api_name);
+        let unbuilt = || Failure::setting("the request could not be built".to_owned(), "report it");
+        let prepared = service.conversions.prepare(&request.messages, Accepted::by(&spec, dialect)).await;
+        let messages = prepared.ok_or_else(unbuilt)?;
         let built = tokio::task::spawn_blocking(move || {
-            let messages = media::keep_newest_images(&request.messages);
             let request = ModelRequest { messages, ..(*request).clone() };
             let mut body = dialect.body(&spec, &service, &request);
             refused.iter().for_each(|complaint| {
@@ -214,8 +216,7 @@ impl Exchange {
             });
             Bytes::from(body.to_string())
         });
-        let body =
-            built.await.map_err(|_| Failure::setting("the request could not be built".to_owned(), "report it"))?;
+        let body = built.await.map_err(|_| unbuilt())?;
         self.body = Some((dialect, body.clone()));
         Ok(body)
     }

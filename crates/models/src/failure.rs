@@ -165,7 +165,7 @@ fn named(sort: &str) -> Option<u16> {
 }
 
 /// Phrases in which providers report that a request exceeds the model's window.
-const OVERFLOWS: [&str; 16] = [
+const OVERFLOWS: [&str; 17] = [
     "context_length_exceeded",
     "exceed_context_size",
     "tokens_limit_reached",
@@ -179,6 +179,7 @@ const OVERFLOWS: [&str; 16] = [
     "exceeds the available context",
     "exceeds the maximum number of tokens",
     "context window",
+    "greater than the context length",
     "input is too long",
     "too many tokens",
     "reduce the length of the messages",
@@ -415,14 +416,14 @@ mod tests {
     }
 
     #[test]
-    fn googles_own_way_to_ask_for_patience_is_heard() {
+    fn googles_retry_delay_is_respected() {
         let body = r#"{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED","details":[
             {"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.5s"}]}}"#;
         assert_eq!(failure(429, body).again, RetryAdvice::After(Duration::from_millis(34_500)));
     }
 
     #[test]
-    fn an_unknown_model_is_told_from_an_unknown_address() {
+    fn an_unknown_model_is_distinguished_from_an_unknown_address() {
         for (status, body, kind) in [
             (
                 404,

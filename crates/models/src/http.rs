@@ -2,7 +2,7 @@
 //!
 //! It is built on first use and off the caller's thread, because reading the system's certificates
 //! takes time, and built again when the network settings change. It knows no provider. Redirects
-//! are not followed: a key must not reach an address that nobody configured.
+//! are not followed: a key must not reach an address that was not configured.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_machine_is_told_from_others() {
+    fn loopback_addresses_are_distinguished_from_others() {
         for (address, local) in [
             ("http://127.0.0.1:11434/v1", true),
             ("http://localhost:1", true),

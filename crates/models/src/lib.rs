@@ -3,13 +3,14 @@
 //! This crate knows nothing of ACP, of actix, or of how tools run: a model takes a request and
 //! streams an answer. `Providers` is the catalogue. Each API has a module (`anthropic`,
 //! `responses`, `openai`, `gemini`, `ollama`), which `remote` selects. `exchange` carries a request
-//! out: it finds the key (`key`), sends the request (`service`, `http`), reads the answer (`sse`,
+//! out: it prepares images and PDFs (`conversion`), finds the key (`key`), sends the request (`service`, `http`), reads the answer (`sse`,
 //! `ndjson`) and retries (`retry`, `failure`).
 
 mod account;
 mod anthropic;
 mod catalogue;
 mod config;
+mod conversion;
 mod exchange;
 mod failure;
 #[cfg(test)]
@@ -23,6 +24,7 @@ mod ndjson;
 mod ollama;
 mod openai;
 mod outline;
+mod overrides;
 mod partial_call;
 mod providers;
 mod rehearsal;
@@ -36,7 +38,9 @@ mod sse;
 
 pub use account::{AccountError, Accounts, DeviceError, DeviceFlow, DeviceGrant, DevicePoll};
 pub use catalogue::Table;
-pub use config::{CacheTtl, Kind, LocalConfig, ModelConfig, ModelsConfig, PriceConfig, ProviderConfig};
+pub use config::{
+    CacheTtl, Kind, LocalConfig, ModelApi, ModelConfig, ModelOverride, ModelsConfig, PriceConfig, ProviderConfig,
+};
 pub use http::{Patience, install_crypto};
 pub use key::KeyConfig;
 pub use providers::{ConfigError, KeySurvey, Offered, Providers, Survey};

@@ -92,13 +92,11 @@ pub(crate) enum Medium<'a> {
 pub(crate) fn sort<'a>(content: &'a Content, info: &ModelInfo) -> Medium<'a> {
     let medium = match &content.payload {
         Payload::Image { data, mime, .. } if info.images => image(mime, data),
-        Payload::BlobResource { mime: Some(mime), blob, .. } if info.images => {
-            if mime == "application/pdf" {
-                Some(Medium::Pdf { data: blob })
-            } else {
-                image(mime, blob)
-            }
+        // `conversion` has left only the PDFs that the model reads.
+        Payload::BlobResource { mime, blob, .. } if is_pdf(mime.as_deref(), blob) && info.images => {
+            Some(Medium::Pdf { data: blob })
         }
+        Payload::BlobResource { mime: Some(mime), blob, .. } if info.images => image(mime, blob),
         Payload::Audio { data, mime } if info.audio => {
             audio_format(mime).filter(|_| !data.is_empty()).map(|format| Medium::Audio { format, data })
         }
@@ -120,6 +118,16 @@ fn image<'a>(mime: &'a str, data: &'a str) -> Option<Medium<'a>> {
     let seen = SIGNS.iter().find(|(sign, _)| data.starts_with(sign)).map(|(_, mime)| *mime);
     let mime = seen.or_else(|| SIGNS.iter().map(|(_, known)| *known).find(|known| *known == mime))?;
     (!data.is_empty()).then_some(Medium::Image { mime, data })
+}
+
+/// Whether a resource is a PDF, by its type or, if the client named no particular type, its first
+/// bytes.
+pub(crate) fn is_pdf(mime: Option<&str>, blob: &str) -> bool {
+    match mime {
+        Some("application/pdf" | "application/x-pdf") => true,
+        None | Some("application/octet-stream") => blob.starts_with("JVBERi0"),
+        Some(_) => false,
+    }
 }
 
 fn audio_format(mime: &str) -> Option<&'static str> {
@@ -172,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_cannot_take_becomes_a_marker() {
+    fn unsupported_content_becomes_a_marker() {
         let picture =
             Content::from(Payload::Image { data: "iVBORw0KGgoAA".into(), mime: "image/jpg".into(), uri: None });
         assert_eq!(sort(&picture, &info(false, false)), Medium::Text("[image: image/jpg]".into()));

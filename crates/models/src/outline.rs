@@ -174,13 +174,13 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_follow_their_calls_in_the_calls_order_and_a_missing_one_is_made_up() {
+    fn outcomes_follow_the_order_of_calls_and_missing_ones_are_added() {
         let messages = [user("a"), agent(vec![call("1"), call("2"), call("3")]), results(&[("3", ""), ("1", "x")])];
         assert_eq!(brief(&messages), format!("a | agent(3)[\"1=x\", \"2={NO_OUTCOME}\", \"3=(no output)\"]"));
     }
 
     #[test]
-    fn an_outcome_without_its_call_is_left_out_and_the_user_speaks_first_and_last() {
+    fn orphaned_outcomes_are_left_out_and_user_messages_come_first_and_last() {
         let messages = [results(&[("0", "x")]), agent(vec![Part::Text("hi".into())])];
         assert_eq!(brief(&messages), "(The conversation goes on.) | agent(1)[] | Go on.");
         assert_eq!(brief(&[]), "Go on.");
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_current_loop_is_what_follows_the_users_last_words() {
+    fn the_current_tool_loop_starts_at_the_last_user_message() {
         let messages = [user("a"), agent(vec![call("1")]), results(&[("1", "x")]), agent(vec![call("2")])];
         let entries = outline(&messages);
         assert_eq!(current_loop(&entries).len(), 2);

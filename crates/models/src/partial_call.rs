@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_announced_with_its_tool_and_again_when_it_is_known_what_it_is_about() {
+    fn a_call_is_announced_with_its_tool_and_again_with_its_title() {
         let mut call = PartialCall::default();
         let mut deltas = VecDeque::new();
         let input = r#"{ "count": 3, "path": "a\tb/\u00e4.txt\nx", "old": "one" }"#;
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_without_a_text_have_no_detail_and_long_ones_are_not_searched() {
+    fn partial_arguments_without_text_or_too_long_give_no_title() {
         for arguments in ["", "[", "{", r#"{"a":"#, r#"{"a":["x"],"b":"y"}"#, r#"{"a":"""#, r#"{"a":"x"#, "\"{}\""] {
             assert_eq!(detail(arguments), None, "{arguments}");
         }
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_kept_unless_they_do_not_tell_calls_apart() {
+    fn call_ids_are_kept_unless_they_are_ambiguous() {
         let ids = |ids: &[&str]| -> Vec<Option<String>> {
             let partial = |id: &&str| PartialCall { id: (*id).to_owned(), ..PartialCall::default() };
             let mut deltas = VecDeque::new();

@@ -15,6 +15,7 @@ mod survey;
 use std::sync::Arc;
 use std::time::Duration;
 
+use attachments::Converter;
 use domain::model::{Catalogue, Model, ModelError, ModelInfo};
 use domain::{Environment, ModelId};
 
@@ -24,6 +25,7 @@ use self::provider::{Provider, RefreshWhen};
 pub use self::survey::{KeySurvey, Offered, Survey};
 use crate::account::Accounts;
 use crate::config::ModelsConfig;
+use crate::conversion::Conversions;
 use crate::remote::Remote;
 use crate::secret::Secret;
 use crate::service::Service;
@@ -35,6 +37,7 @@ pub struct Providers {
     /// The models that are always available. A session without any provider uses the first.
     built_in: Vec<Arc<dyn Model>>,
     default: Option<ModelId>,
+    conversions: Arc<Conversions>,
 }
 
 /// A mistake in the configuration, with the setting's name.
@@ -61,8 +64,10 @@ impl Providers {
         built_in: Vec<Arc<dyn Model>>,
     ) -> Result<Self, ConfigError> {
         assert!(!built_in.is_empty(), "there must be a built-in model");
-        let providers = setup::providers(config, accounts)?;
-        let providers = Self { providers, built_in, default: config.default.as_deref().map(ModelId::from) };
+        let conversions = Arc::<Conversions>::default();
+        let providers = setup::providers(config, accounts, &conversions)?;
+        let default = config.default.as_deref().map(ModelId::from);
+        let providers = Self { providers, built_in, default, conversions };
         if let Some(default) = &providers.default
             && providers.find(default).is_none()
         {
@@ -70,6 +75,14 @@ impl Providers {
             return Err(ConfigError { setting: "default".to_owned(), reason });
         }
         Ok(providers)
+    }
+
+    /// Sets the helper that scales images and reads PDFs. Without one, images are sent as they are,
+    /// and markers stand for PDFs that a model does not read.
+    #[must_use]
+    pub fn with_converter(self, converter: Converter) -> Self {
+        self.conversions.set_converter(converter);
+        self
     }
 
     /// Starts to ask the providers for their models, so that the first session finds the answers.

@@ -42,6 +42,7 @@ impl Rehearsal {
             images: false,
             audio: false,
             thinks: false,
+            patches: false,
             price: None,
         };
         Self { info }

@@ -56,6 +56,26 @@ impl Dialect {
         }
     }
 
+    /// Whether requests can hold PDFs.
+    pub(crate) fn has_documents(self) -> bool {
+        match self {
+            Self::Anthropic | Self::Vertex | Self::Responses | Self::Gemini => true,
+            Self::Chat | Self::Ollama => false,
+        }
+    }
+
+    /// Returns the name of the API for people.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::Vertex => "vertex",
+            Self::Chat => "chat",
+            Self::Responses => "responses",
+            Self::Gemini => "gemini",
+            Self::Ollama => "ollama",
+        }
+    }
+
     /// Returns a reader for the answer of the provider with this name.
     pub(crate) fn fold(self, provider: &str) -> Box<dyn Fold> {
         match self {

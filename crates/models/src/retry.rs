@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_cannot_help_is_not_tried() {
+    async fn failures_that_a_retry_cannot_fix_are_not_retried() {
         let mut retry = Retry::new(RetryPolicy::default());
         assert_eq!(retry.weigh(&Failure::of_status(400, &ErrorBody::default(), None)), None);
         assert_eq!(retry.weigh(&failure(None).after_output()), None);

@@ -14,12 +14,16 @@ use reqwest::{Client, RequestBuilder, Url};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use crate::config::{CacheTtl, Kind};
+use crate::catalogue;
+use crate::config::{CacheTtl, Kind, ModelApi};
+use crate::conversion::Conversions;
 use crate::failure::{ErrorBody, Failure, shorten};
 use crate::http::{Http, Patience};
 use crate::key::{Key, Keyring};
+use crate::overrides::Overrides;
 use crate::remote::Dialect;
 use crate::retry::RetryPolicy;
+use crate::spec::Spec;
 
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 
@@ -38,6 +42,9 @@ pub(crate) struct Service {
     pub(crate) prompt_caching: bool,
     pub(crate) prompt_cache_ttl: CacheTtl,
     pub(crate) http: Arc<Http>,
+    pub(crate) conversions: Arc<Conversions>,
+    /// Facts about models that the configuration sets.
+    pub(crate) overrides: Arc<Overrides>,
     /// What this provider refused, so that later requests leave it out for a while.
     pub(crate) refused: Mutex<Refused>,
     /// Models that need another dialect than the provider's own.
@@ -155,15 +162,21 @@ impl Service {
         refused.entry((line.base.clone(), model.to_owned())).or_default().push((Instant::now(), complaint));
     }
 
-    /// Returns the dialect for this model at this address.
-    pub(crate) fn dialect(&self, line: &Endpoint, model: &str) -> Dialect {
-        let known = self.dialects.lock().unwrap_or_else(PoisonError::into_inner).get(model).copied();
-        known.unwrap_or(match self.kind {
+    /// Returns the dialect for this model at this address: what the provider itself asked for, the
+    /// configuration, the bundled table, and the provider's kind, in this order.
+    pub(crate) fn dialect(&self, base: &str, spec: &Spec) -> Dialect {
+        let known = self.dialects.lock().unwrap_or_else(PoisonError::into_inner).get(&spec.api_name).copied();
+        let listed = || catalogue::dialect(&spec.api_name, base);
+        let of_openai = |api: Option<ModelApi>, usual: Dialect| match api {
+            Some(ModelApi::Chat) => Dialect::Chat,
+            Some(ModelApi::Responses) => Dialect::Responses,
+            Some(ModelApi::Anthropic | ModelApi::Gemini) | None => usual,
+        };
+        known.unwrap_or_else(|| match self.kind {
             Kind::Anthropic => Dialect::Anthropic,
             Kind::Vertex => Dialect::Vertex,
-            Kind::OpenAi if line.is_openai() => Dialect::Responses,
-            Kind::OpenAi => Dialect::Chat,
-            Kind::Responses => Dialect::Responses,
+            Kind::OpenAi => of_openai(spec.dialect.or_else(listed), Dialect::Chat),
+            Kind::Responses => of_openai(spec.dialect, Dialect::Responses),
             Kind::Gemini => Dialect::Gemini,
             Kind::Ollama => Dialect::Ollama,
         })
@@ -227,6 +240,10 @@ impl Service {
 }
 
 impl Endpoint {
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
     /// Whether the address is OpenAI's own.
     pub(crate) fn is_openai(&self) -> bool {
         self.is_at(|host| host == "api.openai.com")
@@ -292,6 +309,8 @@ impl Service {
             prompt_caching: true,
             prompt_cache_ttl: CacheTtl::default(),
             http: Arc::default(),
+            conversions: Arc::default(),
+            overrides: Arc::default(),
             refused: Mutex::default(),
             dialects: Mutex::default(),
         }
@@ -308,7 +327,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_that_is_kept_here_does_not_follow_an_address_of_the_environment() {
+    async fn a_stored_key_is_not_sent_to_an_address_from_the_environment() {
         let service = Service::stub(Kind::OpenAi);
         let elsewhere = environment(&[("P_BASE_URL", "http://evil.example/v1/")]);
         let kept =
@@ -319,7 +338,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_missing_key_and_a_broken_address_are_told_before_anything_is_sent() {
+    async fn a_missing_key_or_broken_address_fails_before_anything_is_sent() {
         let service = Service::stub(Kind::Anthropic);
         let failure = service.reach(&Environment::default()).await.unwrap_err();
         let error = service.error("m", failure, None, 1);

@@ -2,11 +2,15 @@
 //!
 //! The name gives only defaults. The configuration and a provider's own list take precedence.
 
+use std::borrow::Cow;
+
+use attachments::ImageLimit;
 use domain::model::{ModelInfo, Price};
 use domain::{ModelId, ThoughtLevel};
 use serde::Deserialize;
 
 use crate::catalogue;
+use crate::config::ModelApi;
 
 /// A model and how it is asked.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,7 +22,13 @@ pub(crate) struct Spec {
     pub(crate) output: Option<u64>,
     pub(crate) thinking: Thinking,
     /// Its effort levels, lowest first; empty if they are not known.
-    pub(crate) efforts: &'static [String],
+    pub(crate) efforts: Cow<'static, [String]>,
+    /// Whether it reads PDFs. Others get their text.
+    pub(crate) documents: bool,
+    /// What it accepts of one image.
+    pub(crate) image: ImageLimit,
+    /// The API that the configuration names for it.
+    pub(crate) dialect: Option<ModelApi>,
 }
 
 /// How a model of the Anthropic dialect is asked to think.
@@ -39,15 +49,39 @@ pub(crate) struct Facts {
     pub(crate) output: Option<u64>,
     pub(crate) images: Option<bool>,
     pub(crate) audio: Option<bool>,
+    pub(crate) documents: Option<bool>,
     pub(crate) thinks: Option<bool>,
     pub(crate) thinking: Option<Thinking>,
+    pub(crate) efforts: Option<Vec<String>>,
+    pub(crate) dialect: Option<ModelApi>,
     pub(crate) price: Option<Price>,
+}
+
+impl Facts {
+    /// Lists the names of the facts that are known.
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        let Facts { name, window, output, images, audio, documents, thinks, thinking, efforts, dialect, price } = self;
+        let known = [
+            ("name", name.is_some()),
+            ("window", window.is_some()),
+            ("output", output.is_some()),
+            ("images", images.is_some()),
+            ("audio", audio.is_some()),
+            ("documents", documents.is_some()),
+            ("thinks", thinks.is_some()),
+            ("thinking", thinking.is_some()),
+            ("efforts", efforts.is_some()),
+            ("dialect", dialect.is_some()),
+            ("price", price.is_some()),
+        ];
+        known.into_iter().filter(|(_, is_known)| *is_known).map(|(name, _)| name).collect()
+    }
 }
 
 impl Spec {
     #[must_use]
     pub(crate) fn with(mut self, facts: Facts) -> Self {
-        let Facts { name, window, output, images, audio, thinks, thinking, price } = facts;
+        let Facts { name, window, output, images, audio, documents, thinks, thinking, efforts, dialect, price } = facts;
         self.info.name = name.unwrap_or(self.info.name);
         self.info.window = window.filter(|window| *window > 0).unwrap_or(self.info.window);
         self.info.images = images.unwrap_or(self.info.images);
@@ -56,6 +90,9 @@ impl Spec {
         self.info.price = price.or(self.info.price);
         self.output = output.filter(|output| *output > 0).or(self.output);
         self.thinking = thinking.unwrap_or(self.thinking);
+        self.documents = documents.unwrap_or(self.documents);
+        self.efforts = efforts.map_or(self.efforts, Cow::Owned);
+        self.dialect = dialect.or(self.dialect);
         self
     }
 }
@@ -66,7 +103,8 @@ const SEEING: [&str; 4] = ["vision", "-vl", "2.5vl", "llava"];
 /// Derives the model `provider/model` from its name.
 pub(crate) fn spec(provider: &str, model: &str) -> Spec {
     let bare = catalogue::bare(model);
-    let row = catalogue::find(model);
+    let entry = catalogue::find(model);
+    let row = entry.row;
     Spec {
         info: ModelInfo {
             id: ModelId::from(format!("{provider}/{model}")),
@@ -75,19 +113,23 @@ pub(crate) fn spec(provider: &str, model: &str) -> Spec {
             images: row.images || SEEING.iter().any(|part| bare.contains(part)),
             audio: bare.contains("-audio"),
             thinks: row.thinks,
+            patches: catalogue::is_trained_on_patches(&bare),
             price: None,
         },
         api_name: model.to_owned(),
         output: Some(row.output),
         thinking: row.thinking.unwrap_or(Thinking::Adaptive),
-        efforts: &row.efforts,
+        efforts: Cow::Borrowed(&row.efforts),
+        documents: entry.reads_documents(),
+        image: entry.image_limit(),
+        dialect: None,
     }
 }
 
 impl Spec {
     /// Returns the family's effort level for a thought level: its lowest for none, its highest for
     /// the highest. None if the family is unknown and nothing need be sent.
-    pub(crate) fn effort(&self, level: ThoughtLevel) -> Option<&'static str> {
+    pub(crate) fn effort(&self, level: ThoughtLevel) -> Option<&str> {
         let word = |wanted: &str| self.efforts.iter().find(|word| *word == wanted).map(String::as_str);
         let (least, greatest) = (self.efforts.first().map(String::as_str), self.efforts.last().map(String::as_str));
         match level {
@@ -131,6 +173,21 @@ mod tests {
     }
 
     #[test]
+    fn models_of_openai_are_trained_on_patches() {
+        for (name, patches) in [
+            ("gpt-4.1-mini", true),
+            ("openai/gpt-5.1-codex", true),
+            ("o4-mini", true),
+            ("gpt-oss-20b", true),
+            ("gpt-4o", false),
+            ("claude-sonnet-5", false),
+            ("my-own", false),
+        ] {
+            assert_eq!(spec("p", name).info.patches, patches, "{name}");
+        }
+    }
+
+    #[test]
     fn each_family_has_its_words_for_effort() {
         use ThoughtLevel::{High, Low, Medium, Off};
         for (model, efforts) in [
@@ -142,18 +199,16 @@ mod tests {
             ("gpt-5-pro", ["high", "high", "high", "high"]),
             ("o3", ["low", "low", "medium", "high"]),
         ] {
-            assert_eq!(
-                [Off, Low, Medium, High].map(|level| spec("p", model).effort(level)),
-                efforts.map(Some),
-                "{model}"
-            );
+            let spec = spec("p", model);
+            assert_eq!([Off, Low, Medium, High].map(|level| spec.effort(level)), efforts.map(Some), "{model}");
         }
-        let unknown = [None, Some("low"), Some("medium"), Some("high")];
-        assert_eq!([Off, Low, Medium, High].map(|level| spec("p", "my-own").effort(level)), unknown);
+        let unknown = spec("p", "my-own");
+        let words = [None, Some("low"), Some("medium"), Some("high")];
+        assert_eq!([Off, Low, Medium, High].map(|level| unknown.effort(level)), words);
     }
 
     #[test]
-    fn older_models_are_told_a_budget_and_later_ones_an_effort() {
+    fn older_models_get_a_thinking_budget_and_later_ones_an_effort() {
         for name in ["claude-3-7-sonnet-latest", "claude-opus-4-20250514", "claude-sonnet-4-0", "claude-haiku-4-5"] {
             assert_eq!(spec("p", name).thinking, Thinking::Budget, "{name}");
         }
@@ -163,9 +218,13 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_knows_goes_before_the_defaults() {
+    fn known_facts_override_the_defaults_of_a_model() {
         let facts = Facts { window: Some(9), images: Some(false), ..Facts::default() };
         let spec = spec("p", "gpt-4o").with(facts).with(Facts { window: Some(0), ..Facts::default() });
         assert_eq!((spec.info.window, spec.info.images, spec.output), (9, false, Some(16_384)));
+        let facts = Facts { efforts: Some(vec!["deep".into()]), documents: Some(false), ..Facts::default() };
+        assert_eq!(facts.names(), ["documents", "efforts"]);
+        let spec = spec.with(facts);
+        assert_eq!((spec.effort(ThoughtLevel::High), spec.documents), (Some("deep"), false));
     }
 }

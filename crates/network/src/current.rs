@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_client_waits_until_the_setting_is_known_and_the_same_setting_is_the_same_value() {
+    async fn network_clients_wait_for_settings_and_share_equal_ones() {
         assert_eq!(current().await, None);
         let (known, told) = futures_util::future::abortable(std::future::pending::<()>());
         wait_for(known.map(|_| ()));

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_come_from_files_and_folders_and_a_file_without_any_is_an_error() {
+    fn certificates_are_read_from_files_and_folders_and_must_exist() {
         let folder = tempfile::tempdir().unwrap();
         let pem = rcgen::generate_simple_self_signed(["x.example".to_owned()]).unwrap().cert.pem();
         let file = folder.path().join("one.pem");

@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn proxies_are_found_in_either_case_and_one_for_all_fills_the_gaps() {
+    fn proxy_variables_are_read_in_either_case_with_all_proxy_as_fallback() {
         let found = of(&[("https_proxy", "http://a:1"), ("ALL_PROXY", "http://b:1"), ("no_proxy", "localhost,.corp")]);
         assert_eq!(found.https_proxy.as_deref(), Some("http://a:1"));
         assert_eq!(found.http_proxy.as_deref(), Some("http://b:1"));

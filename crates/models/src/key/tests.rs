@@ -89,7 +89,7 @@ async fn a_command_runs_once_in_the_sessions_environment_and_again_when_forgotte
 }
 
 #[tokio::test]
-async fn a_command_that_says_something_else_in_another_environment_is_asked_there() {
+async fn a_key_command_runs_again_in_a_different_environment() {
     let keyring = Keyring::new(KeyConfig { command: Some("echo $PART-key".into()), ..KeyConfig::default() }, None);
     for _ in 0..2 {
         for part in ["my", "your"] {
@@ -113,7 +113,7 @@ fn only_so_many_environments_are_remembered() {
 }
 
 #[tokio::test]
-async fn a_command_that_fails_or_hangs_is_named_without_its_arguments_and_leaves_nobody_behind() {
+async fn a_failing_key_command_is_named_without_arguments_and_cleaned_up() {
     let failing = KeyConfig { command: Some("false sk-argument".into()), ..KeyConfig::default() };
     let error = found(&Keyring::new(failing, None), &[]).await.unwrap_err();
     assert_eq!(error, "the key command `false` failed with exit status: 1");
@@ -168,7 +168,7 @@ fn a_credential_is_a_name_and_never_a_path() {
 
 /// A check or a read of the files that hangs, as on a network folder that is gone.
 #[tokio::test(start_paused = true)]
-async fn a_file_that_does_not_answer_is_waited_for_no_longer_than_the_deadline() {
+async fn reading_an_unresponsive_key_file_ends_at_the_deadline() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("key");
     write(&path, "k1", 0o600);

@@ -40,7 +40,7 @@ mod tests {
     use crate::{ModelsConfig, Providers, Rehearsal};
 
     #[test]
-    fn every_variable_of_a_key_has_a_label_and_those_of_known_providers_a_page() {
+    fn every_key_variable_has_a_label_and_known_providers_a_page() {
         let providers = Providers::new(&ModelsConfig::default(), None, vec![Arc::new(Rehearsal::new())]).unwrap();
         let described = providers.described_keys();
         let names: Vec<String> = described.iter().map(|variable| variable.name.clone()).collect();

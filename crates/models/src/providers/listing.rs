@@ -7,7 +7,7 @@ use reqwest::Response;
 use serde_json::Value;
 
 use super::loaded_window;
-use super::setup::spec;
+use super::setup::listed;
 use crate::exchange::{causes, read_some};
 use crate::failure::{ErrorBody, Failure};
 use crate::key::Key;
@@ -109,7 +109,9 @@ fn read(service: &Service, list: &Value, names: Names) -> Vec<Spec> {
         let id = row["id"].as_str().or(row["name"].as_str()).filter(|id| !id.trim().is_empty())?;
         let id = id.strip_prefix("models/").unwrap_or(id);
         let is_hidden = names == Names::OpenAi && has_word(id, &NOT_FOR_TALK);
-        (!is_hidden && takes_tools(row)).then(|| spec(service, id, facts(row)))
+        // Anthropic's list keeps models that no longer answer.
+        let is_retired = row["lifecycle"] == "retired";
+        (!is_hidden && !is_retired && takes_tools(row)).then(|| listed(service, id, facts(row)))
     });
     models.collect()
 }
@@ -133,9 +135,16 @@ fn takes_tools(row: &Value) -> bool {
     };
     let capable = &row["capabilities"];
     let takes_tools = names(capable, "tool-calling") || names(capable, "tools");
+    // The lists of Mistral and Azure name each feature with a boolean.
+    let is_able = |feature: &str| capable[feature].as_bool() != Some(false);
     // Gemini's list has models that only embed or draw.
     let talks = names(&row["supportedGenerationMethods"], "generateContent");
-    names(&row["supported_parameters"], "tools") && takes_tools && talks
+    names(&row["supported_parameters"], "tools")
+        && takes_tools
+        && is_able("completion_chat")
+        && is_able("chat_completion")
+        && is_able("function_calling")
+        && talks
 }
 
 fn facts(row: &Value) -> Facts {
@@ -144,6 +153,8 @@ fn facts(row: &Value) -> Facts {
     let senses = senses.iter().find_map(|path| row.pointer(path).and_then(Value::as_array));
     let takes = |sense: &str| senses.map(|list| list.iter().any(|one| one == sense));
     let supports = row["supported_parameters"].as_array();
+    // Anthropic's list has an object for each capability.
+    let is_able = |name: &str| row["capabilities"][name]["supported"].as_bool();
     let name = row["display_name"]
         .as_str()
         .or(row["displayName"].as_str())
@@ -161,10 +172,16 @@ fn facts(row: &Value) -> Facts {
             "/inputTokenLimit",
         ]),
         output: number(&["/max_tokens", "/outputTokenLimit"]),
-        images: takes("image"),
+        images: takes("image").or(row["capabilities"]["vision"].as_bool()).or(is_able("image_input")),
         audio: takes("audio"),
-        thinks: supports.map(|list| list.iter().any(|one| one == "reasoning")).or(row["thinking"].as_bool()),
+        documents: is_able("pdf_input"),
+        thinks: supports
+            .map(|list| list.iter().any(|one| one == "reasoning"))
+            .or(row["thinking"].as_bool())
+            .or(is_able("thinking")),
         thinking: None,
+        efforts: None,
+        dialect: None,
         price: price(&row["pricing"]),
     }
 }

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loaded_window_counts_and_not_the_one_that_the_model_was_trained_for() {
+    fn the_loaded_window_counts_and_not_the_trained_one() {
         let mut list =
             json!({ "data": [{ "id": "m.gguf", "owned_by": "llamacpp", "meta": { "n_ctx_train": 131_072 } }] });
         let props = json!({ "default_generation_settings": { "n_ctx": 8_192 }, "modalities": { "vision": false } });

@@ -55,6 +55,8 @@ pub(super) struct Provider {
     /// The path or the whole address of the list.
     pub(super) list_path: String,
     role: Role,
+    /// Whether the configuration names it, whatever its role.
+    pub(super) is_configured: bool,
     /// Models that are configured or well known, with the facts about them. The first is the
     /// favourite.
     named: Vec<(String, Facts)>,
@@ -112,7 +114,16 @@ impl Provider {
             Kind::Ollama => "/api/tags",
         };
         let (service, list_path) = (Arc::new(service), list_path.to_owned());
-        Self { service, list_path, role, named, discovers, lists: Mutex::default(), ended: watch::Sender::default() }
+        Self {
+            service,
+            list_path,
+            role,
+            is_configured: role == Role::Configured,
+            named,
+            discovers,
+            lists: Mutex::default(),
+            ended: watch::Sender::default(),
+        }
     }
 
     /// Whether a person may store a key for it. Even a provider that is configured without a key
@@ -196,17 +207,30 @@ impl Provider {
         is_open || self.models(environment).iter().any(|spec| spec.api_name == model)
     }
 
-    /// Returns why the last refresh of a usable provider gave no usable result.
+    /// Returns why a provider that the user set up cannot be used, or why its last refresh gave no
+    /// usable result.
     pub(super) fn trouble(&self, environment: &Environment) -> Option<String> {
-        if self.role == Role::Local || !self.is_ready(environment) {
+        if !self.is_wanted(environment) {
             return None;
+        }
+        if !self.is_ready(environment) {
+            let Service { name, keys, .. } = &*self.service;
+            return Some(format!("{name}: no key was found (looked at: {})", keys.places()));
         }
         self.lock().get(&self.service.address.of(environment))?.trouble.clone()
     }
 
     /// Whether the user set up this provider: it is configured, or it has a key.
     pub(super) fn is_wanted(&self, environment: &Environment) -> bool {
-        self.role == Role::Configured || (self.role == Role::Hosted && self.is_ready(environment))
+        self.is_configured || (self.role == Role::Hosted && self.is_ready(environment))
+    }
+
+    /// Lists the facts about a model that the configuration sets.
+    pub(super) fn configured_facts(&self, model: &str) -> Vec<&'static str> {
+        let named = self.named.iter().find(|(name, _)| name == model).map(|(_, facts)| facts.names());
+        let mut names = self.service.overrides.find(&self.service.name, model).names();
+        names.extend(named.unwrap_or_default().into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());
+        names
     }
 
     /// Resolves when the first refresh of the provider has ended, successfully or not.

@@ -12,8 +12,10 @@ use super::provider::{Provider, Role};
 use crate::account::Accounts;
 use crate::catalogue;
 use crate::config::{CacheTtl, Kind, ModelsConfig, ProviderConfig};
+use crate::conversion::Conversions;
 use crate::http::Http;
 use crate::key::{KeyConfig, Keyring};
+use crate::overrides::{self, Overrides};
 use crate::secret::Secret;
 use crate::service::{Address, Service, tidy};
 use crate::spec::{self, Facts, Spec};
@@ -39,8 +41,18 @@ const OPENAI_MODELS: [&str; 6] = ["gpt-6-sol", "gpt-5.6", "gpt-5.4", "gpt-5.1", 
 const GEMINI_MODELS: [&str; 4] = ["gemini-3.1-pro-preview", "gemini-4-argon", "gemini-3.8-flash", "gemini-2.5-pro"];
 const GITHUB_MODELS: [&str; 2] = ["openai/gpt-4.1", "openai/gpt-4o"];
 
-pub(super) fn providers(config: &ModelsConfig, accounts: Option<&Accounts>) -> Result<Vec<Arc<Provider>>, ConfigError> {
-    let builder = ProviderBuilder { config, accounts, http: Arc::new(Http::new(&config.patience)) };
+pub(super) fn providers(
+    config: &ModelsConfig,
+    accounts: Option<&Accounts>,
+    conversions: &Arc<Conversions>,
+) -> Result<Vec<Arc<Provider>>, ConfigError> {
+    let builder = ProviderBuilder {
+        config,
+        accounts,
+        http: Arc::new(Http::new(&config.patience)),
+        conversions: conversions.clone(),
+        overrides: Arc::new(Overrides::new(&config.overrides)?),
+    };
     let mut providers = Vec::new();
     for (name, provider) in &config.providers {
         providers.push(builder.configured(name, provider)?);
@@ -71,6 +83,8 @@ struct ProviderBuilder<'a> {
     config: &'a ModelsConfig,
     accounts: Option<&'a Accounts>,
     http: Arc<Http>,
+    conversions: Arc<Conversions>,
+    overrides: Arc<Overrides>,
 }
 
 impl ProviderBuilder<'_> {
@@ -96,6 +110,7 @@ impl ProviderBuilder<'_> {
             if model.id.trim().is_empty() {
                 return Err(ConfigError { setting: setting("models"), reason: "a model has no `id`".to_owned() });
             }
+            overrides::check(&setting("models"), model.dialect)?;
             models.push((model.id.clone(), model.facts()));
         }
         let service = Service {
@@ -111,6 +126,10 @@ impl ProviderBuilder<'_> {
         if models.is_empty() && provider.kind == Kind::Vertex {
             models = plain(&ANTHROPIC_MODELS);
         }
+        // The address of an Azure deployment has no list; the deployment is the model.
+        let deployment = azure_deployment(&service.address.own).filter(|_| models.is_empty()).map(str::to_owned);
+        let discovers = discovers && deployment.is_none();
+        models.extend(deployment.map(|name| (name, Facts::default())));
         // The maker's own address without configured models is the well-known provider with a key
         // from another source.
         let well_known: &[&str] = match (&provider.base_url, provider.kind) {
@@ -119,7 +138,9 @@ impl ProviderBuilder<'_> {
             (None, Kind::Gemini) if models.is_empty() => &GEMINI_MODELS,
             (None | Some(_), _) => return Ok(Provider::new(service, Role::Configured, models, discovers)),
         };
-        Ok(Provider::new(service, Role::Hosted, plain(well_known), discovers))
+        let mut provider = Provider::new(service, Role::Hosted, plain(well_known), discovers);
+        provider.is_configured = true;
+        Ok(provider)
     }
 
     /// Builds a well-known provider, which is usable when the session has a key or one is stored.
@@ -172,10 +193,20 @@ impl ProviderBuilder<'_> {
             prompt_caching: true,
             prompt_cache_ttl: CacheTtl::default(),
             http: self.http.clone(),
+            conversions: self.conversions.clone(),
+            overrides: self.overrides.clone(),
             refused: Default::default(),
             dialects: Default::default(),
         }
     }
+}
+
+/// Returns the deployment that an address such as `https://NAME.openai.azure.com/openai/deployments/
+/// DEPLOYMENT?api-version=...` names.
+fn azure_deployment(address: &str) -> Option<&str> {
+    let path = address.split('?').next().unwrap_or(address);
+    let (_, name) = path.split_once("/openai/deployments/")?;
+    Some(name.trim_matches('/')).filter(|name| !name.is_empty() && !name.contains('/'))
 }
 
 fn plain(models: &[&str]) -> Vec<(String, Facts)> {
@@ -198,8 +229,19 @@ fn makers_own(kind: Kind) -> &'static str {
 /// The default window at servers on the user's own machine, where a window costs memory.
 const MODEST_WINDOW: u64 = 32_768;
 
-/// Builds a model from its name and these facts.
+/// Builds a model from its name and the facts that the configuration has at its provider.
 pub(super) fn spec(service: &Service, model: &str, facts: Facts) -> Spec {
+    let overrides = service.overrides.find(&service.name, model);
+    unlisted(service, model).with(overrides).with(facts)
+}
+
+/// Builds a model from its name and the facts of its provider's list.
+pub(super) fn listed(service: &Service, model: &str, facts: Facts) -> Spec {
+    let overrides = service.overrides.find(&service.name, model);
+    unlisted(service, model).with(facts).with(overrides)
+}
+
+fn unlisted(service: &Service, model: &str) -> Spec {
     let mut spec = spec::spec(&service.name, model);
     spec.info.price = catalogue::price(model, &service.address.own);
     if let (CacheTtl::OneHour, Some(price)) = (service.prompt_cache_ttl, &mut spec.info.price) {
@@ -209,7 +251,7 @@ pub(super) fn spec(service: &Service, model: &str, facts: Facts) -> Spec {
     if service.kind == Kind::Ollama {
         spec.info.window = spec.info.window.min(MODEST_WINDOW);
     }
-    spec.with(facts)
+    spec
 }
 
 fn check_address(setting: &str, address: &str, kind: Kind) -> Result<String, ConfigError> {

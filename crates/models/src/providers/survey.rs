@@ -13,6 +13,7 @@ use futures_util::future::join_all;
 use super::provider::{Provider, RefreshWhen};
 use super::{Providers, listing};
 use crate::catalogue;
+use crate::spec::Spec;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survey {
@@ -44,6 +45,12 @@ pub struct Offered {
     pub output: Option<u64>,
     /// Whether the numbers are guesses, because the table of models does not have the name.
     pub guessed: bool,
+    /// Whether it reads PDFs itself.
+    pub documents: bool,
+    /// The name of the API that it is asked in.
+    pub dialect: &'static str,
+    /// The facts that the configuration sets, by the names of the settings.
+    pub configured: Vec<&'static str>,
 }
 
 impl Providers {
@@ -54,13 +61,24 @@ impl Providers {
         let settled = join_all(self.providers.iter().map(|provider| provider.settled(environment)));
         // Providers that do not answer in time have no models to offer.
         let _ = tokio::time::timeout(deadline, settled).await;
-        let models = self.providers.iter().flat_map(|provider| provider.models(environment));
-        let models = models.map(|spec| Offered {
-            guessed: !catalogue::knows(&spec.api_name),
-            output: spec.output,
-            info: spec.info,
+        let models = self.providers.iter().flat_map(|provider| {
+            let models = provider.models(environment).into_iter();
+            models.map(|spec| offered(provider, spec, environment))
         });
         models.collect()
+    }
+
+    /// Lists the providers that the user set up and that offer no model, with the reason.
+    pub fn unusable(&self, environment: &Environment) -> Vec<String> {
+        let wanted = self.providers.iter().filter(|provider| provider.is_wanted(environment));
+        let unusable =
+            wanted.filter(|provider| !provider.is_ready(environment) || provider.favourite(environment).is_none());
+        unusable
+            .map(|provider| {
+                let name = &provider.service.name;
+                provider.trouble(environment).unwrap_or_else(|| format!("{name}: its list of models did not arrive"))
+            })
+            .collect()
     }
 
     /// Lists the default model of each usable provider, in the order in which a new session looks
@@ -73,6 +91,19 @@ impl Providers {
     /// Checks all providers at once, each for at most `deadline`.
     pub async fn survey(&self, environment: &Environment, deadline: Duration) -> Vec<Survey> {
         join_all(self.providers.iter().map(|provider| survey(provider, environment, deadline))).await
+    }
+}
+
+fn offered(provider: &Provider, spec: Spec, environment: &Environment) -> Offered {
+    let service = &provider.service;
+    let dialect = service.dialect(&service.address.of(environment), &spec);
+    Offered {
+        guessed: !catalogue::knows(&spec.api_name),
+        output: spec.output,
+        documents: spec.documents && dialect.has_documents(),
+        dialect: dialect.name(),
+        configured: provider.configured_facts(&spec.api_name),
+        info: spec.info,
     }
 }
 

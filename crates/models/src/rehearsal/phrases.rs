@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_loses_its_punctuation_and_a_path_keeps_its_dots() {
+    fn a_word_is_stripped_of_punctuation_and_a_path_keeps_its_dots() {
         for (text, word, rest) in [
             (" a.txt, b", "a.txt", ", b"),
             ("a.txt.", "a.txt", "."),
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_told_from_words() {
+    fn paths_are_distinguished_from_words() {
         for text in ["a.txt", ".gitignore", "src/", "~", "..", "./x", "Makefile", "été.md"] {
             assert!(Token { text, quoted: false }.looks_like_path(), "{text}");
         }

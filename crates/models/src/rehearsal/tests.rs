@@ -355,7 +355,7 @@ async fn attachments_are_named() {
 }
 
 #[tokio::test]
-async fn a_long_result_is_cut_and_says_so() {
+async fn a_long_result_is_truncated_with_a_note() {
     let long = |_: &str, _: &Value| Outcome::completed("ü line\n".repeat(1000));
     let mut stage = Stage::new("read_file", long);
     stage.prompt(vec![Content::text("read a.txt")]).await;

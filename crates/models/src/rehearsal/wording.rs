@@ -3,6 +3,7 @@
 //! Pure. They claim nothing that the model did not see: no result is paraphrased, and every failure
 //! or denial is reported.
 
+use domain::briefing::environment_facts;
 use domain::model::NO_MODEL_CONFIGURED;
 use domain::{Content, Outcome, Payload};
 
@@ -13,7 +14,7 @@ use super::progress::Stage;
 const EXCERPT_LINES: usize = 60;
 const EXCERPT_BYTES: usize = 4000;
 
-/// The notice after every understood task, so that nobody mistakes this for a poor language model.
+/// The notice after every understood task, which keeps users from mistaking this for a poor language model.
 const DISCLAIMER: &str =
     "`rehearsal` answered, a small program that follows plain directions. No language model is configured.";
 
@@ -68,7 +69,9 @@ pub(super) fn thought(understanding: &Understanding) -> String {
 /// Returns the text before the first call: what came with the prompt, and which of it is ignored.
 pub(super) fn opening(blocks: &[Content], understanding: &Understanding) -> Option<String> {
     let mut said = Vec::new();
-    let markers: Vec<_> = blocks.iter().filter_map(marker).collect();
+    // What acpd adds to every prompt is nothing that the person attached.
+    let attached = blocks.iter().filter(|block| environment_facts(block).is_none());
+    let markers: Vec<_> = attached.filter_map(marker).collect();
     if !markers.is_empty() {
         said.push(format!("Your prompt came with: {}.", markers.join(", ")));
     }
@@ -87,7 +90,9 @@ pub(super) fn opening(blocks: &[Content], understanding: &Understanding) -> Opti
 pub(super) fn report(direction: &Direction, stage: &Stage<'_>) -> String {
     match stage {
         Stage::Done { answer } => success(direction, answer),
-        Stage::Failed { reason } if *reason == Outcome::denied().text => {
+        Stage::Failed { reason }
+            if [Outcome::denied(), Outcome::declined()].iter().any(|denied| denied.text == *reason) =>
+        {
             format!("You did not allow it, so {}.", undone(direction))
         }
         Stage::Failed { reason } if *reason == Outcome::cancelled().text => {

@@ -130,13 +130,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_appended_goes_behind_the_last_line() {
+    fn appended_text_follows_the_last_line() {
         assert_eq!(append_after(&[Ok("     1\tone\n     2\t2\ttwo\n")]), edit("2\ttwo", "2\ttwo\nnew"));
         assert_eq!(append_after(&[Ok("     1\tone\n"), Ok("done")]), Next::Done("done"));
     }
 
     #[test]
-    fn a_last_line_that_comes_twice_is_told_by_those_before_it() {
+    fn a_repeated_last_line_is_located_by_the_lines_before_it() {
         let text = "     1\ta\n     2\t}\n     3\tb\n     4\t}\n";
         assert_eq!(append_after(&[Ok(text)]), edit("b\n}", "b\n}\nnew"));
         // Two of these overlap, so a search for two would find the first two.

@@ -51,7 +51,7 @@ async fn without_a_key_and_without_a_server_there_is_the_rehearsal() {
 }
 
 #[tokio::test]
-async fn a_key_in_the_environment_chooses_its_provider_at_the_address_beside_it() {
+async fn a_key_in_the_environment_selects_its_provider_and_address() {
     for (kind, name, variable, address) in [
         (Kind::Anthropic, "anthropic", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
         (Kind::OpenAi, "openai", "OPENAI_API_KEY", "OPENAI_BASE_URL"),
@@ -110,7 +110,7 @@ async fn a_server_on_this_machine_is_used_while_it_answers() {
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_is_in_nobodys_way() {
+async fn a_model_server_that_hangs_delays_no_call() {
     let server = Server::script(vec![Reply(vec![Action::UntilClosed])]);
     let mut config = config(Kind::OpenAi, &server.address);
     config.local = LocalConfig { probe: true, ollama: server.address.clone(), llama_cpp: server.address.clone() };
@@ -149,7 +149,7 @@ async fn configured_models_are_offered_as_configured_and_others_beside_them_on_d
 }
 
 #[tokio::test]
-async fn a_model_is_found_by_provider_and_name_whether_or_not_a_list_has_it() {
+async fn a_model_is_found_by_provider_and_name_without_a_list() {
     let providers = providers(&config(Kind::OpenAi, "http://127.0.0.1:9"));
     for id in ["rehearsal", "fake/some/deep/name", "anthropic/claude-sonnet-4-5", "openai/gpt-5"] {
         assert_eq!(providers.find(&id.into()).unwrap().info().id, id.into());
@@ -234,7 +234,7 @@ async fn a_stored_key_makes_its_provider_usable() {
 const SOON: Duration = Duration::from_secs(10);
 
 #[tokio::test]
-async fn a_new_session_waits_for_the_list_and_gets_a_model_that_is_there() {
+async fn a_new_session_waits_for_the_list_and_gets_a_listed_model() {
     let server = Server::script(vec![
         Reply(vec![Action::Pause(Duration::from_millis(50))]).then_all(Reply::json(200, &models(&["scripted"]))),
     ]);
@@ -253,7 +253,7 @@ async fn a_new_session_waits_for_the_list_and_gets_a_model_that_is_there() {
 }
 
 #[tokio::test]
-async fn nobody_waits_longer_than_the_deadline_and_a_chosen_default_is_left_alone() {
+async fn waiting_for_a_list_ends_at_the_deadline_and_keeps_chosen_defaults() {
     let server = Server::script(vec![Reply(vec![Action::UntilClosed])]);
     let mut config = config(Kind::OpenAi, &server.address);
     let environment = environment(&[("FAKE_KEY", KEY)]);
@@ -266,7 +266,7 @@ async fn nobody_waits_longer_than_the_deadline_and_a_chosen_default_is_left_alon
 }
 
 #[tokio::test]
-async fn a_provider_that_has_nothing_to_offer_is_named_and_so_is_what_answers_in_its_place() {
+async fn a_provider_without_models_and_its_substitute_are_named() {
     let empty = Reply::json(200, &models(&[]));
     let refused = Reply::json(401, &json!({ "error": { "message": "no" } }));
     for (reply, why) in [
@@ -288,7 +288,7 @@ async fn a_provider_that_has_nothing_to_offer_is_named_and_so_is_what_answers_in
 }
 
 #[tokio::test]
-async fn a_list_of_two_hundred_thousand_models_is_cut_and_any_of_them_can_be_chosen() {
+async fn a_huge_model_list_is_truncated_and_every_model_stays_selectable() {
     let ids: Vec<String> = (0..200_000).map(|number| format!("m{number}")).collect();
     let list = models(&ids.iter().map(String::as_str).collect::<Vec<_>>());
     let server = Server::script(vec![Reply::json(200, &list)]);
@@ -299,4 +299,53 @@ async fn a_list_of_two_hundred_thousand_models_is_cut_and_any_of_them_can_be_cho
     assert!(providers.offers(&"fake/m150000".into(), &environment));
     assert!(!providers.offers(&"other/m1".into(), &environment));
     assert_eq!(providers.correction(&"fake/m150000".into(), &environment), None);
+}
+
+/// The lists and facts are those of llama.cpp (`tools/server/server.cpp`, `/v1/models` and `/props`)
+/// and LM Studio (its REST API v0), November 2025.
+#[tokio::test]
+async fn the_window_loaded_by_a_local_server_is_requested_and_used() {
+    let llama = Server::with(|seen, _| match seen.path.as_str() {
+        "/v1/models" => Reply::json(
+            200,
+            &json!({ "object": "list", "data": [{ "id": "qwen3.gguf", "object": "model", "owned_by": "llamacpp",
+                "meta": { "vocab_type": 2, "n_vocab": 151_936, "n_ctx_train": 40_960, "n_embd": 1024 } }] }),
+        ),
+        "/props" => Reply::json(
+            200,
+            &json!({ "default_generation_settings": { "id": 0, "n_ctx": 4_096 }, "total_slots": 1,
+                "modalities": { "vision": true, "audio": false } }),
+        ),
+        other => Reply::json(404, &json!({ "error": { "message": other } })),
+    });
+    let studio = Server::with(|seen, _| match seen.path.as_str() {
+        "/v1/models" => Reply::json(
+            200,
+            &json!({ "object": "list", "data": [
+                { "id": "qwen2-vl-7b-instruct", "object": "model", "owned_by": "organization_owner" },
+                { "id": "meta-llama-3.1-8b-instruct", "object": "model", "owned_by": "organization_owner" }] }),
+        ),
+        "/api/v0/models" => Reply::json(
+            200,
+            &json!({ "object": "list", "data": [
+                { "id": "qwen2-vl-7b-instruct", "object": "model", "type": "vlm", "state": "loaded",
+                    "max_context_length": 32_768, "loaded_context_length": 8_000 },
+                { "id": "meta-llama-3.1-8b-instruct", "object": "model", "type": "llm", "state": "not-loaded",
+                    "max_context_length": 131_072 }] }),
+        ),
+        other => Reply::json(404, &json!({ "error": other })),
+    });
+    let environment = environment(&[("FAKE_KEY", KEY)]);
+    for (server, expected) in [
+        (&llama, vec![("fake/qwen3.gguf", 4_096, true)]),
+        (&studio, vec![("fake/qwen2-vl-7b-instruct", 8_000, true), ("fake/meta-llama-3.1-8b-instruct", 32_768, false)]),
+    ] {
+        let providers = providers(&config(Kind::OpenAi, &format!("{}/v1", server.address)));
+        providers.settle(&environment, SOON).await;
+        let listed = providers.list(&environment);
+        let listed = listed.iter().filter(|info| info.id.as_str() != "rehearsal");
+        let listed: Vec<(&str, u64, bool)> = listed.map(|info| (info.id.as_str(), info.window, info.images)).collect();
+        assert_eq!(listed, expected);
+        assert_eq!(server.requests().len(), 2);
+    }
 }

@@ -72,7 +72,7 @@ async fn a_denial_and_an_expired_code_end_the_flow() {
 }
 
 #[tokio::test]
-async fn what_is_no_flow_is_told_with_the_servers_words() {
+async fn a_failed_login_flow_is_reported_with_the_servers_message() {
     let server = Server::script(vec![Reply::json(404, &json!({ "error": "Not Found" }))]);
     let flow = DeviceFlow::new(&server.address, &server.address, "c", "");
     assert_eq!(flow.start().await.unwrap_err().to_string(), "127.0.0.1 refused the request: Not Found");

@@ -8,7 +8,7 @@ use domain::model::{Delta, Model};
 use serde_json::{Value, json};
 
 use crate::support::{ALL, BOTH, KEY, ask, ask_with, config, dialect, model, model_of, recorded, request, user};
-use testkit::answers::{Answer, AnswerPart, without_seals};
+use testkit::answers::{Answer, AnswerPart, Dialect, without_seals};
 use testkit::provider::{Action, Reply, Server};
 
 #[tokio::test]
@@ -98,7 +98,7 @@ async fn where_the_pieces_of_a_stream_are_cut_does_not_matter() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_anywhere_is_told_from_a_whole_one() {
+async fn a_stream_that_breaks_anywhere_is_recognised_as_broken() {
     for kind in ALL {
         let answer = Answer::small();
         let bytes = answer.sse(dialect(kind));
@@ -129,6 +129,95 @@ async fn a_stream_that_breaks_anywhere_is_told_from_a_whole_one() {
                 }
             }
         }
+    }
+}
+
+/// Every dialect that a server of this crate's tests can write, with the kind of provider that reads
+/// it.
+const WRITTEN: [(Kind, Dialect); 7] = [
+    (Kind::Anthropic, Dialect::Anthropic),
+    (Kind::Vertex, Dialect::Anthropic),
+    (Kind::OpenAi, Dialect::Chat),
+    (Kind::OpenAi, Dialect::Mistral),
+    (Kind::Responses, Dialect::Responses),
+    (Kind::Gemini, Dialect::Gemini),
+    (Kind::Ollama, Dialect::Ollama),
+];
+
+#[tokio::test]
+async fn a_stream_of_single_bytes_is_read() {
+    for (kind, dialect) in WRITTEN {
+        let answer = Answer::rich();
+        let bytes = answer.sse(dialect);
+        let pieces: Vec<&[u8]> = bytes.chunks(1).collect();
+        let server = Server::script(vec![Reply::stream(&pieces)]);
+        let (deltas, error) = ask(&*impatient(kind, &server)).await;
+        assert_eq!((without_seals(deltas), error), (answer.deltas_of(dialect), None), "{dialect:?}");
+    }
+}
+
+/// What a model had said when its answer was cut off.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Said {
+    Nothing,
+    Thought,
+    Text,
+    HalfCall,
+    OneCall,
+}
+
+/// Finds the latest of these that the beginning of an answer of `cut_answer` shows.
+fn said(beginning: &[u8]) -> Said {
+    let shows = |word: &str| beginning.windows(word.len()).any(|window| window == word.as_bytes());
+    // Each text arrives in two halves, and these are parts of the second ones.
+    if shows("irst.txt") {
+        Said::OneCall
+    } else if shows("read_file") {
+        Said::HalfCall
+    } else if shows("ook.") {
+        Said::Text
+    } else if shows("beln.") {
+        Said::Thought
+    } else {
+        Said::Nothing
+    }
+}
+
+#[tokio::test]
+async fn a_cut_after_a_thought_a_text_half_a_call_or_one_call_is_asked_for_again() {
+    let read = |path: &str| AnswerPart::Call("read_file", json!({ "path": path }));
+    let parts = vec![AnswerPart::thought("Grübeln."), AnswerPart::text("I look."), read("first.txt"), read("b.txt")];
+    let answer = Answer::new(parts);
+    for (kind, dialect) in WRITTEN {
+        let bytes = answer.sse(dialect);
+        let (server, queue) = Server::queue();
+        let model = impatient(kind, &server);
+        let mut seen = Vec::new();
+        // All ends of lines, and the middles between them.
+        let ends: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] == b'\n').collect();
+        let middles = ends.windows(2).map(|pair| usize::midpoint(pair[0], pair[1]));
+        // Some providers send both calls in one line.
+        let first = bytes.windows(8).position(|window| window == b"irst.txt").unwrap();
+        for at in ends.iter().copied().chain(middles).chain([first, first + 8]) {
+            *queue.lock().unwrap() = [Reply::begun(&[&bytes[..at]]), Reply::stream(&[&bytes])].into();
+            let (deltas, error) = ask(&*model).await;
+            assert_eq!(error, None, "{dialect:?} {at}");
+            let is_said = |delta: &Delta| !matches!(delta, Delta::Usage(_) | Delta::Notice(_));
+            let deltas: Vec<Delta> = without_seals(deltas).into_iter().filter(is_said).collect();
+            let mut tries = deltas.split(|delta| *delta == Delta::Abandoned).rev();
+            let expected: Vec<Delta> = answer.deltas_of(dialect).into_iter().filter(is_said).collect();
+            assert_eq!(tries.next(), Some(&*expected), "{dialect:?} {at}");
+            // No tool may run for an answer that was cut off.
+            assert!(!tries.flatten().any(|delta| matches!(delta, Delta::Call { .. })), "{dialect:?} {at}");
+            seen.push(said(&bytes[..at]));
+        }
+        seen.sort();
+        seen.dedup();
+        assert_eq!(
+            seen,
+            [Said::Nothing, Said::Thought, Said::Text, Said::HalfCall, Said::OneCall],
+            "{dialect:?} is cut in all places"
+        );
     }
 }
 

@@ -58,7 +58,7 @@ async fn broken_servers_and_overload_are_tried_again_before_anything_is_shown() 
 }
 
 #[tokio::test]
-async fn a_wait_that_the_provider_asks_for_is_kept_and_told_when_it_is_long() {
+async fn a_requested_retry_delay_is_respected_and_reported_when_long() {
     let busy = Reply::new(429, &[("retry-after", "1")], "{}");
     let server = Server::script(vec![busy, whole(Kind::OpenAi)]);
     let mut config = config(Kind::OpenAi, &server.address);
@@ -76,7 +76,7 @@ async fn a_wait_that_the_provider_asks_for_is_kept_and_told_when_it_is_long() {
 }
 
 #[tokio::test]
-async fn after_the_last_try_the_error_says_who_how_and_what_to_do() {
+async fn after_the_last_try_the_error_names_provider_cause_and_remedy() {
     let server = Server::script(vec![Reply::json(503, &error_body(Kind::OpenAi, "x", &format!("down {KEY}")))]);
     let mut config = config(Kind::OpenAi, &server.address);
     config.retry = RetryPolicy { tries: 3, ..config.retry };
@@ -92,7 +92,7 @@ async fn after_the_last_try_the_error_says_who_how_and_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_wrong_key_is_told_at_once_and_never_quoted() {
+async fn a_wrong_key_is_reported_at_once_and_never_quoted() {
     for kind in BOTH {
         for status in [401, 403] {
             let body = error_body(kind, "authentication_error", &format!("invalid key {KEY}"));
@@ -107,7 +107,7 @@ async fn a_wrong_key_is_told_at_once_and_never_quoted() {
 }
 
 #[tokio::test]
-async fn an_overflow_is_told_from_other_refusals() {
+async fn a_context_overflow_is_distinguished_from_other_refusals() {
     for (kind, sort, message) in [
         (Kind::Anthropic, "invalid_request_error", "prompt is too long: 200001 tokens > 200000 maximum"),
         (Kind::OpenAi, "context_length_exceeded", "This model's maximum context length is 8192 tokens."),
@@ -122,7 +122,7 @@ async fn an_overflow_is_told_from_other_refusals() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_after_visible_output_is_void_and_asked_for_again() {
+async fn a_response_interrupted_after_visible_output_is_void_and_requested_again() {
     for kind in BOTH {
         let error = format!("data: {}\n\n", error_body(kind, "overloaded_error", "Overloaded"));
         let server = Server::script(vec![Reply::begun(&[&half(kind), error.as_bytes()]), whole(kind)]);
@@ -140,7 +140,7 @@ async fn an_answer_that_breaks_off_after_visible_output_is_void_and_asked_for_ag
 }
 
 #[tokio::test]
-async fn an_answer_that_always_breaks_off_fails_when_the_tries_are_used_up() {
+async fn a_response_that_always_breaks_off_fails_after_the_last_try() {
     for kind in BOTH {
         let server = Server::script(vec![Reply::begun(&[&half(kind)])]);
         let mut config = config(kind, &server.address);
@@ -176,7 +176,7 @@ async fn a_long_wait_is_counted_down() {
 }
 
 #[tokio::test]
-async fn what_did_not_help_is_not_remembered_and_what_helped_is() {
+async fn only_remedies_that_helped_are_remembered() {
     let server = Server::with(|seen, _| match seen.json()["reasoning_effort"].as_str() {
         Some(_) => Reply::json(400, &error_body(Kind::OpenAi, "invalid", "reasoning_effort is not supported")),
         None => Reply::json(400, &error_body(Kind::OpenAi, "invalid", "tools are not supported, either")),
@@ -255,7 +255,7 @@ async fn a_stream_dropped_before_its_answer_begins_is_a_closed_connection_too() 
 }
 
 #[tokio::test]
-async fn nobody_at_the_address_is_told_after_a_few_tries() {
+async fn a_refused_connection_is_reported_after_a_few_tries() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -274,7 +274,7 @@ async fn a_redirect_is_not_followed_with_a_key() {
 }
 
 #[tokio::test]
-async fn what_a_server_refuses_in_a_request_is_left_out_and_stays_out() {
+async fn a_field_that_a_server_refuses_is_removed_from_later_requests() {
     let complaint = "Function tools with reasoning_effort are not supported for x. Set reasoning_effort to 'none'.";
     let server = Server::with(move |seen, _| {
         if seen.json()["reasoning_effort"] == "none" {

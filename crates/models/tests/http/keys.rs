@@ -34,7 +34,7 @@ async fn a_commands_key_that_has_run_out_is_fetched_anew_once() {
 }
 
 #[tokio::test]
-async fn a_key_file_that_others_may_read_is_refused_before_anything_is_sent() {
+async fn a_key_file_readable_by_others_is_refused_before_sending() {
     let server = Server::script(vec![Reply::stream(&[&Answer::text("hi").sse(Dialect::Anthropic)])]);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");

@@ -54,7 +54,7 @@ async fn a_tool_call_without_end_is_refused() {
 }
 
 #[tokio::test]
-async fn a_signature_without_end_is_refused_and_so_are_reasoning_details() {
+async fn endless_signatures_and_reasoning_details_are_refused() {
     let begin = event(&json!({ "type": "content_block_start", "index": 0,
         "content_block": { "type": "thinking", "thinking": "", "signature": "" } }));
     let piece = event(&json!({ "type": "content_block_delta", "index": 0,
@@ -68,7 +68,7 @@ async fn a_signature_without_end_is_refused_and_so_are_reasoning_details() {
 }
 
 #[tokio::test]
-async fn calls_without_number_are_refused() {
+async fn too_many_calls_in_one_response_are_refused() {
     for kind in BOTH {
         let [begin, _] = call(kind, "");
         let text = String::from_utf8(begin).unwrap();
@@ -96,7 +96,7 @@ async fn a_document_without_end_is_refused() {
 }
 
 #[tokio::test]
-async fn of_an_error_without_end_the_beginning_is_told() {
+async fn only_the_beginning_of_an_endless_error_is_reported() {
     let head = "HTTP/1.1 400 Bad\r\nconnection: close\r\n\r\n";
     let reply = Reply(vec![Action::Write(head.into()), Action::Flood(vec![b'x'; PIECE], 4_000)]);
     let server = Server::script(vec![reply]);

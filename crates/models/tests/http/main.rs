@@ -12,5 +12,6 @@ mod dialects;
 mod failures;
 mod keys;
 mod limits;
+mod shapes;
 mod support;
 mod validating_servers;

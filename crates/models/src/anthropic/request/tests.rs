@@ -290,7 +290,7 @@ fn pictures_of_outcomes_go_along_with_them_or_become_markers() {
 }
 
 #[test]
-fn a_signature_that_is_refused_takes_the_thoughts_out_of_this_body_only() {
+fn a_refused_signature_removes_thoughts_from_this_request_only() {
     let mut body = json!({ "thinking": { "type": "enabled", "budget_tokens": 1024 }, "messages": [
         { "role": "user", "content": [{ "type": "text", "text": "a" }] },
         { "role": "assistant", "content": [

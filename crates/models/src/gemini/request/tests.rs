@@ -12,7 +12,7 @@ fn built(model: &str, request: &ModelRequest) -> Value {
 }
 
 #[test]
-fn a_tool_loop_goes_back_with_its_signatures_and_a_foreign_call_with_a_stand_in() {
+fn tool_loops_keep_signatures_and_foreign_calls_get_a_placeholder() {
     let origin = CallOrigin { provider: "p".into(), id: String::new(), extra: json!({ "thoughtSignature": "s1" }) };
     let own =
         Part::Call { id: "1".into(), tool: "read_file".into(), input: json!({ "path": "x" }), origin: Some(origin) };

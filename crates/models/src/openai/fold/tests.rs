@@ -45,7 +45,7 @@ fn parallel_calls_in_interleaved_fragments_are_put_together() {
 }
 
 #[test]
-fn calls_that_are_all_numbered_0_or_not_at_all_are_told_apart_by_their_ids() {
+fn calls_without_distinct_indexes_are_distinguished_by_their_ids() {
     for index in [Some(0), None] {
         let calls = calls(&[
             fragment(index, Some("a"), Some("t"), "{\"x\":1}"),

@@ -94,7 +94,7 @@ fn a_tool_loop_goes_back_with_its_reasoning() {
 }
 
 #[test]
-fn reasoning_of_another_provider_stays_here_and_details_go_back_as_they_came() {
+fn reasoning_details_return_unchanged_and_only_to_their_provider() {
     let loop_with = |seal: Value| {
         request(vec![
             user(vec![Content::text("a")]),
@@ -145,7 +145,7 @@ fn an_effort_is_named_only_to_models_that_think() {
 }
 
 #[test]
-fn what_a_server_does_not_know_is_left_out() {
+fn fields_that_a_server_rejects_are_removed() {
     let mut body = json!({ "reasoning_effort": "high", "stream_options": {} });
     let complaint = "Function tools with reasoning_effort are not supported for x in /v1/chat/completions. To use \
         function tools, use /v1/responses or set reasoning_effort to 'none'.";
@@ -158,7 +158,7 @@ fn what_a_server_does_not_know_is_left_out() {
 }
 
 #[test]
-fn pictures_of_outcomes_follow_in_a_message_of_the_users_or_become_markers() {
+fn images_of_outcomes_follow_in_a_user_message_or_become_markers() {
     let picture = |data: &str| Payload::Image { data: data.into(), mime: "image/png".into(), uri: None }.into();
     let shown = |call: &str, text: &str| {
         let images = vec![picture("iVBORw0KGgoAA")];

@@ -317,7 +317,7 @@ fn one_prompt_may_hold_several_directions() {
 }
 
 #[test]
-fn what_is_not_understood_is_said() {
+fn unknown_directions_are_reported() {
     check(
         &[
             "",

@@ -10,7 +10,7 @@ fn denied(tool: &str, input: &Value) -> Outcome {
 }
 
 #[tokio::test]
-async fn what_was_not_allowed_is_said_and_the_rest_is_done() {
+async fn refused_calls_are_reported_and_the_others_run() {
     play(
         "write a.txt with Hi\nrun ls\nread b.txt",
         ALL,
@@ -50,7 +50,7 @@ async fn what_was_not_allowed_is_said_and_the_rest_is_done() {
 }
 
 #[tokio::test]
-async fn what_failed_is_said_with_its_reason() {
+async fn failures_are_reported_with_their_reasons() {
     let fails = |tool: &str, _: &Value| match tool {
         "bash" => Outcome::failed("no such command\n[exit status 127]"),
         "read_file" => Outcome::cancelled(),
@@ -154,7 +154,7 @@ async fn without_any_tool_it_only_talks() {
 }
 
 #[tokio::test]
-async fn a_file_that_must_be_read_first_is_read_and_tried_once_more() {
+async fn an_unread_file_is_read_and_the_write_tried_again() {
     let exists = |tool: &str, input: &Value| match tool {
         "write_file" => Outcome::failed("a.txt exists and was not read; read it first with read_file"),
         _ => works(tool, input),

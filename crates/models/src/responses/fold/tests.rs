@@ -70,7 +70,7 @@ fn reasoning_is_kept_before_what_it_led_to() {
 }
 
 #[test]
-fn reasoning_before_words_is_sealed_before_them_and_what_follows_nothing_is_dropped() {
+fn reasoning_is_sealed_before_its_text_and_dropped_without_one() {
     let text = |delta: &str| json!({ "type": "response.output_text.delta", "output_index": 1, "delta": delta });
     let message = json!({ "type": "message", "content": [{ "type": "output_text", "text": "hello" }] });
     let deltas = fold(&[

@@ -143,7 +143,7 @@ fn a_model_that_does_not_think_is_not_asked_to() {
 }
 
 #[test]
-fn what_a_model_does_not_take_is_lowered_step_by_step() {
+fn an_unsupported_thought_level_is_lowered_step_by_step() {
     let mut body = json!({ "reasoning": { "effort": "xhigh", "summary": "auto" }, "include": ["x"] });
     let complaint = "Unsupported value: 'xhigh' is not supported with this model. (param: reasoning.effort)";
     assert_eq!(concede(&mut body, complaint), Concession::Lasting);
