@@ -170,10 +170,10 @@ impl Hook {
             Ok(started) => started,
             Err(error) => return HookReply::Failed(error.to_string()),
         };
-        let heard = SharedOutput::new(OUTPUT_LIMIT);
+        let output = SharedOutput::new(OUTPUT_LIMIT);
         let timeout = Some(Duration::from_millis(self.timeout_ms));
-        let end = watch(started, &heard, timeout, std::future::pending(), || {}).await;
-        let written = heard.lock().text();
+        let end = watch(started, &output, timeout, std::future::pending(), || {}).await;
+        let written = output.lock().text();
         interpret(&end, &written)
     }
 }

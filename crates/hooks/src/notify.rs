@@ -38,7 +38,7 @@ pub enum When {
 
 impl Notify {
     /// Starts the command, if there is one for this, and does not wait for it.
-    pub fn tell(&self, news: &Notification<'_>, site: &Arc<CallSite>, launcher: &Launcher) {
+    pub fn send(&self, news: &Notification<'_>, site: &Arc<CallSite>, launcher: &Launcher) {
         if self.command.is_empty() || (news.attended && self.when == When::Unattended) {
             return;
         }

@@ -1,6 +1,6 @@
 //! `.acpd/config.toml` in a project: the settings that a repository may bring along.
 //!
-//! A repository may come from anybody, so this file can only make rules stricter (ask or deny) and name more files
+//! A repository may come from anyone, so this file can only make rules stricter (ask or deny) and name more files
 //! with notes. Everything else is refused, with a notice to the user. While something is wrong with the file, its
 //! readable rules count and every call asks first, because the file may have meant to forbid more.
 
@@ -14,12 +14,12 @@ use policy::{Rule, Rules};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::notes;
+use crate::{note_files, notes};
 
 /// Below every folder from the repository's root down to the working folder.
 const FILE: &str = ".acpd/config.toml";
 
-/// The most bytes of a file. Nobody writes more by hand.
+/// The most bytes of a file. Longer files are not written by hand.
 const LONGEST: u64 = 64 << 10;
 
 /// The most complaints that are shown at once.
@@ -63,23 +63,45 @@ pub fn check(file: &Path) -> Result<(), ConfigErrors> {
     if project.complaints.is_empty() { Ok(()) } else { Err(ConfigErrors::Refused(project.complaints)) }
 }
 
-/// Reads the files. Symlinks are not followed: their targets may be outside the project.
+/// Reads the files.
 pub(crate) fn read(cwd: &Path) -> ProjectConfig {
-    let mut project = ProjectConfig::default();
-    for folder in notes::folders(cwd) {
+    ProjectConfig::of(&sources(cwd))
+}
+
+/// A file of a project as it was found.
+#[derive(Debug, PartialEq, Eq)]
+struct Source {
+    file: PathBuf,
+    /// None if its folder is a symlink. Those are not followed: their targets may be outside the project.
+    text: Option<String>,
+}
+
+/// Finds the files of a folder's project.
+fn sources(cwd: &Path) -> Vec<Source> {
+    let source = |folder: &Path| {
         let file = folder.join(FILE);
         if folder.join(".acpd").is_symlink() {
-            project.complaints.push(format!("{}: the folder is a link, which is not followed", file.display()));
-            continue;
+            return Some(Source { file, text: None });
         }
-        if let Some(text) = notes::read_inside(&file, LONGEST) {
-            project.take(&file, &text);
-        }
-    }
-    project
+        note_files::read_inside(&file, LONGEST).map(|text| Source { file, text: Some(text) })
+    };
+    notes::folders(cwd).into_iter().filter_map(source).collect()
 }
 
 impl ProjectConfig {
+    fn of(sources: &[Source]) -> Self {
+        let mut project = Self::default();
+        for Source { file, text } in sources {
+            match text {
+                Some(text) => project.take(file, text),
+                None => {
+                    project.complaints.push(format!("{}: the folder is a link, which is not followed", file.display()))
+                }
+            }
+        }
+        project
+    }
+
     /// Whether there may be one more rule.
     fn check_count(&self) -> Result<(), String> {
         if self.rules.ask.len() + self.rules.deny.len() < MAX_RULES {
@@ -190,13 +212,21 @@ struct FolderStrictness {
     rules: Rules,
     /// Something is wrong with a file now.
     broken: bool,
+    /// The files that the rules were read from last. Compiling hundreds of rules takes a while, so the same text is
+    /// not compiled again.
+    sources: Vec<Source>,
 }
 
 impl LearnedRules {
     pub(crate) fn learn(&self, cwd: &Path) {
-        let ProjectConfig { rules, complaints, notes: _ } = read(cwd);
+        let sources = sources(cwd);
+        if self.lock().get(cwd).is_some_and(|known| known.sources == sources) {
+            return;
+        }
+        let ProjectConfig { rules, complaints, notes: _ } = ProjectConfig::of(&sources);
         let mut known = self.lock();
         let known = known.entry(cwd.to_owned()).or_default();
+        known.sources = sources;
         known.broken = !complaints.is_empty();
         // Rules stay when the file changes. An agent that changes it again and again must not fill the memory with
         // them.
@@ -307,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_rules_and_patterns_that_are_too_large_make_every_call_ask() {
+    fn too_many_rules_or_oversized_patterns_make_every_call_ask() {
         let many: Vec<String> = (0..MAX_RULES + 5).map(|number| format!("\"read(x{number})\"")).collect();
         let (_folder, project) = with_file(&format!("[permissions]\ndeny = [{}]\n", many.join(", ")));
         assert_eq!((project.rules.deny.len(), project.complaints.len()), (MAX_RULES, 5));
@@ -331,5 +361,30 @@ mod tests {
         std::os::unix::fs::symlink("../elsewhere", project.join(".acpd")).unwrap();
         let found = read(&project);
         assert!(found.rules.deny.is_empty() && found.complaints.len() == 1, "{found:?}");
+    }
+
+    #[test]
+    fn the_same_file_is_compiled_once_and_a_changed_one_again() {
+        let (folder, _) = with_file("[permissions]\ndeny = [\"read(a)\"]\n");
+        let projects = LearnedRules::default();
+        let known = |learned: &LearnedRules| {
+            let mut rules = Rules::default();
+            learned.tighten(folder.path(), &mut rules);
+            rules.texts().deny
+        };
+        projects.learn(folder.path());
+        assert_eq!(known(&projects), ["read(a)"]);
+        // Only compiling adds rules: one that is taken out by hand comes back only if the file is compiled again.
+        let take_out = || projects.lock().get_mut(folder.path()).unwrap().rules = Rules::default();
+        take_out();
+        projects.learn(folder.path());
+        assert_eq!(known(&projects), Vec::<String>::new());
+        fs::write(folder.path().join(FILE), "[permissions]\ndeny = [\"read(b)\"]\n").unwrap();
+        projects.learn(folder.path());
+        assert_eq!(known(&projects), ["read(b)"]);
+        take_out();
+        projects.forget();
+        projects.learn(folder.path());
+        assert_eq!(known(&projects), ["read(b)"]);
     }
 }

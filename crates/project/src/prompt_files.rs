@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_a_rule_denies_or_asks_about_becomes_a_link_and_is_not_fetched() {
+    fn a_file_withheld_by_a_rule_becomes_a_link_and_is_not_fetched() {
         let rules: Rules = serde_json::from_value(json!({ "deny": ["read(.env)"], "ask": ["read(*.key)"] })).unwrap();
         let resource = |uri: &str| Payload::TextResource { uri: uri.to_owned(), mime: None, text: "secret".to_owned() };
         let link = Payload::Link {

@@ -15,8 +15,9 @@ use policy::Rules;
 use process::confine;
 use rustix::fs::{Dir, Mode, OFlags};
 
-use crate::{notes, prompt_files};
+use crate::{note_files, notes, prompt_files};
 use template::Template;
+pub(crate) use template::first_line;
 
 const FOLDER: &str = ".acpd/commands";
 
@@ -109,7 +110,7 @@ impl Folder {
         } else {
             confine::open_in(self.folder.as_fd(), &path, flags, Mode::empty()).ok()?
         };
-        notes::read_whole(File::from(file), LONGEST).as_deref().and_then(Template::read)
+        note_files::read_whole(File::from(file), LONGEST).as_deref().and_then(Template::read)
     }
 }
 
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_a_rule_withholds_is_no_command_and_gives_a_notice() {
+    fn a_command_file_withheld_by_a_rule_is_ignored_with_a_notice() {
         let home = tempfile::tempdir().unwrap();
         let own = home.path().join("own");
         write(&home.path().join(FOLDER), "secret.md", "hush");
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_project_cannot_make_us_read_what_it_does_not_contain() {
+    fn project_files_are_read_only_inside_the_project() {
         let home = tempfile::tempdir().unwrap();
         let project = home.path().join("project");
         write(home.path(), "secret.md", "hush");

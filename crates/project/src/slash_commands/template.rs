@@ -1,5 +1,7 @@
 //! One slash command's file: its description, and its text with placeholders. Pure.
 
+use crate::front_matter;
+
 /// Longer first lines are cut where they are shown.
 const DESCRIPTION: usize = 100;
 
@@ -14,21 +16,14 @@ pub(super) struct Template {
 impl Template {
     /// None if there is no text for the model.
     pub(super) fn read(file: &str) -> Option<Self> {
-        let file = file.strip_prefix('\u{feff}').unwrap_or(file).replace("\r\n", "\n");
-        let (front, text) = split(&file);
-        let text = text.trim();
+        let (front, text) = front_matter::read(file);
         if text.is_empty() {
             return None;
         }
-        let field = |name: &str| {
-            let lines = front.lines().filter_map(|line| line.split_once(':'));
-            let mut named = lines.filter(|(key, _)| key.trim().eq_ignore_ascii_case(name));
-            named.next().map(|(_, value)| unquoted(value.trim()).to_owned()).filter(|value| !value.is_empty())
-        };
         Some(Self {
-            description: field("description").unwrap_or_else(|| first_line(text)),
-            hint: field("argument-hint"),
-            text: text.to_owned(),
+            description: front.text("description").unwrap_or_else(|| first_line(&text)),
+            hint: front.text("argument-hint"),
+            text,
         })
     }
 
@@ -63,23 +58,7 @@ impl Template {
     }
 }
 
-/// The lines between two of three dashes at the top, and what follows them.
-fn split(file: &str) -> (&str, &str) {
-    let fenced = file.strip_prefix("---\n").and_then(|rest| {
-        let end = if rest.starts_with("---") { 0 } else { rest.find("\n---")? + 1 };
-        let (front, after) = (&rest[..end], &rest[end + 3..]);
-        let (line, text) = after.split_once('\n').unwrap_or((after, ""));
-        line.trim().is_empty().then_some((front, text))
-    });
-    fenced.unwrap_or(("", file))
-}
-
-fn unquoted(value: &str) -> &str {
-    let inner = |quote: char| value.strip_prefix(quote).and_then(|value| value.strip_suffix(quote));
-    inner('"').or_else(|| inner('\'')).unwrap_or(value)
-}
-
-fn first_line(text: &str) -> String {
+pub(crate) fn first_line(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let line = line.trim_start_matches('#').trim();
     let mut short: String = line.chars().take(DESCRIPTION).collect();
@@ -134,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_are_filled_once_and_nothing_that_was_typed_is_lost() {
+    fn placeholders_are_filled_once_and_no_typed_argument_is_lost() {
         assert_eq!(filled("Look at $ARGUMENTS.", "a  b"), "Look at a  b.");
         assert_eq!(
             filled("From $1 to $2, not $3 ($10).", r#"here 'over there' "#),

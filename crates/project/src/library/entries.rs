@@ -1,0 +1,98 @@
+//! A folder that holds skills or agents: its entries, and how their files are opened.
+//!
+//! In a project no symlink is followed, because it could lead outside of the project. The user's own
+//! entries may be symlinks, but the files of a skill stay inside the skill's folder.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use process::confine;
+use rustix::fs::{Dir, FileType, Mode, OFlags};
+
+use crate::note_files;
+
+/// Entries of one folder that are used, and that are looked at.
+const MOST: usize = 100;
+const MAX_ENTRIES: usize = 10_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    Project,
+    User,
+}
+
+pub(super) struct Folder {
+    pub(super) path: PathBuf,
+    pub(super) origin: Origin,
+    folder: OwnedFd,
+}
+
+impl Folder {
+    pub(super) fn of_project(base: &Path, name: &str) -> Option<Self> {
+        let path = base.join(name);
+        let base = rustix::fs::open(base, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        let folder = confine::open_in(base, name, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).ok()?;
+        Some(Self { path, origin: Origin::Project, folder })
+    }
+
+    pub(super) fn of_user(path: &Path) -> Option<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+        Some(Self { path: path.to_owned(), origin: Origin::User, folder })
+    }
+
+    /// The names of the folders in it.
+    pub(super) fn folders(&self) -> Vec<String> {
+        names(self.folder.as_fd(), |name, kind| {
+            let may_be = matches!(kind, FileType::Directory | FileType::Unknown)
+                || (kind == FileType::Symlink && self.origin == Origin::User);
+            (may_be && is_name(name)).then(|| name.to_owned())
+        })
+    }
+
+    /// The names of the Markdown files in it, without `.md`.
+    pub(super) fn files(&self) -> Vec<String> {
+        names(self.folder.as_fd(), |name, _| name.strip_suffix(".md").filter(|name| is_name(name)).map(str::to_owned))
+    }
+
+    /// Opens a folder in it.
+    pub(super) fn enter(&self, name: &str) -> Option<OwnedFd> {
+        self.open(name, OFlags::RDONLY | OFlags::DIRECTORY)
+    }
+
+    /// The whole text of a file in it; None if there is none, or it is longer or not text.
+    pub(super) fn read(&self, name: &str, longest: u64) -> Option<String> {
+        note_files::read_whole(File::from(self.open(name, OFlags::RDONLY | OFlags::NONBLOCK)?), longest)
+    }
+
+    fn open(&self, name: &str, flags: OFlags) -> Option<OwnedFd> {
+        match self.origin {
+            Origin::Project => confine::open_in(self.folder.as_fd(), name, flags, Mode::empty()).ok(),
+            Origin::User => rustix::fs::openat(self.folder.as_fd(), name, flags | OFlags::CLOEXEC, Mode::empty()).ok(),
+        }
+    }
+}
+
+/// Names of entries in their order, as many as are used.
+pub(super) fn names(folder: BorrowedFd<'_>, pick: impl Fn(&str, FileType) -> Option<String>) -> Vec<String> {
+    let Ok(entries) = Dir::read_from(folder) else { return Vec::new() };
+    let picked = entries.take(MAX_ENTRIES).filter_map(|entry| {
+        let entry = entry.ok()?;
+        pick(entry.file_name().to_str().ok()?, entry.file_type())
+    });
+    let mut names: Vec<String> = picked.collect();
+    names.sort();
+    names.truncate(MOST);
+    names
+}
+
+/// The longest name of a skill or an agent.
+const LONGEST_NAME: usize = 64;
+
+pub(super) fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= LONGEST_NAME
+        && !name.starts_with('.')
+        && name.chars().all(|letter| letter.is_alphanumeric() || "-_.".contains(letter))
+}
