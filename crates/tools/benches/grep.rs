@@ -97,6 +97,7 @@ async fn tool(root: &Path, pattern: &str, ignore_case: bool) -> usize {
         mode: Mode::Full,
         environment: Arc::default(),
         seen: Arc::default(),
+        entered: Arc::default(),
         editor: None,
     });
     let input = json!({"pattern": pattern, "case_insensitive": ignore_case, "limit": 5000});

@@ -2,8 +2,10 @@
 //!
 //! Plans and describes a command; `process` starts and ends it.
 
+mod folder;
 mod terminal;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,9 +23,10 @@ use process::{
 };
 use serde::Deserialize;
 use serde_json::json;
+use tokio::net::unix::pipe;
 
 use crate::tool::{Call, Refused, Tool};
-use crate::{Settings, input};
+use crate::{Settings, input, outputs};
 
 /// The kernel takes no argument longer than 128 KB.
 const LONGEST_COMMAND: usize = 100 * 1024;
@@ -44,6 +47,10 @@ struct Input {
     timeout_ms: Option<u64>,
     #[serde(default, alias = "run_in_background", deserialize_with = "input::flag")]
     background: bool,
+    #[serde(default, alias = "cwd", alias = "directory")]
+    workdir: Option<String>,
+    #[serde(default, deserialize_with = "input::flag")]
+    input: bool,
 }
 
 impl Tool for Bash {
@@ -66,12 +73,14 @@ impl Tool for Bash {
             description: format!(
                 "Runs a command with bash in the session's working folder and returns its output, standard output \
                  and standard error in the order written, and its exit status.\n\
-                 - Each call is a new shell: `cd` and variables do not carry over. Use absolute paths, or \
-                 `cd sub && command`.\n\
+                 - Each call is a new shell: `cd` and variables do not carry over. To run it in another folder set \
+                 `workdir`.\n\
                  - There is no terminal and no input: pass flags such as `--yes`, and give `git commit` its `-m`.\n\
                  - When the command is done, everything that it started with `&` is ended too. For a server, a watcher or \
-                 a long build set `background`: the call returns at once with a handle for bash_output and bash_stop.\n\
-                 - The default timeout is {default} ms and the longest {most} ms. Long output is cut in the middle.\n\
+                 a long build set `background`: the call returns at once with a handle for bash_output, bash_input and \
+                 bash_stop, and you are told when it has ended.\n\
+                 - The default timeout is {default} ms and the longest {most} ms. Long output is cut in the middle, \
+                 and the cut names a file with all of it.\n\
                  - The user is asked before a command runs, and may allow a simple command such as `cargo test` for \
                  good; so prefer simple commands over chains. To read, find, search or edit files use the other \
                  tools, which need no shell."
@@ -82,6 +91,8 @@ impl Tool for Bash {
                     "command": {"type": "string", "description": "The command, for example `cargo test -p parser`."},
                     "timeout_ms": {"type": "integer", "description": format!("Milliseconds before the command is ended. Default {default}, at most {most}.")},
                     "background": {"type": "boolean", "description": "Leave the command running and return at once. It has no timeout unless one is given. Default: false."},
+                    "workdir": {"type": "string", "description": "The folder to run in, inside the session's folders. Default: the working folder."},
+                    "input": {"type": "boolean", "description": "Only with `background`: keep the standard input open for bash_input. Default: false."},
                     "description": {"type": "string", "description": "What the command does, in five to ten words, for the user."}
                 },
                 "required": ["command"]
@@ -91,7 +102,7 @@ impl Tool for Bash {
     }
 
     fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
-        let input: Input = input::parse(&call.input)?;
+        let mut input: Input = input::parse(&call.input)?;
         if input.command.len() > LONGEST_COMMAND {
             let limit = LONGEST_COMMAND / 1024;
             return Err(Refused(format!("the command is longer than {limit} KB; write a script file and run that")));
@@ -99,6 +110,12 @@ impl Tool for Bash {
         if input.command.contains('\0') {
             return Err(Refused("the command contains a NUL character".to_owned()));
         }
+        if input.input && !input.background {
+            return Err(Refused(
+                "`input` needs `background`: without it nothing can be written to the command".to_owned(),
+            ));
+        }
+        let folder = folder::choose(&mut input.command, input.workdir.as_deref(), &call)?;
         let given = input.timeout_ms.filter(|milliseconds| *milliseconds > 0).map(Duration::from_millis);
         let timeout = if input.background {
             given
@@ -107,11 +124,20 @@ impl Tool for Bash {
         };
         let mut title = title(&input.command);
         let mut preview = vec![ToolContent::text(&input.command)];
+        if let Some(folder) = &folder {
+            title.push_str(&format!(" (in {})", folder.shown));
+            preview.push(ToolContent::text(format!("Runs in {}.", folder.real.display())));
+        }
         if input.background {
             title.push_str(" (in the background)");
             preview.push(ToolContent::text("Goes on in the background after the call has returned."));
         }
-        let mut always = grants::always_grant(&input.command);
+        let mut always = grants::always_grant(&input.command).map(|grant| match (grant, &folder) {
+            // Exactly this command means another one elsewhere.
+            (Grant::Exactly(command), Some(folder)) => Grant::Exactly(format!("{command} (in {})", folder.shown)),
+            (grant, _) => grant,
+        });
+        let cwd = folder.map_or_else(|| call.site.cwd.clone(), |folder| folder.real);
         if call.site.mode == Mode::Sandbox {
             always = always.map(|grant| Grant::Sandboxed(Box::new(grant)));
             title.push_str(" (in the sandbox)");
@@ -122,7 +148,7 @@ impl Tool for Bash {
         // The sandbox keeps commands from acpd's own files. Elsewhere a plain search is shielded from them, and for
         // the rest only the person can decide.
         if call.site.mode != Mode::Sandbox
-            && let Some(reach) = Reach::of(&input.command, &call)
+            && let Some(reach) = Reach::of(&input.command, &cwd, &call)
         {
             shielded = reach == Reach::Around && can_be_shielded(&input.command);
             if shielded {
@@ -143,13 +169,14 @@ impl Tool for Bash {
         };
         let background = input.background.then_some(call.background);
         let (site, settings, limits) = (call.site, call.settings, call.limits);
-        Ok(Box::new(BashJob { card, command: input.command, timeout, background, shielded, site, settings, limits }))
+        let (command, open_input) = (input.command, input.input);
+        Ok(Box::new(BashJob { card, command, cwd, timeout, background, open_input, shielded, site, settings, limits }))
     }
 }
 
 /// How a command reaches what is acpd's own, as far as its text shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reach {
+pub(crate) enum Reach {
     /// It names acpd's own files.
     Names,
     /// It goes through a folder around them.
@@ -159,18 +186,18 @@ enum Reach {
 }
 
 impl Reach {
-    fn of(command: &str, call: &Call) -> Option<Self> {
+    pub(crate) fn of(command: &str, cwd: &Path, call: &Call) -> Option<Self> {
         let (protected, site) = (&call.limits.protected_paths, &call.site);
-        if protected_paths::names_protected_path(command, protected, &site.cwd, &site.environment) {
+        if protected_paths::names_protected_path(command, protected, cwd, &site.environment) {
             return Some(Self::Names);
         }
         if protected_paths::calls_acpd(command) {
             return Some(Self::Calls);
         }
-        protected_paths::reads_protected_tree(command, protected, &site.cwd, &site.environment).then_some(Self::Around)
+        protected_paths::reads_protected_tree(command, protected, cwd, &site.environment).then_some(Self::Around)
     }
 
-    fn text(self) -> &'static str {
+    pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Names => "Names acpd's own files: its state, keys or configuration.",
             Self::Around => "Goes through a folder with acpd's own files in it: its state, keys or configuration.",
@@ -199,9 +226,13 @@ fn title(command: &str) -> String {
 struct BashJob {
     card: ToolCard,
     command: String,
+    /// The folder that it runs in.
+    cwd: PathBuf,
     timeout: Option<Duration>,
     /// Where the command goes on after the call, if it does.
     background: Option<Arc<BackgroundCommands>>,
+    /// Whether its standard input stays open.
+    open_input: bool,
     /// Whether it runs without access to acpd's own files, although it is not in the sandbox.
     shielded: bool,
     site: Arc<CallSite>,
@@ -221,15 +252,25 @@ impl Job for BashJob {
             {
                 return outcome;
             }
-            let started = match self.start().await {
+            let (started, input) = match self.start().await {
                 Ok(started) => started,
                 Err(reason) => return Outcome::failed(reason),
             };
+            let overflow = self.overflow().await;
             match self.background {
-                None => attend(started, self.timeout, &self.site, &self.settings, host.as_ref()).await,
+                None => {
+                    let heard = SharedOutput::new(self.settings.output_limit).overflowing_to(overflow);
+                    attend(started, self.timeout, &self.site, &heard, host.as_ref()).await
+                }
                 Some(background) => {
-                    let start =
-                        BackgroundStart { started, command: self.command, timeout: self.timeout, site: self.site };
+                    let start = BackgroundStart {
+                        started,
+                        command: self.command,
+                        timeout: self.timeout,
+                        site: self.site,
+                        input,
+                        overflow,
+                    };
                     leave(&background, start, &self.settings)
                 }
             }
@@ -256,7 +297,7 @@ impl BashJob {
             command: words.remove(0),
             args: words,
             environment: self.settings.launcher.environment.for_terminal(&self.site),
-            cwd: self.site.cwd.clone(),
+            cwd: self.cwd.clone(),
             output_limit: self.settings.output_limit as u64,
         }
     }
@@ -282,12 +323,24 @@ impl BashJob {
         Ok(Some(Sandbox { writable, readable, protected_paths }))
     }
 
-    async fn start(&self) -> Result<RunningCommand, String> {
+    /// The file for output that is too long.
+    async fn overflow(&self) -> Option<PathBuf> {
+        let (settings, session) = (Arc::clone(&self.settings), self.site.session.clone());
+        tokio::task::spawn_blocking(move || outputs::next_file(&settings, &session)).await.ok().flatten()
+    }
+
+    /// Starts the command, and returns its standard input if that stays open.
+    async fn start(&self) -> Result<(RunningCommand, Option<pipe::Sender>), String> {
         let launcher = &self.settings.launcher;
-        let command = launcher.shell_command(&self.command, &self.site.environment, &self.site.cwd).await;
+        let command = launcher.shell_command(&self.command, &self.site.environment, &self.cwd).await;
         let shield = if self.shielded { self.limits.protected_paths.clone() } else { Vec::new() };
         let command = Command { sandbox: self.sandbox().await?, shield, ..command };
-        command.start().await.map_err(|error| format!("starting the command's helper: {error}"))
+        let started = if self.open_input {
+            command.start_with_input().await.map(|(started, input)| (started, Some(input)))
+        } else {
+            command.start().await.map(|started| (started, None))
+        };
+        started.map_err(|error| format!("starting the command's helper: {error}"))
     }
 }
 
@@ -296,12 +349,11 @@ async fn attend(
     started: RunningCommand,
     timeout: Option<Duration>,
     site: &CallSite,
-    settings: &Settings,
+    heard: &SharedOutput,
     host: &dyn ToolHost,
 ) -> Outcome {
-    let heard = SharedOutput::new(settings.output_limit);
     let show = || host.progress(vec![ToolContent::text(heard.lock().live(LIVE_LIMIT))]);
-    let end = watch(started, &heard, timeout, host.cancelled(), show).await;
+    let end = watch(started, heard, timeout, host.cancelled(), show).await;
     let output = heard.lock();
     conclude(&output, &end, site.mode)
 }
@@ -313,7 +365,7 @@ fn leave(background: &Arc<BackgroundCommands>, start: BackgroundStart, settings:
             let text = format!(
                 "Started in the background as `{handle}`. Read its output with bash_output and end it with bash_stop."
             );
-            Outcome::completed(text).with_raw(json!({"handle": handle}))
+            Outcome { background: Some(handle.clone()), ..Outcome::completed(text) }.with_raw(json!({"handle": handle}))
         }
         Err(error) => Outcome::failed(error.to_string()),
     }

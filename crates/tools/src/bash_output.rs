@@ -120,6 +120,9 @@ impl Job for OutputJob {
 pub(crate) fn report(kept: &BackgroundCommand) -> Outcome {
     // The end is read first: if the command has ended, all its output is there.
     let end = kept.end();
+    if end.is_some() {
+        kept.report_end();
+    }
     let output = kept.take_output();
     let note = match &end {
         None => format!("{} is still running", kept.handle),

@@ -3,7 +3,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use domain::site::Fingerprint;
 use domain::text::{count, size};
@@ -18,6 +17,7 @@ use similar::{ChangeTag, TextDiff};
 
 use crate::document::{self, Document, WriteFailure};
 use crate::job::{BlockingJob, OnCancel};
+use crate::snippet::{COMPARING, around_changes, what_changed};
 use crate::tool::{Call, Refused};
 
 /// The largest text that is kept whole with the conversation. Of a larger one only the changed lines are shown.
@@ -26,23 +26,46 @@ pub(crate) const LARGEST_DIFF: usize = 1 << 20;
 /// The most bytes of changed lines that are shown of such a file.
 const LARGEST_EXCERPT: usize = 64 << 10;
 
-/// How long comparing two texts may take; after that the diff is correct but longer than necessary.
-const COMPARING: Duration = Duration::from_millis(200);
-
 /// A file that may be changed, and what it holds now.
 pub(crate) struct EditedFile {
     pub(crate) confined: ConfinedPath,
     /// None for a file that does not exist.
     pub(crate) old: Option<Vec<u8>>,
+    /// What others have changed since the model saw the file.
+    pub(crate) foreign: Option<ForeignChange>,
+}
+
+/// What is done about a file that others have changed since the model saw it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ChangedSince {
+    /// The call is refused: it would overwrite the change.
+    Refused,
+    /// The model gets to see the change.
+    Shown,
+}
+
+/// A change that others made to a file, as a diff if the text that the model saw was kept.
+pub(crate) struct ForeignChange(Option<String>);
+
+impl ForeignChange {
+    fn between(seen: Option<&str>, now: &[u8]) -> Self {
+        let now = std::str::from_utf8(now).ok();
+        Self(seen.zip(now).map(|(seen, now)| what_changed(seen, now)))
+    }
+
+    /// The change on lines of its own, for the end of a message.
+    pub(crate) fn shown(&self) -> String {
+        self.0.as_ref().map(|diff| format!("\n[what has changed since:]\n{diff}")).unwrap_or_default()
+    }
 }
 
 impl EditedFile {
     /// Finds the file and refuses it unless the model knows what is in it.
-    pub(crate) fn find(path: &str, call: &Call) -> Result<Self, Refused> {
+    pub(crate) fn find(path: &str, call: &Call, changed: ChangedSince) -> Result<Self, Refused> {
         let (site, confined) = (&call.site, call.roots()?.find(path)?);
         refuse_git(&confined)?;
         if confined.is_missing() {
-            return Ok(Self { confined, old: None });
+            return Ok(Self { confined, old: None, foreign: None });
         }
         let Document { bytes, unsaved } = document::read(&confined, site)?;
         if unsaved && !document::is_written_by_editor(site) {
@@ -53,10 +76,14 @@ impl EditedFile {
         }
         match site.seen.recall(&confined.real) {
             None => Err(Refused(format!("{} exists and was not read; read it first with read_file", confined.shown))),
-            Some(seen) if seen != fingerprint::of(&bytes) => {
+            Some(seen) if seen == fingerprint::of(&bytes) => Ok(Self { confined, old: Some(bytes), foreign: None }),
+            Some(_) if changed == ChangedSince::Shown => {
+                let foreign = ForeignChange::between(site.seen.recall_text(&confined.real).as_deref(), &bytes);
+                Ok(Self { confined, old: Some(bytes), foreign: Some(foreign) })
+            }
+            Some(_) => {
                 Err(Refused(format!("{} changed since it was read; read it again with read_file", confined.shown)))
             }
-            Some(_) => Ok(Self { confined, old: Some(bytes) }),
         }
     }
 }
@@ -70,7 +97,7 @@ pub(crate) fn recall(card: &ToolCard, site: &CallSite, limits: &AccessLimits) {
             && let Ok(confined) = Roots::open(site, limits).and_then(|roots| roots.find(path))
             && site.seen.recall(&confined.real).is_none()
         {
-            site.seen.note(&confined.real, fingerprint::of(old.as_bytes()));
+            site.seen.note_text(&confined.real, fingerprint::of(old.as_bytes()), old);
         }
     }
 }
@@ -93,11 +120,13 @@ pub(crate) struct Change {
     pub(crate) line: Option<u32>,
     /// What the model gets before the count of lines, such as "Replaced 2 occurrences in".
     pub(crate) done: String,
+    /// What else the model must know of how the change was made.
+    pub(crate) notes: Vec<String>,
 }
 
 impl Change {
     pub(crate) fn into_job(self, tool: &'static str, path: String, call: Call) -> Box<dyn Job> {
-        let Self { subject: EditedFile { confined, old }, new, verb, line, done } = self;
+        let Self { subject: EditedFile { confined, old, foreign }, new, verb, line, done, notes } = self;
         let diff = diff(&confined.path, old.as_deref(), &new);
         let folder = confined.real.parent().filter(|_| !runs_implicitly(&confined.real));
         let usual = Access::Ask { always: folder.map(|folder| Grant::Folder(folder.to_owned())) };
@@ -112,6 +141,13 @@ impl Change {
             access,
         };
         let (added, removed) = changed_lines(old.as_deref(), &new);
+        let mut details: String = notes.iter().map(|note| format!("\n[{note}]")).collect();
+        // Of a whole file that the model wrote it knows every line.
+        if let (Some(_), Some(old)) = (line, &old) {
+            details.push('\n');
+            details.push_str(&around_changes(&String::from_utf8_lossy(old), &new));
+        }
+        details.push_str(&foreign.map(|foreign| foreign.shown()).unwrap_or_default());
         let (site, limits) = (call.site, call.limits);
         let expected = old.as_deref().map(fingerprint::of);
         let commit = Commit { path, real: confined.real, expected, new, site, limits };
@@ -119,7 +155,7 @@ impl Change {
             Ok(()) => {
                 let lines = format!("+{added} -{removed} lines");
                 let raw = json!({"path": confined.path, "added": added, "removed": removed});
-                Outcome::completed(format!("{done} ({lines}).")).showing(diff).with_raw(raw)
+                Outcome::completed(format!("{done} ({lines}).{details}")).showing(diff).with_raw(raw)
             }
             Err(WriteFailure::Unchanged(_)) if stop.is_raised() => Outcome::cancelled(),
             Err(WriteFailure::Unchanged(reason)) => Outcome::failed(format!("{reason}; nothing was changed")),
@@ -154,7 +190,7 @@ impl Commit {
             )));
         }
         document::replace(&confined, &self.site, &self.new, self.expected, stop)?;
-        self.site.seen.note(&confined.real, fingerprint::of(self.new.as_bytes()));
+        self.site.seen.note_text(&confined.real, fingerprint::of(self.new.as_bytes()), &self.new);
         Ok(())
     }
 }
@@ -184,7 +220,7 @@ fn excerpt(path: &Path, old: &str, new: &str) -> String {
     shown
 }
 
-fn changed_lines(old: Option<&[u8]>, new: &str) -> (usize, usize) {
+pub(crate) fn changed_lines(old: Option<&[u8]>, new: &str) -> (usize, usize) {
     let old = String::from_utf8_lossy(old.unwrap_or_default());
     let diff = TextDiff::configure().timeout(COMPARING).diff_lines(old.as_ref(), new);
     diff.iter_all_changes().fold((0, 0), |(added, removed), change| match change.tag() {

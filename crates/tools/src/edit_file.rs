@@ -1,4 +1,4 @@
-//! `edit_file`: exact replacements in a file that the model has read, all of them or none.
+//! `edit_file`: replacements in a file that the model has read, all of them or none.
 
 mod replace;
 
@@ -8,10 +8,10 @@ use process::confine::LARGEST_FILE;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::change::{Change, EditedFile, occurrences};
+use crate::change::{Change, ChangedSince, EditedFile, occurrences};
 use crate::tool::{Call, Refused, Tool};
 use crate::{Settings, input};
-use replace::Edit;
+use replace::{Edit, Matching};
 
 pub(crate) struct EditFile;
 
@@ -19,7 +19,7 @@ pub(crate) struct EditFile;
 struct Input {
     #[serde(alias = "file_path", alias = "filename", alias = "file", deserialize_with = "input::filled")]
     path: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "input::list")]
     edits: Vec<Edit>,
     /// A single edit may also be given without the list, as many models are used to.
     #[serde(default, alias = "old_string", alias = "old_str")]
@@ -46,8 +46,8 @@ impl Tool for EditFile {
     fn spec(&self, _settings: &Settings) -> ToolSpec {
         ToolSpec {
             name: self.name().to_owned(),
-            description: "Replaces exact texts in one file. The file must have been read with read_file first, and must \
-                not have changed since.\n\
+            description: "Replaces texts in one file, which must have been read with read_file first. The result shows the \
+                changed lines with their numbers.\n\
                 - `old_text` must match the file exactly, indentation included, without the line numbers that \
                 read_file shows, and must occur only once: add neighbouring lines until it does, or set `replace_all`.\n\
                 - Several edits are made in order, each on the result of the one before; if one fails, none is made.\n\
@@ -82,7 +82,7 @@ impl Tool for EditFile {
     fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
         let input: Input = input::parse(&call.input)?;
         let (path, edits) = edits_of(input)?;
-        let subject = EditedFile::find(&path, &call)?;
+        let subject = EditedFile::find(&path, &call, ChangedSince::Shown)?;
         let shown = &subject.confined.shown;
         let Some(old) = &subject.old else {
             return Err(Refused(format!("{shown} does not exist; create it with write_file")));
@@ -90,11 +90,17 @@ impl Tool for EditFile {
         let old = std::str::from_utf8(old)
             .map_err(|_| Refused(format!("{shown} is not valid UTF-8 text; edit_file cannot change it")))?;
         let largest = usize::try_from(LARGEST_FILE).unwrap_or(usize::MAX);
-        let replaced =
-            replace::apply(old, &edits, largest).map_err(|reason| Refused(format!("editing {shown}: {reason}")))?;
+        let matching = if subject.foreign.is_some() { Matching::ExactlyOnce } else { Matching::Lenient };
+        let replaced = replace::apply(old, &edits, largest, matching).map_err(|reason| match &subject.foreign {
+            None => Refused(format!("editing {shown}: {reason}")),
+            Some(foreign) => {
+                let advice = "read it again with read_file";
+                Refused(format!("{shown} changed since it was read; {advice} ({reason}){}", foreign.shown()))
+            }
+        })?;
         let done = format!("Replaced {} in {shown}", occurrences(replaced.occurrences));
         let line = Some(u32::try_from(replaced.first_line).unwrap_or(u32::MAX));
-        let change = Change { new: replaced.text, verb: "Edit", line, done, subject };
+        let change = Change { new: replaced.text, verb: "Edit", line, done, notes: replaced.notes, subject };
         Ok(change.into_job(self.name(), path, call))
     }
 }

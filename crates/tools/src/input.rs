@@ -71,6 +71,26 @@ pub(crate) fn flag<'de, D: Deserializer<'de>>(source: D) -> Result<bool, D::Erro
     read.ok_or_else(|| D::Error::custom(format!("expected true or false, got {value}")))
 }
 
+/// A list, also as a JSON text, or as its only item without the list.
+pub(crate) fn list<'de, D: Deserializer<'de>, T: DeserializeOwned>(source: D) -> Result<Vec<T>, D::Error> {
+    let value = match Value::deserialize(source)? {
+        Value::String(text) => serde_json::from_str(&text)
+            .map_err(|error| D::Error::custom(format!("expected a list, got a text that is not JSON: {error}")))?,
+        other => other,
+    };
+    let items = match value {
+        Value::Array(items) => items,
+        item @ Value::Object(_) => vec![item],
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
+            return Err(D::Error::custom(format!("expected a list, got {other}")));
+        }
+    };
+    let read = |(index, item)| {
+        serde_json::from_value(item).map_err(|error| D::Error::custom(format!("item {}: {error}", index + 1)))
+    };
+    items.into_iter().enumerate().map(read).collect()
+}
+
 /// Text that must not be blank.
 pub(crate) fn filled<'de, D: Deserializer<'de>>(source: D) -> Result<String, D::Error> {
     let text = String::deserialize(source)?;
@@ -112,6 +132,23 @@ mod tests {
     fn a_whole_input_in_a_string_is_taken() {
         assert_eq!(unwrap_text(json!("{\"path\":\"a\"}")), json!({"path": "a"}));
         assert_eq!(unwrap_text(Value::Null), json!({}));
+    }
+
+    #[test]
+    fn a_list_may_be_a_json_text_or_its_only_item() {
+        #[derive(Debug, Deserialize)]
+        struct Names {
+            #[serde(deserialize_with = "list")]
+            names: Vec<Sample>,
+        }
+        let count = |input| parse::<Names>(&input).map(|read| read.names.len()).map_err(|Refused(reason)| reason);
+        assert_eq!(count(json!({"names": [{"path": "a"}, {"path": "b"}]})), Ok(2));
+        assert_eq!(count(json!({"names": "[{\"path\": \"a\"}]"})), Ok(1));
+        assert_eq!(count(json!({"names": {"path": "a"}})), Ok(1));
+        let reason = count(json!({"names": "path"})).unwrap_err();
+        assert!(reason.starts_with("bad input: `names`: expected a list, got a text that is not JSON"), "{reason}");
+        let reason = count(json!({"names": [{"path": "a"}, {}]})).unwrap_err();
+        assert_eq!(reason, "bad input: `names`: item 2: missing field `path`");
     }
 
     #[test]

@@ -4,7 +4,9 @@
 //! through `process::confine` alone, and commands are started through `process::Launcher`.
 
 mod agent;
+mod apply_patch;
 mod bash;
+mod bash_input;
 mod bash_output;
 mod bash_stop;
 mod change;
@@ -13,16 +15,23 @@ mod document;
 mod edit_file;
 mod glob;
 mod grep;
+mod hook_changes;
 mod input;
 mod job;
 mod limited_job;
 mod list_files;
+mod lookalikes;
+mod memory;
 mod move_file;
+mod outputs;
 mod read_file;
+mod recall;
 mod registry;
 mod removal;
 mod restore;
 mod settings;
+mod skill;
+mod snippet;
 mod switch_mode;
 mod tool;
 mod update_plan;
@@ -37,12 +46,13 @@ pub use registry::Registry;
 pub use settings::{BashSettings, FileWrites, SandboxSettings, Settings};
 pub use web_fetch::{PrivateTarget, WebSettings};
 
-/// Runs `acpd __run`, the helper process: the one that converts HTML, or the one that starts commands. `arguments` are
-/// those after `__run`.
+/// Runs `acpd __run`, the helper process: one that converts HTML, images or PDFs, or the one that starts commands.
+/// `arguments` are those after `__run`.
 pub fn run_helper(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let mut arguments = arguments.into_iter().peekable();
-    if arguments.peek().is_some_and(|first| first == web_fetch::markdown::ARGUMENT) {
-        return web_fetch::markdown::main();
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    match arguments.split_first() {
+        Some((first, _)) if first == web_fetch::markdown::ARGUMENT => web_fetch::markdown::main(),
+        Some((first, rest)) if let Some(code) = attachments::main(first, rest) => code,
+        Some(_) | None => process::main(arguments),
     }
-    process::main(arguments)
 }

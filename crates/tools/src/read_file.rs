@@ -1,33 +1,43 @@
-//! `read_file`: shows text as numbered lines, images as images, and describes other binary files in a sentence.
+//! `read_file`: shows text as numbered lines, PDFs as their text, images as images, and describes other binary files in a
+//! sentence.
 
 pub(crate) mod binary;
-mod image;
+mod notebook;
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
+use attachments::{Converter, Image, ImageLimit};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::editor::Lines;
-use domain::text::{count, size};
+use domain::text::{count, cut, size};
 use domain::tool::{Job, Location, ToolSpec};
 use domain::{Access, CallSite, Outcome, ToolCard, ToolContent, ToolKind};
-use process::confine::{AccessLimits, Roots};
+use process::confine::{ConfinedPath, Roots};
 use process::fingerprint;
+use project::{EnteredNotes, FolderNotes};
 use serde::Deserialize;
 use serde_json::json;
+use tokio::runtime::Handle;
 
 use crate::document::{self, Document};
 use crate::job::{BlockingJob, OnCancel};
-use crate::tool::{Call, Refused, Tool};
-use crate::{Settings, input};
-use image::Image;
+use crate::tool::{Call, Refused, Tool, left_out};
+use crate::{Settings, input, outputs};
 
 const DEFAULT_LINES: usize = 2000;
 const LONGEST_LINE: usize = 2000;
 
-/// Beyond these providers refuse an image: 5 MB in base64, and 8000 pixels a side.
-const LARGEST_IMAGE: usize = (5 << 20) / 4 * 3;
-const LONGEST_SIDE: u32 = 8000;
+/// The most characters of the notes that come with a file.
+const LONGEST_NOTES: usize = 16 << 10;
+
+/// An image beyond this is scaled down before it is recorded. Each provider has its own limits, which are mostly smaller
+/// and apply to each request.
+const LARGEST_IMAGE: ImageLimit = ImageLimit { side: 3072, bytes: (5 << 20) / 4 * 3 };
+
+/// What follows the text of a PDF.
+const PDF_NOTE: &str = "[the text of a PDF, without its pictures and its layout]";
 
 pub(crate) struct ReadFile;
 
@@ -39,6 +49,8 @@ struct Input {
     offset: Option<u64>,
     #[serde(default, alias = "lines", deserialize_with = "input::number")]
     limit: Option<u64>,
+    #[serde(default, deserialize_with = "input::flag")]
+    raw: bool,
 }
 
 impl Input {
@@ -83,7 +95,8 @@ impl Tool for ReadFile {
                  - Without `offset` and `limit` you get the first {DEFAULT_LINES} lines, which is most files; prefer \
                  that. Lines over {LONGEST_LINE} characters are cut.\n\
                  - PNG, JPEG, GIF and WebP images come back as images, which you see if you can take images; other \
-                 binary files are only described.\n\
+                 binary files are only described. A PDF comes back as its text, and a notebook (.ipynb) as the text of its \
+                 cells.\n\
                  - A file must be read before edit_file or write_file may change it.\n\
                  - For a folder use list_files, to find text in many files use grep."
             ),
@@ -92,7 +105,8 @@ impl Tool for ReadFile {
                 "properties": {
                     "path": {"type": "string", "description": "Relative to the working folder, or absolute inside the session's folders. Example: src/main.rs"},
                     "offset": {"type": "integer", "minimum": 1, "description": "First line to read, counted from 1."},
-                    "limit": {"type": "integer", "minimum": 1, "description": format!("Number of lines to read. Default {DEFAULT_LINES}.")}
+                    "limit": {"type": "integer", "minimum": 1, "description": format!("Number of lines to read. Default {DEFAULT_LINES}.")},
+                    "raw": {"type": "boolean", "description": "Read a notebook as the JSON that it is, to edit it. Default: false."}
                 },
                 "required": ["path"]
             }),
@@ -102,6 +116,9 @@ impl Tool for ReadFile {
 
     fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
         let input: Input = input::parse(&call.input)?;
+        if let Some(path) = outputs::find(&call.settings, &call.site.session, &input.path) {
+            return self.plan_output(input, path, call);
+        }
         let confined = call.roots()?.find(&input.path)?;
         // Opened to find out now what cannot be read, such as a folder or a device.
         confined.open_file()?;
@@ -115,9 +132,47 @@ impl Tool for ReadFile {
             preview: Vec::new(),
             access: Access::Free,
         };
-        let (site, limits, limit) = (call.site, call.limits, call.settings.output_limit);
-        let work =
-            move |_: &_| read(&input, &site, &limits, limit).unwrap_or_else(|Refused(reason)| Outcome::failed(reason));
+        let converter = Converter::new(&call.settings.launcher.runner);
+        let (site, limits, settings, rules) = (call.site, call.limits, call.settings, call.rules);
+        let work = move |_: &_| {
+            let confined = Roots::open(&site, &limits).and_then(|roots| roots.find(&input.path)).map_err(Refused::from);
+            let read = confined.and_then(|confined| {
+                let outcome = read(&input, &site, &confined, settings.output_limit, &converter)?;
+                let notes = FolderNotes { names: &settings.note_names, rules: &rules, protected: confined.protected() };
+                Ok(with_notes(outcome, &notes.on_the_way_to(&confined.real, &site)))
+            });
+            read.unwrap_or_else(|Refused(reason)| Outcome::failed(reason))
+        };
+        Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Leave, work }))
+    }
+}
+
+impl ReadFile {
+    /// Plans reading a file with long output of a command, which lies outside the session's folders.
+    fn plan_output(&self, input: Input, path: PathBuf, call: Call) -> Result<Box<dyn Job>, Refused> {
+        let unreadable = |error: std::io::Error| Refused(format!("reading {}: {error}", path.display()));
+        outputs::read(&path).map_err(unreadable)?;
+        let card = ToolCard {
+            tool: self.name().to_owned(),
+            title: format!("Read the output of a command{}", range(&input)),
+            kind: self.kind(),
+            locations: vec![Location { path: path.clone(), line: None }],
+            input: call.input,
+            preview: Vec::new(),
+            access: Access::Free,
+        };
+        let limit = call.settings.output_limit;
+        let work = move |_: &_| {
+            let bytes = match outputs::read(&path) {
+                Ok(bytes) => bytes,
+                Err(error) => return Outcome::failed(format!("reading {}: {error}", path.display())),
+            };
+            let text = process::readable(&bytes);
+            match number_lines(&text, &input, limit) {
+                Ok(page) => Outcome::completed(page.text).with_raw(json!({"lines": page.total, "truncated": page.cut})),
+                Err(Refused(reason)) => Outcome::failed(reason),
+            }
+        };
         Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Leave, work }))
     }
 }
@@ -130,12 +185,35 @@ fn range(input: &Input) -> String {
     }
 }
 
-fn read(input: &Input, site: &CallSite, limits: &AccessLimits, output_limit: usize) -> Result<Outcome, Refused> {
-    let confined = Roots::open(site, limits)?.find(&input.path)?;
-    let Document { bytes, unsaved } = document::read_for(&confined, site, input.lines())?;
+/// Adds the notes of the folders that the model enters with this file. People see the file alone.
+fn with_notes(mut outcome: Outcome, notes: &EnteredNotes) -> Outcome {
+    if !notes.text.is_empty() {
+        if outcome.content.is_empty() {
+            outcome.content.push(ToolContent::text(outcome.text.clone()));
+        }
+        let text = cut(&notes.text, LONGEST_NOTES);
+        outcome.text.push_str(&format!("\n[notes for the folder of this file:]{text}"));
+    }
+    if let Some(left_out) = left_out(notes.withheld, "file with notes", "files with notes") {
+        outcome.text.push_str(&format!("\n{left_out}"));
+    }
+    outcome
+}
+
+fn read(
+    input: &Input,
+    site: &CallSite,
+    confined: &ConfinedPath,
+    output_limit: usize,
+    converter: &Converter,
+) -> Result<Outcome, Refused> {
+    let Document { bytes, unsaved } = document::read_for(confined, site, input.lines())?;
     let length = bytes.len();
-    if let Some(image) = image::look(&bytes) {
-        return Ok(show(&confined.shown, &image, &bytes));
+    if let Some(image) = attachments::look(&bytes) {
+        return Ok(show(&confined.shown, &image, bytes, converter));
+    }
+    if bytes.starts_with(b"%PDF-") {
+        return read_pdf(&confined.shown, &bytes, input, output_limit, converter);
     }
     if binary::is_binary(&bytes) {
         let what = binary::describe(&bytes);
@@ -146,10 +224,17 @@ fn read(input: &Input, site: &CallSite, limits: &AccessLimits, output_limit: usi
         ))
         .with_raw(json!({"bytes": length, "binary": true})));
     }
+    if let Some(text) = (!input.raw && input.path.ends_with(".ipynb")).then(|| notebook::read(&bytes)).flatten() {
+        let page = number_lines(&text, input, output_limit)?;
+        let told = format!("{}\n{}", page.text.trim_end(), notebook::NOTE);
+        return Ok(
+            Outcome::completed(told).with_raw(json!({"bytes": length, "lines": page.total, "truncated": page.cut}))
+        );
+    }
     let text = String::from_utf8_lossy(&bytes);
     let torn = matches!(text, std::borrow::Cow::Owned(_));
     let page = number_lines(text.trim_start_matches('\u{feff}'), input, output_limit)?;
-    site.seen.note(&confined.real, fingerprint::of(&bytes));
+    site.seen.note_text(&confined.real, fingerprint::of(&bytes), &text);
     let mut heard = page.text;
     if torn {
         heard.push_str(
@@ -160,8 +245,31 @@ fn read(input: &Input, site: &CallSite, limits: &AccessLimits, output_limit: usi
         .with_raw(json!({"bytes": length, "lines": page.total, "truncated": page.cut, "unsaved": unsaved})))
 }
 
+/// Reads a PDF as numbered lines of its text.
+fn read_pdf(
+    shown: &str,
+    bytes: &[u8],
+    input: &Input,
+    output_limit: usize,
+    converter: &Converter,
+) -> Result<Outcome, Refused> {
+    let length = bytes.len();
+    let what = format!("{shown} is a PDF document, {}", size(length as u64));
+    let text = match Handle::current().block_on(converter.pdf_to_text(bytes)) {
+        Ok(text) if text.is_empty() => {
+            let reason = format!("{what}; its pages have no text, and pictures of them are not shown");
+            return Ok(Outcome::completed(reason).with_raw(json!({"bytes": length, "binary": true})));
+        }
+        Ok(text) => text,
+        Err(error) => return Err(Refused(format!("{what}; {error}"))),
+    };
+    let page = number_lines(&text, input, output_limit)?;
+    let told = format!("{}\n{PDF_NOTE}", page.text.trim_end());
+    Ok(Outcome::completed(told).with_raw(json!({"bytes": length, "lines": page.total, "truncated": page.cut})))
+}
+
 /// Whether the model accepts images is not known here, so the text is true either way.
-fn show(shown: &str, image: &Image, bytes: &[u8]) -> Outcome {
+fn show(shown: &str, image: &Image, bytes: Vec<u8>, converter: &Converter) -> Outcome {
     let Image { mime, pixels } = image;
     let length = size(bytes.len() as u64);
     let Some((width, height)) = *pixels else {
@@ -169,16 +277,22 @@ fn show(shown: &str, image: &Image, bytes: &[u8]) -> Outcome {
             "{shown} looks like an image ({mime}, {length}) but is damaged; it is not shown"
         ));
     };
-    let what = format!("{shown} is an image ({mime}, {width} x {height} pixels, {length})");
+    let mut what = format!("{shown} is an image ({mime}, {width} x {height} pixels, {length})");
     let raw = json!({"bytes": bytes.len(), "width": width, "height": height});
-    if bytes.len() > LARGEST_IMAGE || width.max(height) > LONGEST_SIDE {
-        let most = size(LARGEST_IMAGE as u64);
-        let reason = format!("{what}, too large to be shown: at most {LONGEST_SIDE} pixels a side and {most}");
-        return Outcome::failed(reason).with_raw(raw);
-    }
-    let data = STANDARD.encode(bytes);
+    let (file, mime) = if LARGEST_IMAGE.admits(bytes.len(), *pixels) {
+        (bytes, *mime)
+    } else {
+        let scaled = match Handle::current().block_on(converter.scale(&bytes, LARGEST_IMAGE)) {
+            Ok(scaled) => scaled,
+            Err(error) => return Outcome::failed(format!("{what}; it cannot be scaled: {error}")).with_raw(raw),
+        };
+        what.push_str(", scaled down");
+        let mime = attachments::look(&scaled).map_or(*mime, |scaled| scaled.mime);
+        (scaled, mime)
+    };
+    let data = STANDARD.encode(&file);
     Outcome::completed(format!("{what}."))
-        .showing(vec![ToolContent::Image { data, mime: (*mime).to_owned() }])
+        .showing(vec![ToolContent::Image { data, mime: mime.to_owned() }])
         .with_raw(raw)
 }
 
@@ -228,7 +342,7 @@ mod tests {
     use super::*;
 
     fn page(text: &str, offset: Option<u64>, limit: Option<u64>) -> String {
-        let input = Input { path: "x".to_owned(), offset, limit };
+        let input = Input { path: "x".to_owned(), offset, limit, raw: false };
         match number_lines(text, &input, 10_000) {
             Ok(page) => page.text,
             Err(Refused(reason)) => reason,
@@ -242,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_read_and_says_how_to_go_on() {
+    fn a_range_is_read_with_a_hint_for_the_rest() {
         assert_eq!(page("a\nb\nc\nd", Some(2), Some(2)), "     2\tb\n     3\tc\n[3 of 4 lines; go on with offset 4]");
         assert_eq!(page("a\nb", Some(2), None), "     2\tb\n");
         assert_eq!(page("a\nb", Some(9), None), "`offset` is 9, but the file has 2 lines");

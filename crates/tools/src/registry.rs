@@ -9,12 +9,14 @@ use domain::briefing::Command;
 use domain::checkpoint::{Restore, Restored};
 use domain::mcp::{McpEvent, McpRequest, Prepared, Server, ServerCard};
 use domain::permission::RuleTexts;
-use domain::tool::{HookPoint, Job, Notification, Refusal, ToolRequest, ToolSpec, Toolbox};
-use domain::{CallSite, Content, Mode, SessionId, Swap, ToolCard, ToolKind, TurnId, Verdict};
+use domain::tool::{
+    AGENT, BackgroundReport, HookPoint, HooksRun, Job, Notification, Refusal, ToolRequest, ToolSpec, Toolbox,
+};
+use domain::{CallSite, Content, Mode, Outcome, SessionId, Swap, ToolCard, ToolKind, TurnId, Verdict};
 use futures_util::future::BoxFuture;
-use futures_util::stream::BoxStream;
+use futures_util::stream::{self, BoxStream};
 use mcp::McpHost;
-use process::background::BackgroundCommands;
+use process::background::{BackgroundCommand, BackgroundCommands};
 use process::confine::{AccessLimits, PinnedRoots};
 use project::FolderRules;
 use project::prompt_files::{self, FilteredPrompt};
@@ -24,8 +26,9 @@ use crate::limited_job::LimitedJob;
 use crate::settings::{FileWrites, Settings};
 use crate::tool::{Call, Refused, Tool};
 use crate::{
-    agent, bash, bash_output, bash_stop, change, delete_file, edit_file, glob, grep, input, list_files, move_file,
-    read_file, restore, switch_mode, update_plan, web_fetch, write_file,
+    agent, apply_patch, bash, bash_input, bash_output, bash_stop, change, delete_file, edit_file, glob, grep,
+    hook_changes, input, list_files, memory, move_file, outputs, read_file, recall, restore, skill, switch_mode,
+    update_plan, web_fetch, write_file,
 };
 
 /// The tools that are always there, in the order in which they are offered.
@@ -37,15 +40,20 @@ fn built_in() -> Vec<Arc<dyn Tool>> {
         Arc::new(grep::Grep),
         Arc::new(write_file::WriteFile),
         Arc::new(edit_file::EditFile),
+        Arc::new(apply_patch::ApplyPatch),
         Arc::new(delete_file::DeleteFile),
         Arc::new(move_file::MoveFile),
         Arc::new(bash::Bash),
         Arc::new(bash_output::BashOutput),
+        Arc::new(bash_input::BashInput),
         Arc::new(bash_stop::BashStop),
         Arc::new(agent::Agent),
         Arc::new(web_fetch::WebFetch),
         Arc::new(update_plan::UpdatePlan),
+        Arc::new(memory::Memory),
         Arc::new(switch_mode::SwitchMode),
+        Arc::new(skill::Skill),
+        Arc::new(recall::Recall),
     ]
 }
 
@@ -89,12 +97,22 @@ impl Registry {
         Arc::new(AccessLimits { protected_paths, pinned_roots: Arc::clone(&self.pinned_roots) })
     }
 
+    /// A text for the model about background commands that have ended since it last heard of them.
+    fn ended_commands(&self, session: &SessionId) -> Option<String> {
+        let ended = self.background.take_ended(session);
+        let line = |kept: &Arc<BackgroundCommand>| {
+            let how = kept.end().map(|end| end.describe()).unwrap_or_default();
+            format!("[the background command {} has ended: {how}; bash_output has its output]", kept.label())
+        };
+        (!ended.is_empty()).then(|| ended.iter().map(line).collect::<Vec<_>>().join("\n"))
+    }
+
     fn find(&self, name: &str, mode: Mode) -> Result<Arc<dyn Tool>, String> {
         let Some(tool) = self.tools.iter().find(|tool| tool.name() == name) else {
             let names: Vec<_> = self.offered(mode).map(|tool| tool.name()).collect();
             return Err(format!("there is no tool `{name}`; the tools are {}", names.join(", ")));
         };
-        if !allows(mode, tool.kind(), self.settings.get().sandbox.file_writes) {
+        if !offers(mode, tool.as_ref(), self.settings.get().sandbox.file_writes) {
             return Err(format!("the session's mode `{}` leaves out `{name}`; only the user can change it", mode.id()));
         }
         Ok(Arc::clone(tool))
@@ -102,7 +120,7 @@ impl Registry {
 
     fn offered(&self, mode: Mode) -> impl Iterator<Item = &Arc<dyn Tool>> {
         let writes = self.settings.get().sandbox.file_writes;
-        self.tools.iter().filter(move |tool| allows(mode, tool.kind(), writes))
+        self.tools.iter().filter(move |tool| offers(mode, tool.as_ref(), writes))
     }
 }
 
@@ -126,11 +144,25 @@ impl Toolbox for Registry {
     }
 
     fn sessions_with_servers(&self) -> BoxFuture<'static, Vec<SessionId>> {
-        self.mcp.sessions()
+        let (with_servers, settings) = (self.mcp.sessions(), self.settings.get());
+        let with_outputs = tokio::task::spawn_blocking(move || outputs::sessions(&settings));
+        Box::pin(async move {
+            let mut sessions = with_servers.await;
+            sessions.extend(with_outputs.await.unwrap_or_default());
+            sessions.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
+            sessions.dedup();
+            sessions
+        })
+    }
+
+    fn forget(&self, session: &SessionId) {
+        let (settings, session) = (self.settings.get(), session.clone());
+        tokio::task::spawn_blocking(move || outputs::forget(&settings, &session));
     }
 
     fn prepare(&self, session: &SessionId, cwd: &Path, prompt: &[Content]) -> Option<BoxFuture<'static, Prepared>> {
-        if !prompt_files::has_files(prompt) {
+        let ended: Vec<Content> = self.ended_commands(session).map(Content::text).into_iter().collect();
+        if !prompt_files::has_files(prompt) && ended.is_empty() {
             return self.mcp.prepare(session, prompt);
         }
         let (mcp, rules) = (Arc::clone(&self.mcp), Arc::clone(&self.rules));
@@ -147,6 +179,7 @@ impl Toolbox for Registry {
                 None => Prepared::default(),
             };
             prepared.notices.splice(..0, notices);
+            prepared.context.extend(ended);
             Prepared { prompt: Some(prompt), ..prepared }
         }))
     }
@@ -223,8 +256,11 @@ impl Toolbox for Registry {
         })
     }
 
-    fn rule(&self, card: &ToolCard, cwd: &Path) -> Option<Verdict> {
-        self.rules.verdict(card, cwd)
+    fn rule(&self, card: &ToolCard, cwd: &Path) -> BoxFuture<'static, Option<Verdict>> {
+        let (rules, card, cwd) = (Arc::clone(&self.rules), card.clone(), cwd.to_owned());
+        let compared = tokio::task::spawn_blocking(move || rules.verdict(&card, &cwd));
+        // After a panic in there the state of the rules is unknown.
+        Box::pin(async move { compared.await.unwrap_or(Some(Verdict::Ask)) })
     }
 
     fn rules(&self, cwd: &Path) -> BoxFuture<'static, RuleTexts> {
@@ -246,9 +282,34 @@ impl Toolbox for Registry {
         }))
     }
 
+    fn complete(
+        &self,
+        outcome: &Outcome,
+        hooks: HooksRun,
+        site: &Arc<CallSite>,
+    ) -> Option<BoxFuture<'static, Outcome>> {
+        let ended = self.ended_commands(&site.session);
+        let hooked = hooks == HooksRun::Some && hook_changes::has_changed_files(outcome);
+        if ended.is_none() && !hooked {
+            return None;
+        }
+        let (mut outcome, site, limits) = (outcome.clone(), Arc::clone(site), self.limits());
+        Some(Box::pin(async move {
+            if hooked {
+                let before = outcome.clone();
+                let read = tokio::task::spawn_blocking(move || hook_changes::add(outcome, &site, &limits)).await;
+                outcome = read.unwrap_or(before);
+            }
+            if let Some(ended) = ended {
+                outcome.text.push_str(&format!("\n{ended}"));
+            }
+            outcome
+        }))
+    }
+
     fn notify(&self, news: Notification<'_>, site: &Arc<CallSite>) {
         let settings = self.settings.get();
-        settings.notify.tell(&news, site, &settings.launcher);
+        settings.notify.send(&news, site, &settings.launcher);
     }
 
     fn restore(&self, steps: Vec<Restore>, site: Arc<CallSite>) -> BoxFuture<'static, Vec<Restored>> {
@@ -267,6 +328,19 @@ impl Toolbox for Registry {
         self.background.running(session)
     }
 
+    fn background_reports(&self, session: &SessionId) -> Option<BoxStream<'static, BackgroundReport>> {
+        let reports = self.background.reports(session);
+        let next = |mut reports: tokio::sync::mpsc::Receiver<BackgroundReport>| async move {
+            reports.recv().await.map(|report| (report, reports))
+        };
+        Some(Box::pin(stream::unfold(reports, next)))
+    }
+
+    fn stop_background(&self, session: &SessionId, handle: &str) -> bool {
+        let running = self.background.find(session, handle).ok().filter(|command| command.end().is_none());
+        running.inspect(|command| command.stop()).is_some()
+    }
+
     fn cancel_turn(&self, session: &SessionId, turn: &TurnId) {
         self.background.cancel_turn(session, turn);
     }
@@ -276,6 +350,12 @@ impl Toolbox for Registry {
         self.mcp.close(session);
         self.pinned_roots.forget(session);
     }
+}
+
+/// Whether a mode offers a tool. A sub-agent has no more than the mode that starts it, so one that may only look is
+/// offered where only looking is allowed.
+fn offers(mode: Mode, tool: &dyn Tool, writes: FileWrites) -> bool {
+    allows(mode, tool.kind(), writes) || (mode == Mode::ReadOnly && tool.name() == AGENT)
 }
 
 /// Modes choose tools by their kind, so a new tool is offered in the right modes.
@@ -322,19 +402,23 @@ mod tests {
     fn each_mode_offers_its_tools() {
         assert_eq!(
             names(Mode::Full),
-            "read_file list_files glob grep write_file edit_file delete_file move_file bash bash_output bash_stop agent \
-             web_fetch update_plan switch_mode"
+            "read_file list_files glob grep write_file edit_file apply_patch delete_file move_file bash bash_output \
+             bash_input bash_stop agent web_fetch update_plan memory switch_mode skill recall"
         );
         assert_eq!(
             names(Mode::Sandbox),
-            "read_file list_files glob grep write_file edit_file delete_file move_file bash bash_output bash_stop agent \
-             update_plan switch_mode"
+            "read_file list_files glob grep write_file edit_file apply_patch delete_file move_file bash bash_output \
+             bash_input bash_stop agent update_plan memory switch_mode skill recall"
         );
         assert_eq!(
             names(Mode::Safe),
-            "read_file list_files glob grep write_file edit_file delete_file move_file web_fetch update_plan switch_mode"
+            "read_file list_files glob grep write_file edit_file apply_patch delete_file move_file web_fetch update_plan \
+             memory switch_mode skill recall"
         );
-        assert_eq!(names(Mode::ReadOnly), "read_file list_files glob grep web_fetch update_plan switch_mode");
+        assert_eq!(
+            names(Mode::ReadOnly),
+            "read_file list_files glob grep agent web_fetch update_plan memory switch_mode skill recall"
+        );
         let mut settings = Settings::new("/bin/false");
         settings.sandbox.file_writes = FileWrites::Deny;
         let offer = Registry::new(settings).offer(&SessionId::new(), Mode::Sandbox);

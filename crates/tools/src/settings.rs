@@ -7,6 +7,7 @@ use hooks::{Hooks, Notify};
 use mcp::{HostSettings, McpSettings};
 use policy::Permissions;
 use process::Launcher;
+use project::Library;
 
 use crate::WebSettings;
 
@@ -41,6 +42,14 @@ pub struct Settings {
     pub mcp: McpSettings,
     /// Where the MCP servers that clients passed for sessions are kept; None keeps them in memory.
     pub stored_servers: Option<PathBuf>,
+    /// Where skills and custom agents come from.
+    pub library: Library,
+    /// Where long output of commands is kept, in a folder per session; None keeps none.
+    pub outputs: Option<PathBuf>,
+    /// Names of files with notes for agents, which come with the first file that is read in a folder.
+    pub note_names: Vec<String>,
+    /// The file of what the tool `memory` remembers about the user; None remembers nothing.
+    pub memory: Option<PathBuf>,
 }
 
 /// Settings of the tool `bash`.
@@ -82,6 +91,10 @@ impl Settings {
             notify: Notify::default(),
             mcp: McpSettings::default(),
             stored_servers: None,
+            library: Library::default(),
+            outputs: None,
+            note_names: project::NOTE_NAMES.map(str::to_owned).to_vec(),
+            memory: None,
         }
     }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use domain::text::cut;
-use domain::tool::{Job, ToolHost, ToolSpec};
+use domain::tool::{Job, SWITCH_MODE, ToolHost, ToolSpec};
 use domain::{Access, Mode, Outcome, ToolCard, ToolContent, ToolKind};
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
@@ -25,7 +25,7 @@ struct Input {
 
 impl Tool for SwitchMode {
     fn name(&self) -> &'static str {
-        "switch_mode"
+        SWITCH_MODE
     }
 
     fn kind(&self) -> ToolKind {

@@ -6,7 +6,7 @@ use process::confine::LARGEST_FILE;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::change::{Change, EditedFile};
+use crate::change::{Change, ChangedSince, EditedFile};
 use crate::tool::{Call, Refused, Tool};
 use crate::{Settings, input};
 
@@ -58,7 +58,7 @@ impl Tool for WriteFile {
         if content.len() as u64 > LARGEST_FILE {
             return Err(Refused("`content` is too large for one file".to_owned()));
         }
-        let subject = EditedFile::find(&path, &call)?;
+        let subject = EditedFile::find(&path, &call, ChangedSince::Refused)?;
         let (verb, done) = match &subject.old {
             None => ("Create", format!("Created {}", subject.confined.shown)),
             Some(old) if *old == content.as_bytes() => {
@@ -66,7 +66,7 @@ impl Tool for WriteFile {
             }
             Some(_) => ("Write", format!("Wrote {}", subject.confined.shown)),
         };
-        let change = Change { subject, new: content, verb, line: None, done };
+        let change = Change { subject, new: content, verb, line: None, done, notes: Vec::new() };
         Ok(change.into_job(self.name(), path, call))
     }
 }

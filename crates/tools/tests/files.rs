@@ -41,7 +41,7 @@ async fn a_file_is_read_with_line_numbers_and_its_title_names_the_lines() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_refused_with_advice() {
+async fn a_path_that_cannot_be_read_is_refused_with_advice() {
     let project = Project::new(&[("src/main.rs", "x"), ("Readme.md", "x")]);
     let cases = [
         (json!({"path": "src"}), "src is a folder, not a regular file"),
@@ -81,7 +81,8 @@ async fn images_are_shown_and_other_binaries_described() {
     let torn = project.call("read_file", json!({"path": "torn.png"})).await;
     assert_eq!(torn, "torn.png looks like an image (image/png, 30 bytes) but is damaged; it is not shown");
     let wide = project.call("read_file", json!({"path": "wide.png"})).await;
-    assert!(wide.ends_with(" too large to be shown: at most 8000 pixels a side and 3.8 MB"), "{wide}");
+    // Its pixels are missing.
+    assert!(wide.contains("9000 x 2 pixels") && wide.contains("; it cannot be scaled: "), "{wide}");
     let described = project.call("read_file", json!({"path": "program"})).await;
     assert_eq!(described, "program is an ELF executable or library, 7 bytes; it is not shown");
 }
@@ -131,13 +132,55 @@ async fn a_file_that_was_not_read_or_changed_since_is_not_written() {
     }
     project.call("read_file", json!({"path": "a.txt"})).await;
     fs::write(project.path("a.txt"), "old, by somebody else\n").unwrap();
-    for (tool, input) in [("write_file", &write), ("edit_file", &edit)] {
-        let reason = project.refusal(tool, input.clone()).await;
-        assert_eq!(reason, "a.txt changed since it was read; read it again with read_file");
-    }
+    let reason = project.refusal("write_file", write).await;
+    assert_eq!(reason, "a.txt changed since it was read; read it again with read_file");
+    assert_eq!(project.text("a.txt"), "old, by somebody else\n");
+}
+
+#[tokio::test]
+async fn an_edit_of_a_changed_file_applies_if_its_text_still_occurs_once() {
+    let project = Project::new(&[("a.txt", "one\ntwo\nthree\n")]);
     project.call("read_file", json!({"path": "a.txt"})).await;
-    project.call("edit_file", edit).await;
-    assert_eq!(project.text("a.txt"), "new, by somebody else\n");
+    fs::write(project.path("a.txt"), "ONE\ntwo\nthree\n").unwrap();
+    let edit = |old: &str| json!({"path": "a.txt", "old_text": old, "new_text": "2"});
+    let told = project.call("edit_file", edit("two")).await;
+    expect_test::expect![[r"
+        Replaced 1 occurrence in a.txt (+1 -1 lines).
+             1	ONE
+             2	2
+             3	three
+        [what has changed since:]
+        @@ -1,2 +1,2 @@
+        -one
+        +ONE
+         two"]]
+    .assert_eq(&told);
+    assert_eq!(project.text("a.txt"), "ONE\n2\nthree\n");
+    // What the edit has shown counts as seen.
+    fs::write(project.path("a.txt"), "ONE\n2\nthree\nthree\n").unwrap();
+    for (old, why) in [("three", "occurs 2 times (lines 3, 4)"), ("one", "does not occur in the file")] {
+        let reason = project.refusal("edit_file", edit(old)).await;
+        assert!(
+            reason.starts_with("a.txt changed since it was read; read it again with read_file (`old_text` "),
+            "{reason}"
+        );
+        assert!(reason.contains(why) && reason.ends_with("@@ -3 +3,2 @@\n three\n+three"), "{reason}");
+    }
+    let all = json!({"path": "a.txt", "old_text": "three", "new_text": "3", "replace_all": true});
+    assert!(project.refusal("edit_file", all).await.contains("occurs 2 times"));
+}
+
+#[tokio::test]
+async fn edits_given_as_a_json_string_are_applied_and_differences_reported() {
+    let project = Project::new(&[("a.py", "def f():\n\treturn 1\n")]);
+    project.call("read_file", json!({"path": "a.py"})).await;
+    let edits = r#"[{"old_text": "def f():\n    return 1", "new_text": "def f():\n    return 2"}]"#;
+    let told = project.call("edit_file", json!({"path": "a.py", "edits": edits})).await;
+    assert!(
+        told.contains("[`old_text` did not match exactly; it was found by ignoring a shifted indentation]"),
+        "{told}"
+    );
+    assert_eq!(project.text("a.py"), "def f():\n\treturn 2\n");
 }
 
 #[tokio::test]
@@ -160,7 +203,7 @@ async fn a_file_that_changes_while_the_question_is_open_is_not_written() {
 }
 
 #[tokio::test]
-async fn a_path_that_becomes_a_link_while_the_question_is_open_is_not_written() {
+async fn a_path_replaced_by_a_link_during_the_question_is_not_written() {
     let outside = TempDir::new().unwrap();
     let project = Project::new(&[("src/a.txt", "old\n"), ("other/a.txt", "old\n")]);
     project.call("read_file", json!({"path": "src/a.txt"})).await;
@@ -185,7 +228,8 @@ async fn an_edit_keeps_permissions_and_line_endings() {
     project.call("read_file", json!({"path": "run.sh"})).await;
     let input = json!({"path": "run.sh", "edits": [{"old_text": "echo old\n", "new_text": "echo new\necho more\n"}]});
     let outcome = call(&project.registry, &project.site, "edit_file", input).await;
-    assert_eq!(outcome.text, "Replaced 1 occurrence in run.sh (+2 -1 lines).");
+    let told = "Replaced 1 occurrence in run.sh (+2 -1 lines).\n     1\t#!/bin/sh\n     2\techo new\n     3\techo more";
+    assert_eq!(outcome.text, told);
     assert_eq!(project.text("run.sh"), "#!/bin/sh\r\necho new\r\necho more\r\n");
     assert_eq!(fs::metadata(project.path("run.sh")).unwrap().permissions().mode() & 0o7777, 0o750);
 }
@@ -334,7 +378,7 @@ async fn no_tool_finds_lists_or_searches_files_that_rules_hide() {
 }
 
 #[tokio::test]
-async fn a_rule_about_a_folder_counts_when_the_session_has_come_by_a_symlink() {
+async fn a_folder_rule_applies_to_a_session_opened_through_a_symlink() {
     let project = Project::new(&[("private/c.txt", "KEY=secret\n")]);
     let link = project.folder.path().with_extension("link");
     std::os::unix::fs::symlink(project.folder.path(), &link).unwrap();
@@ -343,14 +387,14 @@ async fn a_rule_about_a_folder_counts_when_the_session_has_come_by_a_symlink() {
     let site = Arc::new(host::site(&link, &[]));
     let job = plan(&project.registry, &site, "read_file", json!({"path": "private/c.txt"})).await;
     let card = job.unwrap_or_else(|r| panic!("{}", r.reason)).card().clone();
-    assert_eq!(project.registry.rule(&card, &link), Some(Verdict::Deny));
+    assert_eq!(project.registry.rule(&card, &link).await, Some(Verdict::Deny));
     let found = call(&project.registry, &site, "grep", json!({"pattern": "KEY"})).await;
     assert!(found.text.starts_with("No matches"), "{}", found.text);
     fs::remove_file(link).unwrap();
 }
 
 #[tokio::test]
-async fn a_change_to_a_file_too_large_for_a_diff_shows_the_lines_that_change() {
+async fn a_change_too_large_for_a_diff_shows_the_changed_lines() {
     let lines: String = (1..=40_000).map(|number| format!("this is line {number} of a long file\n")).collect();
     let project = Project::new(&[("long.txt", &lines)]);
     project.call("read_file", json!({"path": "long.txt", "limit": 5})).await;
@@ -458,7 +502,7 @@ async fn a_command_that_names_them_asks_every_time() {
 }
 
 #[tokio::test]
-async fn no_tool_says_more_than_its_limit() {
+async fn no_tool_returns_more_than_its_limit() {
     let project = Project::new(&[]);
     let long = "n".repeat(200);
     for number in 0..1000 {
@@ -477,4 +521,58 @@ async fn no_tool_says_more_than_its_limit() {
         assert!(outcome.text.len() <= 49 * 1024, "{tool}: {}", outcome.text.len());
         assert_eq!(outcome.raw["truncated"], true, "{tool}");
     }
+}
+
+#[tokio::test]
+async fn grep_shows_the_match_in_a_long_line() {
+    let line = format!("{}needle{}", "a".repeat(3000), "b".repeat(3000));
+    let project = Project::new(&[("long.txt", &format!("{line}\nneedle first\n"))]);
+    let told = project.call("grep", json!({"pattern": "needle"})).await;
+    let (first, rest) = told.split_once("needle").unwrap();
+    assert!(first.starts_with("long.txt\n1: …aaa") && rest.starts_with("bbb"), "{told}");
+    assert!(told.ends_with("2: needle first") && told.len() < 700, "{told}");
+}
+
+#[tokio::test]
+async fn a_notebook_is_read_as_text_and_edited_as_it_is() {
+    let notebook = r#"{"cells": [{"cell_type": "code", "source": ["x = 1\n", "x"], "outputs": []}], "metadata": {}}"#;
+    let project = Project::new(&[("a.ipynb", notebook)]);
+    let told = project.call("read_file", json!({"path": "a.ipynb"})).await;
+    assert!(told.starts_with("     1\t# Cell 1 (code)\n     2\tx = 1\n     3\tx\n"), "{told}");
+    let edit = json!({"path": "a.ipynb", "old_text": "x = 1", "new_text": "x = 2"});
+    let reason = project.refusal("edit_file", edit.clone()).await;
+    assert_eq!(reason, "a.ipynb exists and was not read; read it first with read_file");
+    assert!(project.call("read_file", json!({"path": "a.ipynb", "raw": true})).await.contains("\"cells\""));
+    project.call("edit_file", edit).await;
+    assert!(project.text("a.ipynb").contains("x = 2"));
+}
+
+#[tokio::test]
+async fn memory_is_two_files_that_change_after_a_question_only() {
+    let mut project = Project::new(&[]);
+    let mut settings = Settings::new("/nonexistent");
+    let own = project.path("config/memory.md");
+    settings.memory = Some(own.clone());
+    project.registry = Registry::new(settings);
+    let remember = |scope: &str, text: &str| json!({"action": "remember", "scope": scope, "text": text});
+    let job = plan(&project.registry, &project.site, "memory", remember("project", "Tests  need\nPython.")).await;
+    let job = job.unwrap_or_else(|refusal| panic!("{}", refusal.reason));
+    let card = job.card().clone();
+    assert_eq!(card.title, "Remember (project): Tests need Python.");
+    assert_eq!(card.access, Access::Ask { always: Some(Grant::Tool("memory".to_owned())) });
+    assert!(!project.path(".acpd/memory.md").exists(), "planning must not write");
+    assert_eq!(job.run(TestHost::new()).await.verdict, OutcomeKind::Completed);
+    assert_eq!(project.text(".acpd/memory.md"), "# Memory\n\n- Tests need Python.\n");
+    let of_user = plan(&project.registry, &project.site, "memory", remember("user", "Likes short answers.")).await;
+    let of_user = of_user.unwrap_or_else(|refusal| panic!("{}", refusal.reason));
+    assert_eq!(of_user.card().access, Access::AskEveryTime, "every session gets it");
+    assert_eq!(of_user.run(TestHost::new()).await.verdict, OutcomeKind::Completed);
+    assert_eq!(fs::metadata(&own).unwrap().permissions().mode() & 0o777, 0o600);
+    let recalled = project.call("memory", json!({"action": "recall", "text": ""})).await;
+    assert_eq!(recalled, "- Likes short answers. (user)\n- Tests need Python. (project)\n");
+    project.call("memory", json!({"action": "forget", "scope": "user", "text": "short"})).await;
+    assert_eq!(fs::read_to_string(&own).unwrap(), "# Memory\n\n");
+    let reading = Arc::new(CallSite { mode: Mode::ReadOnly, ..(*project.site).clone() });
+    let reason = refusal(&project.registry, &reading, "memory", remember("user", "x")).await;
+    assert_eq!(reason, "the session's mode `read-only` leaves out changes of the memory");
 }

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "all of this is test code, outside #[test] functions")]
 
+#[path = "processes/attachments.rs"]
+mod attached_files;
 #[path = "processes/background.rs"]
 mod background;
 #[path = "processes/crowds.rs"]
@@ -13,6 +15,8 @@ mod hooks;
 mod host;
 #[path = "processes/sandbox.rs"]
 mod sandbox;
+#[path = "processes/shell.rs"]
+mod shell;
 #[path = "processes/web.rs"]
 mod web;
 
@@ -82,12 +86,19 @@ trials! {
     a_flood_of_output_is_cut_in_the_middle,
     a_missing_folder_or_runner_is_a_failure_with_a_reason,
     many_calls_leave_no_descriptor_and_no_zombie,
+    attached_files::a_pdf_is_read_as_numbered_lines_of_its_text,
+    attached_files::a_pdf_that_is_made_to_harm_its_reader_harms_only_the_helper,
+    attached_files::a_large_image_is_scaled_before_it_is_shown,
     background::a_background_command_is_read_as_it_goes,
     background::stopping_ends_everything_and_gives_the_rest,
     background::cancelling_a_turn_ends_what_it_started_and_nothing_else,
     background::closing_a_session_ends_all_of_its_commands_and_no_others,
     background::background_commands_are_limited_in_number_output_and_time,
     background::the_question_says_that_it_goes_on_in_the_background,
+    shell::a_command_runs_in_its_workdir_and_a_leading_cd_counts_as_one,
+    shell::long_output_is_kept_in_a_file_of_the_session,
+    shell::the_end_of_a_background_command_is_announced_once,
+    shell::a_background_command_reads_what_is_written_to_it,
     hooks::a_hook_gets_the_event_as_json,
     hooks::a_hook_refuses_by_exit_status_or_by_a_decision,
     hooks::a_guard_that_fails_has_not_agreed,
@@ -99,6 +110,7 @@ trials! {
     sandbox::a_command_of_one_session_does_not_move_the_root_of_another,
     sandbox::a_search_in_the_home_folder_runs_without_reading_acpds_own_files,
     sandbox::acpds_own_files_are_out_of_reach_in_a_session_at_home,
+    sandbox::input_for_a_command_is_no_way_around_the_sandbox_or_to_acpds_own_files,
     sandbox::other_processes_keep_their_limits_and_priorities,
     sandbox::work_inside_goes_on,
     crowds::five_hundred_processes_that_replace_themselves_end_with_their_cancellation,

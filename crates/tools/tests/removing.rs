@@ -32,7 +32,7 @@ async fn card_of(project: &Project, tool: &str, input: Value) -> domain::ToolCar
 }
 
 #[tokio::test]
-async fn a_file_is_deleted_after_a_question_that_shows_it_and_only_if_it_is_still_that() {
+async fn a_file_is_deleted_only_after_approval_and_only_if_unchanged() {
     let project = Project::new(&[("a.txt", "one\n"), ("b.txt", "b\n")]);
     let card = card_of(&project, "delete_file", json!({"path": "a.txt"})).await;
     assert_eq!(
@@ -108,7 +108,7 @@ async fn rules_about_editing_keep_from_deleting_and_moving_and_allow_neither() {
     let project = Project::new(&[("kept/a", "a"), ("docs/a", "a"), ("old/a", "a"), ("asked/a", "a")]).ruled(rules);
     let verdict = async |tool: &str, input: Value| {
         let card = card_of(&project, tool, input).await;
-        project.registry.rule(&card, project.folder.path())
+        project.registry.rule(&card, project.folder.path()).await
     };
     assert_eq!(verdict("delete_file", json!({"path": "kept/a"})).await, Some(Verdict::Deny));
     assert_eq!(verdict("move_file", json!({"from": "kept/a", "to": "b"})).await, Some(Verdict::Deny));
@@ -196,7 +196,7 @@ fn with_editor(connected: bool, answers: bool) -> (Project, Arc<Writer>) {
 }
 
 #[tokio::test]
-async fn silence_of_an_editor_never_means_the_disk_for_writes() {
+async fn a_silent_editors_write_never_falls_back_to_the_disk() {
     let write = || json!({"path": "b.txt", "content": "b"});
     let (project, _) = with_editor(true, true);
     let outcome = call(&project.registry, &project.site, "write_file", write()).await;

@@ -1,4 +1,9 @@
-//! Exact replacements in a text, and hints for the model when they fail. Knows no files.
+//! Replacements in a text: exact ones, those that ignore a small difference, and hints for the model when they fail.
+//! Knows no files.
+
+mod lenient;
+#[cfg(test)]
+mod misses;
 
 use std::time::{Duration, Instant};
 
@@ -7,9 +12,11 @@ use serde::Deserialize;
 use similar::TextDiff;
 
 use crate::input;
+use lenient::{Found, Search};
 
-/// How long the search for a similar text may take.
+/// How long the search for a similar text may take, for one edit and for all edits of a call.
 const GUESSING: Duration = Duration::from_millis(200);
+const GUESSING_IN_ALL: Duration = Duration::from_secs(1);
 
 /// The largest file, and the longest text that was not found in it, for which a similar text is looked for.
 const LARGEST_GUESSED: usize = 1 << 20;
@@ -17,6 +24,13 @@ const LONGEST_GUESSED: usize = 16 << 10;
 
 /// Edits in one call. Each of them reads the whole file.
 const MAX_EDITS: usize = 200;
+
+/// The bytes that the edits of one call may read in all, beyond one reading of the file.
+const MAX_READ: usize = 64 << 20;
+
+/// The bytes that the edits of one call may add beyond their own texts. Edits that each double the text would otherwise
+/// be refused only after megabytes were built.
+const MAX_GROWTH: usize = 2 << 20;
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Edit {
@@ -34,20 +48,90 @@ pub(super) struct Replaced {
     pub(super) occurrences: usize,
     /// Of the first edit, counted from 1.
     pub(super) first_line: usize,
+    /// What was ignored to find a text, for the model.
+    pub(super) notes: Vec<String>,
+}
+
+/// How well an old text must match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Matching {
+    /// A unique match may differ a little, see `lenient`.
+    Lenient,
+    /// It must occur exactly, and once: the model has not seen the file as it is now.
+    ExactlyOnce,
+}
+
+/// What the edits of one call may use.
+#[derive(Debug)]
+struct Bounds {
+    /// The largest text, on the way too.
+    largest: usize,
+    /// The largest text that growth allows.
+    grown: usize,
+    /// The bytes that may still be read.
+    to_read: usize,
+    /// When the search for similar texts ends.
+    deadline: Instant,
+}
+
+impl Bounds {
+    fn new(text: &str, edits: &[Edit], largest: usize) -> Self {
+        let written: usize = edits.iter().map(|edit| edit.new_text.len()).sum();
+        let grown = text.len().saturating_add(written).saturating_add(MAX_GROWTH);
+        let to_read = text.len().saturating_add(MAX_READ);
+        Self { largest, grown, to_read, deadline: Instant::now() + GUESSING_IN_ALL }
+    }
+
+    /// Counts one reading of a text.
+    fn read(&mut self, text: &str) -> Result<(), String> {
+        let left = self.to_read.checked_sub(text.len());
+        self.to_read = left.ok_or("the file is too large for that many edits; make fewer in one call")?;
+        Ok(())
+    }
+
+    /// Checks the size of a text before it is built: a short edit can make gigabytes of a large file.
+    fn check_size(&self, size: usize) -> Result<(), String> {
+        if size <= self.largest.min(self.grown) {
+            return Ok(());
+        }
+        let becomes = format!("the file would become {}", domain::text::size(size as u64));
+        Err(match size > self.largest {
+            true => format!("{becomes}, which is too large for one file"),
+            false => format!("{becomes}, much larger than the file and the new texts together; use a command for that"),
+        })
+    }
+
+    /// When a search that begins now ends.
+    fn search_until(&self) -> Instant {
+        self.deadline.min(Instant::now() + GUESSING)
+    }
 }
 
 /// Makes the edits in order. An error says which one failed, and why. No text on the way grows beyond `largest`,
 /// whether the edits are made in the end or not.
-pub(super) fn apply(text: &str, edits: &[Edit], largest: usize) -> Result<Replaced, String> {
+pub(super) fn apply(text: &str, edits: &[Edit], largest: usize, matching: Matching) -> Result<Replaced, String> {
+    apply_within(&mut Bounds::new(text, edits, largest), text, edits, matching)
+}
+
+fn apply_within(bounds: &mut Bounds, text: &str, edits: &[Edit], matching: Matching) -> Result<Replaced, String> {
     if edits.len() > MAX_EDITS {
         return Err(format!("there are {} edits; at most {MAX_EDITS} are made in one call", edits.len()));
     }
-    let mut replaced = Replaced { text: text.to_owned(), occurrences: 0, first_line: 1 };
+    let endings = LineEndings::of(text);
+    let mut replaced = Replaced { text: text.to_owned(), occurrences: 0, first_line: 1, notes: Vec::new() };
     for (index, edit) in edits.iter().enumerate() {
-        apply_one(&mut replaced, edit, index == 0, largest).map_err(|reason| match edits.len() {
+        let is_first = index == 0;
+        let ignored = bounds
+            .read(&replaced.text)
+            .and_then(|()| apply_one(&mut replaced, edit, endings, is_first, bounds, matching));
+        let ignored = ignored.map_err(|reason| match edits.len() {
             1 => reason,
             all => format!("edit {} of {all}: {reason}; none was made", index + 1),
         })?;
+        replaced.notes.extend(ignored.map(|ignored| match edits.len() {
+            1 => format!("`old_text` did not match exactly; it was found by ignoring {ignored}"),
+            _ => format!("edit {} did not match exactly; it was found by ignoring {ignored}", index + 1),
+        }));
     }
     if replaced.text == text {
         return Err("the edits together change nothing".to_owned());
@@ -55,7 +139,15 @@ pub(super) fn apply(text: &str, edits: &[Edit], largest: usize) -> Result<Replac
     Ok(replaced)
 }
 
-fn apply_one(replaced: &mut Replaced, edit: &Edit, is_first: bool, largest: usize) -> Result<(), String> {
+/// Makes one edit. Returns what had to be ignored to find its text.
+fn apply_one(
+    replaced: &mut Replaced,
+    edit: &Edit,
+    endings: LineEndings,
+    is_first: bool,
+    bounds: &Bounds,
+    matching: Matching,
+) -> Result<Option<String>, String> {
     if edit.old_text.is_empty() {
         return Err("`old_text` is empty; use write_file to create or rewrite a file".to_owned());
     }
@@ -63,49 +155,87 @@ fn apply_one(replaced: &mut Replaced, edit: &Edit, is_first: bool, largest: usiz
         return Err("`old_text` and `new_text` are the same".to_owned());
     }
     let text = &replaced.text;
-    let (old, new) = with_line_endings(text, edit);
+    let (old, new) = endings.of_edit(text, edit);
     let found = text.matches(&old).count();
     match found {
+        0 if matching == Matching::Lenient => return apply_lenient(replaced, edit, is_first, bounds).map(Some),
         0 => return Err(not_found(text, &edit.old_text)),
         1 => {}
-        _ if edit.replace_all => {}
+        _ if edit.replace_all && matching == Matching::Lenient => {}
         _ => {
-            let lines: Vec<_> = text.match_indices(&old).take(5).map(|(at, _)| line_of(text, at).to_string()).collect();
-            let more = if found > lines.len() { ", ..." } else { "" };
-            return Err(format!(
-                "`old_text` occurs {found} times (lines {}{more}); add neighbouring lines to make it unique, or set \
-                 `replace_all`",
-                lines.join(", ")
-            ));
+            let lines: Vec<_> = text.match_indices(&old).take(5).map(|(at, _)| line_of(text, at)).collect();
+            return Err(several(&format!("`old_text` occurs {found} times"), &lines, found));
         }
     }
-    // Before the text is built: a short edit can make gigabytes of a large file.
-    let size = (text.len() - found * old.len()).saturating_add(found.saturating_mul(new.len()));
-    if size > largest {
-        return Err(format!(
-            "the file would become {}, which is too large for one file",
-            domain::text::size(size as u64)
-        ));
-    }
+    bounds.check_size((text.len() - found * old.len()).saturating_add(found.saturating_mul(new.len())))?;
     if is_first {
         replaced.first_line = text.find(&old).map_or(1, |at| line_of(text, at));
     }
     replaced.text = text.replace(&old, &new);
     replaced.occurrences += found;
-    Ok(())
+    Ok(None)
 }
 
-/// Models write \n; a file with \r\n wants that in what is searched for and in what is put in.
-fn with_line_endings(text: &str, edit: &Edit) -> (String, String) {
-    let pair = |old: &str, new: &str| (old.to_owned(), new.to_owned());
-    let breaks = text.matches('\n').count();
-    let windows = text.matches("\r\n").count();
-    let is_exact = text.contains(&edit.old_text);
-    let all_windows = windows > 0 && windows == breaks;
-    if all_windows || (windows > 0 && !is_exact && text.contains(&to_windows(&edit.old_text))) {
-        return pair(&to_windows(&edit.old_text), &to_windows(&edit.new_text));
+/// Makes an edit whose text does not occur exactly, if a search that ignores small differences finds one place.
+fn apply_lenient(replaced: &mut Replaced, edit: &Edit, is_first: bool, bounds: &Bounds) -> Result<String, String> {
+    let text = &replaced.text;
+    if text.len() > LARGEST_GUESSED || edit.old_text.len() > LONGEST_GUESSED {
+        return Err(not_found(text, &edit.old_text));
     }
-    pair(&edit.old_text, &edit.new_text)
+    match lenient::find(text, &edit.old_text, &edit.new_text, bounds.search_until()) {
+        Search::Nothing => Err(not_found(text, &edit.old_text)),
+        Search::Several { lines, ignoring } => {
+            let what = format!("`old_text` does not occur exactly, and several times if {ignoring} is ignored");
+            Err(several(&what, &lines, lines.len()))
+        }
+        Search::Unique(Found { range, replacement, ignoring }) => {
+            bounds.check_size(text.len() - range.len() + replacement.len())?;
+            if is_first {
+                replaced.first_line = line_of(text, range.start);
+            }
+            replaced.text.replace_range(range, &replacement);
+            replaced.occurrences += 1;
+            Ok(ignoring)
+        }
+    }
+}
+
+fn several(what: &str, lines: &[usize], found: usize) -> String {
+    let shown: Vec<_> = lines.iter().map(usize::to_string).collect();
+    let more = if found > lines.len() { ", ..." } else { "" };
+    format!("{what} (lines {}{more}); add neighbouring lines to make it unique, or set `replace_all`", shown.join(", "))
+}
+
+/// The line endings of a file. Models write \n; a file with \r\n wants that in what is searched for and in what is put in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LineEndings {
+    Unix,
+    Windows,
+    Mixed,
+}
+
+impl LineEndings {
+    fn of(text: &str) -> Self {
+        let (breaks, windows) = (text.matches('\n').count(), text.matches("\r\n").count());
+        match windows {
+            0 => Self::Unix,
+            _ if windows == breaks => Self::Windows,
+            _ => Self::Mixed,
+        }
+    }
+
+    /// The texts of an edit with the line endings of the file, or of the place where the old one is.
+    fn of_edit(self, text: &str, edit: &Edit) -> (String, String) {
+        let is_windows = match self {
+            Self::Unix => false,
+            Self::Windows => true,
+            Self::Mixed => !text.contains(&edit.old_text) && text.contains(&to_windows(&edit.old_text)),
+        };
+        match is_windows {
+            true => (to_windows(&edit.old_text), to_windows(&edit.new_text)),
+            false => (edit.old_text.clone(), edit.new_text.clone()),
+        }
+    }
 }
 
 fn to_windows(text: &str) -> String {
@@ -179,13 +309,14 @@ mod tests {
     }
 
     fn result(text: &str, edits: &[Edit]) -> String {
-        apply(text, edits, 1000).map_or_else(|reason| reason, |replaced| replaced.text)
+        apply(text, edits, 1000, Matching::Lenient).map_or_else(|reason| reason, |replaced| replaced.text)
     }
 
     #[test]
     fn one_exact_occurrence_is_replaced() {
-        let replaced = apply("a\nb\nc\n", &[edit("b\n", "x\ny\n")], 1000).unwrap();
-        assert_eq!(replaced, Replaced { text: "a\nx\ny\nc\n".to_owned(), occurrences: 1, first_line: 2 });
+        let replaced = apply("a\nb\nc\n", &[edit("b\n", "x\ny\n")], 1000, Matching::ExactlyOnce).unwrap();
+        let expected = Replaced { text: "a\nx\ny\nc\n".to_owned(), occurrences: 1, first_line: 2, notes: Vec::new() };
+        assert_eq!(replaced, expected);
     }
 
     #[test]
@@ -214,10 +345,18 @@ mod tests {
             "`old_text` does not occur in the file; the nearest line is 2:     let limit = 10;"
         );
         assert_eq!(
-            result(text, &[edit("fn main() {\n  let limit = 10;", "x")]),
+            result(text, &[edit("fn main() { let limit = 10;", "x")]),
             "`old_text` does not occur in the file; the text at line 1 differs in white space only"
         );
         assert_eq!(result(text, &[edit("completely different", "x")]), "`old_text` does not occur in the file");
+    }
+
+    #[test]
+    fn a_file_changed_since_it_was_read_needs_exact_unique_matches() {
+        let strict = |text: &str, edit: Edit| apply(text, &[edit], 1000, Matching::ExactlyOnce).unwrap_err();
+        assert!(strict("a  \nb\n", edit("a\nb", "x")).starts_with("`old_text` does not occur in the file"));
+        let all = Edit { replace_all: true, ..edit("a", "x") };
+        assert!(strict("a\na\n", all).starts_with("`old_text` occurs 2 times (lines 1, 2)"));
     }
 
     #[test]
@@ -238,6 +377,23 @@ mod tests {
             result("a", &doubling),
             "edit 10 of 41: the file would become 1.0 KB, which is too large for one file; none was made"
         );
+        // Nor is much read or built of a text that grows in many small steps.
+        let largest = 32 << 20;
+        let mut bounds = Bounds::new("a", &doubling, largest);
+        let allowed = bounds.to_read;
+        let reason = apply_within(&mut bounds, "a", &doubling, Matching::Lenient).unwrap_err();
+        let much = "much larger than the file and the new texts together; use a command for that; none was made";
+        assert_eq!(reason, format!("edit 22 of 41: the file would become 4.0 MB, {much}"));
+        assert!(allowed - bounds.to_read <= 4 * MAX_GROWTH, "{} bytes were read", allowed - bounds.to_read);
+        // A text that grows and shrinks is read only so often.
+        let text = "a".repeat(64 << 10);
+        let waves: Vec<Edit> = (0..100).flat_map(|_| [all("a", "aa"), all("aa", "a")]).collect();
+        let reason = apply(&text, &waves[..6], largest, Matching::Lenient).unwrap_err();
+        assert_eq!(reason, "the edits together change nothing");
+        let mut bounds = Bounds { to_read: 512 << 10, ..Bounds::new(&text, &waves, largest) };
+        let reason = apply_within(&mut bounds, &text, &waves, Matching::Lenient).unwrap_err();
+        let fewer = "the file is too large for that many edits; make fewer in one call; none was made";
+        assert_eq!(reason, format!("edit 6 of 200: {fewer}"));
         let many: Vec<Edit> = (0..201).map(|_| edit("a", "b")).collect();
         assert_eq!(result("a", &many), "there are 201 edits; at most 200 are made in one call");
     }

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 
 use domain::Outcome;
 use domain::text::{count, cut};
+use grep_matcher::Matcher as _;
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 use serde_json::json;
@@ -43,7 +44,7 @@ impl Hits {
     /// once.
     pub(super) fn search(&self, searcher: &mut Searcher, matcher: &RegexMatcher, file: impl Read) -> Found {
         let most = self.limit.saturating_sub(self.matches);
-        let mut sink = FileSink { show: self.show, most, room: self.room(), found: Found::default() };
+        let mut sink = FileSink { matcher, show: self.show, most, room: self.room(), found: Found::default() };
         // A file that cannot be read to its end has the matches found so far.
         let _ = searcher.search_reader(matcher, file, &mut sink);
         sink.found
@@ -134,7 +135,8 @@ struct Line {
 }
 
 /// Takes the matches of one file.
-struct FileSink {
+struct FileSink<'a> {
+    matcher: &'a RegexMatcher,
     show: OutputMode,
     most: usize,
     /// Bytes that may still be written.
@@ -142,12 +144,13 @@ struct FileSink {
     found: Found,
 }
 
-impl FileSink {
+impl FileSink<'_> {
     fn write(&mut self, bytes: &[u8], first: Option<u64>, is_match: bool) {
         let mark = if is_match { ':' } else { '-' };
         let mut text = String::new();
         for (number, line) in (first.unwrap_or(0)..).zip(String::from_utf8_lossy(bytes).lines()) {
-            let line = cut(line.trim_end_matches('\r'), LONGEST_LINE);
+            let line = line.trim_end_matches('\r');
+            let line = if is_match { self.around_match(line) } else { cut(line, LONGEST_LINE) };
             writeln!(text, "{number}{mark} {line}").expect("writing to a string does not fail");
         }
         self.room = self.room.saturating_sub(text.len());
@@ -155,7 +158,21 @@ impl FileSink {
     }
 }
 
-impl Sink for FileSink {
+impl FileSink<'_> {
+    /// The part of a long line that has the match, with "…" where something is left out.
+    fn around_match(&self, line: &str) -> String {
+        let found = self.matcher.find(line.as_bytes()).ok().flatten();
+        let before = found.map_or(0, |found| line[..line.floor_char_boundary(found.start())].chars().count());
+        if before < LONGEST_LINE * 3 / 4 {
+            return cut(line, LONGEST_LINE);
+        }
+        let skipped = before - LONGEST_LINE / 4;
+        let rest: String = line.chars().skip(skipped).collect();
+        format!("…{}", cut(&rest, LONGEST_LINE))
+    }
+}
+
+impl Sink for FileSink<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _searcher: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {

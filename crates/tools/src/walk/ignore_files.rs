@@ -1,6 +1,6 @@
 //! `.gitignore`, `.ignore` and `.git/info/exclude`, read with limits.
 //!
-//! These files come with a repository, so they may be anything: a named pipe that blocks whoever opens it, a gigabyte, or a
+//! These files come with a repository, so they may be anything: a named pipe that blocks its reader, a gigabyte, or a
 //! pattern whose nesting overflows the stack of the `ignore` crate. They are therefore read here, only from regular files
 //! and only within limits, and given to that crate line by line.
 
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_a_link_and_a_pattern_that_is_too_much_are_skipped() {
+    fn ignore_files_skip_pipes_links_and_oversized_patterns() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         rustix::fs::mknodat(rustix::fs::CWD, root.join(".gitignore"), FileType::Fifo, Mode::RWXU, 0).unwrap();

@@ -14,7 +14,7 @@ fn marked(limit: usize) -> (Bench, String) {
     (Bench { registry: Arc::new(Registry::new(settings)), ..bench }, owner)
 }
 
-/// Everybody who was started by a command of this owner, whatever became of parents and sessions.
+/// All processes that a command of this owner started, whatever became of their parents and sessions.
 fn carriers(owner: &str) -> Vec<u32> {
     let ids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
     ids.filter(|pid| is_alive(*pid) && carries_tag(*pid, owner).unwrap_or(false)).collect()
@@ -23,7 +23,7 @@ fn carriers(owner: &str) -> Vec<u32> {
 pub(super) async fn five_hundred_processes_that_replace_themselves_end_with_their_cancellation() {
     let (bench, owner) = marked(2048);
     // Each lives for a second and starts its successor; every second one leaves the session first. All ignore what
-    // can be ignored. `read` on a pipe that nobody writes to is a sleep without another process.
+    // can be ignored. `read` on a pipe without a writer is a sleep without another process.
     let command = "mkfifo hold; exec 9<>hold; trap '' INT TERM HUP; \
         r() { read -t 1 -u 9; r & exit 0; }; export -f r; \
         echo $$ >> pids; for i in $(seq 250); do r & setsid bash -c 'trap \"\" INT TERM HUP; r' & done; wait; sleep 600";

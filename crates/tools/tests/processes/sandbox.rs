@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::{UnixDatagram, UnixListener};
 
 use domain::Mode;
+use domain::tool::Toolbox;
 
 use super::*;
 
@@ -192,6 +193,29 @@ pub(super) async fn a_search_in_the_home_folder_runs_without_reading_acpds_own_f
     assert_eq!((found.verdict, found.text.as_str()), (OutcomeKind::Completed, "./work/notes\n"));
 }
 
+/// Commands that read their input are shells, as far as anyone can tell.
+pub(super) async fn input_for_a_command_is_no_way_around_the_sandbox_or_to_acpds_own_files() {
+    let mut bench = bench_at_home(Mode::Full);
+    let start = json!({"command": "bash", "background": true, "input": true});
+    call(&bench.registry, &bench.site, "bash", start.clone()).await;
+    let card = async |bench: &Bench, handle: &str, text: &str| {
+        let job = plan(&bench.registry, &bench.site, "bash_input", json!({"handle": handle, "text": text})).await;
+        job.map(|job| job.card().clone()).map_err(|refusal| refusal.reason)
+    };
+    assert_eq!(card(&bench, "bg1", "ls work\n").await.unwrap().access, Access::Ask { always: None });
+    for text in ["cat .local/state/acpd/keys/one\n", "cat ~/.local/sta", "acpd ctl allow x\n"] {
+        assert_eq!(card(&bench, "bg1", text).await.unwrap().access, Access::AskEveryTime, "{text}");
+    }
+    // The person has changed the mode since.
+    bench.site = Arc::new(CallSite { mode: Mode::Sandbox, ..(*bench.site).clone() });
+    let refused = card(&bench, "bg1", "touch ../outside\n").await.unwrap_err();
+    assert!(refused.starts_with("`bg1` was started outside the sandbox"), "{refused}");
+    call(&bench.registry, &bench.site, "bash", start).await;
+    let sandboxed = card(&bench, "bg2", "cat .local/state/acpd/keys/one\n").await.unwrap();
+    assert_eq!(sandboxed.access, Access::Ask { always: None }, "the kernel keeps it from them");
+    bench.registry.close(&bench.site.session);
+}
+
 pub(super) async fn acpds_own_files_are_out_of_reach_in_a_session_at_home() {
     let attempts = [
         "cat .local/state/acpd/keys/one",
@@ -322,7 +346,7 @@ pub(super) async fn the_temporary_folder_is_private_and_goes_with_the_command() 
     assert_eq!(fs::read_dir(usual.path()).unwrap().count(), 0);
 }
 
-/// Servers of every kind, which must not hear anything.
+/// Servers of every kind, which must not receive anything.
 struct Servers {
     folder: TempDir,
     tcp: TcpListener,

@@ -55,6 +55,7 @@ pub(crate) fn site(folder: &Path, environment: &[(&str, &str)]) -> CallSite {
         mode: Mode::Full,
         environment: Arc::new(environment.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()),
         seen: Arc::default(),
+        entered: Arc::default(),
         editor: None,
     }
 }

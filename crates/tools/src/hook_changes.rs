@@ -1,0 +1,42 @@
+//! Changes that hooks make to files after a call has changed them, such as those of a formatter.
+//!
+//! They become part of the call's outcome: the model sees them and can edit the file at once, and undo takes them back
+//! with the call's own.
+
+use domain::tool::OutcomeKind;
+use domain::{CallSite, Outcome, ToolContent};
+use process::confine::{AccessLimits, Roots};
+use process::fingerprint;
+
+use crate::change::LARGEST_DIFF;
+use crate::document;
+use crate::snippet::what_changed;
+
+/// Whether the outcome is that of a call that changed files.
+pub(crate) fn has_changed_files(outcome: &Outcome) -> bool {
+    let is_diff = |content: &ToolContent| matches!(content, ToolContent::Diff { .. });
+    outcome.verdict == OutcomeKind::Completed && outcome.content.iter().any(is_diff)
+}
+
+/// Adds what the files hold now. Blocks, so it must not run on the thread of an actor.
+pub(crate) fn add(mut outcome: Outcome, site: &CallSite, limits: &AccessLimits) -> Outcome {
+    let mut told = String::new();
+    for content in &mut outcome.content {
+        let ToolContent::Diff { path, old, new } = content else { continue };
+        let Ok(confined) = Roots::open(site, limits).and_then(|roots| roots.find(&path.to_string_lossy())) else {
+            continue;
+        };
+        // A file that the call or the hook removed is gone, which the model finds out when it reads it.
+        let Some(now) = document::read(&confined, site).ok().and_then(|now| String::from_utf8(now.bytes).ok()) else {
+            continue;
+        };
+        if now == *new || old.as_ref().map_or(0, String::len) + now.len() > LARGEST_DIFF {
+            continue;
+        }
+        told.push_str(&format!("\n[a hook has changed {} afterwards:]\n{}", confined.shown, what_changed(new, &now)));
+        site.seen.note_text(&confined.real, fingerprint::of(now.as_bytes()), &now);
+        *new = now;
+    }
+    outcome.text.push_str(&told);
+    outcome
+}
