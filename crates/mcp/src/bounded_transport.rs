@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_does_not_read_is_given_up_before_much_waits_for_it() {
+    async fn an_mcp_server_that_does_not_read_is_given_up_early() {
         let call = |size: usize| {
             let arguments = json!({ "text": "x".repeat(size) });
             let params = json!({ "name": "write", "arguments": arguments });

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lists_and_the_blocks_of_a_result_are_read_one_by_one() {
+    fn lists_and_results_are_read_entry_by_entry() {
         let (found, left_out) = result(&answer(json!({ "prompts": [{ "name": "a" }, { "name": 5 }] })));
         assert!(matches!(found, ServerResult::ListPromptsResult(found) if found.prompts.len() == 1));
         assert_eq!(left_out.len(), 1);

@@ -163,7 +163,7 @@ impl LimitedHttpClient {
             Err(_) if !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
             Err(error) => {
                 let text = String::from_utf8_lossy(&body[..body.len().min(400)]).into_owned();
-                let reason = format!("its answer is no message ({error}): {}", cut(&text, 200));
+                let reason = format!("its answer is not a message ({error}): {}", cut(&text, 200));
                 Err(StreamableHttpError::UnexpectedServerResponse(reason.into()))
             }
         }

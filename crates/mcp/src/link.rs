@@ -41,7 +41,7 @@ pub(crate) struct SharedServer {
     pub(crate) changed: Notify,
     /// A user of the server found that it does not answer.
     pub(crate) suspected: Notify,
-    calls: Mutex<Vec<Call>>,
+    calls: Mutex<Vec<RunningCall>>,
     numbers: AtomicU64,
     roots: Mutex<HashMap<SessionId, Vec<PathBuf>>>,
     /// Pages that editors show for the server, by its names for them.
@@ -78,7 +78,7 @@ pub(crate) struct ConnectedServer {
 }
 
 /// A call that is running.
-struct Call {
+struct RunningCall {
     number: u64,
     session: SessionId,
     /// Whether a question of its server is open.
@@ -168,7 +168,7 @@ impl SharedServer {
     ) -> (CallEntry, watch::Receiver<Option<String>>) {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let (progress, seen) = watch::channel(None);
-        lock(&self.calls).push(Call { number, session, asks: false, token: None, editor, progress });
+        lock(&self.calls).push(RunningCall { number, session, asks: false, token: None, editor, progress });
         (CallEntry { shared: self.clone(), number }, seen)
     }
 
@@ -194,7 +194,7 @@ impl SharedServer {
         if calls.iter().any(|call| call.session != session) {
             return None;
         }
-        let fits = |call: &&mut Call| !call.asks && call.editor.as_deref().is_some_and(&can);
+        let fits = |call: &&mut RunningCall| !call.asks && call.editor.as_deref().is_some_and(&can);
         let call = calls.iter_mut().rev().find(fits)?;
         call.asks = true;
         let editor = call.editor.clone()?;

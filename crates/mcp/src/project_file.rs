@@ -1,6 +1,6 @@
 //! Reads the servers of a project from the file `.mcp.json` in its folder, in the form that other agents use too.
 //!
-//! A cloned repository may come from anybody, so these servers are only listed unless the user trusts the folder.
+//! A cloned repository may come from anyone, so these servers are only listed unless the user trusts the folder.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};

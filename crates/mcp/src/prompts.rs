@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_word_with_a_server_and_a_name_is_such_a_command() {
+    fn an_mcp_prompt_command_needs_a_server_and_a_name() {
         let read = |text: &str| typed(&[Content::text(text)]).map(|(name, rest)| (name.to_owned(), rest.to_owned()));
         assert_eq!(read("/a:b  c d "), Some(("a:b".to_owned(), "c d".to_owned())));
         for text in ["/help", "a:b", "/:b", "/a:", "/etc/x:1 is odd", "/mode safe:x"] {

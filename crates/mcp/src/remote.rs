@@ -31,9 +31,9 @@ const MAX_REDIRECTS: usize = 5;
 /// Why a remote server cannot be reached.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RemoteError {
-    #[error("`{0}` is no name of a header, or its value is none")]
+    #[error("`{0}` is not a valid header name, or its value is invalid")]
     Header(String),
-    #[error("the address is no URL: {0}")]
+    #[error("the address is not a URL: {0}")]
     Address(String),
     #[error("the server names another host as its endpoint, {0}; headers would go there")]
     Endpoint(String),
@@ -167,7 +167,7 @@ impl SseTransport {
                             return;
                         }
                     }
-                    Err(error) => tracing::debug!(%error, "an event is no message"),
+                    Err(error) => tracing::debug!(%error, "an event is not a message"),
                 }
             }
         });
@@ -213,7 +213,7 @@ mod tests {
     use crate::bounded_transport::DisconnectReason;
 
     #[tokio::test]
-    async fn an_error_does_not_tell_the_key_in_an_address() {
+    async fn an_error_does_not_reveal_a_key_in_a_url() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {

@@ -336,7 +336,7 @@ impl ReportedState {
         match state {
             ConnectionState::Failed { reason, .. } if !self.failed => {
                 self.failed = true;
-                news.push(McpEvent::Told(format!(
+                news.push(McpEvent::Notice(format!(
                     "The MCP server `{name}` is not there: {reason}. It is tried again; `/mcp` shows how it is."
                 )));
             }
@@ -344,7 +344,7 @@ impl ReportedState {
                 self.left_out = connected.left_out.clone();
                 if !self.left_out.is_empty() {
                     let what = self.left_out.join(", ");
-                    news.push(McpEvent::Told(format!("The MCP server `{name}` offers what cannot be used: {what}.")));
+                    news.push(McpEvent::Notice(format!("The MCP server `{name}` offers what cannot be used: {what}.")));
                 }
             }
             ConnectionState::Ready(_) | ConnectionState::Failed { .. } | ConnectionState::Connecting { .. } => {}
@@ -368,6 +368,6 @@ impl ReportedState {
     fn stays(&mut self, name: &str) -> Vec<McpEvent> {
         self.failed = false;
         self.steady_at = None;
-        vec![McpEvent::Told(format!("The MCP server `{name}` is there again."))]
+        vec![McpEvent::Notice(format!("The MCP server `{name}` is there again."))]
     }
 }

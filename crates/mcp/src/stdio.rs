@@ -117,7 +117,7 @@ impl Transport<RoleClient> for StdioTransport {
                     return Some(message);
                 }
                 if self.nonsense > NONSENSE {
-                    self.disconnect.because("it writes nothing but lines that are no messages");
+                    self.disconnect.because("it writes only lines that are not messages");
                     return None;
                 }
             }

@@ -36,7 +36,7 @@ enum StoreError {
     TooLarge,
     #[error("the disk did not answer within {} s", PATIENCE.as_secs())]
     Late,
-    #[error("`{0}` is no id of a session")]
+    #[error("`{0}` is not a session id")]
     Id(SessionId),
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_id_leads_nowhere_else_and_an_error_tells_no_value() {
+    async fn a_stored_id_cannot_escape_its_folder_and_errors_reveal_no_value() {
         let home = tempfile::tempdir().unwrap();
         let stored = StoredServers::new(Some(home.path().join("mcp")));
         for id in ["../x", "", "a/b", "."] {

@@ -124,7 +124,7 @@ pub(crate) fn plan(
     };
     let card = card(&offered, Value::Object(arguments.clone()), context.hints);
     let params = CallToolRequestParams::new(offered.tool.name.clone()).with_arguments(arguments);
-    let call = Call {
+    let call = RemoteCall {
         connected,
         shared: offered.shared,
         params,
@@ -138,7 +138,7 @@ pub(crate) fn plan(
 
 struct McpJob {
     card: ToolCard,
-    call: Call,
+    call: RemoteCall,
     runtime: Arc<McpRuntime>,
 }
 
@@ -164,7 +164,7 @@ impl Job for McpJob {
 }
 
 /// A call, as it runs on the runtime's thread.
-struct Call {
+struct RemoteCall {
     connected: Arc<ConnectedServer>,
     shared: Arc<SharedServer>,
     params: CallToolRequestParams,
@@ -174,7 +174,7 @@ struct Call {
     limit: usize,
 }
 
-impl Call {
+impl RemoteCall {
     async fn run(self, host: Arc<dyn ToolHost>) -> Outcome {
         let peer = &self.connected.peer;
         let (entry, progress) = self.shared.enter(self.session, self.editor);

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_covers_what_it_says_and_no_more() {
+    fn a_grant_covers_exactly_its_description() {
         let covers =
             |granted: &str, wanted: &str| always_grant(granted).unwrap().covers(&always_grant(wanted).unwrap());
         assert!(covers("git log", "git log --oneline"));

@@ -1,4 +1,4 @@
-//! Files that programs run or obey without being told to: start-up files of shells and editors, configuration that names
+//! Files that programs run or obey by themselves: start-up files of shells and editors, configuration that names
 //! programs, hooks. Writing one is as good as running a command later, so neither "accept edits" nor an "always" answer
 //! about edits covers it. Pure: decided by the path alone.
 //!
@@ -65,7 +65,7 @@ const FOLDERS: [&str; 13] = [
     ".zed",
 ];
 
-/// Whether something may run what is in this file, or what it names, without being told to.
+/// Whether some program may, by itself, run this file or a program that it names.
 pub fn runs_implicitly(path: &Path) -> bool {
     let is_one = |part: Component<'_>, names: &[&str]| {
         let Component::Normal(name) = part else { return false };
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_programs_obey_are_known_by_name_and_folder() {
+    fn files_that_programs_run_by_themselves_are_recognised() {
         for path in
             ["/p/.envrc", "/p/HEAD", "/p/.cargo/config.toml", "/p/.vscode/tasks.json", "/p/a/.npmrc", "/p/.BashRC"]
         {

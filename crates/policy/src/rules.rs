@@ -4,10 +4,11 @@
 //! A rule is a text such as `bash(git push)`, `edit(src/**)`, `web_fetch(*.example.com)` or `mcp__github__*`:
 //!
 //! - The tool is its name, with `*` for any letters, or its kind: `read`, `search`, `edit`, `delete`, `move`,
-//!   `execute`, `fetch`. A rule about `edit` that denies or asks covers `delete` and `move`, and one about `read`
-//!   covers `move` of the same file, because the file could be read under its new name.
+//!   `execute`, `fetch`. A rule about `edit` that denies or asks covers `delete`, `move` and changes by `memory`, and
+//!   one about `read` covers `move` of the same file, because the file could be read under its new name.
 //! - For `bash` the pattern is the first words of a command, or a glob of the whole command if it has a `*`, `?` or
-//!   `[`. A rule that denies or asks counts for every program that the command would run, see `command`.
+//!   `[`. A rule that denies or asks counts for every program that the command would run, see `command`. Text for a
+//!   running command (`bash_input`) may be commands for a shell, so such a rule at least asks about it.
 //! - For tools that name files it is a glob of the path. A relative glob matches at any depth, and one that matches a
 //!   folder covers its contents. A search counts by the folder that it searches, and leaves out files that may not be
 //!   read, see `HiddenFiles`.
@@ -22,9 +23,11 @@ mod hidden_files;
 mod tests;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use domain::permission::RuleTexts;
 use domain::text::cut;
+use domain::tool::{APPLY_PATCH, BASH, BASH_INPUT, MEMORY};
 use domain::{ToolCard, ToolContent, ToolKind, Verdict};
 use globset::GlobMatcher;
 use serde::Deserialize;
@@ -127,7 +130,7 @@ pub struct Permissions {
 }
 
 /// More rules for sessions in a folder or below it. They are part of the operator's configuration and not of the
-/// project, which may come from anybody.
+/// project, which may come from anyone.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProjectRules {
@@ -173,13 +176,14 @@ enum Match {
     Yes,
 }
 
-/// One rule, read from its text.
+/// One rule, read from its text. Clones share the compiled globs: a clone of a glob itself would begin with empty
+/// caches, and filling those for hundreds of rules takes longer than comparing them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Rule {
     text: String,
     tool: Tool,
-    pattern: Option<Pattern>,
+    pattern: Option<Arc<Pattern>>,
 }
 
 /// Why a text is no rule.
@@ -200,7 +204,7 @@ pub enum BadRule {
 #[derive(Clone, Debug)]
 enum Tool {
     Kind(ToolKind),
-    Name(GlobMatcher),
+    Name(Arc<GlobMatcher>),
 }
 
 /// The text of a pattern in each of its three meanings. The tool of the call decides which one counts.
@@ -230,18 +234,18 @@ impl TryFrom<String> for Rule {
         let name = tool;
         let tool = match kind(name) {
             Some(kind) => Tool::Kind(kind),
-            None => Tool::Name(glob(name, Star::Anything).map_err(bad)?),
+            None => Tool::Name(Arc::new(glob(name, Star::Anything).map_err(bad)?)),
         };
         tool.check(&text, name, pattern)?;
         let pattern = match pattern {
             // The same as no pattern.
             None | Some("*" | "**") => None,
             Some(pattern) if pattern.starts_with('~') => return Err(BadRule::Home(text)),
-            Some(pattern) => Some(Pattern {
+            Some(pattern) => Some(Arc::new(Pattern {
                 command: command::Pattern::new(pattern).map_err(bad)?,
                 path: glob(&anywhere(pattern), Star::WithinPart).map_err(bad)?,
                 host: glob(&pattern.to_ascii_lowercase(), Star::Anything).map_err(bad)?,
-            }),
+            })),
         };
         Ok(Self { text, tool, pattern })
     }
@@ -275,19 +279,26 @@ impl Rule {
         self.tool.is(tool, kind)
     }
 
-    /// Whether a rule that denies or asks is about this tool. One about editing also covers deleting and moving. A
-    /// rule that allows does not, so permission to edit is no permission to delete.
+    /// Whether a rule that denies or asks is about this tool. One about editing also covers deleting, moving and
+    /// changes of the memory, which is a file. A rule that allows does not, so permission to edit is no permission to
+    /// delete.
     fn is_against(&self, tool: &str, kind: ToolKind) -> bool {
-        let removes = matches!(kind, ToolKind::Delete | ToolKind::Move);
-        self.is_about(tool, kind) || (removes && self.is_about(tool, ToolKind::Edit))
+        let changes_files = matches!(kind, ToolKind::Delete | ToolKind::Move) || changes_memory(tool, kind);
+        self.is_about(tool, kind) || (changes_files && self.is_about(tool, ToolKind::Edit))
     }
 
     /// Whether it covers everything that the call touches, which allowing requires.
     fn fits_all(&self, card: &ToolCard, target: &CallTarget<'_>) -> bool {
+        if card.tool == APPLY_PATCH && card.kind != ToolKind::Edit && matches!(self.tool, Tool::Kind(_)) {
+            // The patch removes files and changes others, so no rule about one kind of tools covers all of it.
+            return false;
+        }
         let Some(pattern) = self.pattern.as_ref() else { return self.is_about(&card.tool, card.kind) };
         self.is_about(&card.tool, card.kind)
             && match target {
                 CallTarget::Command(command) => pattern.command.fits_all(command),
+                // What a program makes of its input cannot be seen.
+                CallTarget::Input(_) => false,
                 CallTarget::Host(host) => pattern.host.is_match(host),
                 CallTarget::Files => {
                     let mut paths = card.locations.iter().map(|location| location.path.as_path());
@@ -300,11 +311,17 @@ impl Rule {
     /// Whether it matches anything that the call touches, which is enough for denying and asking.
     fn fits_a_part(&self, card: &ToolCard, target: &CallTarget<'_>) -> Match {
         if !self.is_against(&card.tool, card.kind) {
-            return if self.keeps_in_place(card) { Match::Yes } else { Match::No };
+            return match target {
+                CallTarget::Input(text) => self.fits_input(text),
+                CallTarget::Command(_) | CallTarget::Host(_) | CallTarget::Files | CallTarget::Nothing => {
+                    if self.keeps_in_place(card) { Match::Yes } else { Match::No }
+                }
+            };
         }
         let Some(pattern) = self.pattern.as_ref() else { return Match::Yes };
         let fits = match target {
             CallTarget::Command(command) => return pattern.command.fits_a_part(command),
+            CallTarget::Input(text) => return pattern.command.fits_a_part(text).max(Match::Maybe),
             CallTarget::Host(host) => pattern.host.is_match(host),
             CallTarget::Files => card.locations.iter().any(|location| pattern.covers(&location.path)),
             CallTarget::Nothing => false,
@@ -314,11 +331,25 @@ impl Rule {
 }
 
 impl Rule {
-    /// Whether it forbids reading a file that would be moved, because the file could be read under its new name.
+    /// Whether a rule about commands may be about a text that is written to a running command, which may be a shell.
+    fn fits_input(&self, text: &command::Command<'_>) -> Match {
+        match &self.pattern {
+            _ if !self.is_about(BASH, ToolKind::Execute) => Match::No,
+            None => Match::Yes,
+            Some(pattern) => pattern.command.fits_a_part(text).max(Match::Maybe),
+        }
+    }
+
+    /// Whether it forbids reading a file that would be moved, because the file could be read under its new name. A
+    /// patch may move several.
     fn keeps_in_place(&self, card: &ToolCard) -> bool {
-        let source = card.locations.first().filter(|_| card.kind == ToolKind::Move);
+        let moved = match (card.kind, card.tool.as_str()) {
+            (ToolKind::Move, APPLY_PATCH) => card.locations.as_slice(),
+            (ToolKind::Move, _) => card.locations.get(..1).unwrap_or_default(),
+            (_, _) => &[],
+        };
         self.is_about("read_file", ToolKind::Read)
-            && self.pattern.as_ref().zip(source).is_some_and(|(pattern, source)| pattern.covers(&source.path))
+            && self.pattern.as_ref().is_some_and(|pattern| moved.iter().any(|source| pattern.covers(&source.path)))
     }
 }
 
@@ -341,14 +372,25 @@ impl Pattern {
 /// What a pattern is compared with.
 enum CallTarget<'a> {
     Command(command::Command<'a>),
+    /// Text for a running command.
+    Input(command::Command<'a>),
     Host(String),
     Files,
     Nothing,
 }
 
+/// Looking at the memory is another kind.
+fn changes_memory(tool: &str, kind: ToolKind) -> bool {
+    tool == MEMORY && kind == ToolKind::Other
+}
+
 fn call_target(card: &ToolCard) -> CallTarget<'_> {
     match (card.tool.as_str(), card.kind) {
-        ("bash", _) => shown(card).map_or(CallTarget::Nothing, |text| CallTarget::Command(command::Command::new(text))),
+        (tool, kind) if changes_memory(tool, kind) => CallTarget::Files,
+        (BASH_INPUT, _) => {
+            shown(card).map_or(CallTarget::Nothing, |text| CallTarget::Input(command::Command::new(text)))
+        }
+        (BASH, _) => shown(card).map_or(CallTarget::Nothing, |text| CallTarget::Command(command::Command::new(text))),
         (_, ToolKind::Fetch) => shown(card).and_then(host).map_or(CallTarget::Nothing, CallTarget::Host),
         (_, ToolKind::Read | ToolKind::Search | ToolKind::Edit | ToolKind::Delete | ToolKind::Move) => {
             CallTarget::Files

@@ -20,7 +20,7 @@ pub use mentions::{evaluates_later, may_mention};
 pub use plain::{PlainWord, plain};
 pub use programs::{Programs, base, evaluates_arguments, own_arguments, programs, starts};
 
-/// The deepest nesting that is read. Nobody writes deeper nesting by hand.
+/// The deepest nesting that is read. Deeper nesting is not written by hand.
 const DEEPEST: usize = 40;
 
 /// Words after which a command begins.

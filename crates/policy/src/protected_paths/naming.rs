@@ -24,7 +24,7 @@ pub fn names_protected_path(command: &str, places: &[PathBuf], cwd: &Path, envir
         return true;
     }
     let words = Words::of(command, &bare, environment);
-    // Nobody writes so many who does not want to reach something by them.
+    // So many are written only to hide the path that they lead to.
     if words.all.iter().filter(|word| word.contains(['*', '?', '['])).count() > MAX_PATTERNS {
         return true;
     }

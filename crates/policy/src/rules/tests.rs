@@ -44,7 +44,7 @@ fn denying_wins_over_asking_and_asking_over_allowing() {
 }
 
 #[test]
-fn a_chain_is_allowed_by_nothing_less_than_everything_and_denied_by_any_part() {
+fn a_chain_needs_every_part_allowed_and_any_part_denies_it() {
     let allow = rules(&["bash(git status)", "bash(cargo *)"], &[], &[]);
     assert_eq!(allow.verdict(&bash("git status --short"), None), Some(Verdict::Run));
     assert_eq!(allow.verdict(&bash("cargo test"), None), Some(Verdict::Run));
@@ -127,4 +127,49 @@ fn hosts_and_names_of_tools_are_globs() {
     assert_eq!(rules.verdict(&fetch("https://a.example.com:8080/x"), None), Some(Verdict::Deny));
     assert_eq!(rules.verdict(&card("mcp__github__search", ToolKind::Other, "/", ""), None), Some(Verdict::Run));
     assert_eq!(rules.verdict(&card("mcp__gitlab__search", ToolKind::Other, "/", ""), None), None);
+}
+
+#[test]
+fn text_for_a_running_command_is_held_to_the_rules_about_commands() {
+    let input = |text: &str| card("bash_input", ToolKind::Execute, "/", text);
+    for about in ["bash", "execute"] {
+        let rule = |pattern: &str| vec![format!("{about}({pattern})")];
+        let [deny, all] = [rule("rm *"), vec![about.to_owned()]].map(|deny| {
+            let deny: Vec<&str> = deny.iter().map(String::as_str).collect();
+            rules(&["execute", "bash_input"], &[], &deny)
+        });
+        assert_eq!(deny.verdict(&input("rm -rf x\n"), None), Some(Verdict::Deny), "{about}");
+        // A shell may make anything of it.
+        assert_eq!(deny.verdict(&input("yes\n"), None), Some(Verdict::Ask), "{about}");
+        assert_eq!(all.verdict(&input("yes\n"), None), Some(Verdict::Deny), "{about}");
+    }
+    let ask = rules(&["bash_input"], &["bash(git push)"], &[]);
+    assert_eq!(ask.verdict(&input("ls\n"), None), Some(Verdict::Ask));
+    let other = rules(&["bash_input"], &["edit"], &["read(.env)"]);
+    assert_eq!(other.verdict(&input("ls\n"), None), Some(Verdict::Run));
+    assert_eq!(rules(&["bash(ls)"], &[], &[]).verdict(&input("ls\n"), None), None);
+}
+
+#[test]
+fn a_patch_that_removes_files_is_not_allowed_by_a_rule_about_one_kind() {
+    let patch = |kind| card("apply_patch", kind, "/project/src/a", "");
+    for kind in [ToolKind::Delete, ToolKind::Move] {
+        let kinds = rules(&["edit", "delete", "move", "move(src/**)", "delete(src/**)"], &[], &[]);
+        assert_eq!(kinds.verdict(&patch(kind), None), None, "{kind:?}");
+        assert_eq!(rules(&["apply_patch"], &[], &[]).verdict(&patch(kind), None), Some(Verdict::Run));
+        assert_eq!(rules(&["apply_patch(src/**)"], &[], &[]).verdict(&patch(kind), None), Some(Verdict::Run));
+    }
+    assert_eq!(rules(&["edit(src/**)"], &[], &[]).verdict(&patch(ToolKind::Edit), None), Some(Verdict::Run));
+}
+
+#[test]
+fn a_change_of_the_memory_is_an_edit_for_rules_that_deny_or_ask() {
+    let change = card("memory", ToolKind::Other, "/project/.acpd/memory.md", "");
+    let look = card("memory", ToolKind::Think, "/project/.acpd/memory.md", "");
+    for deny in ["edit", "edit(.acpd/**)", "memory"] {
+        assert_eq!(rules(&["memory"], &[], &[deny]).verdict(&change, None), Some(Verdict::Deny), "{deny}");
+    }
+    assert_eq!(rules(&[], &["edit"], &[]).verdict(&change, None), Some(Verdict::Ask));
+    assert_eq!(rules(&["edit"], &[], &["edit(src/**)"]).verdict(&change, None), None);
+    assert_eq!(rules(&[], &[], &["edit"]).verdict(&look, None), None);
 }

@@ -321,7 +321,7 @@ fn commands() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn what_is_read_of_a_command_is_what_bash_does() {
+fn the_shell_reader_agrees_with_bash() {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(400);
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
@@ -389,7 +389,7 @@ fn commands_that_were_misread_are_read_as_bash_reads_them() {
 
 /// A builtin that evaluates its arguments runs the command in a subscript, so no shape may begin with one.
 #[test]
-fn no_shape_begins_with_a_shell_word_unless_it_is_harmless() {
+fn no_grant_shape_begins_with_a_harmful_shell_word() {
     let output = Command::new("bash").args(["-c", "compgen -b; compgen -k"]).output().unwrap();
     let words = String::from_utf8(output.stdout).unwrap();
     assert!(words.contains("printf"), "{words}");

@@ -292,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mention_counts_unless_it_is_an_argument_of_a_program_that_runs_nothing() {
+    fn a_mentioned_program_counts_except_as_argument_of_a_harmless_one() {
         for text in
             ["echo rm x", "grep 'rm' x; ls", "git commit -m 'rm gone; really'", "cat a | grep rm > rm.txt", "farm x"]
         {

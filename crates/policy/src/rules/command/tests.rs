@@ -350,7 +350,7 @@ fn allowing_covers_a_plain_command_and_only_programs_that_the_rule_names() {
     }
 }
 
-/// Each of these once ran what a rule denied, and nobody was asked.
+/// Each of these once ran a denied program without a question.
 #[test]
 fn a_denied_program_is_asked_about_wherever_it_is_mentioned() {
     for command in [
@@ -408,7 +408,7 @@ fn a_denied_program_is_asked_about_wherever_it_is_mentioned() {
 }
 
 #[test]
-fn a_program_that_can_run_others_is_covered_only_with_options_that_run_nothing() {
+fn a_program_that_can_run_others_is_covered_only_with_harmless_options() {
     let fits = |rule: &str, command: &str| Pattern::new(rule).unwrap().fits_all(&Command::new(command));
     for (rule, command) in [
         ("sed", "sed -n -l 5 '1e touch P' p"),
