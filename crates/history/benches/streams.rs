@@ -87,6 +87,7 @@ fn meta(last: u64) -> SessionMeta {
         title: None,
         created: Millis(1),
         updated: Millis(last),
+        agent: None,
         messages: 1,
         last,
         life: 1,

@@ -22,6 +22,7 @@ use crate::opening::{self, CheckLevel, Opened};
 use crate::queue::Queue;
 use crate::reserve;
 use crate::shared::{Phase, Shared};
+use crate::store::Settings;
 use crate::stored::{self, Encoded};
 
 /// Opening the store for longer than this is logged.
@@ -29,14 +30,14 @@ const SLOW: Duration = Duration::from_secs(2);
 
 pub(crate) struct Committer {
     folder: PathBuf,
-    cache_bytes: u64,
+    settings: Settings,
     queue: Arc<Queue>,
     shared: Arc<Shared>,
     watchdog: Option<FlushWatchdog>,
     cache: SessionCache,
     /// Copies and deletions in progress. The thread runs one step of the oldest after each commit.
     jobs: VecDeque<Job>,
-    /// The file that was opened. If another one, or none, is at its path, somebody removed it.
+    /// The file that was opened. If another file, or none, is at its path, it was removed.
     identity: Option<Identity>,
     /// How to open the store next time.
     check_level: CheckLevel,
@@ -46,10 +47,10 @@ pub(crate) struct Committer {
 }
 
 impl Committer {
-    pub(crate) fn new(folder: PathBuf, cache_bytes: u64, queue: Arc<Queue>, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(folder: PathBuf, settings: Settings, queue: Arc<Queue>, shared: Arc<Shared>) -> Self {
         Self {
             folder,
-            cache_bytes,
+            settings,
             queue,
             shared,
             watchdog: None,
@@ -68,7 +69,7 @@ impl Committer {
             .inspect_err(|error| tracing::warn!(%error, "commits to the history are not watched"))
             .ok();
         while panic::catch_unwind(AssertUnwindSafe(|| self.serve())).is_err() {
-            tracing::error!("the committer of the history panicked; it goes on with the next records");
+            tracing::error!("the committer of the history panicked; it continues with the next records");
             self.check_level = CheckLevel::Full;
             self.close_database(Phase::Opening);
         }
@@ -262,7 +263,7 @@ impl Committer {
         let opened = match is_removed {
             // A new, empty store would take the next events of sessions whose beginning is gone.
             true => Err(Fault::Removed(self.folder.clone())),
-            false => guarded("opening", || opening::open(&self.folder, self.cache_bytes, self.check_level)),
+            false => guarded("opening", || opening::open(&self.folder, &self.settings, self.check_level)),
         };
         if since.elapsed() > SLOW {
             tracing::warn!(took = ?since.elapsed(), "the history took unusually long to open");

@@ -3,15 +3,18 @@
 //! Only the committer thread writes to it (several writers deadlock sled 0.34.7); any thread may read. Every call into sled
 //! that may panic goes through `guarded`. This file does not know keys and values.
 
+use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::sled_log;
+use crate::store::Settings;
 
 /// How long to wait for a lock. A handle that was just dropped keeps it for some milliseconds, until sled's threads and
 /// our readers have let go of it.
@@ -74,10 +77,36 @@ pub(crate) fn guarded<T>(doing: &str, work: impl FnOnce() -> Result<T, Fault>) -
     })
 }
 
+/// Makes what was written to a file survive the loss of power: `File::sync_data`, unless a test replaces it to find out
+/// what a disk would have kept.
+#[derive(Clone)]
+pub struct SyncFile(Arc<SyncFn>);
+
+type SyncFn = dyn Fn(&File) -> io::Result<()> + Send + Sync;
+
+impl SyncFile {
+    pub fn new(sync: impl Fn(&File) -> io::Result<()> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(sync))
+    }
+}
+
+impl Default for SyncFile {
+    fn default() -> Self {
+        Self::new(File::sync_data)
+    }
+}
+
+impl fmt::Debug for SyncFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SyncFile")
+    }
+}
+
 pub(crate) struct Database {
     pub(crate) db: sled::Db,
     /// A second handle to the file, because sled does not expose its own for a sync.
     file: File,
+    sync: SyncFile,
     folder: PathBuf,
     pub(crate) identity: Identity,
     /// sled's parameters were damaged and were written again, so an empty database is suspicious.
@@ -97,7 +126,7 @@ impl Identity {
 
 impl Database {
     /// Opens the database in `folder`, or makes one.
-    pub(crate) fn open(folder: &Path, cache_bytes: u64) -> Result<Self, Fault> {
+    pub(crate) fn open(folder: &Path, settings: &Settings) -> Result<Self, Fault> {
         let path = folder.join("db");
         let is_new = !path.exists();
         if !is_new {
@@ -113,12 +142,13 @@ impl Database {
         }
         let had_damaged_parameters = drop_damaged_parameters(folder)?;
         // The flusher thread would wake twice a second for nothing: the committer flushes.
-        let config = sled::Config::new().path(folder).cache_capacity(cache_bytes).flush_every_ms(None);
+        let config = sled::Config::new().path(folder).cache_capacity(settings.cache_bytes).flush_every_ms(None);
         let db = guarded("opening", || Ok(config.open()?))?;
         let file = File::open(path)?;
         let found = file.metadata()?;
         let identity = Identity(found.dev(), found.ino());
-        let database = Self { db, file, folder: folder.to_owned(), identity, had_damaged_parameters };
+        let sync = settings.sync.clone();
+        let database = Self { db, file, sync, folder: folder.to_owned(), identity, had_damaged_parameters };
         if is_new {
             sync_folder(folder)?;
             folder.parent().map_or(Ok(()), sync_folder)?;
@@ -143,7 +173,7 @@ impl Database {
     pub(crate) fn settle(&self, synced: bool) -> Result<(), Fault> {
         self.db.flush()?;
         if synced {
-            self.file.sync_data()?;
+            (self.sync.0)(&self.file)?;
         }
         self.in_place()
     }
@@ -156,7 +186,7 @@ impl Database {
     }
 }
 
-/// Locks the database once nobody else holds it. sled locks the same file in the same way, and says less when it fails.
+/// Locks the database once no other process holds it. sled locks the same file in the same way, and says less when it fails.
 fn await_lock(path: &Path) -> Result<File, Fault> {
     let file = File::open(path)?;
     let since = Instant::now();

@@ -27,27 +27,27 @@ struct Watch<'a>(&'a FlushWatchdog);
 
 impl FlushWatchdog {
     pub(crate) fn start() -> io::Result<Self> {
-        let (signals, heard) = mpsc::channel();
-        thread::Builder::new().name("history-watchdog".to_owned()).spawn(move || watch(&heard))?;
+        let (signals, received) = mpsc::channel();
+        thread::Builder::new().name("history-watchdog".to_owned()).spawn(move || watch(&received))?;
         Ok(Self(signals))
     }
 
     /// Runs `work`, and flushes `database` again and again while it takes too long.
     pub(crate) fn during<T>(&self, database: &Arc<Database>, work: impl FnOnce() -> T) -> T {
-        self.tell(Signal::Begun(Arc::downgrade(database)));
+        self.send(Signal::Begun(Arc::downgrade(database)));
         let _watch = Watch(self);
         work()
     }
 
     /// Sending fails only if the thread is gone, which happens when the process ends.
-    fn tell(&self, signal: Signal) {
+    fn send(&self, signal: Signal) {
         let _ = self.0.send(signal);
     }
 }
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        self.0.tell(Signal::Ended);
+        self.0.send(Signal::Ended);
     }
 }
 

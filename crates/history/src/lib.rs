@@ -27,4 +27,5 @@ mod store;
 mod stored;
 mod text_run;
 
+pub use database::SyncFile;
 pub use store::{Settings, Store};

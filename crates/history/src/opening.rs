@@ -1,11 +1,13 @@
 //! Opens the store, whatever state it is in.
 //!
 //! A store that cannot be read is moved aside, never deleted, and `salvage` copies what is readable to a new one. The new
-//! store names the broken one until all of it is copied, so a salvage that was interrupted goes on at the next start. A
+//! store names the broken one until all of it is copied, so a salvage that was interrupted goes on at the next start. Until
+//! the new store is there, a file beside it names the broken one, so that a kill between the two loses nothing either. A
 //! store that the environment refuses stays where it is. Runs on the committer's thread.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,6 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::database::{self, Database, Fault, guarded};
 use crate::keys::{self, ListPosition};
 use crate::salvage::salvage;
+use crate::store::Settings;
 use crate::stored;
 
 /// How much is read before a store counts as intact.
@@ -36,15 +39,20 @@ const QUICK_CHECK: usize = 100;
 /// A database that was just made is smaller than one of sled's segments.
 const SEGMENT: u64 = 512 * 1024;
 
-pub(crate) fn open(folder: &Path, cache_bytes: u64, check_level: CheckLevel) -> Result<Opened, Fault> {
-    let reason = match open_sound(folder, cache_bytes, check_level, None) {
-        Ok(database) => return salvage_if_pending(database),
+pub(crate) fn open(folder: &Path, settings: &Settings, check_level: CheckLevel) -> Result<Opened, Fault> {
+    let reason = match open_sound(folder, settings, check_level, moved_before(folder).as_deref()) {
+        Ok(database) => {
+            forget_move(folder)?;
+            return salvage_if_pending(database);
+        }
         Err(fault @ (Fault::Refused(_) | Fault::Unreadable(_) | Fault::Removed(_))) => return Err(fault),
         Err(Fault::Broken(reason)) => reason,
     };
     let aside = move_aside(folder)?;
     tracing::error!(reason, moved_to = %aside.display(), "the history cannot be read; starting a new one");
-    salvage_if_pending(open_sound(folder, cache_bytes, CheckLevel::Quick, Some(&aside))?)
+    let database = open_sound(folder, settings, CheckLevel::Quick, Some(&aside))?;
+    forget_move(folder)?;
+    salvage_if_pending(database)
 }
 
 /// Salvages the broken store that this one names. It was moved aside just now, or in an earlier start that was killed
@@ -62,12 +70,12 @@ fn salvage_if_pending(database: Database) -> Result<Opened, Fault> {
 /// store that is to be salvaged into it.
 fn open_sound(
     folder: &Path,
-    cache_bytes: u64,
+    settings: &Settings,
     check_level: CheckLevel,
     salvaging: Option<&Path>,
 ) -> Result<Database, Fault> {
     let before = fs::metadata(folder.join("db")).map_or(0, |found| found.len());
-    let database = Database::open(folder, cache_bytes)?;
+    let database = Database::open(folder, settings)?;
     match guarded("checking", || check(&database, before, check_level, salvaging)) {
         Ok(()) => Ok(database),
         Err(fault) => guarded("closing a broken store", || {
@@ -129,6 +137,29 @@ fn write_format(database: &Database, salvaging: Option<&Path>) -> Result<(), Fau
     database.settle(true)
 }
 
+/// The file that names the broken store from before it is moved until the new store names it.
+fn move_note(folder: &Path) -> PathBuf {
+    let mut name = folder.as_os_str().to_owned();
+    name.push(".moved");
+    PathBuf::from(name)
+}
+
+/// Where an earlier start has moved a broken store and was killed before it had made the new one.
+fn moved_before(folder: &Path) -> Option<PathBuf> {
+    let named = fs::read(move_note(folder)).ok()?;
+    let aside = PathBuf::from(OsStr::from_bytes(&named));
+    // If it was killed before the move, the store is still in its place.
+    (!named.is_empty() && aside.exists()).then_some(aside)
+}
+
+/// Removes the note: the new store names the broken one.
+fn forget_move(folder: &Path) -> Result<(), Fault> {
+    match fs::remove_file(move_note(folder)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
 fn move_aside(folder: &Path) -> Result<PathBuf, Fault> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let mut name = folder.as_os_str().to_owned();
@@ -142,6 +173,10 @@ fn move_aside(folder: &Path) -> Result<PathBuf, Fault> {
         next.push(format!("-{again}"));
         aside = PathBuf::from(next);
     }
+    let mut note = File::create(move_note(folder))?;
+    note.write_all(aside.as_os_str().as_bytes())?;
+    note.sync_all()?;
+    folder.parent().map_or(Ok(()), database::sync_folder)?;
     fs::rename(folder, &aside)?;
     folder.parent().map_or(Ok(()), database::sync_folder)?;
     Ok(aside)
@@ -157,10 +192,8 @@ mod tests {
     use crate::read;
     use crate::salvage::tests::{append, meta, prompt};
 
-    const CACHE: u64 = 1 << 20;
-
     fn open_new(folder: &Path, salvaging: Option<&Path>) -> Database {
-        open_sound(folder, CACHE, CheckLevel::Quick, salvaging).unwrap()
+        open_sound(folder, &Settings::default(), CheckLevel::Quick, salvaging).unwrap()
     }
 
     #[test]
@@ -183,7 +216,7 @@ mod tests {
         append(&database, meta("whole", 2), &said);
         drop(database);
 
-        let opened = open(&folder, CACHE, CheckLevel::Quick).unwrap();
+        let opened = open(&folder, &Settings::default(), CheckLevel::Quick).unwrap();
         assert_eq!(opened.moved_aside, Some(aside));
         let db = &opened.database.db;
         for session in ["half", "whole", "yet to come"] {
@@ -194,7 +227,11 @@ mod tests {
         assert_eq!(read::meta(db, &used.id).unwrap(), Some(used.clone()));
         assert_eq!(read::events(db, &used.id, 0, usize::MAX).unwrap(), used_events);
         drop(opened);
-        assert_eq!(open(&folder, CACHE, CheckLevel::Quick).unwrap().moved_aside, None, "it is done once");
+        assert_eq!(
+            open(&folder, &Settings::default(), CheckLevel::Quick).unwrap().moved_aside,
+            None,
+            "it is done once"
+        );
     }
 
     #[test]
@@ -202,7 +239,45 @@ mod tests {
         let home = tempdir().unwrap();
         let (folder, aside) = (home.path().join("history"), home.path().join("history.broken-1"));
         drop(open_new(&folder, Some(&aside)));
-        assert_eq!(open(&folder, CACHE, CheckLevel::Quick).unwrap().moved_aside, Some(aside));
-        assert_eq!(open(&folder, CACHE, CheckLevel::Quick).unwrap().moved_aside, None);
+        assert_eq!(open(&folder, &Settings::default(), CheckLevel::Quick).unwrap().moved_aside, Some(aside));
+        assert_eq!(open(&folder, &Settings::default(), CheckLevel::Quick).unwrap().moved_aside, None);
+    }
+
+    /// A folder with a broken store that holds one session.
+    fn broken_store(folder: &Path) {
+        append(&open_new(folder, None), meta("kept", 2), &[prompt(1, "x"), prompt(2, "y")]);
+    }
+
+    #[test]
+    fn a_kill_between_the_move_and_the_new_store_loses_nothing() {
+        // What the killed start had done after the move: nothing, or it had begun a store without a format.
+        for has_begun in [false, true] {
+            let home = tempdir().unwrap();
+            let folder = home.path().join("history");
+            broken_store(&folder);
+            let aside = move_aside(&folder).unwrap();
+            if has_begun {
+                drop(Database::open(&folder, &Settings::default()).unwrap());
+            }
+            let opened = open(&folder, &Settings::default(), CheckLevel::Quick).unwrap();
+            assert_eq!(opened.moved_aside, Some(aside), "{has_begun}");
+            let found = read::meta(&opened.database.db, &SessionId::from("kept")).unwrap();
+            assert_eq!(found, Some(meta("kept", 2)), "{has_begun}");
+            assert!(!move_note(&folder).exists());
+        }
+    }
+
+    #[test]
+    fn a_kill_before_the_move_leaves_the_store_where_it_is() {
+        let home = tempdir().unwrap();
+        let folder = home.path().join("history");
+        broken_store(&folder);
+        for note in ["", "/nowhere"] {
+            fs::write(move_note(&folder), note).unwrap();
+            let opened = open(&folder, &Settings::default(), CheckLevel::Quick).unwrap();
+            assert_eq!(opened.moved_aside, None);
+            assert!(read::meta(&opened.database.db, &SessionId::from("kept")).unwrap().is_some());
+            assert!(!move_note(&folder).exists());
+        }
     }
 }

@@ -1,18 +1,23 @@
-//! The records of all sessions that wait to be committed, in order.
+//! The records of all sessions that wait to be committed: one lane per session, served in turn.
 //!
 //! The `Store` pushes, the committer thread takes. The committer is woken only if there is something to do sooner than it
-//! already knows, so streamed text does not cost one wake-up per piece. This file does not know the database.
+//! already knows, so streamed text does not cost one wake-up per piece. Records of one session stay in order. A session
+//! with nothing in the queue is served next, before those that wait: a session that streams as fast as the disk takes it
+//! holds up its own records only. This file does not know the database.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use domain::Durability;
 use domain::history::{Entry, Record};
+use domain::{Durability, SessionId};
 
 /// How much one commit takes at most, and how much may wait. sled keeps what a batch replaces in memory until its end, so
 /// larger batches cost several times their size.
 const FULL: usize = 256 << 10;
+
+/// How much one session has of a commit before the next session is served.
+const SHARE: usize = 64 << 10;
 
 /// What a record costs beyond its events.
 const OVERHEAD: usize = 512;
@@ -25,9 +30,7 @@ pub(crate) struct Queue {
 
 #[derive(Default)]
 struct Inner {
-    records: VecDeque<(Record, usize)>,
-    /// The weight of `records`.
-    weight: usize,
+    lanes: Lanes,
     /// When the committer must start; none if there is nothing to do.
     due: Option<Instant>,
     closed: bool,
@@ -43,15 +46,13 @@ impl Queue {
     pub(crate) fn push(&self, record: Record) -> Option<Record> {
         let now = Instant::now();
         let durability = record.durability();
-        let weight = weight(&record);
         let mut inner = self.lock();
         if inner.closed {
             return Some(record);
         }
-        inner.records.push_back((record, weight));
-        inner.weight += weight;
+        inner.lanes.push(record);
         let due = match durability {
-            Durability::Soon if inner.weight < FULL => now + self.soon,
+            Durability::Soon if inner.lanes.weight < FULL => now + self.soon,
             Durability::Soon | Durability::Written | Durability::Synced => now,
         };
         self.wake_by(inner, due);
@@ -69,7 +70,8 @@ impl Queue {
         self.wake_by(inner, Instant::now());
     }
 
-    /// Waits until something is due and takes it, in order. Returns none when the queue is closed and empty.
+    /// Waits until something is due and takes it, in the order of each session. Returns none when the queue is closed and
+    /// empty.
     pub(crate) fn take(&self) -> Option<Vec<Record>> {
         let mut inner = self.lock();
         loop {
@@ -81,16 +83,8 @@ impl Queue {
                 None => self.wake.wait(inner).unwrap_or_else(PoisonError::into_inner),
             };
         }
-        let mut taken = Vec::new();
-        let mut weight = 0;
-        while weight < FULL
-            && let Some((record, cost)) = inner.records.pop_front()
-        {
-            taken.push(record);
-            weight += cost;
-        }
-        inner.weight -= weight;
-        if inner.records.is_empty() {
+        let taken = inner.lanes.take();
+        if inner.lanes.is_empty() {
             inner.due = None;
         }
         if taken.is_empty() && inner.closed { None } else { Some(taken) }
@@ -109,6 +103,63 @@ impl Queue {
     }
 }
 
+/// The records by session, and the order in which the sessions are served.
+#[derive(Default)]
+struct Lanes {
+    records: HashMap<SessionId, VecDeque<(Record, usize)>>,
+    /// Sessions that had nothing in the queue. They are served first.
+    fresh: VecDeque<SessionId>,
+    /// Sessions that were served already, in turn. One that has become empty stays for a round, so it cannot become fresh
+    /// again and again and hold up the others.
+    served: VecDeque<SessionId>,
+    /// The weight of all records.
+    weight: usize,
+}
+
+impl Lanes {
+    fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    fn push(&mut self, record: Record) {
+        let weight = weight(&record);
+        self.weight += weight;
+        let session = record.session.clone();
+        let lane = self.records.entry(session.clone()).or_insert_with(|| {
+            self.fresh.push_back(session);
+            VecDeque::new()
+        });
+        lane.push_back((record, weight));
+    }
+
+    /// Takes the records of one commit.
+    fn take(&mut self) -> Vec<Record> {
+        let mut taken = Vec::new();
+        let mut weight = 0;
+        while weight < FULL
+            && let Some(session) = self.fresh.pop_front().or_else(|| self.served.pop_front())
+        {
+            let Some(lane) = self.records.get_mut(&session) else { continue };
+            if lane.is_empty() {
+                self.records.remove(&session);
+                continue;
+            }
+            let mut share = 0;
+            while share < SHARE
+                && weight + share < FULL
+                && let Some((record, cost)) = lane.pop_front()
+            {
+                taken.push(record);
+                share += cost;
+            }
+            weight += share;
+            self.served.push_back(session);
+        }
+        self.weight -= weight;
+        taken
+    }
+}
+
 fn weight(record: &Record) -> usize {
     OVERHEAD
         + match &record.entry {
@@ -117,4 +168,86 @@ fn weight(record: &Record) -> usize {
             }
             Entry::Copy { .. } | Entry::Delete => 0,
         }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use domain::history::Receipt;
+    use domain::{Event, EventKind, MessageId, Millis};
+
+    use super::*;
+
+    /// A record of streamed text. Its number tells it apart.
+    fn record(session: &str, number: u64, size: usize) -> Record {
+        let kind = EventKind::AgentText { message: MessageId::from("m"), text: "x".repeat(size) };
+        let events = vec![Arc::new(Event { life: 1, number, at: Millis(0), kind })];
+        let entry = Entry::Prepare { events };
+        Record { session: SessionId::from(session), entry, receipt: Receipt::new(|_| {}) }
+    }
+
+    fn take(lanes: &mut Lanes) -> Vec<(String, u64)> {
+        let name = |record: Record| match record.entry {
+            Entry::Prepare { events } => (record.session.to_string(), events[0].number),
+            Entry::Append { .. } | Entry::Copy { .. } | Entry::Delete => unreachable!("only text is pushed here"),
+        };
+        lanes.take().into_iter().map(name).collect()
+    }
+
+    #[test]
+    fn a_session_with_little_to_write_is_served_before_flooding_ones() {
+        let mut lanes = Lanes::default();
+        for number in 0..100 {
+            for session in 0..10 {
+                lanes.push(record(&format!("flood {session}"), number, 60 << 10));
+            }
+        }
+        while !lanes.fresh.is_empty() {
+            take(&mut lanes);
+        }
+        lanes.push(record("small", 0, 10));
+        assert_eq!(take(&mut lanes)[0], ("small".to_owned(), 0));
+        // It has had its turn, so it cannot hold up the others for ever: it waits while they are served.
+        lanes.push(record("small", 1, 10));
+        let mut served = std::collections::BTreeSet::new();
+        let commits = (1..100).find(|_| {
+            let taken = take(&mut lanes);
+            let is_there = taken.contains(&("small".to_owned(), 1));
+            served.extend(taken.into_iter().map(|(session, _)| session));
+            is_there
+        });
+        assert!((2..=10).contains(&commits.unwrap()), "{commits:?}");
+        assert!(served.len() > 6, "{served:?}");
+    }
+
+    #[test]
+    fn every_record_is_taken_once_in_the_order_of_its_session() {
+        let mut lanes = Lanes::default();
+        let mut pushed = 0;
+        let mut last: HashMap<String, u64> = HashMap::new();
+        let mut taken = 0;
+        for round in 0..200_u64 {
+            for (session, every) in [("a", 1), ("b", 3), ("c", 7)] {
+                if round % every == 0 {
+                    lanes.push(record(session, round, (round as usize * 977) % (90 << 10)));
+                    pushed += 1;
+                }
+            }
+            if round % 5 == 0 {
+                for (session, number) in take(&mut lanes) {
+                    assert!(last.insert(session, number).is_none_or(|before| before < number));
+                    taken += 1;
+                }
+            }
+        }
+        while !lanes.is_empty() {
+            for (session, number) in take(&mut lanes) {
+                assert!(last.insert(session, number).is_none_or(|before| before < number));
+                taken += 1;
+            }
+        }
+        assert_eq!((taken, lanes.weight), (pushed, 0));
+        assert!(lanes.fresh.is_empty() && lanes.served.is_empty(), "a session that is gone costs nothing");
+    }
 }

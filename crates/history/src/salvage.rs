@@ -243,10 +243,9 @@ pub(crate) mod tests {
     use tempfile::tempdir;
 
     use super::*;
+    use crate::store::Settings;
     use crate::stored::StoredEvents;
     use crate::text_run::TextRun;
-
-    const CACHE: u64 = 1 << 20;
 
     pub(crate) fn meta(session: &str, last: u64) -> SessionMeta {
         SessionMeta {
@@ -257,6 +256,7 @@ pub(crate) mod tests {
             title: None,
             created: Millis(1),
             updated: Millis(1),
+            agent: None,
             messages: 1,
             last,
             life: 1,
@@ -273,6 +273,7 @@ pub(crate) mod tests {
             aside: false,
             stands_for: None,
             context: Vec::new(),
+            steering: None,
         };
         Arc::new(Event { life: 1, number, at: Millis(number), kind })
     }
@@ -316,7 +317,7 @@ pub(crate) mod tests {
     #[test]
     fn a_session_is_clean_only_when_all_of_it_is_carried_over() {
         let home = tempdir().unwrap();
-        let into = Database::open(home.path(), CACHE).unwrap();
+        let into = Database::open(home.path(), &Settings::default()).unwrap();
         let mut carrier = carrier(&into, meta("a", 3));
         take_prompt(&mut carrier, prompt(1, &"x".repeat(LOAD)));
         take_prompt(&mut carrier, prompt(2, "y"));
@@ -330,7 +331,7 @@ pub(crate) mod tests {
     #[test]
     fn a_stale_run_of_text_that_overlaps_costs_no_event() {
         let home = tempdir().unwrap();
-        let into = Database::open(home.path(), CACHE).unwrap();
+        let into = Database::open(home.path(), &Settings::default()).unwrap();
         let mut carrier = carrier(&into, meta("a", 12));
         // Of the last run only the stale form that overlaps is left.
         for numbers in [1..=4, 5..=6, 5..=7, 7..=9, 8..=11] {
@@ -346,7 +347,7 @@ pub(crate) mod tests {
     #[test]
     fn nothing_is_carried_over_after_a_lost_event() {
         let home = tempdir().unwrap();
-        let into = Database::open(home.path(), CACHE).unwrap();
+        let into = Database::open(home.path(), &Settings::default()).unwrap();
         let mut carrier = carrier(&into, meta("a", 6));
         take_run(&mut carrier, 1..=2);
         take_run(&mut carrier, 4..=5);

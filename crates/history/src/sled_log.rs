@@ -24,7 +24,7 @@
 //! a leaf that covers a key makes a statement about it, "has this value" or "does not exist", at a position in the log, and
 //! the newest statement counts. A key that was deleted stays deleted unless the messages that say so are all lost.
 //!
-//! An unfinished batch, which sled would drop, is read as far as it goes: nobody was told that it is safe, and `salvage`
+//! An unfinished batch, which sled would drop, is read as far as it goes: no receipt has called it safe, and `salvage`
 //! checks what it takes. Every input may be hostile: lengths are checked, nothing panics, and memory is bounded.
 
 mod message;

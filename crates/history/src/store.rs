@@ -14,7 +14,7 @@ use domain::history::{History, HistoryError, ListQuery, Page, Record, SessionMet
 use domain::{Event, SessionId};
 
 use crate::committer::Committer;
-use crate::database::{Fault, guarded};
+use crate::database::{Fault, SyncFile, guarded};
 use crate::keys::ListPosition;
 use crate::queue::Queue;
 use crate::read;
@@ -26,11 +26,13 @@ pub struct Settings {
     pub cache_bytes: u64,
     /// How long streamed text may wait to be committed together with other records.
     pub soon: Duration,
+    /// How the database's file is synced.
+    pub sync: SyncFile,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { cache_bytes: 16 << 20, soon: Duration::from_millis(200) }
+        Self { cache_bytes: 16 << 20, soon: Duration::from_millis(200), sync: SyncFile::default() }
     }
 }
 
@@ -45,7 +47,7 @@ impl Store {
     pub fn open(folder: PathBuf, settings: Settings) -> Self {
         let queue = Arc::new(Queue::new(settings.soon));
         let shared = Arc::new(Shared::new());
-        let committer = Committer::new(folder, settings.cache_bytes, Arc::clone(&queue), Arc::clone(&shared));
+        let committer = Committer::new(folder, settings, Arc::clone(&queue), Arc::clone(&shared));
         let spawned = thread::Builder::new().name("history".to_owned()).spawn(move || committer.run());
         let committer = spawned.map_err(|error| {
             let reason = format!("its thread did not start: {error}");
@@ -105,7 +107,7 @@ impl Drop for Store {
     }
 }
 
-type Answer<T> = Pin<Box<dyn Future<Output = Result<T, HistoryError>> + Send>>;
+type Reading<T> = Pin<Box<dyn Future<Output = Result<T, HistoryError>> + Send>>;
 
 impl History for Store {
     fn submit(&self, record: Record) {
@@ -114,7 +116,7 @@ impl History for Store {
         }
     }
 
-    fn read(&self, session: SessionId, from: u64, budget: usize) -> Answer<Vec<Arc<Event>>> {
+    fn read(&self, session: SessionId, from: u64, budget: usize) -> Reading<Vec<Arc<Event>>> {
         Box::pin(Self::query(Arc::clone(&self.shared), Arc::clone(&self.queue), move |shared, db| {
             let mut events = read::events(db, &session, from, budget)?;
             if let Some(unsettled) = shared.unsettled(&session) {
@@ -124,11 +126,11 @@ impl History for Store {
         }))
     }
 
-    fn find(&self, session: SessionId) -> Answer<Option<SessionMeta>> {
+    fn find(&self, session: SessionId) -> Reading<Option<SessionMeta>> {
         Box::pin(Self::query(Arc::clone(&self.shared), Arc::clone(&self.queue), move |_, db| read::meta(db, &session)))
     }
 
-    fn list(&self, query: ListQuery) -> Answer<Page> {
+    fn list(&self, query: ListQuery) -> Reading<Page> {
         let ListQuery { cwd, cursor, limit } = query;
         let Ok(after) = cursor.map(|cursor| ListPosition::from_cursor(&cursor).ok_or(cursor)).transpose() else {
             return Box::pin(std::future::ready(Err(HistoryError::UnknownCursor)));
@@ -138,11 +140,77 @@ impl History for Store {
         }))
     }
 
-    fn leftovers(&self) -> Answer<Vec<SessionId>> {
+    fn leftovers(&self) -> Reading<Vec<SessionId>> {
         Box::pin(Self::query(Arc::clone(&self.shared), Arc::clone(&self.queue), |_, db| read::leftovers(db)))
     }
 
     fn status(&self) -> StoreStatus {
         self.shared.status()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::history::{Entry, Receipt};
+    use tempfile::tempdir;
+
+    use super::*;
+    use crate::database::Database;
+    use crate::salvage::tests::{append, meta, prompt};
+
+    /// A store without a committer: the test commits.
+    fn store(database: &Arc<Database>) -> Store {
+        let shared = Arc::new(Shared::new());
+        shared.enter(Phase::Open(Arc::clone(database)));
+        Store { queue: Arc::new(Queue::new(Duration::ZERO)), shared, committer: Mutex::new(None) }
+    }
+
+    /// The numbers that a reader of the session sees.
+    async fn seen(store: &Store, session: &str) -> Vec<u64> {
+        let events = store.read(SessionId::from(session), 0, usize::MAX).await.unwrap();
+        events.iter().map(|event| event.number).collect()
+    }
+
+    fn record(session: &str, events: Vec<Arc<Event>>) -> Record {
+        let meta = meta(session, events.last().unwrap().number);
+        let entry = Entry::Append { events, meta };
+        Record { session: SessionId::from(session), entry, receipt: Receipt::new(|_| {}) }
+    }
+
+    #[tokio::test]
+    async fn a_reader_sees_nothing_of_a_commit_before_it_is_settled() {
+        let home = tempdir().unwrap();
+        let database = Arc::new(Database::open(&home.path().join("a"), &Settings::default()).unwrap());
+        let store = store(&database);
+        append(&database, meta("a", 1), &[prompt(1, "settled")]);
+        append(&database, meta("b", 1), &[prompt(1, "of another session")]);
+        let under_way = [prompt(2, "not yet"), prompt(3, "not yet")];
+        store.shared.begin([record("a", under_way.to_vec())].iter());
+        append(&database, meta("a", 3), &under_way);
+        assert_eq!((seen(&store, "a").await, seen(&store, "b").await), (vec![1], vec![1]));
+        store.shared.end();
+        assert_eq!(seen(&store, "a").await, [1, 2, 3]);
+    }
+
+    #[tokio::test]
+    async fn after_a_failed_commit_readers_use_the_reopened_database() {
+        let home = tempdir().unwrap();
+        let failed = Arc::new(Database::open(&home.path().join("a"), &Settings::default()).unwrap());
+        let next = Arc::new(Database::open(&home.path().join("b"), &Settings::default()).unwrap());
+        let store = store(&failed);
+        append(&next, meta("a", 1), &[prompt(1, "settled")]);
+        let lost = [prompt(1, "settled"), prompt(2, "lost")];
+        append(&failed, meta("a", 2), &lost);
+        // The reader has its answer from the failed database when the committer gives that up.
+        let reads = std::sync::atomic::AtomicUsize::new(0);
+        let query = Store::query(Arc::clone(&store.shared), Arc::clone(&store.queue), move |shared, db| {
+            let events = read::events(db, &SessionId::from("a"), 0, usize::MAX)?;
+            if reads.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0 {
+                shared.enter(Phase::Open(Arc::clone(&next)));
+                shared.end();
+            }
+            Ok(events.len())
+        });
+        assert_eq!(query.await.unwrap(), 1);
     }
 }

@@ -166,7 +166,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_cut_is_joined_again(json in proptest::collection::vec(any::<u8>(), 0..5 * PART)) {
+        fn split_text_is_joined_again(json in proptest::collection::vec(any::<u8>(), 0..5 * PART)) {
             let parts = cut(&json);
             prop_assert!(parts.iter().all(|part| part.len() <= PART + HEADER));
             prop_assert_eq!(joined(&parts).unwrap(), json);

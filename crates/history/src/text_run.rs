@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_ends_with_its_message_a_gap_another_kind_or_a_clock_that_went_back() {
+    fn a_text_run_ends_at_a_new_message_gap_kind_or_clock_step() {
         let run = TextRun::of(&piece(5, 100, "a", "x")).unwrap();
         let joins = |event: Event| run.clone().join(TextRun::of(&event).unwrap()).is_ok();
         assert!(joins(piece(6, 100, "a", "y")));

@@ -8,6 +8,7 @@ use tempfile::tempdir;
 
 use super::*;
 use crate::database::Database;
+use crate::store::Settings;
 
 type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -40,7 +41,7 @@ proptest! {
         let folder = home.path().join("db");
         let mut expected = Contents::new();
         for round in 0..rounds {
-            let db = Database::open(&folder, 1 << 20).unwrap().db;
+            let db = Database::open(&folder, &Settings::default()).unwrap().db;
             let mut batch = sled::Batch::default();
             for (choice, is_set, len) in &seed {
                 let key = key(choice.wrapping_mul(round + 1));

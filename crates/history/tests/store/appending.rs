@@ -8,7 +8,7 @@ use tempfile::tempdir;
 use crate::support::{append, compacted, delete, events, id, keep, meta, numbers, open, outcome, prompt, submit, text};
 
 #[tokio::test]
-async fn what_was_appended_is_read_and_found_also_after_a_restart() {
+async fn appended_events_are_readable_after_a_restart() {
     let home = tempdir().unwrap();
     let folder = home.path().join("history");
     let store = open(&folder);
@@ -25,7 +25,7 @@ async fn what_was_appended_is_read_and_found_also_after_a_restart() {
 }
 
 #[tokio::test]
-async fn reading_starts_at_a_number_and_stops_at_the_budget_but_gives_at_least_one() {
+async fn a_read_starts_at_a_number_and_returns_at_least_one_event() {
     let home = tempdir().unwrap();
     let store = open(&home.path().join("history"));
     let said = (1..=300).map(|number| text(number, &"x".repeat(1000))).collect();
@@ -108,7 +108,7 @@ async fn a_deleted_session_is_gone_and_its_neighbours_stay() {
 }
 
 #[tokio::test]
-async fn records_of_each_session_keep_their_order_whoever_else_submits() {
+async fn records_of_each_session_keep_their_order_beside_other_sessions() {
     const SESSIONS: u64 = 8;
     const RECORDS: u64 = 300;
     let home = tempdir().unwrap();

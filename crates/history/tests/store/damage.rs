@@ -80,7 +80,7 @@ async fn a_broken_snapshot_costs_nothing() {
 }
 
 #[tokio::test]
-async fn damage_in_the_middle_costs_what_it_hit_and_nobody_else() {
+async fn damage_in_the_middle_costs_only_the_sessions_it_hit() {
     let home = tempdir().unwrap();
     let folder = home.path().join("history");
     make_sessions(&folder);
@@ -323,7 +323,7 @@ async fn damaged_parameters_cost_nothing() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_removed_fails_honestly_until_it_is_back() {
+async fn a_removed_store_fails_until_it_is_back() {
     let home = tempdir().unwrap();
     let folder = home.path().join("history");
     let store = open(&folder);

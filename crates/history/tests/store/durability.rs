@@ -14,7 +14,7 @@ fn patient(folder: &std::path::Path) -> Store {
 }
 
 #[test]
-fn a_receipt_says_how_safe_the_batch_is() {
+fn a_receipt_reports_the_durability_of_its_batch() {
     let home = tempdir().unwrap();
     let store = patient(&home.path().join("history"));
     assert_eq!(keep(&store, append(meta("a", 1, 1), vec![compacted(1)])), Ok(Settled::Written));
@@ -51,7 +51,7 @@ fn too_much_text_does_not_wait() {
 }
 
 #[tokio::test]
-async fn closing_commits_what_is_queued_and_refuses_what_comes_later() {
+async fn closing_commits_queued_records_and_refuses_later_ones() {
     let home = tempdir().unwrap();
     let folder = home.path().join("history");
     let store = patient(&folder);

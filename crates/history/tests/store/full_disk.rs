@@ -66,7 +66,7 @@ async fn full_disk_child() {
 }
 
 #[test]
-fn a_full_disk_refuses_loses_nothing_and_is_forgotten_when_there_is_room() {
+fn a_full_disk_refuses_writes_until_there_is_room_and_loses_nothing() {
     let home = tempdir().unwrap();
     let ended = child("full_disk::full_disk_child", &home.path().join("history")).output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);

@@ -22,7 +22,7 @@ fn names(page: &Page) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn the_newest_session_comes_first_and_an_update_moves_a_session_to_the_front() {
+async fn sessions_are_listed_by_their_latest_update() {
     let home = tempdir().unwrap();
     let folder = home.path().join("history");
     let store = open(&folder);
@@ -96,7 +96,7 @@ async fn a_cursor_that_the_store_never_gave_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_directory_lists_its_own_sessions_and_a_session_can_move_to_another() {
+async fn a_folder_lists_its_own_sessions_and_a_session_can_move() {
     let home = tempdir().unwrap();
     let store = open(&home.path().join("history"));
     let in_cwd = |name: &str, updated, cwd: &str| SessionMeta { cwd: PathBuf::from(cwd), ..meta(name, updated, 1) };

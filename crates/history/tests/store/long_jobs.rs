@@ -22,7 +22,7 @@ fn long(first: u64, last: u64) -> Vec<std::sync::Arc<domain::Event>> {
 }
 
 #[tokio::test]
-async fn a_copy_is_as_its_original_and_is_found_only_when_it_is_complete() {
+async fn a_copy_equals_its_original_and_is_visible_only_when_complete() {
     let home = tempdir().unwrap();
     let folder = home.path().join("history");
     let store = open(&folder);
@@ -50,7 +50,7 @@ async fn a_copy_is_as_its_original_and_is_found_only_when_it_is_complete() {
 }
 
 #[tokio::test]
-async fn a_copy_of_what_is_gone_is_refused_and_leaves_nothing() {
+async fn copying_a_missing_session_fails_and_leaves_nothing_behind() {
     let home = tempdir().unwrap();
     let store = open(&home.path().join("history"));
     assert!(matches!(keep(&store, copy("never-was", "b", 3)), Err(HistoryError::Read(_))));
@@ -76,7 +76,7 @@ async fn others_are_written_while_a_long_copy_is_under_way() {
 }
 
 #[tokio::test]
-async fn what_was_prepared_is_there_with_its_first_summary_and_otherwise_a_leftover() {
+async fn a_prepared_session_exists_from_its_first_summary_on() {
     let home = tempdir().unwrap();
     let folder = home.path().join("history");
     let store = open(&folder);
@@ -102,7 +102,7 @@ async fn what_was_prepared_is_there_with_its_first_summary_and_otherwise_a_lefto
 }
 
 #[tokio::test]
-async fn others_are_written_while_a_long_deletion_is_under_way_and_it_is_hidden_at_once() {
+async fn a_long_deletion_hides_its_session_at_once_and_delays_no_other() {
     let home = tempdir().unwrap();
     let folder = home.path().join("history");
     let store = open(&folder);

@@ -12,11 +12,15 @@ mod damage;
 #[cfg(test)]
 mod durability;
 #[cfg(test)]
+mod fairness;
+#[cfg(test)]
 mod full_disk;
 #[cfg(test)]
 mod listing;
 #[cfg(test)]
 mod long_jobs;
+#[cfg(test)]
+mod power_loss;
 #[cfg(test)]
 mod support;
 #[cfg(test)]

@@ -52,13 +52,16 @@ pub(crate) fn prompt(number: u64, text: &str) -> Arc<Event> {
             aside: false,
             stands_for: None,
             context: Vec::new(),
+            steering: None,
         },
     )
 }
 
 /// `Durability::Written`.
 pub(crate) fn compacted(number: u64) -> Arc<Event> {
-    event(number, EventKind::Compacted { summary: "so far".to_owned(), kept_from: None })
+    let kind =
+        EventKind::Compacted { summary: "so far".to_owned(), kept_from: None, kept_of_user: 0, compaction: None };
+    event(number, kind)
 }
 
 fn event(number: u64, kind: EventKind) -> Arc<Event> {
@@ -74,6 +77,7 @@ pub(crate) fn meta(session: &str, updated: u64, last: u64) -> SessionMeta {
         title: None,
         created: Millis(1),
         updated: Millis(updated),
+        agent: None,
         messages: 1,
         last,
         life: 1,

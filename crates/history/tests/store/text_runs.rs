@@ -29,7 +29,7 @@ fn stored_values(folder: &Path) -> u64 {
 }
 
 #[tokio::test]
-async fn a_stream_is_stored_as_few_values_and_costs_a_small_multiple_of_its_text() {
+async fn a_text_stream_is_stored_in_few_values_of_small_size() {
     let home = tempdir().unwrap();
     let folder = home.path().join("history");
     let store = open(&folder);
