@@ -4,8 +4,8 @@
 //! The Host check stops DNS rebinding: pages whose host name was changed to point to this machine.
 //! The Origin check stops all other pages that the configuration does not name.
 
-use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
@@ -17,7 +17,7 @@ use actix_web::{HttpResponse, ResponseError, web};
 use tokio::sync::OnceCell;
 
 use crate::ProcessCheck;
-use crate::peer_process::is_own_process;
+use crate::peer_process::PeerChecks;
 use crate::refusal::Refusal;
 use crate::settings::Settings;
 use crate::token::Token;
@@ -45,7 +45,7 @@ pub(crate) struct Guard {
     /// Additional host names, such as that of a proxy, with any port.
     hosts: Vec<String>,
     origins: Vec<String>,
-    is_own_process: ProcessCheck,
+    peers: Arc<PeerChecks>,
 }
 
 impl Guard {
@@ -62,7 +62,7 @@ impl Guard {
             usual_port: if settings.tls_cert.is_some() { 443 } else { 80 },
             hosts: settings.hosts.clone(),
             origins: settings.allowed_origins.clone(),
-            is_own_process,
+            peers: PeerChecks::new(bound.port(), is_own_process),
         }
     }
 
@@ -70,10 +70,8 @@ impl Guard {
         let (Some(admission), Some(peer)) = (request.conn_data::<PeerVerdict>(), request.peer_addr()) else {
             return Err(Refusal::OwnCommand);
         };
-        let (port, check) = (self.own_port, self.is_own_process.clone());
         let look = || async move {
-            let looked = tokio::task::spawn_blocking(move || is_own_process(peer, port, &check)).await;
-            match looked.map_err(io::Error::other).flatten() {
+            match self.peers.is_own_process(peer).await {
                 Ok(tools) => !tools,
                 Err(error) => {
                     tracing::warn!(%error, %peer, "cannot tell who is at the other end of a connection");

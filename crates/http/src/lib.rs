@@ -13,6 +13,7 @@ mod error;
 mod frame_buffer;
 mod guard;
 mod health;
+mod meter;
 mod peer_process;
 mod pipe;
 mod posted_message;
@@ -36,6 +37,7 @@ use actix_web::dev::ServerHandle;
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpRequest, web};
 
+use crate::body::BodyBudget;
 use crate::client_registry::ClientRegistry;
 use crate::guard::{Guard, guard};
 use crate::refusal::Refusal;
@@ -68,6 +70,13 @@ pub struct Parts {
 /// What holds for every request.
 struct Limits {
     frame: usize,
+    bodies: BodyBudget,
+}
+
+impl Limits {
+    fn new(frame: usize) -> Self {
+        Self { frame, bodies: BodyBudget::for_messages_of(frame) }
+    }
 }
 
 /// The running server.
@@ -89,7 +98,7 @@ impl HttpServer {
         let clients = ClientRegistry::new(parts.runtime, parts.outbox_limit, settings.detach_after());
         let guarding = web::Data::new(Guard::new(token, address, parts.is_own_process, settings));
         let shared = web::Data::from(clients.clone());
-        let limits = web::Data::new(Limits { frame: parts.frame_limit });
+        let limits = web::Data::new(Limits::new(parts.frame_limit));
         let metrics = web::Data::new(parts.metrics);
         let tls = tls(settings)?;
         let app = move || {

@@ -4,37 +4,122 @@
 //!
 //! The rule is that of the Unix socket: a process that the daemon started is refused, and so is one
 //! that cannot be identified. The kernel tells who owns a TCP socket only in its tables under
-//! /proc, so this reads those.
+//! /proc, so this reads those. That takes long on a busy machine; peers that come while it is under
+//! way wait for the next round and share it.
 
-use std::ffi::OsStr;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
-use std::{fs, io};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{fs, io, thread};
+
+use tokio::sync::oneshot;
 
 use crate::ProcessCheck;
 
-/// Whether the agent started the process at `peer`, the other end of a connection to the server's
-/// `port`. Reads many small files.
-pub(crate) fn is_own_process(peer: SocketAddr, port: u16, check: &ProcessCheck) -> io::Result<bool> {
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).unwrap_or_default());
-    let Some(socket) = tables.iter().find_map(|table| find(table, peer, port)) else {
-        // A local socket is in the tables. One that is not belongs to another machine, where the
-        // agent's commands do not run.
-        return if peer.ip().is_loopback() { Err(unseen()) } else { Ok(false) };
-    };
-    if socket.user != rustix::process::geteuid().as_raw() {
-        return Ok(false);
+/// Checks the peers of one server.
+pub(crate) struct PeerChecks {
+    port: u16,
+    check: ProcessCheck,
+    rounds: Mutex<Rounds>,
+}
+
+#[derive(Default)]
+struct Rounds {
+    waiting: Vec<Waiting>,
+    /// Whether a thread is at work, which takes those that wait when it is done.
+    under_way: bool,
+}
+
+struct Waiting {
+    peer: SocketAddr,
+    verdict: oneshot::Sender<io::Result<bool>>,
+}
+
+impl PeerChecks {
+    /// For a server that listens on this port.
+    pub(crate) fn new(port: u16, check: ProcessCheck) -> Arc<Self> {
+        Arc::new(Self { port, check, rounds: Mutex::default() })
     }
-    let holders = holders(socket.inode)?;
-    if holders.is_empty() {
-        return Err(unseen());
+
+    /// Whether the agent started the process at `peer`, the other end of a connection.
+    pub(crate) async fn is_own_process(self: &Arc<Self>, peer: SocketAddr) -> io::Result<bool> {
+        let (verdict, given) = oneshot::channel();
+        let start = {
+            let mut rounds = self.rounds();
+            rounds.waiting.push(Waiting { peer, verdict });
+            !std::mem::replace(&mut rounds.under_way, true)
+        };
+        if start {
+            let this = self.clone();
+            tokio::task::spawn_blocking(move || this.work());
+        }
+        given.await.unwrap_or_else(|_| Err(io::Error::other("the check of the connecting process panicked")))
     }
-    for pid in holders {
-        if check(pid)? {
-            return Ok(true);
+
+    /// Works through rounds until nobody waits.
+    fn work(&self) {
+        let _reset = ResetOnPanic(self);
+        loop {
+            let waiting = {
+                let mut rounds = self.rounds();
+                if rounds.waiting.is_empty() {
+                    rounds.under_way = false;
+                    return;
+                }
+                std::mem::take(&mut rounds.waiting)
+            };
+            let peers: Vec<SocketAddr> = waiting.iter().map(|waiting| waiting.peer).collect();
+            for (waiting, verdict) in waiting.into_iter().zip(verdicts(&peers, self.port, &self.check)) {
+                // The connection may be gone.
+                let _ = waiting.verdict.send(verdict);
+            }
         }
     }
-    Ok(false)
+
+    fn rounds(&self) -> MutexGuard<'_, Rounds> {
+        self.rounds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Lets the next peer start another thread if this one panics.
+struct ResetOnPanic<'a>(&'a PeerChecks);
+
+impl Drop for ResetOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.rounds().under_way = false;
+        }
+    }
+}
+
+/// Whether the agent started the process of each peer. Reads many small files, once for all peers.
+fn verdicts(peers: &[SocketAddr], port: u16, check: &ProcessCheck) -> Vec<io::Result<bool>> {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).unwrap_or_default());
+    let sockets = sockets(&tables, port);
+    let socket = |peer: &SocketAddr| sockets.get(&(peer.ip().to_canonical(), peer.port()));
+    let user = rustix::process::geteuid().as_raw();
+    let ours = peers.iter().filter_map(socket).filter(|socket| socket.user == user).map(|socket| socket.inode);
+    let holders = holders(&ours.collect());
+    let verdict = |peer: &SocketAddr| {
+        let Some(socket) = socket(peer) else {
+            // A local socket is in the tables. One that is not belongs to another machine, where
+            // the agent's commands do not run.
+            return if peer.ip().is_loopback() { Err(unseen()) } else { Ok(false) };
+        };
+        if socket.user != user {
+            return Ok(false);
+        }
+        let holders = holders.as_ref().map_err(|error| io::Error::other(error.to_string()))?;
+        let pids = holders.get(&socket.inode).ok_or_else(unseen)?;
+        for pid in pids {
+            if check(*pid)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    peers.iter().map(verdict).collect()
 }
 
 fn unseen() -> io::Error {
@@ -47,16 +132,20 @@ struct Socket {
     inode: u64,
 }
 
-/// The socket whose own end is `peer` and whose other end has this port.
-fn find(table: &str, peer: SocketAddr, port: u16) -> Option<Socket> {
-    table.lines().skip(1).find_map(|line| {
+/// The sockets whose other end has this port, by their own address.
+fn sockets(tables: &[String], port: u16) -> HashMap<(IpAddr, u16), Socket> {
+    let read = |line: &str| {
         let mut words = line.split_ascii_whitespace().skip(1);
         let (own, other) = (address(words.next()?)?, address(words.next()?)?);
         let mut rest = words.skip(4);
         let (user, inode) = (rest.next()?.parse().ok()?, rest.nth(1)?.parse().ok()?);
-        let is_it = own == (peer.ip().to_canonical(), peer.port()) && other.1 == port;
-        is_it.then_some(Socket { user, inode })
-    })
+        (other.1 == port).then_some((own, Socket { user, inode }))
+    };
+    let mut sockets = HashMap::new();
+    for (own, socket) in tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(read) {
+        sockets.entry(own).or_insert(socket);
+    }
+    sockets
 }
 
 /// An address as the kernel writes it: words of four bytes in the order of the machine, and a port.
@@ -74,29 +163,107 @@ fn address(text: &str) -> Option<(IpAddr, u16)> {
     Some((address.to_canonical(), u16::from_str_radix(port, 16).ok()?))
 }
 
-/// The processes that have this socket open, among those that the daemon may inspect. The agent's
-/// commands are among these.
-fn holders(inode: u64) -> io::Result<Vec<u32>> {
-    let link = format!("socket:[{inode}]");
+/// The processes that have each of these sockets open, among those that the daemon may inspect. The
+/// agent's commands are among these.
+fn holders(inodes: &HashSet<u64>) -> io::Result<HashMap<u64, Vec<u32>>> {
+    let mut holders: HashMap<u64, Vec<u32>> = HashMap::new();
+    if inodes.is_empty() {
+        return Ok(holders);
+    }
     let pids = fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    let holds = |pid: &u32| {
+    for pid in pids {
         // The process may belong to another user, or be gone.
-        let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-        open.flatten()
-            .any(|file| fs::read_link(file.path()).is_ok_and(|to| to.as_os_str() == OsStr::from_bytes(link.as_bytes())))
-    };
-    Ok(pids.filter(holds).collect())
+        let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
+        for inode in open.flatten().filter_map(|file| socket_inode(fs::read_link(file.path()).ok()?.as_os_str())) {
+            if inodes.contains(&inode) {
+                holders.entry(inode).or_default().push(pid);
+            }
+        }
+    }
+    Ok(holders)
+}
+
+/// The number in `socket:[123]`.
+fn socket_inode(link: &std::ffi::OsStr) -> Option<u64> {
+    let number = link.as_bytes().strip_prefix(b"socket:[")?.strip_suffix(b"]")?;
+    std::str::from_utf8(number).ok()?.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
-    use std::sync::Arc;
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
 
-    fn nobody() -> ProcessCheck {
-        Arc::new(|_| Ok(false))
+    fn is_own_process(peer: SocketAddr, port: u16) -> io::Result<bool> {
+        let nobody: ProcessCheck = Arc::new(|_| Ok(false));
+        verdicts(&[peer], port, &nobody).remove(0)
+    }
+
+    #[tokio::test]
+    async fn many_peers_share_few_rounds_and_each_gets_its_own_verdict() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let (here, gone) = (client.local_addr().unwrap(), "127.0.0.1:1".parse().unwrap());
+        let (begun, may_go_on) = (Arc::new(AtomicUsize::new(0)), Arc::new(Barrier::new(2)));
+        let check: ProcessCheck = {
+            let (begun, may_go_on) = (begun.clone(), may_go_on.clone());
+            Arc::new(move |_| {
+                // The first round is held up until everybody else waits.
+                if begun.fetch_add(1, Ordering::SeqCst) == 0 {
+                    may_go_on.wait();
+                }
+                Ok(true)
+            })
+        };
+        let checks = PeerChecks::new(port, check);
+        let ask = |peer| {
+            let checks = checks.clone();
+            tokio::spawn(async move { checks.is_own_process(peer).await })
+        };
+        let first = ask(here);
+        while begun.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        let others: Vec<_> = (0..100).map(|at| (at, ask(if at % 2 == 0 { here } else { gone }))).collect();
+        while checks.rounds().waiting.len() < others.len() {
+            tokio::task::yield_now().await;
+        }
+        may_go_on.wait();
+        assert!(first.await.unwrap().unwrap());
+        for (at, verdict) in others {
+            assert_eq!(verdict.await.unwrap().ok(), (at % 2 == 0).then_some(true));
+        }
+        // One round for the first, and one for all the others, each of which looks at the holder.
+        assert_eq!(begun.load(Ordering::SeqCst), 51);
+        // The thread gives its last verdict before it finds that nobody waits any more.
+        while checks.rounds().under_way {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_check_that_panics_refuses_and_stops_nobody() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let times = AtomicUsize::new(0);
+        let checks = PeerChecks::new(
+            port,
+            Arc::new(move |_| match times.fetch_add(1, Ordering::SeqCst) {
+                0 => panic!("as the test wants it"),
+                _ => Ok(false),
+            }),
+        );
+        let peer = client.local_addr().unwrap();
+        assert!(checks.is_own_process(peer).await.is_err());
+        while checks.rounds().under_way {
+            tokio::task::yield_now().await;
+        }
+        assert!(!checks.is_own_process(peer).await.unwrap());
     }
 
     #[test]
@@ -105,19 +272,19 @@ mod tests {
             let Ok(listener) = TcpListener::bind(listen) else { continue };
             let ours = listener.local_addr().unwrap();
             let theirs = TcpStream::connect(ours).unwrap().local_addr().unwrap();
-            assert!(is_own_process(theirs, ours.port(), &nobody()).is_err(), "it has hung up: {listen}");
+            assert!(is_own_process(theirs, ours.port()).is_err(), "it has hung up: {listen}");
             let client = TcpStream::connect(ours).unwrap();
             let peer = client.local_addr().unwrap();
-            assert!(!is_own_process(peer, ours.port(), &nobody()).unwrap(), "{listen}");
+            assert!(!is_own_process(peer, ours.port()).unwrap(), "{listen}");
             let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).unwrap_or_default());
-            let socket = tables.iter().find_map(|table| find(table, peer, ours.port())).unwrap();
-            assert_eq!(holders(socket.inode).unwrap(), [std::process::id()]);
+            let inode = sockets(&tables, ours.port())[&(peer.ip(), peer.port())].inode;
+            assert_eq!(holders(&[inode].into()).unwrap()[&inode], [std::process::id()]);
         }
     }
 
     #[test]
     fn another_machine_is_not_the_agent() {
-        assert!(!is_own_process("192.0.2.7:4711".parse().unwrap(), 1, &nobody()).unwrap());
+        assert!(!is_own_process("192.0.2.7:4711".parse().unwrap(), 1).unwrap());
     }
 
     #[cfg(target_endian = "little")]

@@ -32,6 +32,8 @@ pub(crate) enum Refusal {
     TooManyClients,
     /// The client has so many unread frames that no more messages are accepted from it.
     Stuck,
+    /// Other clients send so many long messages that there is no room for this one.
+    TooBusy,
     ShuttingDown,
     NoAnswer,
 }
@@ -97,6 +99,10 @@ impl Refusal {
             Self::Stuck => {
                 let why = "the client does not read its stream, so no more messages are accepted from it";
                 (StatusCode::SERVICE_UNAVAILABLE, "not_reading", why)
+            }
+            Self::TooBusy => {
+                let why = "other clients are sending long messages; try again in a moment";
+                (StatusCode::SERVICE_UNAVAILABLE, "too_busy", why)
             }
             Self::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, "shutting_down", "the daemon is shutting down"),
             Self::NoAnswer => (StatusCode::GATEWAY_TIMEOUT, "no_answer", "the agent did not answer in time"),

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_known_while_it_is_being_opened_and_once_it_is_open() {
+    fn a_session_is_known_while_and_after_it_is_opened() {
         let mut router = Router::per_session();
         let load = |id: u8, session: &str| {
             format!(r#"{{"id":{id},"method":"session/load","params":{{"sessionId":"{session}"}}}}"#)

@@ -37,7 +37,7 @@ pub(crate) async fn post(
     if !is_json(request.headers()) {
         return Err(Refusal::ContentType);
     }
-    let message = PostedMessage::read(&request, payload, limits.frame).await?;
+    let message = PostedMessage::read(&request, payload, &limits).await?;
     let clients = clients.into_inner();
     let Some(id) = named(request.headers(), &CONNECTION_ID)? else {
         return initialize(&clients, message).await;
@@ -57,7 +57,7 @@ pub(crate) async fn get(
     limits: web::Data<Limits>,
 ) -> Result<HttpResponse, actix_web::Error> {
     if websocket::is_upgrade(request.headers()) {
-        return websocket::open(&request, payload, clients.into_inner(), limits.frame);
+        return websocket::open(&request, payload, clients.into_inner(), &limits).await;
     }
     Ok(stream(&request, &clients).await?)
 }

@@ -42,7 +42,7 @@ pub(crate) async fn post(
     limits: web::Data<Limits>,
 ) -> Result<HttpResponse, Refusal> {
     let key = named.into_inner().key()?;
-    let message = PostedMessage::read(&request, payload, limits.frame).await?;
+    let message = PostedMessage::read(&request, payload, &limits).await?;
     let client = clients.into_inner().find_or_open(key)?;
     message.pass(&client, Refusal::Lost).await?;
     Ok(HttpResponse::Accepted().finish())

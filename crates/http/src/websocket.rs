@@ -13,8 +13,11 @@ use actix_web::{HttpRequest, HttpResponse, rt, web};
 use actix_ws::{AggregatedMessage, AggregatedMessageStream, CloseCode, CloseReason, Closed, ProtocolError, Session};
 use uuid::Uuid;
 
+use crate::Limits;
 use crate::client::{Client, StartAt, Subscription};
 use crate::client_registry::{ClientKey, ClientRegistry};
+use crate::meter::Meter;
+use crate::posted_message::STUCK;
 use crate::refusal::Refusal;
 use crate::router::LaneName;
 use crate::streamable::{CONNECTION_ID, cookie};
@@ -31,12 +34,14 @@ pub(crate) fn is_upgrade(headers: &HeaderMap) -> bool {
     upgrade.split(',').any(|to| to.trim().eq_ignore_ascii_case("websocket"))
 }
 
-pub(crate) fn open(
+pub(crate) async fn open(
     request: &HttpRequest,
     payload: web::Payload,
     clients: Arc<ClientRegistry>,
-    limit: usize,
+    limits: &Limits,
 ) -> Result<HttpResponse, actix_web::Error> {
+    let (meter, limit) = (Meter::new(&limits.bodies), limits.frame);
+    let payload = meter.metered(request, payload).await?;
     let (mut response, session, incoming) = actix_ws::handle_with_protocols(request, payload, &PROTOCOLS)?;
     let incoming = incoming.max_frame_size(limit).aggregate_continuations().max_continuation_size(limit);
     let id = Uuid::now_v7().to_string();
@@ -47,23 +52,23 @@ pub(crate) fn open(
     for (name, value) in [(CONNECTION_ID, id.clone()), (header::SET_COOKIE, cookie(&id))] {
         headers.insert(name, HeaderValue::try_from(value).map_err(actix_web::error::ErrorInternalServerError)?);
     }
-    let heard = Rc::new(Cell::new(Instant::now()));
-    let speaking = speak(outgoing, session.clone(), heard.clone());
+    let last_received = Rc::new(Cell::new(Instant::now()));
+    let writing = write_messages(outgoing, session.clone(), last_received.clone());
     let spoken_to = client.clone();
     rt::spawn(async move {
-        speaking.await;
+        writing.await;
         // It cannot be resumed, and the other task may be waiting for this client to read.
         spoken_to.end();
     });
     rt::spawn(async move {
-        listen(&client, incoming, session, &heard).await;
+        read_messages(&client, incoming, &meter, session, &last_received).await;
         clients.close(&key, &client);
     });
     Ok(response)
 }
 
 /// Sends the agent's messages until there are no more or the client is gone.
-async fn speak(mut outgoing: Subscription, mut session: Session, heard: Rc<Cell<Instant>>) {
+async fn write_messages(mut outgoing: Subscription, mut session: Session, last_received: Rc<Cell<Instant>>) {
     let mut beat = tokio::time::interval(PING);
     loop {
         let sent = tokio::select! {
@@ -71,7 +76,7 @@ async fn speak(mut outgoing: Subscription, mut session: Session, heard: Rc<Cell<
                 None => break,
                 Some(frames) => send(frames, &mut session).await,
             },
-            _ = beat.tick() => match heard.get().elapsed() {
+            _ = beat.tick() => match last_received.get().elapsed() {
                 silence if silence > SILENCE => break,
                 _ => session.ping(b"").await,
             },
@@ -93,27 +98,40 @@ async fn send(frames: Vec<crate::frame_buffer::Frame>, session: &mut Session) ->
 }
 
 /// Passes the client's messages on until the socket closes.
-async fn listen(client: &Client, mut incoming: AggregatedMessageStream, mut session: Session, heard: &Cell<Instant>) {
+async fn read_messages(
+    client: &Client,
+    mut incoming: AggregatedMessageStream,
+    meter: &Meter,
+    mut session: Session,
+    last_received: &Cell<Instant>,
+) {
     while let Some(message) = incoming.recv().await {
-        heard.set(Instant::now());
+        last_received.set(Instant::now());
         match message {
             Ok(AggregatedMessage::Text(text)) => {
-                if !client.send(text.as_bytes()).await {
+                let sent = match meter.message_ends() {
+                    None => client.send(text.as_bytes()).await,
+                    // What holds a part of the budget of all clients does not wait for ever.
+                    Some(_held) => tokio::time::timeout(STUCK, client.send(text.as_bytes())).await.unwrap_or_default(),
+                };
+                if !sent {
                     return;
                 }
                 // Sending may have had to wait, which does not count as the client's silence.
-                heard.set(Instant::now());
+                last_received.set(Instant::now());
             }
             Ok(AggregatedMessage::Ping(bytes)) => {
                 if session.pong(&bytes).await.is_err() {
                     return;
                 }
             }
-            Ok(AggregatedMessage::Pong(_) | AggregatedMessage::Binary(_)) => {}
+            Ok(AggregatedMessage::Binary(_)) => drop(meter.message_ends()),
+            Ok(AggregatedMessage::Pong(_)) => {}
             Ok(AggregatedMessage::Close(_)) => return,
             Err(error) => {
                 let code = match error {
                     ProtocolError::Overflow => CloseCode::Size,
+                    _ if meter.is_refused() => CloseCode::Again,
                     _ => CloseCode::Protocol,
                 };
                 tracing::warn!(%error, "a WebSocket client broke the framing");
