@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_diff_shows_what_changed_and_only_so_much_of_it() {
+    fn a_diff_shows_the_changes_up_to_a_limit() {
         let old = "one\ntwo\nthree\nfour\nfive\nsix\nseven\n";
         let new = "one\n2\nthree\nfour\nfive\nsix\n7\n";
         let shown = format!("changes:\n{}", render(old, new, 12, Colors::Off));

@@ -2,22 +2,31 @@
 //! and the screen of `top`.
 //!
 //! Text in, text out. Only two modules know that there is a terminal: `style` checks whether stdout
-//! and stderr are terminals and how wide they are, and `session_printer` writes. No module here
-//! knows the protocol's transport, actors, files or keys.
+//! and stderr are terminals and how large they are, and `screen` writes. No module here knows the
+//! protocol's transport, actors, files or keys.
 
 pub mod age;
+mod answer_text;
 pub mod consent;
 pub mod diff;
+mod excerpt;
+pub mod fuzzy;
+mod highlight;
+mod live_area;
 pub mod log_markdown;
 mod markdown;
+pub mod picker;
+mod progress;
+mod screen;
 pub mod session_page;
 pub mod session_printer;
 pub mod session_stats;
 pub mod session_tables;
+pub mod status_line;
 pub mod style;
 pub mod table;
+mod text_flow;
 pub mod top;
-mod wrap;
 
 use domain::card::PermissionsCard;
 

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use domain::hosted::{CallFields, CallStatus, HostedEvent};
 use domain::tool::{OutcomeKind, PlanStatus};
 use domain::{
     CallId, Choice, Content, Decision, Event, EventKind, MessageId, Outcome, PlanEntry, StopReason, ToolCard,
@@ -35,6 +36,7 @@ impl LogMarkdown {
                 self.calls.insert(call.clone(), card.clone());
                 String::new()
             }
+            EventKind::Hosted { news: HostedEvent::Called { call, fields, .. } } => self.hosted_call(call, fields),
             EventKind::ToolEnded { call, outcome } => match self.calls.remove(call) {
                 Some(card) => self.block(&called(&card, outcome)),
                 None => String::new(),
@@ -67,6 +69,20 @@ impl LogMarkdown {
         written
     }
 
+    /// A call of a child agent, which is written when it has ended.
+    fn hosted_call(&mut self, call: &CallId, fields: &CallFields) -> String {
+        let card = self.calls.entry(call.clone()).or_insert_with(|| fields.card());
+        fields.apply_to(card);
+        let outcome = match fields.status {
+            Some(CallStatus::Completed) => Outcome::completed(""),
+            Some(CallStatus::Failed) => Outcome::failed(""),
+            Some(CallStatus::Pending | CallStatus::InProgress) | None => return String::new(),
+        };
+        let written = called(card, &outcome);
+        self.calls.remove(call);
+        self.block(&written)
+    }
+
     fn block(&mut self, text: &str) -> String {
         format!("{}{}\n\n", self.close(), text.trim_end())
     }
@@ -79,7 +95,11 @@ impl LogMarkdown {
 /// The text of an event that is complete in itself.
 fn told(kind: &EventKind) -> Option<String> {
     Some(match kind {
+        EventKind::Created { cwd, agent: Some(agent), .. } => {
+            format!("# Session in {}\n\nAgent: {agent}", cwd.display())
+        }
         EventKind::Created { cwd, model, .. } => format!("# Session in {}\n\nModel: {model}", cwd.display()),
+        EventKind::Hosted { news: HostedEvent::Unprompted } => "*The agent went on without a prompt.*".to_owned(),
         EventKind::Reopened => "*The daemon ended here without warning, and the session was opened again.*".to_owned(),
         EventKind::UserMessage { content, .. } => {
             let said: Vec<String> = content.iter().map(Content::as_text).collect();
@@ -95,6 +115,8 @@ fn told(kind: &EventKind) -> Option<String> {
         EventKind::TurnEnded { reason, .. } => format!("*{}*", ended(reason)?),
         EventKind::Noticed { passing: true, .. }
         | EventKind::TurnStarted { .. }
+        | EventKind::PromptDropped { .. }
+        | EventKind::Compacting { .. }
         | EventKind::AgentText { .. }
         | EventKind::AgentThought { .. }
         | EventKind::ResponseSealed { .. }
@@ -106,9 +128,13 @@ fn told(kind: &EventKind) -> Option<String> {
         | EventKind::ToolStarted { .. }
         | EventKind::ToolProgressed { .. }
         | EventKind::ToolEnded { .. }
+        | EventKind::ResultsCleared { .. }
+        | EventKind::BackgroundOutput { .. }
+        | EventKind::BackgroundEnded { .. }
         | EventKind::Configured { .. }
         | EventKind::Restored { .. }
         | EventKind::Delegated { .. }
+        | EventKind::Hosted { .. }
         | EventKind::Used { .. } => return None,
     })
 }
@@ -228,6 +254,7 @@ mod tests {
                 aside: false,
                 stands_for: None,
                 context: Vec::new(),
+                steering: None,
             },
             EventKind::AgentThought { message: "r".into(), text: "Hm.\nYes".to_owned() },
             EventKind::AgentThought { message: "r".into(), text: ".".to_owned() },

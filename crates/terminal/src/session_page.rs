@@ -21,6 +21,9 @@ pub fn render(details: &SessionDetails, stats: &SessionStats, viewport: Viewport
     page.text.push('\n');
     page.line("id", card.id.as_str());
     page.state(details);
+    if let Some(agent) = &card.agent {
+        page.line("agent", agent);
+    }
     page.line("model", card.model.as_str());
     page.line("mode", &format!("{}, approval {}", card.mode.id(), card.approval.id()));
     for (label, root) in std::iter::once("folder").chain(std::iter::repeat("")).zip(&details.roots) {

@@ -1,20 +1,26 @@
 //! Prints a session for `ask` and `ctl tail`: the answer on stdout, everything else in short form
 //! on stderr.
 //!
-//! On a terminal it renders Markdown and writes invisible characters out. In a pipe the text stays
-//! as it is.
-#![allow(clippy::print_stdout, reason = "the answer is printed")]
+//! On a terminal it renders Markdown, writes invisible characters out, and keeps a live area at the
+//! bottom with what is being written, the progress and the input. In a pipe the text stays as it is.
 
 use std::collections::HashMap;
-use std::io::{self, IsTerminal, Write};
+use std::io;
 use std::path::Path;
+use std::time::Instant;
 
 use serde_json::Value;
 
+use crate::answer_text::{AnswerText, dimmed};
 use crate::consent::Consent;
 use crate::diff;
-use crate::markdown::Markdown;
-use crate::style::{Colors, Style, terminal_width, visible_text};
+use crate::excerpt::{first_lines, indented, last_lines};
+use crate::picker::Picker;
+use crate::progress::Progress;
+use crate::screen::{Screen, Stream};
+use crate::status_line::StatusLine;
+use crate::style::{Colors, Style, visible_text};
+use crate::table::end_of;
 
 /// The greatest number of lines of a diff or a failure.
 const SHOWN_LINES: usize = 16;
@@ -25,25 +31,49 @@ const OUTPUT_LINES: usize = 6;
 /// The number of lines of a question that are shown at a time.
 const QUESTION_LINES: usize = 400;
 
+/// The greatest number of lines of a diff that was asked for.
+const LONG_DIFF: usize = 1000;
+
+/// The greatest number of rows of a list to choose from.
+const LIST: usize = 16;
+
+/// Marks the row with what the user types during a turn.
+const INPUT: &str = "» ";
+
 pub struct SessionPrinter {
-    stdout_is_terminal: bool,
-    stderr_is_terminal: bool,
+    screen: Screen,
     colors: Colors,
-    /// Renders the current answer, if stdout has colours.
-    markdown: Option<Markdown>,
+    answer: AnswerText,
+    /// The line of a thought that is being written.
+    thought: String,
     /// The id of the last message; another message starts on a new line.
     message: String,
-    /// The kinds of open calls, by their ids.
-    calls: HashMap<String, String>,
+    /// The open calls, by their ids.
+    calls: HashMap<String, OpenCall>,
     /// Diffs that a permission question has shown, so that they are not shown again when the call
     /// ends.
     previewed: HashMap<String, String>,
-    position: LinePosition,
+    position: Position,
+    /// The keys that can be pressed now.
+    keys: Option<String>,
+    progress: Option<Progress>,
+    status: Option<StatusLine>,
+    /// What the user has typed during the turn.
+    input: String,
+    /// Rows that take the place of the others, such as a list to choose from.
+    overlay: Option<Vec<String>>,
+}
+
+struct OpenCall {
+    kind: String,
+    title: String,
+    /// Whether its title was printed.
+    announced: bool,
 }
 
 /// What was written last. Each kind of output starts on a new line.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum LinePosition {
+enum Position {
     LineStart,
     Answer,
     Thought,
@@ -53,38 +83,116 @@ enum LinePosition {
 impl SessionPrinter {
     /// A printer for this process's stdout and stderr.
     pub fn stdio() -> Self {
+        let screen = Screen::stdio();
+        let answer = if screen.is_live() && screen.stdout_is_terminal {
+            AnswerText::on_terminal(Colors::stdout())
+        } else {
+            AnswerText::Raw { open: false }
+        };
         Self {
-            stdout_is_terminal: io::stdout().is_terminal(),
-            stderr_is_terminal: io::stderr().is_terminal(),
+            screen,
             colors: Colors::stderr(),
-            markdown: (Colors::stdout() == Colors::On).then(Markdown::default),
+            answer,
+            thought: String::new(),
             message: String::new(),
             calls: HashMap::new(),
             previewed: HashMap::new(),
-            position: LinePosition::LineStart,
+            position: Position::LineStart,
+            keys: None,
+            progress: None,
+            status: None,
+            input: String::new(),
+            overlay: None,
         }
+    }
+
+    /// Whether rows at the bottom of a terminal are kept up to date.
+    pub fn is_live(&self) -> bool {
+        self.screen.is_live()
+    }
+
+    /// Shows the status in the live area from now on.
+    pub fn set_status(&mut self, status: StatusLine) {
+        self.status = Some(status);
+    }
+
+    pub fn status_mut(&mut self) -> Option<&mut StatusLine> {
+        self.status.as_mut()
+    }
+
+    /// Shows a list to choose from in the live area, until it is replaced by nothing.
+    pub fn overlay(&mut self, picker: Option<&Picker>) -> io::Result<()> {
+        let (_, height) = self.screen.size();
+        self.overlay = picker.map(|picker| picker.rows(self.width(), height.saturating_sub(1).min(LIST), self.colors));
+        self.tick()
+    }
+
+    /// Prints what has changed in a file.
+    pub fn diff(&mut self, path: &Path, old: &str, new: &str) -> io::Result<()> {
+        let path = self.safe(&from_here(&path.display().to_string()));
+        let head = self.colors.apply(Style::Bold, &format!("  {path}"));
+        let lines = diff::render(old, new, LONG_DIFF, self.colors);
+        self.raw(&format!("{head}\n{lines}\n"))
+    }
+
+    /// A turn begins: its progress is shown until `end`.
+    pub fn begin_turn(&mut self) -> io::Result<()> {
+        self.progress = Some(Progress::new(Instant::now()));
+        self.tick()
+    }
+
+    /// Shows what the user has typed during a turn.
+    pub fn typing(&mut self, text: &str) -> io::Result<()> {
+        text.clone_into(&mut self.input);
+        self.tick()
+    }
+
+    /// Draws the live area again: time has passed, or the terminal has another size.
+    pub fn tick(&mut self) -> io::Result<()> {
+        let rows = self.rows();
+        self.screen.redraw(rows)
     }
 
     /// Prints one update of the session.
     pub fn update(&mut self, update: &Value) -> io::Result<()> {
+        if let Some(status) = &mut self.status {
+            status.update(update);
+        }
+        self.learn(update);
+        if let Some(progress) = &mut self.progress {
+            let call = self.calls.get(text(&update["toolCallId"]));
+            progress.update(update, call.map_or("a tool", |call| &call.title), Instant::now());
+        }
         match update["sessionUpdate"].as_str().unwrap_or_default() {
             "user_message_chunk" => self.prompt(text_of(&update["content"])),
             "agent_message_chunk" => self.answer(text_of(&update["content"]), text(&update["messageId"])),
             "agent_thought_chunk" => self.thought(text_of(&update["content"])),
-            "tool_call" => self.tool(update),
-            "tool_call_update" => self.tool_changed(update),
+            "tool_call" | "tool_call_update" => self.tool(update),
             "plan" => self.plan(update),
             "notice" => self.line(Style::Dim, text(&update["title"])),
             "compaction_update" if update["status"] == "completed" => {
                 self.line(Style::Dim, "older messages were replaced by a summary")
             }
-            _ => Ok(()),
+            _ => self.tick(),
         }
     }
 
-    /// Prints a prompt that another client sent.
-    fn prompt(&mut self, text: &str) -> io::Result<()> {
-        self.leave(LinePosition::LineStart)?;
+    /// Remembers the kind and the title of a call; a later update may have a better title.
+    fn learn(&mut self, update: &Value) {
+        let Some(id) = update["toolCallId"].as_str() else { return };
+        let new = || OpenCall { kind: String::new(), title: "a tool".to_owned(), announced: false };
+        let call = self.calls.entry(id.to_owned()).or_insert_with(new);
+        if let Some(kind) = update["kind"].as_str() {
+            kind.clone_into(&mut call.kind);
+        }
+        if let Some(title) = update["title"].as_str() {
+            title.trim_end().clone_into(&mut call.title);
+        }
+    }
+
+    /// Prints a prompt: of another client, or one that the user typed during a turn.
+    pub fn prompt(&mut self, text: &str) -> io::Result<()> {
+        self.leave(Position::LineStart)?;
         self.aside(Style::Bold, &format!("> {}\n", text.trim_end()))
     }
 
@@ -93,60 +201,60 @@ impl SessionPrinter {
             return Ok(());
         }
         if self.message != message {
-            self.leave(LinePosition::LineStart)?;
+            self.leave(Position::LineStart)?;
             self.message = message.to_owned();
         }
-        self.leave(LinePosition::Answer)?;
-        let mut stdout = io::stdout().lock();
-        match &mut self.markdown {
-            Some(markdown) => stdout.write_all(markdown.push(&visible_text(text), terminal_width()).as_bytes())?,
-            None if self.stdout_is_terminal => stdout.write_all(visible_text(text).as_bytes())?,
-            None => stdout.write_all(text.as_bytes())?,
-        }
-        stdout.flush()?;
-        self.position = if text.ends_with('\n') { LinePosition::LineStart } else { LinePosition::Answer };
-        Ok(())
+        self.leave(Position::Answer)?;
+        let text = if self.screen.stdout_is_terminal { visible_text(text) } else { text.to_owned() };
+        self.position = Position::Answer;
+        let finished = self.answer.push(&text, self.width());
+        self.write(Stream::Stdout, &finished)
     }
 
     /// Prints a piece of an answer on stderr.
     pub fn answer_aside(&mut self, update: &Value) -> io::Result<()> {
         let (text, message) = (text_of(&update["content"]), text(&update["messageId"]));
         if self.message != message {
-            self.leave(LinePosition::LineStart)?;
+            self.leave(Position::LineStart)?;
             self.message = message.to_owned();
         }
-        self.leave(LinePosition::Thought)?;
-        self.aside(Style::Plain, text)?;
-        self.position = if text.ends_with('\n') { LinePosition::LineStart } else { LinePosition::Thought };
-        Ok(())
+        self.leave(Position::Thought)?;
+        self.thought_in(Style::Plain, text)
     }
 
     fn thought(&mut self, text: &str) -> io::Result<()> {
         if text.is_empty() {
             return Ok(());
         }
-        self.leave(LinePosition::Thought)?;
-        self.aside(Style::Dim, text)?;
-        self.position = if text.ends_with('\n') { LinePosition::LineStart } else { LinePosition::Thought };
-        Ok(())
+        self.leave(Position::Thought)?;
+        self.thought_in(Style::Dim, text)
     }
 
-    fn tool(&mut self, call: &Value) -> io::Result<()> {
-        let (id, kind) = (text(&call["toolCallId"]), text(&call["kind"]));
-        self.calls.insert(id.to_owned(), kind.to_owned());
-        let title = call["title"].as_str().unwrap_or("a tool");
-        self.line(Style::Cyan, &format!("● {}", title.trim_end()))?;
-        // A replayed call has ended already.
-        self.tool_changed(call)
-    }
-
-    fn tool_changed(&mut self, update: &Value) -> io::Result<()> {
-        let status = update["status"].as_str();
-        if !matches!(status, Some("completed" | "failed")) {
-            return Ok(());
+    fn thought_in(&mut self, style: Style, text: &str) -> io::Result<()> {
+        self.position = Position::Thought;
+        if !self.screen.is_live() || !self.screen.stderr_is_terminal {
+            self.position = if text.ends_with('\n') { Position::LineStart } else { Position::Thought };
+            return self.aside(style, text);
         }
+        self.thought.push_str(&visible_text(text));
+        let end = self.thought.rfind('\n').map_or(0, |end| end + 1);
+        let whole: String = self.thought.drain(..end).collect();
+        let lines = whole.lines().flat_map(|line| dimmed(line, self.width(), self.colors));
+        let lines: String = lines.map(|line| line + "\n").collect();
+        self.write(Stream::Stderr, &lines)
+    }
+
+    /// Prints the title of a call when it starts, and its outcome when it ends.
+    fn tool(&mut self, update: &Value) -> io::Result<()> {
+        let status = update["status"].as_str();
         let id = text(&update["toolCallId"]);
-        let kind = self.calls.remove(id).unwrap_or_default();
+        if matches!(status, Some("in_progress" | "completed" | "failed")) {
+            self.announce(id)?;
+        }
+        if !matches!(status, Some("completed" | "failed")) {
+            return self.tick();
+        }
+        let kind = self.calls.remove(id).map(|call| call.kind).unwrap_or_default();
         let previewed = self.previewed.remove(id);
         if status == Some("failed") {
             let said = texts(update).next().unwrap_or("failed");
@@ -165,6 +273,13 @@ impl SessionPrinter {
         Ok(())
     }
 
+    fn announce(&mut self, id: &str) -> io::Result<()> {
+        let Some(call) = self.calls.get_mut(id).filter(|call| !call.announced) else { return Ok(()) };
+        call.announced = true;
+        let title = format!("● {}", call.title);
+        self.line(Style::Cyan, &title)
+    }
+
     fn plan(&mut self, update: &Value) -> io::Result<()> {
         for entry in update["entries"].as_array().into_iter().flatten() {
             let (mark, style) = match entry["status"].as_str() {
@@ -179,8 +294,10 @@ impl SessionPrinter {
 
     /// Shows a permission question, or its first lines. Returns how many lines are left.
     pub fn question(&mut self, params: &Value, consent: &Consent) -> io::Result<usize> {
-        self.line(Style::Yellow, &format!("? Allow: {}", consent.title()))?;
         let call = &params["toolCall"];
+        self.learn(call);
+        self.announce(text(&call["toolCallId"]))?;
+        self.line(Style::Yellow, &format!("? Allow: {}", consent.title()))?;
         self.previewed.insert(text(&call["toolCallId"]).to_owned(), self.diffs(call));
         self.question_from(consent, 0)
     }
@@ -194,29 +311,23 @@ impl SessionPrinter {
         Ok(rest.len() - shown.len())
     }
 
-    /// Shows the word that is held back because more of it may come.
-    pub fn pause(&mut self) -> io::Result<()> {
-        if let (LinePosition::Answer, Some(markdown)) = (self.position, &mut self.markdown) {
-            let mut stdout = io::stdout().lock();
-            stdout.write_all(markdown.pause().as_bytes())?;
-            stdout.flush()?;
-        }
-        Ok(())
-    }
-
     /// Prints the keys that can be pressed now; the decision follows on the same line.
     pub fn keys(&mut self, keys: &str) -> io::Result<()> {
-        self.leave(LinePosition::LineStart)?;
-        self.aside(Style::Bold, &format!("  {keys} "))?;
-        self.position = LinePosition::Keys;
-        Ok(())
+        self.leave(Position::LineStart)?;
+        self.position = Position::Keys;
+        let line = format!("  {keys} ");
+        if self.screen.is_live() {
+            self.keys = Some(self.colors.apply(Style::Bold, &line));
+            return self.tick();
+        }
+        self.aside(Style::Bold, &line)
     }
 
     /// Prints the decision.
     pub fn decided(&mut self, what: &str) -> io::Result<()> {
-        self.aside(Style::Plain, &format!("{what}\n"))?;
-        self.position = LinePosition::LineStart;
-        Ok(())
+        let keys = self.keys.take().unwrap_or_default();
+        self.position = Position::LineStart;
+        self.write(Stream::Stderr, &format!("{keys}{what}\n"))
     }
 
     /// Prints a line of information.
@@ -229,14 +340,64 @@ impl SessionPrinter {
         self.line(Style::Red, text)
     }
 
-    /// Starts a new line after Ctrl-C, which the terminal has echoed.
-    pub fn interrupted(&mut self) -> io::Result<()> {
-        self.leave(LinePosition::LineStart)?;
-        self.aside(Style::Plain, if self.stderr_is_terminal { "\n" } else { "" })
+    /// Prints the status, above the next prompt.
+    pub fn show_status(&mut self) -> io::Result<()> {
+        match &self.status {
+            Some(status) if self.screen.is_live() => {
+                let text = status.render(self.width());
+                self.line(Style::Dim, &text)
+            }
+            _ => Ok(()),
+        }
     }
 
+    /// Starts a new line after Ctrl-C, which the terminal has echoed.
+    pub fn interrupted(&mut self) -> io::Result<()> {
+        self.leave(Position::LineStart)?;
+        let echoed = self.screen.stderr_is_terminal && !self.screen.is_live();
+        self.aside(Style::Plain, if echoed { "\n" } else { "" })
+    }
+
+    /// The turn has ended: everything is written, and the live area is gone.
     pub fn end(&mut self) -> io::Result<()> {
-        self.leave(LinePosition::LineStart)
+        self.progress = None;
+        self.leave(Position::LineStart)?;
+        self.screen.redraw(Vec::new())
+    }
+
+    fn width(&self) -> usize {
+        self.screen.size().0.saturating_sub(1).max(1)
+    }
+
+    /// The rows of the live area, no more than fit the screen.
+    fn rows(&self) -> Vec<String> {
+        if !self.screen.is_live() {
+            return Vec::new();
+        }
+        if let Some(overlay) = &self.overlay {
+            return overlay.clone();
+        }
+        let width = self.width();
+        let room = width.saturating_sub(INPUT.chars().count() + 1);
+        let input = (!self.input.is_empty()).then(|| format!("{INPUT}{}", end_of(&self.input, room)));
+        if let Some(keys) = &self.keys {
+            return input.into_iter().chain([keys.clone()]).collect();
+        }
+        let mut below = Vec::new();
+        if let Some(progress) = &self.progress {
+            below.extend(progress.rows(Instant::now(), self.colors));
+            let status = self.status.as_ref().map(|status| status.render(width));
+            below.extend(status.map(|status| self.colors.apply(Style::Dim, &status)));
+            below.extend(input);
+        }
+        let mut rows = self.answer.open(width);
+        if !self.thought.is_empty() {
+            rows.extend(dimmed(&self.thought, width, self.colors));
+        }
+        let room = self.screen.size().1.saturating_sub(below.len() + 2);
+        rows.drain(..rows.len().saturating_sub(room));
+        rows.extend(below);
+        rows
     }
 
     fn diffs(&self, call: &Value) -> String {
@@ -255,50 +416,58 @@ impl SessionPrinter {
         shown
     }
 
-    /// Foreign text in a form that is safe to print.
     fn safe(&self, text: &str) -> String {
-        if self.stderr_is_terminal { visible_text(text) } else { text.to_owned() }
+        if self.screen.stderr_is_terminal { visible_text(text) } else { text.to_owned() }
     }
 
     /// Ends the current line if other output starts now.
-    fn leave(&mut self, next: LinePosition) -> io::Result<()> {
-        if self.position == next && next != LinePosition::Keys {
+    fn leave(&mut self, next: Position) -> io::Result<()> {
+        if self.position == next && next != Position::Keys {
             return Ok(());
         }
-        // The renderer may hold back a mark even at the end of a line.
-        if next != LinePosition::Answer
-            && let Some(markdown) = &mut self.markdown
-        {
-            io::stdout().lock().write_all(markdown.finish().as_bytes())?;
-        }
-        match self.position {
-            LinePosition::LineStart => {}
-            LinePosition::Answer => {
-                let mut stdout = io::stdout().lock();
-                stdout.write_all(b"\n")?;
-                stdout.flush()?;
+        let before = std::mem::replace(&mut self.position, Position::LineStart);
+        match before {
+            Position::LineStart => Ok(()),
+            Position::Answer => {
+                let rest = self.answer.finish(self.width());
+                self.write(Stream::Stdout, &rest)
             }
-            LinePosition::Thought | LinePosition::Keys => io::stderr().lock().write_all(b"\n")?,
+            Position::Thought if self.screen.is_live() && self.screen.stderr_is_terminal => {
+                let rest = std::mem::take(&mut self.thought);
+                let lines: String = if rest.is_empty() { Vec::new() } else { dimmed(&rest, self.width(), self.colors) }
+                    .into_iter()
+                    .map(|line| line + "\n")
+                    .collect();
+                self.write(Stream::Stderr, &lines)
+            }
+            Position::Keys if self.screen.is_live() => {
+                self.keys = None;
+                self.tick()
+            }
+            Position::Thought | Position::Keys => self.write(Stream::Stderr, "\n"),
         }
-        self.position = LinePosition::LineStart;
-        Ok(())
     }
 
     fn line(&mut self, style: Style, text: &str) -> io::Result<()> {
-        self.leave(LinePosition::LineStart)?;
+        self.leave(Position::LineStart)?;
         self.aside(style, &format!("{text}\n"))
     }
 
-    fn aside(&self, style: Style, text: &str) -> io::Result<()> {
+    fn aside(&mut self, style: Style, text: &str) -> io::Result<()> {
         let (text, end) = text.strip_suffix('\n').map_or((text, ""), |text| (text, "\n"));
-        let mut stderr = io::stderr().lock();
-        write!(stderr, "{}{end}", self.colors.apply(style, &self.safe(text)))
+        let text = format!("{}{end}", self.colors.apply(style, &self.safe(text)));
+        self.write(Stream::Stderr, &text)
     }
 
     /// Prints whole lines that are already formatted.
     fn raw(&mut self, lines: &str) -> io::Result<()> {
-        self.leave(LinePosition::LineStart)?;
-        io::stderr().lock().write_all(lines.as_bytes())
+        self.leave(Position::LineStart)?;
+        self.write(Stream::Stderr, lines)
+    }
+
+    fn write(&mut self, to: Stream, text: &str) -> io::Result<()> {
+        let rows = self.rows();
+        if text.is_empty() { self.screen.redraw(rows) } else { self.screen.write(to, text, rows) }
     }
 }
 
@@ -320,37 +489,4 @@ fn from_here(path: &str) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let path = Path::new(path);
     path.strip_prefix(here).unwrap_or(path).display().to_string()
-}
-
-fn indented(text: &str, first: &str, then: &str) -> String {
-    let lines = text.lines().zip(std::iter::once(first).chain(std::iter::repeat(then)));
-    lines.map(|(line, indent)| format!("{indent}{line}")).collect::<Vec<_>>().join("\n")
-}
-
-fn first_lines(text: &str, most: usize) -> String {
-    let lines: Vec<&str> = text.lines().collect();
-    match lines.len().checked_sub(most) {
-        None | Some(0) => lines.join("\n"),
-        Some(more) => format!("{}\n… {more} more lines", lines[..most].join("\n")),
-    }
-}
-
-fn last_lines(text: &str, most: usize) -> String {
-    let lines: Vec<&str> = text.lines().collect();
-    match lines.len().checked_sub(most) {
-        None | Some(0) => lines.join("\n"),
-        Some(more) => format!("… {more} more lines\n{}", lines[more..].join("\n")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_texts_are_cut_and_say_so() {
-        assert_eq!(first_lines("1\n2\n3", 2), "1\n2\n… 1 more lines");
-        assert_eq!(last_lines("1\n2\n3", 2), "… 1 more lines\n2\n3");
-        assert_eq!(indented("a\nb", "x ", "y "), "x a\ny b");
-    }
 }

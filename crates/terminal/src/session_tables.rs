@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use domain::Millis;
 use domain::card::SessionCard;
 use serde_json::Value;
 
-use crate::age::{self, age};
+use crate::age::age;
 use crate::table::{Column, Table, Viewport, one_line, state_style};
 
 pub fn live(sessions: &[SessionCard], home: &Path, viewport: Viewport) -> String {
@@ -15,13 +16,13 @@ pub fn live(sessions: &[SessionCard], home: &Path, viewport: Viewport) -> String
     let mut table = Table::new([
         Column::id("ID"),
         Column::fixed("STATE").styled(state_style),
-        Column::fixed("TURN"),
-        Column::keeping_start("CLIENTS"),
-        Column::keeping_end("MODEL"),
-        Column::fixed("MODE"),
-        Column::fixed("TOKENS"),
+        Column::fixed("TURN").optional(2),
+        Column::keeping_start("CLIENTS").optional(4),
+        Column::keeping_end("MODEL").optional(3),
+        Column::fixed("MODE").optional(6),
+        Column::fixed("TOKENS").optional(5),
         Column::keeping_start("TITLE"),
-        Column::keeping_end("CWD"),
+        Column::keeping_end("CWD").optional(1),
     ]);
     for session in sessions {
         table.row([
@@ -29,7 +30,7 @@ pub fn live(sessions: &[SessionCard], home: &Path, viewport: Viewport) -> String
             session.state.name().to_owned(),
             session.turn_started.map(age).unwrap_or_default(),
             session.clients.join(", "),
-            session.model.to_string(),
+            answered_by(session),
             session.mode.id().to_owned(),
             spent(session),
             session.title.clone().unwrap_or_default(),
@@ -48,6 +49,15 @@ pub fn live(sessions: &[SessionCard], home: &Path, viewport: Viewport) -> String
     text
 }
 
+/// The model, with the agent in front of it if that is not acpd itself.
+fn answered_by(session: &SessionCard) -> String {
+    match &session.agent {
+        Some(agent) if session.model.as_str().is_empty() => agent.clone(),
+        Some(agent) => format!("{agent}: {}", session.model),
+        None => session.model.to_string(),
+    }
+}
+
 /// The tokens that a session used over its whole life, with their cost if prices are known.
 fn spent(session: &SessionCard) -> String {
     let cost = session.cost.as_ref().map(|cost| format!(" ({:.4} {})", cost.amount, cost.currency));
@@ -63,7 +73,7 @@ fn questions(sessions: &[SessionCard], viewport: Viewport) -> Option<String> {
         Column::id("SESSION"),
         Column::id("QUESTION"),
         Column::keeping_start("ASKS TO"),
-        Column::keeping_start("ALWAYS COVERS"),
+        Column::keeping_start("ALWAYS COVERS").optional(1),
     ]);
     for (session, asked) in &open {
         let always = asked.always.clone().unwrap_or_default();
@@ -83,15 +93,15 @@ pub fn stored(sessions: &[Value], home: &Path, viewport: Viewport) -> String {
     let mut table = Table::new([
         Column::id("ID"),
         Column::fixed("UPDATED"),
-        Column::fixed("MESSAGES"),
+        Column::fixed("MESSAGES").optional(2),
         Column::keeping_start("TITLE"),
-        Column::keeping_end("CWD"),
+        Column::keeping_end("CWD").optional(1),
     ]);
     let text = |session: &Value, key: &str| session[key].as_str().unwrap_or_default().to_owned();
     for session in sessions {
         let [id, updated, title, cwd] = ["sessionId", "updatedAt", "title", "cwd"].map(|key| text(session, key));
         let updated = match viewport.width {
-            Some(_) => age::read(&updated).map(age).unwrap_or(updated),
+            Some(_) => Millis::from_rfc3339(&updated).map(age).unwrap_or(updated),
             None => updated,
         };
         let messages = session["_meta"]["acpd"]["messageCount"].to_string();

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::env;
 use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
+use std::sync::OnceLock;
 
 use domain::visible;
 
@@ -14,6 +16,8 @@ pub enum Style {
     Red,
     Green,
     Yellow,
+    Blue,
+    Magenta,
     Cyan,
 }
 
@@ -26,12 +30,37 @@ impl Style {
             Style::Red => "\u{1b}[31m",
             Style::Green => "\u{1b}[32m",
             Style::Yellow => "\u{1b}[33m",
+            Style::Blue => "\u{1b}[34m",
+            Style::Magenta => "\u{1b}[35m",
             Style::Cyan => "\u{1b}[36m",
         }
     }
 }
 
 pub const RESET: &str = "\u{1b}[0m";
+
+/// What `--color` says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ColorChoice {
+    Always,
+    /// On a terminal that has colours, unless NO_COLOR is set.
+    #[default]
+    Auto,
+    Never,
+}
+
+static CHOICE: OnceLock<ColorChoice> = OnceLock::new();
+
+/// Sets the choice of the command line, once, before anything is printed.
+pub fn choose_colors(choice: ColorChoice) {
+    // A second choice would be a defect of the caller, and the first one counts.
+    let _ = CHOICE.set(choice);
+}
+
+/// Whether the terminal can only print: no colours, no cursor that moves.
+pub fn is_dumb() -> bool {
+    env::var_os("TERM").is_none_or(|terminal| terminal.is_empty() || terminal == "dumb")
+}
 
 /// Whether to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,9 +79,13 @@ impl Colors {
     }
 
     fn when(is_terminal: bool) -> Self {
+        match CHOICE.get().copied().unwrap_or_default() {
+            ColorChoice::Always => return Self::On,
+            ColorChoice::Never => return Self::Off,
+            ColorChoice::Auto => {}
+        }
         let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let dumb = env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
-        if is_terminal && !refused && !dumb { Self::On } else { Self::Off }
+        if is_terminal && !refused && !is_dumb() { Self::On } else { Self::Off }
     }
 
     pub fn apply(self, style: Style, text: &str) -> String {
@@ -77,12 +110,13 @@ pub fn json_line(text: &str) -> Cow<'_, str> {
 
 /// The width of the terminal in columns, if stdout is one.
 pub fn terminal_width() -> Option<usize> {
-    let stdout = io::stdout();
-    if !stdout.is_terminal() {
-        return None;
-    }
-    let size = rustix::termios::tcgetwinsize(&stdout).ok()?;
-    Some(size.ws_col.into()).filter(|width| *width > 0)
+    size_of(io::stdout()).map(|(columns, _)| columns)
+}
+
+/// Columns and rows, if the stream is a terminal that knows its size.
+pub(crate) fn size_of(stream: impl AsFd) -> Option<(usize, usize)> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
+    Some((size.ws_col.into(), size.ws_row.into())).filter(|(columns, rows)| *columns > 0 && *rows > 0)
 }
 
 #[cfg(test)]

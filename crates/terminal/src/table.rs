@@ -10,6 +10,9 @@ use crate::style::{Colors, Style, terminal_width};
 /// The smallest width of a column that is cut.
 const NARROWEST: usize = 8;
 
+/// The width that a column that can be cut should have; optional columns are left out for it.
+const READABLE: usize = 22;
+
 /// The characters of an id that fit a limited width: its last group, which every subcommand
 /// accepts.
 const SHORT_ID: usize = 12;
@@ -20,6 +23,8 @@ pub struct Column {
     title: &'static str,
     cut: Cut,
     style: fn(&str) -> Style,
+    /// Columns with a rank are left out of a narrow table, the highest rank first.
+    rank: u8,
 }
 
 enum Cut {
@@ -53,8 +58,13 @@ impl Column {
         Self { style, ..self }
     }
 
+    /// The column may be left out of a narrow table, before those with a lower rank.
+    pub fn optional(self, rank: u8) -> Self {
+        Self { rank, ..self }
+    }
+
     fn new(title: &'static str, cut: Cut) -> Self {
-        Self { title, cut, style: |_| Style::Plain }
+        Self { title, cut, style: |_| Style::Plain, rank: 0 }
     }
 }
 
@@ -99,7 +109,7 @@ impl<const N: usize> Table<N> {
         self.rows.push(cells.map(|cell| one_line(&cell)));
     }
 
-    /// Cuts the columns so that no line is wider than the viewport, if possible.
+    /// Leaves out and cuts columns so that no line is wider than the viewport, if possible.
     pub fn render(&self, viewport: Viewport) -> String {
         let widths = self.widths(viewport.width);
         let titles = self.columns.each_ref().map(|column| column.title.to_owned());
@@ -123,8 +133,24 @@ impl<const N: usize> Table<N> {
                 *width = (*width).min(SHORT_ID);
             }
         }
-        let gaps = GAP.len() * N.saturating_sub(1);
-        while widths.iter().sum::<usize>() + gaps > limit {
+        let total = |widths: &[usize; N], least: Option<usize>| {
+            let shown = widths.iter().zip(&self.columns).filter(|(width, _)| **width > 0);
+            let parts: Vec<usize> = shown
+                .map(|(width, column)| match (&column.cut, least) {
+                    (Cut::Never | Cut::Id, _) | (_, None) => *width,
+                    (Cut::Start | Cut::End, Some(least)) => (*width).min(least),
+                })
+                .collect();
+            parts.iter().sum::<usize>() + GAP.len() * parts.len().saturating_sub(1)
+        };
+        while total(&widths, Some(READABLE)) > limit {
+            let optional = self.columns.iter().enumerate().filter(|(at, column)| column.rank > 0 && widths[*at] > 0);
+            match optional.max_by_key(|(_, column)| column.rank) {
+                Some((at, _)) => widths[at] = 0,
+                None => break,
+            }
+        }
+        while total(&widths, None) > limit {
             let cuttable = widths.iter_mut().zip(&self.columns).filter(|(_, column)| !matches!(column.cut, Cut::Never));
             match cuttable.map(|(width, _)| width).max() {
                 Some(widest) if *widest > NARROWEST => *widest -= 1,
@@ -135,9 +161,13 @@ impl<const N: usize> Table<N> {
     }
 
     fn line(&self, cells: &[String; N], widths: &[usize; N], colors: impl Fn(&Column, &str) -> String) -> String {
-        let last = cells.iter().rposition(|cell| !cell.is_empty()).unwrap_or(0);
+        let is_shown = |at: usize| widths[at] > 0;
+        let last = (0..N).rev().find(|at| is_shown(*at) && !cells[*at].is_empty()).unwrap_or(0);
         let mut line = String::new();
         for (at, ((cell, width), column)) in cells.iter().zip(widths).zip(&self.columns).enumerate().take(last + 1) {
+            if !is_shown(at) {
+                continue;
+            }
             let cell = fit(cell, *width, &column.cut);
             let padding = if at == last { 0 } else { width.saturating_sub(cell.width()) + GAP.len() };
             line.push_str(&colors(column, &cell));
@@ -165,7 +195,8 @@ pub fn cut_end(text: &str, width: usize) -> String {
     if text.width() <= width { text.to_owned() } else { format!("{}…", fill(text.chars(), width.saturating_sub(1))) }
 }
 
-fn end_of(text: &str, width: usize) -> String {
+/// The end of a text in this width.
+pub(crate) fn end_of(text: &str, width: usize) -> String {
     fill(text.chars().rev(), width).chars().rev().collect()
 }
 
@@ -216,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_terminal_ids_are_short_and_the_widest_columns_are_cut_first() {
+    fn terminal_tables_shorten_ids_and_cut_the_widest_columns_first() {
         let narrow = table().render(Viewport { width: Some(34), colors: Colors::Off });
         expect![[r#"
             ID            STATE    TITLE
@@ -224,6 +255,22 @@ mod tests {
             7             running  日本語のと…"#]]
         .assert_eq(&narrow);
         assert!(narrow.lines().all(|line| line.width() <= 34));
+    }
+
+    #[test]
+    fn optional_columns_are_left_out_of_a_narrow_table() {
+        let mut table = Table::new([
+            Column::id("ID"),
+            Column::fixed("TURN").optional(1),
+            Column::keeping_end("MODEL").optional(2),
+            Column::keeping_start("TITLE"),
+        ]);
+        let title = "A title that is rather long";
+        table.row(["1".into(), "5m".into(), "provider/a-model-with-a-name".into(), title.into()]);
+        let shown = |width| table.render(Viewport { width: Some(width), colors: Colors::Off });
+        assert!(shown(80).starts_with("ID  TURN  MODEL"));
+        assert_eq!(shown(40), format!("ID  TURN  TITLE\n1   5m    {title}"));
+        assert_eq!(shown(26), "ID  TITLE\n1   A title that is rathe…");
     }
 
     #[test]

@@ -6,5 +6,5 @@ mod state;
 mod view;
 
 pub use question_pager::QuestionPager;
-pub use state::{Snapshot, TopState};
+pub use state::{Order, Snapshot, TopState};
 pub use view::draw;

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_is_never_read() {
+    fn a_truncated_question_never_counts_as_read() {
         let mut pager = pager("1", 9);
         assert!(pager.rows(80, 9).last().unwrap().contains("cut, 9 more bytes"));
         assert!(!pager.is_read());

@@ -1,7 +1,9 @@
 //! The state of `ctl top`: a snapshot of the daemon and the selected session. Knows no terminal.
 
-use domain::QuestionId;
-use domain::card::{SessionCard, StatusCard};
+use std::cmp::Reverse;
+
+use domain::card::{Activity, SessionCard, StatusCard};
+use domain::{QuestionId, SessionId};
 use serde::Serialize;
 
 use super::question_pager::QuestionPager;
@@ -29,18 +31,74 @@ pub struct TopState {
     pub whole: Option<QuestionId>,
     /// A question that fills the screen.
     pub pager: Option<QuestionPager>,
+    /// The sessions of the snapshot that fit the filter, in the chosen order.
+    shown: Vec<SessionCard>,
+    /// Only sessions with this text in their title, folder, model or id are shown.
+    pub filter: String,
+    /// Whether keys change the filter.
+    pub filtering: bool,
+    pub order: Order,
+    /// Whether the keys are explained on the screen.
+    pub help: bool,
+    /// The session whose turn the next press of the same key cancels.
+    pub confirming: Option<SessionId>,
+}
+
+/// The order of the sessions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Waiting, running, idle; of each the last changed first.
+    #[default]
+    State,
+    Updated,
+    Cost,
+    Folder,
+}
+
+impl Order {
+    pub fn next(self) -> Self {
+        match self {
+            Order::State => Order::Updated,
+            Order::Updated => Order::Cost,
+            Order::Cost => Order::Folder,
+            Order::Folder => Order::State,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Order::State => "state",
+            Order::Updated => "last change",
+            Order::Cost => "cost",
+            Order::Folder => "folder",
+        }
+    }
+
+    fn sort(self, sessions: &mut [SessionCard]) {
+        let urgency = |card: &SessionCard| match card.state {
+            Activity::Waiting => 0,
+            Activity::Running => 1,
+            Activity::Idle => 2,
+        };
+        let cost = |card: &SessionCard| card.cost.as_ref().map_or(0.0, |cost| cost.amount);
+        match self {
+            Order::State => sessions.sort_by_key(|card| (urgency(card), Reverse(card.updated.0))),
+            Order::Updated => sessions.sort_by_key(|card| Reverse(card.updated.0)),
+            Order::Cost => sessions.sort_by(|one, other| cost(other).total_cmp(&cost(one))),
+            Order::Folder => sessions.sort_by(|one, other| one.cwd.cmp(&other.cwd)),
+        }
+    }
 }
 
 impl TopState {
     /// Replaces the snapshot. The selection stays on its session.
     pub fn replace(&mut self, snapshot: Snapshot) {
-        let selected = self.selected().map(|card| card.id.clone());
-        let place = selected.and_then(|id| snapshot.sessions.iter().position(|card| card.id == id));
-        self.row = place.unwrap_or(self.row).min(snapshot.sessions.len().saturating_sub(1));
         self.snapshot = Some(snapshot);
         self.trouble = None;
+        self.choose();
         let open = |pager: &QuestionPager| {
-            let card = self.sessions().iter().find(|card| card.id == pager.session);
+            let all = self.snapshot.iter().flat_map(|snapshot| &snapshot.sessions);
+            let card = all.into_iter().find(|card| card.id == pager.session);
             card.is_some_and(|card| card.questions.iter().any(|question| question.id == pager.question))
         };
         if self.pager.as_ref().is_some_and(|pager| !open(pager)) {
@@ -49,8 +107,27 @@ impl TopState {
         }
     }
 
+    /// Chooses and sorts the sessions to show. The selection stays on its session.
+    pub fn choose(&mut self) {
+        let selected = self.selected().map(|card| card.id.clone());
+        let wanted = self.filter.to_lowercase();
+        let fits = |card: &&SessionCard| {
+            let texts = [
+                card.id.to_string(),
+                card.title.clone().unwrap_or_default(),
+                card.cwd.display().to_string(),
+                card.model.to_string(),
+            ];
+            texts.iter().any(|text| text.to_lowercase().contains(&wanted))
+        };
+        self.shown = self.snapshot.iter().flat_map(|snapshot| &snapshot.sessions).filter(fits).cloned().collect();
+        self.order.sort(&mut self.shown);
+        let place = selected.and_then(|id| self.shown.iter().position(|card| card.id == id));
+        self.row = place.unwrap_or(self.row).min(self.shown.len().saturating_sub(1));
+    }
+
     pub fn sessions(&self) -> &[SessionCard] {
-        self.snapshot.as_ref().map_or(&[], |snapshot| &snapshot.sessions)
+        &self.shown
     }
 
     pub fn selected(&self) -> Option<&SessionCard> {

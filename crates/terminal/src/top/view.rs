@@ -21,14 +21,35 @@ const DETAILS: u16 = 7;
 /// Below this height only the list is shown.
 const LOW: u16 = 16;
 
-const KEYS: &str = " ↑↓ move  ⏎ open  v view  a allow  d deny  c cancel  r refresh  q quit";
+const KEYS: &str = " ↑↓ move  ⏎ open  v view  a allow  d deny  c cancel  / filter  ? help  q quit";
 const READING_KEYS: &str = " ↑↓ space scroll  a allow  d deny  q back";
+
+/// All keys, for the page of help.
+const HELP: [(&str, &str); 11] = [
+    ("↑ ↓ k j", "select a session"),
+    ("Home End g G", "select the first or the last one"),
+    ("⏎ o", "follow the session until Ctrl-C"),
+    ("v", "read its question on the whole screen"),
+    ("a", "allow what was completely shown; open the question otherwise"),
+    ("d", "deny it"),
+    ("c c", "cancel its turn; the key must be pressed twice"),
+    ("/", "show only sessions with a text in title, folder, model or id"),
+    ("s", "sort by state, last change, cost or folder"),
+    ("r", "refresh now"),
+    ("q Esc Ctrl-C", "leave"),
+];
+
+/// From this width on there is room for tokens, clients and tools.
+const WIDE: u16 = 120;
 
 pub fn draw(frame: &mut Frame<'_>, state: &mut TopState, colors: Colors) {
     let view = View { colors };
     state.whole = None;
     if state.pager.is_some() {
         return view.read(frame, state);
+    }
+    if state.help {
+        return view.help(frame, state);
     }
     let (height, width) = (frame.area().height, frame.area().width);
     let about = view.about(state, width);
@@ -69,22 +90,33 @@ impl View {
 
     fn list(&self, frame: &mut Frame<'_>, state: &TopState, area: Rect) {
         if state.sessions().is_empty() {
-            let text = if state.snapshot.is_some() { " no sessions in memory" } else { "" };
+            let text = match &state.snapshot {
+                Some(snapshot) if snapshot.sessions.is_empty() => " no sessions in memory",
+                Some(_) => " no session fits the filter",
+                None => "",
+            };
             frame.render_widget(Paragraph::new(format!("\n{text}")), area);
             return;
         }
-        let titles = ["ID", "STATE", "TURN", "TOKENS", "CLIENTS", "TOOLS", "TITLE"];
-        let working = state.sessions().iter().any(|card| !card.doing.is_empty());
-        let widths = [
-            Constraint::Length(12),
-            Constraint::Length(7),
-            Constraint::Length(4),
-            Constraint::Length(6),
-            Constraint::Max(10),
-            if working { Constraint::Fill(2) } else { Constraint::Length(5) },
-            Constraint::Fill(3),
+        let wide = area.width >= WIDE;
+        let mut columns = vec![
+            ("ID", Constraint::Length(12)),
+            ("STATE", Constraint::Length(7)),
+            ("TURN", Constraint::Length(4)),
+            ("COST", Constraint::Length(6)),
         ];
-        let rows = state.sessions().iter().map(|card| self.row(card));
+        if wide {
+            let more = [("TOKENS", Constraint::Length(6)), ("CLIENTS", Constraint::Max(14))];
+            columns.extend(more);
+        }
+        columns.push(("FOLDER", Constraint::Fill(2)));
+        if wide {
+            columns.push(("TOOLS", Constraint::Fill(2)));
+        }
+        columns.push(("TITLE", Constraint::Fill(3)));
+        let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
+        let widths = columns.iter().map(|(_, width)| *width);
+        let rows = state.sessions().iter().map(|card| self.row(card, wide));
         let table = Table::new(rows, widths)
             .header(Row::new(titles).style(Style::new().add_modifier(Modifier::BOLD)))
             .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
@@ -94,18 +126,36 @@ impl View {
         frame.render_stateful_widget(table, area, &mut state);
     }
 
-    fn row(&self, card: &SessionCard) -> Row<'static> {
+    fn row(&self, card: &SessionCard, wide: bool) -> Row<'static> {
         let id = card.id.as_str();
         let short = id.get(id.len().saturating_sub(12)..).unwrap_or(id).to_owned();
-        Row::new([
+        let mut cells = vec![
             Span::raw(short),
             Span::styled(card.state.name(), self.activity(card.state)),
             Span::raw(card.turn_started.map(age).unwrap_or_default()),
-            Span::raw(short_number(card.usage.total())),
-            Span::raw(one_line(&card.clients.join(", "))),
-            Span::raw(one_line(&card.doing.join(", "))),
-            Span::raw(one_line(card.title.as_deref().unwrap_or_default())),
-        ])
+            Span::raw(card.cost.as_ref().map(|cost| format!("{:.2}", cost.amount)).unwrap_or_default()),
+        ];
+        if wide {
+            cells.push(Span::raw(short_number(card.usage.total())));
+            cells.push(Span::raw(one_line(&card.clients.join(", "))));
+        }
+        cells.push(Span::raw(one_line(&folder_name(card))));
+        if wide {
+            cells.push(Span::raw(one_line(&card.doing.join(", "))));
+        }
+        cells.push(Span::raw(one_line(card.title.as_deref().unwrap_or_default())));
+        Row::new(cells)
+    }
+
+    /// Draws the page that explains the keys.
+    fn help(&self, frame: &mut Frame<'_>, state: &TopState) {
+        let parts = [Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)];
+        let [head, text, foot] = Layout::vertical(parts).areas(frame.area());
+        frame.render_widget(self.head(state), head);
+        let lines: Vec<Line<'_>> =
+            HELP.iter().map(|(keys, about)| Line::from(format!(" {keys:<14} {about}"))).collect();
+        frame.render_widget(Paragraph::new(lines), text);
+        frame.render_widget(self.said(state, " any key goes back".to_owned()), foot);
     }
 
     /// The rows about the selected session, each no wider than the screen.
@@ -177,7 +227,12 @@ impl View {
     }
 
     fn foot(&self, state: &TopState) -> Paragraph<'static> {
-        self.said(state, KEYS.to_owned())
+        if state.filtering {
+            let text = format!(" filter: {}█  ⏎ keep it, Esc show all", one_line(&state.filter));
+            return Paragraph::new(text).style(Style::new().add_modifier(Modifier::BOLD));
+        }
+        let filter = if state.filter.is_empty() { String::new() } else { format!("  [{}]", one_line(&state.filter)) };
+        self.said(state, format!("{KEYS}{filter}"))
     }
 
     /// A problem, the result of the last key, or the keys.
@@ -193,6 +248,11 @@ impl View {
             None => Paragraph::new(keys).style(Style::new().add_modifier(Modifier::DIM)),
         }
     }
+}
+
+/// The last part of a session's folder.
+fn folder_name(card: &SessionCard) -> String {
+    card.cwd.file_name().map_or_else(|| card.cwd.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
 fn heading(snapshot: &Snapshot) -> String {
@@ -266,9 +326,9 @@ mod tests {
         state.replace(snapshot(json!([asking, running])));
         expect![[r#"
              acpd 0.1.0  up 0s  23 MB  2 sessions, 1 running, 1 waiting  3 clients
-            ID            STATE    TURN  TOKENS  CLIENTS     TOOLS         TITLE
-            0123456789ab  waiting        13k     Zed                       Mend the parser\u
-            ba9876543210  running        13k     Zed         Read src/mai  Say what is here
+            ID            STATE    TURN  COST    FOLDER            TITLE
+            0123456789ab  waiting                project           Mend the parser\u{1b}[2J
+            ba9876543210  running                project           Say what is here
 
 
 
@@ -288,7 +348,7 @@ mod tests {
               │ cargo test
               │ rm -rf /
 
-             ↑↓ move  ⏎ open  v view  a allow  d deny  c cancel  r refresh  q quit"#]]
+             ↑↓ move  ⏎ open  v view  a allow  d deny  c cancel  / filter  ? help  q quit"#]]
         .assert_eq(&drawn(&mut state, 80, 24));
     }
 
@@ -300,9 +360,9 @@ mod tests {
         state.trouble = Some("the daemon is not responding".to_owned());
         expect![[r#"
              acpd 0.1.0  up 0s  23 MB  2 sessions, 0
-            ID            STATE    TURN  TOKE    T
-            0123456789ab  idle           13k
-            ba9876543210  idle           13k
+            ID            STATE    TURN  COST      T
+            0123456789ab  idle                     O
+            ba9876543210  idle                     T
 
              the daemon is not responding; trying ag"#]]
         .assert_eq(&drawn(&mut state, 40, 6));
@@ -310,6 +370,25 @@ mod tests {
         for (width, height) in [(1, 1), (3, 2), (20, 16), (200, 60)] {
             drawn(&mut state, width, height);
         }
+    }
+
+    #[test]
+    fn a_filter_and_an_order_choose_what_is_shown() {
+        let cards = json!([card("0123456789ab", "idle", "One"), card("ba9876543210", "running", "Two")]);
+        let mut state = TopState::default();
+        state.replace(snapshot(cards.clone()));
+        let titles =
+            |state: &TopState| state.sessions().iter().filter_map(|card| card.title.clone()).collect::<Vec<_>>();
+        assert_eq!(titles(&state), ["Two", "One"], "what runs comes first");
+        state.filter = "ONE".to_owned();
+        state.choose();
+        assert_eq!(titles(&state), ["One"]);
+        state.filter = "none of them".to_owned();
+        state.replace(snapshot(cards));
+        assert!(state.selected().is_none() && drawn(&mut state, 80, 24).contains("no session fits the filter"));
+        state.help = true;
+        let page = drawn(&mut state, 80, 24);
+        assert!(page.contains("the key must be pressed twice") && page.contains("any key goes back"), "{page}");
     }
 
     #[test]

@@ -1,0 +1,78 @@
+//! The text of an answer on its way to stdout: unchanged for a pipe, in finished lines for a
+//! terminal, which also shows the line or block that is being written.
+
+use crate::markdown::Markdown;
+use crate::style::Colors;
+use crate::text_flow::{Look, TextFlow};
+
+pub(crate) enum AnswerText {
+    /// Written as it comes. The flag is whether the last line is open.
+    Raw {
+        open: bool,
+    },
+    /// Whole lines without styles, and the line that is being written.
+    Lines(String),
+    Markdown(Markdown),
+}
+
+impl AnswerText {
+    pub(crate) fn on_terminal(colors: Colors) -> Self {
+        match colors {
+            Colors::On => Self::Markdown(Markdown::new(colors)),
+            Colors::Off => Self::Lines(String::new()),
+        }
+    }
+
+    /// Takes a piece of the answer, and returns what to write.
+    pub(crate) fn push(&mut self, text: &str, width: usize) -> String {
+        match self {
+            Self::Raw { open } => {
+                *open = !text.ends_with('\n');
+                text.to_owned()
+            }
+            Self::Lines(line) => {
+                line.push_str(text);
+                let end = line.rfind('\n').map_or(0, |end| end + 1);
+                line.drain(..end).collect()
+            }
+            Self::Markdown(markdown) => joined(markdown.push(text, width)),
+        }
+    }
+
+    /// Ends the answer, and returns what is left to write.
+    pub(crate) fn finish(&mut self, width: usize) -> String {
+        match self {
+            Self::Raw { open } => if std::mem::take(open) { "\n" } else { "" }.to_owned(),
+            Self::Lines(line) if line.is_empty() => String::new(),
+            Self::Lines(line) => std::mem::take(line) + "\n",
+            Self::Markdown(markdown) => joined(markdown.finish(width)),
+        }
+    }
+
+    /// The rows that are not finished.
+    pub(crate) fn open(&self, width: usize) -> Vec<String> {
+        match self {
+            Self::Raw { .. } => Vec::new(),
+            Self::Lines(line) if line.is_empty() => Vec::new(),
+            Self::Lines(line) => wrapped(line, width, Colors::Off),
+            Self::Markdown(markdown) => markdown.open(width),
+        }
+    }
+}
+
+/// Dim text between other lines, such as a thought, in rows of this width.
+pub(crate) fn dimmed(text: &str, width: usize, colors: Colors) -> Vec<String> {
+    let mut flow = TextFlow::default();
+    flow.push(text, Look { dim: true, ..Look::default() });
+    flow.lines(width, colors).into_iter().map(|line| line.text).collect()
+}
+
+fn wrapped(text: &str, width: usize, colors: Colors) -> Vec<String> {
+    let mut flow = TextFlow::default();
+    flow.push(text, Look::default());
+    flow.lines(width, colors).into_iter().map(|line| line.text).collect()
+}
+
+fn joined(lines: Vec<String>) -> String {
+    lines.into_iter().map(|line| line + "\n").collect()
+}

@@ -1,0 +1,96 @@
+//! Colours code by its language, line by line.
+//!
+//! The grammars are loaded when the first block of code is shown, which takes about 10 ms, and
+//! those of a language are compiled when it is first used. Nothing of it runs in a pipe.
+
+use std::sync::OnceLock;
+
+use syntect::easy::ScopeRegionIterator;
+use syntect::parsing::{ParseState, Scope, ScopeStack, SyntaxSet};
+
+use crate::style::{Colors, Style};
+
+/// Longer lines are shown as they are: grammars are slow on them, and nobody reads them.
+const LONGEST: usize = 2000;
+
+/// The beginnings of scopes and their styles. The innermost scope with a style decides, and of
+/// several beginnings the first.
+const STYLES: [(&str, Style); 14] = [
+    ("comment", Style::Dim),
+    ("punctuation.definition.comment", Style::Dim),
+    ("string", Style::Green),
+    ("punctuation.definition.string", Style::Green),
+    ("constant", Style::Cyan),
+    ("keyword.operator", Style::Plain),
+    ("keyword", Style::Magenta),
+    ("storage", Style::Magenta),
+    ("entity.name.function", Style::Blue),
+    ("support.function", Style::Blue),
+    ("entity.name", Style::Yellow),
+    ("support.type", Style::Yellow),
+    ("markup.inserted", Style::Green),
+    ("markup.deleted", Style::Red),
+];
+
+fn syntaxes() -> &'static SyntaxSet {
+    static SYNTAXES: OnceLock<SyntaxSet> = OnceLock::new();
+    SYNTAXES.get_or_init(two_face::syntax::extra_no_newlines)
+}
+
+fn styles() -> &'static [(Scope, Style)] {
+    static SCOPES: OnceLock<Vec<(Scope, Style)>> = OnceLock::new();
+    SCOPES.get_or_init(|| STYLES.iter().filter_map(|(name, style)| Some((Scope::new(name).ok()?, *style))).collect())
+}
+
+pub(crate) struct Highlighter {
+    state: ParseState,
+    scopes: ScopeStack,
+}
+
+impl Highlighter {
+    /// For the first word behind a fence, such as `rust` or `py`. None if the language is unknown.
+    pub(crate) fn of(language: &str) -> Option<Self> {
+        let word = language.split([' ', ',', '{']).next().filter(|word| !word.is_empty())?;
+        let syntax = syntaxes().find_syntax_by_token(word)?;
+        Some(Self { state: ParseState::new(syntax), scopes: ScopeStack::new() })
+    }
+
+    /// Colours the next line, which has no line end.
+    pub(crate) fn line(&mut self, line: &str) -> String {
+        if line.len() > LONGEST {
+            return line.to_owned();
+        }
+        let Ok(changes) = self.state.parse_line(line, syntaxes()) else { return line.to_owned() };
+        let mut out = String::new();
+        for (text, change) in ScopeRegionIterator::new(&changes, line) {
+            // A grammar that pops too much only loses its colours.
+            let _ = self.scopes.apply(change);
+            if !text.is_empty() {
+                out.push_str(&Colors::On.apply(style(&self.scopes), text));
+            }
+        }
+        out
+    }
+}
+
+fn style(scopes: &ScopeStack) -> Style {
+    let of = |scope: &Scope| styles().iter().find(|(start, _)| start.is_prefix_of(*scope)).map(|(_, style)| *style);
+    scopes.as_slice().iter().rev().find_map(of).unwrap_or(Style::Plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_coloured_by_its_language_and_keeps_every_letter() {
+        let mut rust = Highlighter::of("rust,ignore").unwrap();
+        assert_eq!(rust.line("// why"), "\u{1b}[2m//\u{1b}[0m\u{1b}[2m why\u{1b}[0m");
+        let line = rust.line("fn main() { \"text\" }");
+        assert!(line.starts_with("\u{1b}[35mfn\u{1b}[0m \u{1b}[34mmain\u{1b}[0m("), "{line:?}");
+        assert!(line.contains("\u{1b}[32mtext\u{1b}[0m"), "{line:?}");
+        assert!(Highlighter::of("no such language").is_none() && Highlighter::of("").is_none());
+        let long = "x".repeat(LONGEST + 1);
+        assert_eq!(rust.line(&long), long);
+    }
+}

@@ -1,0 +1,325 @@
+//! Renders whole blocks of Markdown: paragraphs, headings, lists, quotes, code, rules.
+
+use std::iter::Peekable;
+use std::ops::Range;
+
+use pulldown_cmark::{CodeBlockKind, Event, OffsetIter, Parser, Tag, TagEnd};
+
+use super::options;
+use super::table::Table;
+use crate::highlight::Highlighter;
+use crate::style::{Colors, Style};
+use crate::text_flow::{Look, TextFlow};
+
+/// Narrower columns are not used, whatever the terminal's width.
+const NARROWEST: usize = 8;
+
+pub(super) struct Blocks<'a> {
+    source: &'a str,
+    events: Peekable<OffsetIter<'a>>,
+    width: usize,
+    colors: Colors,
+    /// What stands before each line, from the outside in.
+    margins: Vec<Margin>,
+    lines: Vec<String>,
+}
+
+/// The marks of a quote or of an item of a list.
+struct Margin {
+    /// Before the first line only, such as a bullet.
+    first: Option<String>,
+    rest: String,
+    width: usize,
+}
+
+impl<'a> Blocks<'a> {
+    pub(super) fn render(source: &'a str, width: usize, colors: Colors) -> Vec<String> {
+        let events = Parser::new_ext(source, options()).into_offset_iter().peekable();
+        let mut blocks = Self { source, events, width, colors, margins: Vec::new(), lines: Vec::new() };
+        let mut end = 0;
+        while let Some((event, range)) = blocks.events.next() {
+            blocks.gap(end..range.start);
+            end = range.end;
+            blocks.separated(event);
+        }
+        blocks.gap(end..source.len());
+        blocks.lines
+    }
+
+    /// Renders a block below an empty line. A block without any text is not there.
+    fn separated(&mut self, event: Event<'a>) {
+        let before = self.lines.len();
+        self.separate();
+        let separated = self.lines.len();
+        self.block(event);
+        if self.lines.len() == separated {
+            self.lines.truncate(before);
+        }
+    }
+
+    /// Shows what the parser leaves out, such as the definition of a link, as it is written.
+    fn gap(&mut self, range: Range<usize>) {
+        let text = self.source.get(range).unwrap_or_default().trim();
+        if !text.is_empty() {
+            self.separate();
+            let mut flow = TextFlow::default();
+            flow.push(text, Look::default());
+            self.flow(&flow);
+        }
+    }
+
+    /// An empty line between two blocks.
+    fn separate(&mut self) {
+        if !self.lines.is_empty() && self.margins.iter().all(|margin| margin.first.is_none()) {
+            self.line(String::new());
+        }
+    }
+
+    fn room(&self) -> usize {
+        let taken: usize = self.margins.iter().map(|margin| margin.width).sum();
+        self.width.saturating_sub(taken).max(NARROWEST)
+    }
+
+    fn line(&mut self, text: String) {
+        let mut line = String::new();
+        for margin in &mut self.margins {
+            line.push_str(margin.first.take().as_ref().unwrap_or(&margin.rest));
+        }
+        line.push_str(&text);
+        self.lines.push(if text.is_empty() { line.trim_end().to_owned() } else { line });
+    }
+
+    fn flow(&mut self, flow: &TextFlow) {
+        for line in flow.lines(self.room(), self.colors) {
+            self.line(line.text);
+        }
+    }
+
+    fn block(&mut self, event: Event<'a>) {
+        match event {
+            Event::Start(Tag::Paragraph) => {
+                let flow = self.inline(Look::default(), TagEnd::Paragraph);
+                self.flow(&flow);
+            }
+            Event::Start(Tag::Heading { level, .. }) => {
+                let look = Look { bold: true, underline: level as usize == 1, ..Look::default() };
+                let flow = self.inline(look, TagEnd::Heading(level));
+                self.flow(&flow);
+            }
+            Event::Start(Tag::BlockQuote(kind)) => {
+                let rest = self.colors.apply(Style::Dim, "│ ");
+                self.within(Margin { first: None, rest, width: 2 }, TagEnd::BlockQuote(kind));
+            }
+            Event::Start(Tag::CodeBlock(kind)) => self.code(&kind),
+            Event::Start(Tag::List(first)) => self.list(first),
+            Event::Start(Tag::Table(alignments)) => self.table(&alignments),
+            Event::Rule => self.line(self.colors.apply(Style::Dim, &"─".repeat(self.room()))),
+            Event::Start(tag) => {
+                let end = tag.to_end();
+                let flow = self.inline(Look::default(), end);
+                self.flow(&flow);
+            }
+            // Text that stands directly in an item of a list.
+            other => {
+                let mut flow = TextFlow::default();
+                self.inline_event(other, &mut vec![Look::default()], &mut flow);
+                while let Some((next, _)) = self.events.next_if(|(next, _)| is_inline(next)) {
+                    self.nested(next, &mut flow);
+                }
+                self.flow(&flow);
+            }
+        }
+    }
+
+    /// Renders one inline event with everything inside.
+    fn nested(&mut self, event: Event<'a>, flow: &mut TextFlow) {
+        let mut looks = vec![Look::default()];
+        self.inline_event(event, &mut looks, flow);
+        while looks.len() > 1 {
+            let Some((event, _)) = self.events.next() else { return };
+            self.inline_event(event, &mut looks, flow);
+        }
+    }
+
+    /// Renders blocks up to the end of the tag, with a margin.
+    fn within(&mut self, margin: Margin, end: TagEnd) {
+        let depth = self.margins.len();
+        self.margins.push(margin);
+        let mut first = true;
+        while let Some((event, _)) = self.events.next() {
+            if event == Event::End(end) {
+                break;
+            }
+            // A list that follows the text of its item is close to it.
+            if first || matches!(event, Event::Start(Tag::List(_))) {
+                self.block(event);
+            } else {
+                self.separated(event);
+            }
+            first = false;
+        }
+        if self.margins.last().is_some_and(|margin| margin.first.is_some()) {
+            // An item without text.
+            self.line(String::new());
+        }
+        self.margins.truncate(depth);
+    }
+
+    fn list(&mut self, first: Option<u64>) {
+        let mut number = first;
+        let mut any = false;
+        while let Some((event, _)) = self.events.next() {
+            if !matches!(event, Event::Start(Tag::Item)) {
+                return;
+            }
+            let loose = matches!(self.events.peek(), Some((Event::Start(Tag::Paragraph), _)));
+            if any && loose {
+                self.line(String::new());
+            }
+            any = true;
+            let mark = match &mut number {
+                Some(number) => {
+                    *number += 1;
+                    format!("{}. ", *number - 1)
+                }
+                None => "• ".to_owned(),
+            };
+            let width = mark.chars().count();
+            self.within(Margin { first: Some(mark), rest: " ".repeat(width), width }, TagEnd::Item);
+        }
+    }
+
+    fn code(&mut self, kind: &CodeBlockKind<'_>) {
+        let mut text = String::new();
+        for (event, _) in self.events.by_ref() {
+            match event {
+                Event::Text(piece) => text.push_str(&piece),
+                Event::End(TagEnd::CodeBlock) => break,
+                _ => {}
+            }
+        }
+        let language = match kind {
+            CodeBlockKind::Fenced(language) => language.to_string(),
+            CodeBlockKind::Indented => String::new(),
+        };
+        if matches!(kind, CodeBlockKind::Indented) {
+            for line in text.lines() {
+                self.line(self.colors.apply(Style::Cyan, &format!("    {line}")));
+            }
+            return;
+        }
+        let mut highlighter = if self.colors == Colors::On { Highlighter::of(&language) } else { None };
+        self.line(self.colors.apply(Style::Dim, &format!("```{language}")));
+        for line in text.lines() {
+            let line = match &mut highlighter {
+                Some(highlighter) => highlighter.line(line),
+                None => self.colors.apply(Style::Cyan, line),
+            };
+            self.line(line);
+        }
+        self.line(self.colors.apply(Style::Dim, "```"));
+    }
+
+    fn table(&mut self, alignments: &[pulldown_cmark::Alignment]) {
+        let mut table = Table::new(alignments);
+        while let Some((event, _)) = self.events.next() {
+            match event {
+                Event::Start(Tag::TableHead | Tag::TableRow) => table.begin_row(),
+                Event::Start(Tag::TableCell) => {
+                    let look = Look { bold: table.is_head(), ..Look::default() };
+                    let cell = self.inline(look, TagEnd::TableCell);
+                    table.cell(cell);
+                }
+                Event::End(TagEnd::Table) => break,
+                _ => {}
+            }
+        }
+        for line in table.render(self.room(), self.colors) {
+            self.line(line);
+        }
+    }
+
+    /// The text up to the end of the tag.
+    fn inline(&mut self, look: Look, end: TagEnd) -> TextFlow {
+        let mut flow = TextFlow::default();
+        let mut looks = vec![look];
+        while let Some((event, _)) = self.events.next() {
+            if looks.len() == 1 && event == Event::End(end) {
+                break;
+            }
+            self.inline_event(event, &mut looks, &mut flow);
+        }
+        flow
+    }
+
+    fn inline_event(&mut self, event: Event<'a>, looks: &mut Vec<Look>, flow: &mut TextFlow) {
+        let look = looks.last().copied().unwrap_or_default();
+        match event {
+            Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => flow.push(&text, look),
+            Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
+                flow.push(&text, Look { code: true, ..look });
+            }
+            Event::SoftBreak | Event::HardBreak => flow.push("\n", look),
+            Event::TaskListMarker(done) => flow.push(if done { "☑ " } else { "☐ " }, look),
+            Event::FootnoteReference(name) => flow.push(&format!("[^{name}]"), look),
+            Event::Rule => flow.push("─", look),
+            Event::Start(Tag::Link { dest_url, .. }) => self.link(&dest_url, TagEnd::Link, look, flow),
+            Event::Start(Tag::Image { dest_url, .. }) => {
+                flow.push("image: ", Look { dim: true, ..look });
+                self.link(&dest_url, TagEnd::Image, look, flow);
+            }
+            Event::Start(tag) => looks.push(match tag {
+                Tag::Emphasis => Look { italic: true, ..look },
+                Tag::Strong => Look { bold: true, ..look },
+                Tag::Strikethrough => Look { strike: true, ..look },
+                _ => look,
+            }),
+            Event::End(_) => {
+                if looks.len() > 1 {
+                    looks.pop();
+                }
+            }
+        }
+    }
+
+    /// The text of a link, and its address unless that is the text. An address that is hidden
+    /// behind a text could lead anywhere.
+    fn link(&mut self, address: &str, end: TagEnd, look: Look, flow: &mut TextFlow) {
+        let mut text = TextFlow::default();
+        let mut plain = String::new();
+        let mut looks = vec![Look { underline: true, ..look }];
+        while let Some((event, _)) = self.events.next() {
+            if looks.len() == 1 && event == Event::End(end) {
+                break;
+            }
+            if let Event::Text(piece) | Event::Code(piece) = &event {
+                plain.push_str(piece);
+            }
+            self.inline_event(event, &mut looks, &mut text);
+        }
+        flow.append(text);
+        if plain != address && address.strip_prefix("mailto:") != Some(&plain) && !address.is_empty() {
+            let space = if plain.is_empty() { "" } else { " " };
+            flow.push(&format!("{space}({address})"), Look { dim: true, ..look });
+        }
+    }
+}
+
+fn is_inline(event: &Event<'_>) -> bool {
+    match event {
+        Event::Start(tag) => {
+            matches!(tag, Tag::Emphasis | Tag::Strong | Tag::Strikethrough | Tag::Link { .. } | Tag::Image { .. })
+        }
+        Event::End(_) | Event::Rule => false,
+        Event::Text(_)
+        | Event::Code(_)
+        | Event::InlineMath(_)
+        | Event::DisplayMath(_)
+        | Event::Html(_)
+        | Event::InlineHtml(_)
+        | Event::FootnoteReference(_)
+        | Event::SoftBreak
+        | Event::HardBreak
+        | Event::TaskListMarker(_) => true,
+    }
+}

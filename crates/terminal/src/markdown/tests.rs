@@ -1,0 +1,204 @@
+//! Tests of the renderer.
+
+use expect_test::{Expect, expect};
+use proptest::prelude::*;
+use unicode_width::UnicodeWidthStr;
+
+use super::*;
+use crate::style::RESET;
+
+/// Renders a text, with the styles replaced by their names.
+fn shown(text: &str, width: usize) -> String {
+    let mut markdown = Markdown::new(Colors::On);
+    let mut lines = markdown.push(text, width);
+    lines.extend(markdown.finish(width));
+    let names = [
+        (RESET, "{.}"),
+        ("\u{1b}[1m", "{bold}"),
+        ("\u{1b}[1;4m", "{title}"),
+        ("\u{1b}[2m", "{dim}"),
+        ("\u{1b}[3m", "{italic}"),
+        ("\u{1b}[4m", "{line}"),
+        ("\u{1b}[9m", "{gone}"),
+        ("\u{1b}[36m", "{code}"),
+        ("\u{1b}[1;36m", "{bold code}"),
+        ("\u{1b}[35m", "{word}"),
+    ];
+    names.iter().fold(lines.join("\n"), |text, (code, name)| text.replace(code, name))
+}
+
+fn plain(text: &str, width: usize) -> Vec<String> {
+    let mut markdown = Markdown::new(Colors::Off);
+    let mut lines = markdown.push(text, width);
+    lines.extend(markdown.finish(width));
+    lines
+}
+
+fn check(text: &str, width: usize, expected: Expect) {
+    expected.assert_eq(&shown(text, width));
+}
+
+#[test]
+fn marks_become_styles() {
+    check(
+        "# Title\nSome **bold `code`** and *slanted* text, ~~gone~~.\n\n## Next\n\n---\n\nsrc/**/*.rs and 2 ** 3 stay.\n",
+        80,
+        expect![[r#"
+            {title}Title{.}
+
+            Some {bold}bold {.}{bold code}code{.} and {italic}slanted{.} text, {gone}gone{.}.
+
+            {bold}Next{.}
+
+            {dim}────────────────────────────────────────────────────────────────────────────────{.}
+
+            src/**/*.rs and 2 ** 3 stay."#]],
+    );
+}
+
+#[test]
+fn lists_nest_and_quotes_have_a_bar() {
+    check(
+        "- one\n  - two words that wrap\n- [x] done\n- [ ] open\n\n3. three\n4. four\n\n> quoted text\n> > inner\n",
+        16,
+        expect![[r#"
+            • one
+              • two words
+                that wrap
+            • ☑ done
+            • ☐ open
+
+            3. three
+            4. four
+
+            {dim}│ {.}quoted text
+            {dim}│ {.}
+            {dim}│ {.}{dim}│ {.}inner"#]],
+    );
+}
+
+#[test]
+fn code_is_coloured_by_its_language_and_never_wrapped() {
+    check(
+        "before\n```rust\nlet a = **b;\n\n`x`\n```\nafter\n\n    indented\n\n- item\n  ```\n  nested\n  ```\n",
+        8,
+        expect![[r#"
+            before
+
+            {dim}```rust{.}
+            {word}let{.} a = **b;
+
+            `x`
+            {dim}```{.}
+
+            after
+
+            {code}    indented{.}
+
+            • item
+
+              {dim}```{.}
+              {code}nested{.}
+              {dim}```{.}"#]],
+    );
+}
+
+#[test]
+fn tables_fit_the_width_or_become_lists() {
+    let table = "| name | what it is | n |\n|---|:-:|--:|\n| a | the **first** letter of all | 1 |\n| bb | x | 22 |\n";
+    check(
+        table,
+        60,
+        expect![[r#"
+        {bold}name{.}{dim} │ {.}      {bold}what it is{.}       {dim} │ {.} {bold}n{.}
+        {dim}─────┼─────────────────────────┼───{.}
+        a   {dim} │ {.}the {bold}first{.} letter of all{dim} │ {.} 1
+        bb  {dim} │ {.}           x           {dim} │ {.}22"#]],
+    );
+    check(
+        table,
+        24,
+        expect![[r#"
+        {bold}name{.}{dim} │ {.} {bold}what it is{.} {dim} │ {.} {bold}n{.}
+        {dim}─────┼──────────────┼───{.}
+        a   {dim} │ {.} the {bold}first{.}  {dim} │ {.} 1
+            {dim} │ {.} letter of  {dim} │ {.}
+            {dim} │ {.}    all     {dim} │ {.}
+        bb  {dim} │ {.}     x      {dim} │ {.}22"#]],
+    );
+    check(
+        table,
+        12,
+        expect![[r#"
+        {bold}name{.}: a
+        {bold}what it is{.}:
+        the {bold}first{.}
+        letter of
+        all
+        {bold}n{.}: 1
+
+        {bold}name{.}: bb
+        {bold}what it is{.}:
+        x
+        {bold}n{.}: 22"#]],
+    );
+}
+
+#[test]
+fn an_address_is_never_hidden_behind_a_text() {
+    check(
+        "[text](https://a.example/x) <https://b.example> ![alt](c.png) [ref]\n\n[ref]: https://d.example\n",
+        100,
+        expect![[r#"
+            {line}text{.}{dim} (https://a.example/x){.} {line}https://b.example{.} {dim}image: {.}{line}alt{.}{dim} (c.png){.} {line}ref{.}{dim} (https://d.example){.}
+
+            [ref]: https://d.example"#]],
+    );
+}
+
+#[test]
+fn a_block_is_open_until_the_next_one_begins() {
+    let mut markdown = Markdown::new(Colors::Off);
+    assert!(markdown.push("one **tw", 80).is_empty());
+    assert_eq!(markdown.open(80), ["one **tw"]);
+    assert!(markdown.push("o**\n", 80).is_empty());
+    assert_eq!(markdown.open(80), ["one two"]);
+    assert_eq!(markdown.push("\n- item\n", 80), ["one two"]);
+    assert_eq!(markdown.open(80), ["", "• item"]);
+    assert_eq!(markdown.push("```py\nx = 1\ny", 80), ["", "• item", "", "```py", "x = 1"]);
+    assert_eq!(markdown.open(80), ["y"]);
+    assert_eq!(markdown.finish(80), ["y"]);
+    assert!(markdown.finish(80).is_empty());
+}
+
+proptest! {
+    #[test]
+    fn however_the_text_is_cut_it_looks_the_same(text in "[-#*`> \na-c|]{0,60}", cut in 0usize..60, width in 8usize..40) {
+        let whole = plain(&text, width);
+        let cut = cut.min(text.len());
+        let mut markdown = Markdown::new(Colors::Off);
+        let mut lines = markdown.push(&text[..cut], width);
+        lines.extend(markdown.push(&text[cut..], width));
+        lines.extend(markdown.finish(width));
+        prop_assert_eq!(lines, whole);
+    }
+
+    #[test]
+    fn no_word_is_lost(text in "[a-c1.)\\[\\]:(> \n-]{0,80}", width in 8usize..60) {
+        let letters = |text: &str| {
+            let mut found: Vec<char> = text.chars().filter(char::is_ascii_lowercase).collect();
+            found.sort_unstable();
+            found
+        };
+        // The address of a link is shown behind its text.
+        let shown = plain(&text, width).concat();
+        let missing = letters(&text).len() > letters(&shown).len();
+        prop_assert!(!missing, "{shown:?}");
+    }
+
+    #[test]
+    fn text_fits_the_width(text in "([a-c]{1,9} ?|\n|- |> |\\*\\*){0,40}", width in 24usize..60) {
+        let lines = plain(&text, width);
+        prop_assert!(lines.iter().all(|line| line.width() <= width), "{lines:?}");
+    }
+}

@@ -1,0 +1,111 @@
+//! Writes to stdout and stderr, and keeps a live area at the bottom of the terminal, if there is
+//! one that can move its cursor.
+
+use std::io::{self, IsTerminal, Write};
+
+use crate::live_area::LiveArea;
+use crate::style::{is_dumb, size_of};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Stdout,
+    Stderr,
+}
+
+pub(crate) struct Screen {
+    pub(crate) stdout_is_terminal: bool,
+    pub(crate) stderr_is_terminal: bool,
+    /// Where the live area is drawn.
+    live: Option<Stream>,
+    area: LiveArea,
+    /// The rows on the screen and its width, for which nothing needs to be drawn again.
+    last: (Vec<String>, usize),
+}
+
+impl Screen {
+    pub(crate) fn stdio() -> Self {
+        let (stdout, stderr) = (io::stdout().is_terminal(), io::stderr().is_terminal());
+        // Where stdout goes to a pager, the terminal belongs to the pager.
+        let live = match (stdout && !is_dumb(), stderr) {
+            (false, _) => None,
+            (true, true) => Some(Stream::Stderr),
+            (true, false) => Some(Stream::Stdout),
+        };
+        Self {
+            stdout_is_terminal: stdout,
+            stderr_is_terminal: stderr,
+            live,
+            area: LiveArea::default(),
+            last: (Vec::new(), 0),
+        }
+    }
+
+    pub(crate) fn is_live(&self) -> bool {
+        self.live.is_some()
+    }
+
+    /// Columns and rows of the terminal.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let size = match self.live {
+            Some(Stream::Stderr) => size_of(io::stderr()),
+            Some(Stream::Stdout) | None => size_of(io::stdout()),
+        };
+        size.unwrap_or((80, 24))
+    }
+
+    /// Writes text, above the live area if the text goes to the terminal. With a live area the text
+    /// is whole lines.
+    pub(crate) fn write(&mut self, to: Stream, text: &str, rows: Vec<String>) -> io::Result<()> {
+        let Some(live) = self.live.filter(|_| self.is_terminal(to)) else { return write_to(to, text) };
+        let (columns, _) = self.size();
+        let erased = self.area.erase(columns);
+        let drawn = self.area.draw(&rows, columns);
+        self.last = (rows, columns);
+        if to == live {
+            return write_to(live, &format!("{erased}{text}{drawn}"));
+        }
+        write_to(live, &erased)?;
+        write_to(to, text)?;
+        write_to(live, &drawn)
+    }
+
+    /// Draws the live area again, if it has changed.
+    pub(crate) fn redraw(&mut self, rows: Vec<String>) -> io::Result<()> {
+        let Some(live) = self.live else { return Ok(()) };
+        let (columns, _) = self.size();
+        if self.last.1 == columns && self.last.0 == rows {
+            return Ok(());
+        }
+        let erased = self.area.erase(columns);
+        let drawn = self.area.draw(&rows, columns);
+        self.last = (rows, columns);
+        write_to(live, &format!("{erased}{drawn}"))
+    }
+
+    fn is_terminal(&self, stream: Stream) -> bool {
+        match stream {
+            Stream::Stdout => self.stdout_is_terminal,
+            Stream::Stderr => self.stderr_is_terminal,
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = self.redraw(Vec::new());
+    }
+}
+
+fn write_to(stream: Stream, text: &str) -> io::Result<()> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    match stream {
+        Stream::Stdout => {
+            let mut stdout = io::stdout().lock();
+            stdout.write_all(text.as_bytes())?;
+            stdout.flush()
+        }
+        Stream::Stderr => io::stderr().lock().write_all(text.as_bytes()),
+    }
+}
