@@ -13,6 +13,8 @@ pub enum Dialect {
     Anthropic,
     /// OpenAI's chat completions.
     Chat,
+    /// Chat completions as Mistral writes them: thoughts among the content, short ids, whole calls.
+    Mistral,
     /// OpenAI's Responses API.
     Responses,
     /// Gemini's `streamGenerateContent`.
@@ -84,12 +86,12 @@ impl Answer {
             }
             match dialect {
                 Dialect::Ollama => text.push_str(&format!("{event}\n")),
-                Dialect::Anthropic | Dialect::Chat | Dialect::Responses | Dialect::Gemini => {
+                Dialect::Anthropic | Dialect::Chat | Dialect::Mistral | Dialect::Responses | Dialect::Gemini => {
                     text.push_str(&format!("data: {event}\n\n"));
                 }
             }
         }
-        if dialect == Dialect::Chat {
+        if matches!(dialect, Dialect::Chat | Dialect::Mistral) {
             text.push_str("data: [DONE]\n\n");
         }
         text.into_bytes()
@@ -99,6 +101,7 @@ impl Answer {
         match dialect {
             Dialect::Anthropic => self.anthropic(),
             Dialect::Chat => self.openai(),
+            Dialect::Mistral => self.mistral(),
             Dialect::Responses => self.responses(),
             Dialect::Gemini => self.gemini(),
             Dialect::Ollama => self.ollama(),
@@ -176,6 +179,38 @@ impl Answer {
         let usage = json!({ "prompt_tokens": input, "completion_tokens": output,
             "prompt_tokens_details": { "cached_tokens": cached_read } });
         events.push(json!({ "id": "c", "choices": [], "usage": self.counted(usage) }));
+        events
+    }
+
+    /// Mistral reports no cache counts, and its last chunk has the calls, the reason and the usage
+    /// (docs.mistral.ai, "Function calling" and "Reasoning", November 2025).
+    fn mistral(&self) -> Vec<Value> {
+        let chunk =
+            |delta: Value| json!({ "id": "c", "choices": [{ "index": 0, "delta": delta, "finish_reason": null }] });
+        let mut events = vec![chunk(json!({ "role": "assistant", "content": "" }))];
+        for part in &self.parts {
+            match part {
+                AnswerPart::Thought(text) => events.extend(halves(text).map(|piece| {
+                    let thought = json!({ "type": "thinking", "thinking": [{ "type": "text", "text": piece }] });
+                    chunk(json!({ "content": [thought] }))
+                })),
+                AnswerPart::Text(text) => events.extend(halves(text).map(|piece| chunk(json!({ "content": piece })))),
+                AnswerPart::Call(..) => {}
+            }
+        }
+        let calls = self.calls().into_iter().enumerate().map(|(index, (tool, input))| {
+            let arguments = input.to_string();
+            json!({ "index": index, "id": short_id(&arguments), "function": { "name": tool, "arguments": arguments } })
+        });
+        let calls: Vec<Value> = calls.collect();
+        let (reason, delta) = match calls.is_empty() {
+            true => ("stop", json!({ "content": "" })),
+            false => ("tool_calls", json!({ "content": "", "tool_calls": calls })),
+        };
+        let Usage { input, output, .. } = self.usage;
+        let usage = json!({ "prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output });
+        events.push(json!({ "id": "c", "choices": [{ "index": 0, "delta": delta, "finish_reason": reason }],
+            "usage": self.counted(usage) }));
         events
     }
 
@@ -284,7 +319,9 @@ impl Answer {
     pub fn deltas_of(&self, dialect: Dialect) -> Vec<Delta> {
         match dialect {
             Dialect::Anthropic | Dialect::Chat | Dialect::Responses | Dialect::Gemini => self.deltas(),
-            Dialect::Ollama => Self { usage: Usage { cached_read: 0, ..self.usage }, ..self.clone() }.deltas(),
+            Dialect::Mistral | Dialect::Ollama => {
+                Self { usage: Usage { cached_read: 0, ..self.usage }, ..self.clone() }.deltas()
+            }
         }
     }
 
@@ -304,6 +341,12 @@ impl Answer {
         deltas.extend([Delta::Usage(self.usage), Delta::Stopped(StopReason::EndTurn)]);
         deltas
     }
+}
+
+/// Returns an id of nine letters and digits that depends on a call's arguments.
+fn short_id(arguments: &str) -> String {
+    let number = arguments.bytes().fold(0_u64, |number, byte| (number * 31 + u64::from(byte)) % 100_000_000);
+    format!("M{number:08}")
 }
 
 fn halves(text: &str) -> impl Iterator<Item = &str> {

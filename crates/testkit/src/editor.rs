@@ -141,7 +141,7 @@ impl Editor {
         };
         let body = &frame[body];
         if let Err(why) = self.replies.heard(body) {
-            panic!("{} heard what is not the protocol: {why}\n{frame}\n{}", self.name, self.transcript.take());
+            panic!("{} received an invalid message: {why}\n{frame}\n{}", self.name, self.transcript.take());
         }
         self.transcript.message(&format!("{:7}<", self.name), body);
         Some(frame)
@@ -225,6 +225,23 @@ impl Editor {
     pub async fn initialize(&mut self) -> Value {
         let client = json!({ "name": self.name, "version": "1" });
         self.call("initialize", json!({ "protocolVersion": 1, "clientInfo": client })).await
+    }
+
+    /// Initializes the connection for version 2 of the protocol.
+    pub async fn initialize_v2(&mut self) -> Value {
+        let info = json!({ "name": self.name, "version": "1" });
+        self.call("initialize", json!({ "protocolVersion": 2, "info": info, "capabilities": {} })).await
+    }
+
+    /// Reads until the session is idle, and returns the update that reports it.
+    pub async fn until_idle(&mut self) -> Value {
+        self.until(|message| message["params"]["update"]["state"] == "idle").await
+    }
+
+    /// Opens a session in `/work` in version 2 and returns its id.
+    pub async fn new_session_v2(&mut self) -> String {
+        let answer = self.call("session/new", json!({ "cwd": "/work" })).await;
+        answer["result"]["sessionId"].as_str().expect("a session was opened").to_owned()
     }
 
     /// Opens a session in `/work` and returns its id.

@@ -3,13 +3,14 @@
 //! provider's HTTP server for real models.
 //!
 //! It does not use the wire crate. The editor writes and reads raw JSON and validates what it reads
-//! against the official schema's types, so it is an independent witness of what goes over the wire.
+//! against the official schemas, so it is an independent witness of what goes over the wire.
 //! It does not use the models crate either, because that crate's own tests use this one.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up should fail at once")]
 
 mod accounts;
 pub mod answers;
+pub mod documents;
 mod editor;
 mod framing;
 mod memory;
@@ -17,7 +18,6 @@ mod model_list;
 pub mod provider;
 mod reply_tracker;
 mod scene;
-mod schema_check;
 mod script;
 mod scripted_tools;
 mod transcript;

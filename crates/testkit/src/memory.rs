@@ -19,6 +19,8 @@ struct State {
     sessions: BTreeMap<SessionId, Log>,
     behaviour: Behaviour,
     held: Vec<Record>,
+    /// The records that were submitted.
+    submitted: u64,
     /// True while reads are held.
     unreadable: watch::Sender<bool>,
 }
@@ -51,6 +53,11 @@ impl MemoryHistory {
     /// Blocks every read until `release`.
     pub fn hold_reads(&self) {
         self.0.lock().unwrap().unreadable.send_replace(true);
+    }
+
+    /// Answers the reads that were held, and leaves writes as they are.
+    pub fn release_reads(&self) {
+        self.0.lock().unwrap().unreadable.send_replace(false);
     }
 
     /// Whether no session has stored anything.
@@ -92,6 +99,11 @@ impl MemoryHistory {
 
     pub fn panic_on_status_once(&self) {
         self.0.lock().unwrap().behaviour = Behaviour::PanickingOnStatus;
+    }
+
+    /// How many records were submitted since the last call. Each may cost a commit of its own.
+    pub fn take_submitted(&self) -> u64 {
+        std::mem::take(&mut self.0.lock().unwrap().submitted)
     }
 
     /// Returns the stored events of a session.
@@ -139,6 +151,7 @@ impl State {
 impl History for MemoryHistory {
     fn submit(&self, record: Record) {
         let mut state = self.0.lock().unwrap();
+        state.submitted += 1;
         match &state.behaviour {
             Behaviour::Prompt | Behaviour::PanickingOnStatus => {
                 let (receipt, settled) = state.keep(record);

@@ -4,10 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use conformance::Version;
 use serde_json::Value;
 use serde_json::value::RawValue;
-
-use crate::schema_check;
 
 type Fields = BTreeMap<String, Box<RawValue>>;
 
@@ -21,6 +20,8 @@ pub(crate) struct ReplyTracker {
     /// Errors without an id that do not answer a complete message.
     strays: usize,
     heard: usize,
+    /// The version of the protocol that was agreed on; version 1 before that.
+    version: Version,
 }
 
 /// The answers that are expected under one id.
@@ -122,15 +123,16 @@ impl ReplyTracker {
             return Err("a message says `\"jsonrpc\":\"2.0\"`".to_owned());
         }
         let part = |name: &str| fields.get(name).map(|raw| serde_json::from_str::<Value>(raw.get()).unwrap());
-        let method = part("method").map(|method| method.as_str().map(str::to_owned).ok_or("the method is no string"));
+        let method =
+            part("method").map(|method| method.as_str().map(str::to_owned).ok_or("the method is not a string"));
         let id = fields.get("id").map(|id| id.get());
         match (method.transpose()?, id, part("params"), part("result"), part("error")) {
             (Some(method), id, Some(params), None, None) => {
                 self.check_session(&params)?;
                 match id {
                     Some(id) if !self.asked.insert(id.to_owned()) => Err(format!("asked again under the id {id}")),
-                    Some(_) => schema_check::request(&method, &params),
-                    None => schema_check::notification(&method, &params),
+                    Some(_) => self.version.request(&method, &params),
+                    None => self.version.notification(&method, &params),
                 }
             }
             (None, Some(id), None, Some(result), None) => self.pay(id, &result),
@@ -150,8 +152,11 @@ impl ReplyTracker {
         let mut why = format!("nobody waits for an answer to {id}");
         let Some(at) = self.expected.iter().position(|debt| debt.id == id) else { return Err(why) };
         for method in self.expected[at].methods.iter().flatten() {
-            match schema_check::response(method, result) {
+            let agrees = method == "initialize" && result["protocolVersion"] == 2;
+            let version = if agrees { Version::V2 } else { self.version };
+            match version.response(method, result) {
                 Ok(()) => {
+                    self.version = version;
                     self.sessions.extend(result["sessionId"].as_str().map(str::to_owned));
                     self.settle(at);
                     return Ok(());
@@ -163,7 +168,7 @@ impl ReplyTracker {
     }
 
     fn default_on(&mut self, id: &str, error: &Value) -> Result<(), String> {
-        schema_check::error(error)?;
+        self.version.error(error)?;
         match self.expected.iter().position(|debt| debt.id == id) {
             Some(at) => self.settle(at),
             None if id == "null" => self.strays += 1,
@@ -210,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_owed_an_error_and_nothing_else() {
+    fn an_invalid_request_is_owed_exactly_one_error() {
         let mut accounts = ReplyTracker::default();
         for frame in [&b"rubbish"[..], b"[]", b"\xff", b"{}", br#"{"id":{},"method":"a"}"#, br#"{"method":1}"#] {
             accounts.sent(frame);
@@ -231,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_heard_of_only_by_those_who_opened_it() {
+    fn updates_of_a_session_reach_only_clients_that_opened_it() {
         let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"plan","entries":[]}}}"#;
         let mut accounts = ReplyTracker::default();
         assert!(accounts.heard(update).is_err());

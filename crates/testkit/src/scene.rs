@@ -9,6 +9,7 @@ use actix::ArbiterHandle;
 use domain::briefing::{Briefing, Workplace};
 use domain::conversation::{Message, Part};
 use domain::history::History;
+use domain::hosted::NoAgents;
 use domain::model::{Catalogue, Delta, Model, ModelError, ModelInfo, ModelRequest};
 use domain::tool::Toolbox;
 use domain::{Content, Environment, FolderError, Folders, ModelId, Usage};
@@ -88,9 +89,11 @@ impl Scene {
             models: Arc::new(models),
             toolbox: Arc::new(ScriptedTools { transcript: transcript.clone() }),
             history: store,
+            agents: Arc::new(NoAgents),
             folders: Arc::new(TestFolders),
             accounts: Arc::new(accounts.clone()),
             briefing: Arc::new(ModeBriefing),
+            ledger: Arc::<domain::budget::DayLedger>::default(),
             backlog: Arc::default(),
             settings: Settings::default(),
         };
@@ -181,7 +184,7 @@ impl Folders for TestFolders {
 struct ModeBriefing;
 
 impl Briefing for ModeBriefing {
-    fn brief(&self, place: Workplace) -> BoxFuture<'static, domain::briefing::Brief> {
+    fn brief(&self, place: Workplace, _: ModelId) -> BoxFuture<'static, domain::briefing::Brief> {
         Box::pin(ready(format!("mode {}", place.mode.id()).into()))
     }
 }

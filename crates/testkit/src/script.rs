@@ -95,6 +95,7 @@ impl Script {
             images: true,
             audio: true,
             thinks: true,
+            patches: false,
             price: None,
         };
         Self(Arc::new(Shared {
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_request_too_many_is_answered_with_an_error_that_says_so() {
+    async fn one_request_too_many_gets_an_error_that_names_the_limit() {
         let script = Script::new("short", vec![]);
         let answer = whole(&script).await;
         let [Err(error)] = &answer[..] else { panic!("{answer:?}") };
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_clone_tells_what_the_model_was_asked() {
+    async fn a_clone_records_requests_for_the_original() {
         let script = Script::new("s", vec![vec![], vec![]]);
         let at_work = script.clone();
         let _ = at_work.respond(request("first"));

@@ -105,6 +105,37 @@ pub fn anthropic(_: &RecordedRequest, body: &Value) -> Result<(), String> {
     Ok(())
 }
 
+/// Requires that every call is answered by a tool's message before anything else is said, that
+/// arguments are JSON in a string, and that every message has content or calls (openai-python,
+/// `types/chat`).
+pub fn chat(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
+    require(seen.path == "/chat/completions", seen.path.clone())?;
+    let mut open: Vec<&Value> = Vec::new();
+    for (at, message) in list(body, "messages")?.iter().enumerate() {
+        let role = message["role"].as_str().unwrap_or_default();
+        require(matches!(role, "system" | "user" | "assistant" | "tool"), format!("messages[{at}].role is invalid"))?;
+        if role == "tool" {
+            let call = open.iter().position(|id| **id == message["tool_call_id"]);
+            let complaint = "messages with role 'tool' must be a response to a preceding message with 'tool_calls'.";
+            open.remove(call.ok_or(complaint)?);
+        } else {
+            let complaint = "An assistant message with 'tool_calls' must be followed by tool messages responding to \
+                             each 'tool_call_id'.";
+            require(open.is_empty(), complaint)?;
+        }
+        let calls = message["tool_calls"].as_array().into_iter().flatten();
+        for call in calls {
+            let arguments = call["function"]["arguments"].as_str().ok_or("arguments: expected a string")?;
+            require(serde_json::from_str::<Value>(arguments).is_ok(), "arguments: expected JSON")?;
+            require(call["type"] == "function", "Missing required parameter: 'type'")?;
+            open.push(&call["id"]);
+        }
+        let is_said = message["content"].is_string() || message["content"].is_array();
+        require(is_said || message.get("tool_calls").is_some(), format!("messages[{at}].content: expected a string"))?;
+    }
+    require(open.is_empty(), "not all calls are answered")
+}
+
 /// Requires ids of nine letters and digits, no user message after a tool's, and an answer to every
 /// call in its place.
 pub fn mistral(_: &RecordedRequest, body: &Value) -> Result<(), String> {
