@@ -9,6 +9,8 @@ mod attaching;
 mod attachment;
 mod client_requests;
 mod configuring;
+mod ctl_methods;
+mod draft;
 mod elicitations;
 mod frame_reader;
 mod goodbye;
@@ -17,10 +19,10 @@ mod long_answers;
 mod opening;
 mod outbox;
 mod places;
+mod prompting;
 mod reopening;
 mod requests;
 mod rpc_methods;
-mod steering;
 mod waiting;
 
 use std::collections::HashMap;
@@ -34,10 +36,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, oneshot, watch};
+use wire::client_requests::Answered;
+use wire::decode::permission::PermissionReply;
+use wire::request::Delivery;
 use wire::rpc::{self, Heading, Incoming, Pending};
-use wire::v1::client_requests::Answered;
-use wire::v1::decode::{self, Answer as Told};
-use wire::{ClientCapabilities, ClientNotification, Id, RpcError};
+use wire::{ClientCapabilities, ClientNotification, Id, ProtocolVersion, RpcError};
 
 use attachment::{Announced, Attachment, CursorYield};
 use elicitations::Elicitations;
@@ -124,10 +127,15 @@ pub(crate) struct Connection {
 struct Client {
     transport: Transport,
     phase: Phase,
+    /// The version of the protocol that the client speaks, once `initialize` has settled it. The
+    /// frame reader decodes with it.
+    version: Arc<OnceLock<ProtocolVersion>>,
     /// The name that the bridge gives itself and its editor, if there is a bridge.
     bridge: Option<String>,
     /// Whether the client connects for a single prompt.
     one_shot: bool,
+    /// The agent that answers the sessions of this client, unless it names another one for a session.
+    agent: Option<String>,
     environment: Arc<Environment>,
 }
 
@@ -181,6 +189,7 @@ enum Asked {
 struct PendingPrompt {
     request: Id,
     session: SessionId,
+    delivery: Delivery,
 }
 
 impl Connection {
@@ -200,7 +209,9 @@ impl Connection {
         });
         let ports = runtime.ports();
         let settings = &ports.settings;
-        ctx.add_stream(inbound(reader, settings.frame_limit, outbox.gate(settings.outbox_limit), framing));
+        let version = Arc::new(OnceLock::new());
+        let gate = outbox.gate(settings.outbox_limit);
+        ctx.add_stream(inbound(reader, settings.frame_limit, gate, framing, version.clone()));
         let card = watch::Sender::new(ConnectionCard {
             id: id.clone(),
             client: ClientInfo::default(),
@@ -223,8 +234,10 @@ impl Connection {
             client: Client {
                 transport: peer.transport,
                 phase: Phase::Fresh,
+                version,
                 bridge: None,
                 one_shot: false,
+                agent: None,
                 environment: Arc::default(),
             },
             attachments: HashMap::new(),
@@ -257,6 +270,11 @@ impl Connection {
         session::Requester { name, connection: self.id.clone(), bridge: self.client.bridge.clone() }
     }
 
+    /// The version that the client speaks; the first before it has said so.
+    fn version(&self) -> ProtocolVersion {
+        self.client.version.get().copied().unwrap_or(ProtocolVersion::V1)
+    }
+
     fn capabilities(&self) -> ClientCapabilities {
         match &self.client.phase {
             Phase::Initialized { capabilities, .. } => capabilities.clone(),
@@ -281,9 +299,11 @@ impl Connection {
     /// Answers a request unless it is answered already: a withdrawn request may have left work
     /// behind.
     fn answer(&mut self, id: &Id, result: Result<impl Serialize, RpcError>, ctx: &mut Context<Self>) {
+        let session = self.requests.session(id);
         if !self.requests.close(id) {
             return;
         }
+        let result = result.map_err(|error| self.version().error(error, session.as_ref()));
         self.prompts.reopening.retain(|(waiting, _)| waiting != id);
         let code = result.as_ref().err().map(|error| error.code);
         tracing::debug!(parent: &self.span, ?id, error = code, "answer");
@@ -352,11 +372,14 @@ impl Connection {
             Some(Asked::Permission(session, question)) => (session, question),
         };
         let Some(attachment) = self.attachments.get(&session) else { return };
-        match decode::permission_answer(result.as_deref()) {
-            Told::Decided(decision) => {
+        match self.version().permission_answer(result.as_deref()) {
+            PermissionReply::Decided(decision) => {
                 tell(&attachment.addr, session::Answer { question, decision, by: self.client_name() });
             }
-            Told::Unable(why) => {
+            PermissionReply::Chose(option) => {
+                tell(&attachment.addr, session::ChooseOption { question, option, by: self.client_name() });
+            }
+            PermissionReply::Unable(why) => {
                 tell(&attachment.addr, session::CannotAnswer { question, attach: attachment.guard.attach(), why });
             }
         }

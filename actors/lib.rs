@@ -20,6 +20,6 @@ mod turn;
 
 pub use connection::{Peer, Transport};
 pub use directory::Overview;
-pub use ports::{Ports, Settings, Unattended, WhenBusy};
+pub use ports::{AgentLimits, Ports, Settings, Unattended, WhenBusy};
 pub use runtime::{RehearsalError, Rehearse, Reload, ReloadError, Runtime, Shutdown};
 pub use tail::Backlog;

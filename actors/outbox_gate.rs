@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn clients_that_do_not_read_share_one_bound_and_do_not_stop_those_that_do() {
+    async fn clients_that_do_not_read_share_one_limit_and_block_no_others() {
         let all = Arc::new(OutboxBudget::default());
         let stuck: Vec<OutboxGate> = (0..100).map(|_| gate(&all)).collect();
         let mut held = Vec::new();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_queued_for_a_client_that_is_gone_counts_no_more() {
+    async fn the_queue_of_a_disconnected_client_no_longer_counts() {
         let all = Arc::new(OutboxBudget::default());
         let queued = QueuedBytes::new(all.clone());
         queued.add(1000);

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use domain::account::Accounts;
 use domain::briefing::Briefing;
+use domain::budget::{Ledger, SpendingLimits};
 use domain::history::History;
+use domain::hosted::Agents;
 use domain::model::Catalogue;
-pub use domain::session::{Unattended, WhenBusy};
+pub use domain::session::{AgentLimits, Unattended, WhenBusy};
 use domain::tool::Toolbox;
 use domain::{Approval, BaseEnvironment, DaemonFolders, ExtrasPolicy, Folders, Mode};
 
@@ -19,9 +21,11 @@ pub struct Ports {
     pub models: Arc<dyn Catalogue>,
     pub toolbox: Arc<dyn Toolbox>,
     pub history: Arc<dyn History>,
+    pub agents: Arc<dyn Agents>,
     pub folders: Arc<dyn Folders>,
     pub accounts: Arc<dyn Accounts>,
     pub briefing: Arc<dyn Briefing>,
+    pub ledger: Arc<dyn Ledger>,
     /// The events that all sessions have appended and the history has not written yet.
     pub backlog: Arc<Backlog>,
     pub settings: Settings,
@@ -38,8 +42,13 @@ pub struct Settings {
     pub unattended: Unattended,
     /// The maximum number of model requests in one turn.
     pub max_requests: u32,
-    /// The maximum number of model requests of one sub-agent.
-    pub agent_requests: u32,
+    /// The number of used tokens beyond which older messages are summarised, if that is less than four fifths of the
+    /// window; 0 for no such limit.
+    pub compact_tokens: u64,
+    /// What may be spent without a question.
+    pub spending: SpendingLimits,
+    /// The limits of sub-agents.
+    pub agents: AgentLimits,
     /// The maximum number of bytes of one incoming message.
     pub frame_limit: usize,
     /// How many bytes may wait for one client before its cursors pause.
@@ -52,6 +61,8 @@ pub struct Settings {
     pub idle_after: Duration,
     /// How long a cancelled tool may take to end by itself.
     pub cancel_patience: Duration,
+    /// The versions of the protocol that clients may speak, lowest first.
+    pub protocol_versions: Vec<u16>,
     /// The extensions beyond the stable protocol that are sent to clients.
     pub extras: ExtrasPolicy,
     pub version: &'static str,
@@ -69,13 +80,16 @@ impl Default for Settings {
             when_busy: WhenBusy::Refuse,
             unattended: Unattended::Wait,
             max_requests: 100,
-            agent_requests: 30,
+            compact_tokens: 200_000,
+            spending: SpendingLimits::default(),
+            agents: AgentLimits::default(),
             frame_limit: 64 << 20,
             outbox_limit: 8 << 20,
             sessions_per_connection: 256,
             page: 50,
             idle_after: Duration::from_secs(600),
             cancel_patience: Duration::from_secs(2),
+            protocol_versions: vec![1, 2],
             extras: ExtrasPolicy::default(),
             version: env!("CARGO_PKG_VERSION"),
             folders: DaemonFolders::default(),

@@ -2,6 +2,7 @@
 //! it if it dies, and distributes sessions and connections over the arbiters.
 
 use std::future::Future;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -152,8 +153,25 @@ impl Runtime {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
+        self.connect_with(move || Ok((reader, writer)), peer);
+    }
+
+    /// Starts a connection over the pair that `open` makes on the thread that will serve it, and
+    /// returns at once. A socket belongs to the reactor of the thread that registers it; on another
+    /// thread than its connection's, every message would wake both.
+    pub fn connect_with<R, W>(&self, open: impl FnOnce() -> io::Result<(R, W)> + Send + 'static, peer: Peer)
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
         let runtime = self.clone();
-        Connection::start_in_arbiter(&self.arbiter(), move |ctx| Connection::new(runtime, peer, reader, writer, ctx));
+        // False if the arbiter has ended, as at the end of the daemon; then no client is served.
+        let _ = self.arbiter().spawn_fn(move || match open() {
+            Ok((reader, writer)) => {
+                Connection::create(|ctx| Connection::new(runtime, peer, reader, writer, ctx));
+            }
+            Err(error) => tracing::warn!(%error, "cannot serve a connection"),
+        });
     }
 
     /// Resolves when the daemon should stop at a client's request: at once or, for a restart that
@@ -208,7 +226,7 @@ impl Runtime {
     pub async fn say_goodbye(&self, deadline: Duration) {
         self.0.leaving.send_replace(true);
         if tokio::time::timeout(deadline, self.0.leaving.closed()).await.is_err() {
-            tracing::debug!("some bridges were not told in time that the daemon leaves");
+            tracing::debug!("some bridges did not receive the goodbye in time");
         }
     }
 
@@ -234,11 +252,11 @@ impl Runtime {
         let runtime = self.clone();
         async move {
             if !matches!(tokio::time::timeout(deadline, drained).await, Ok(Ok(()))) {
-                tracing::warn!("some sessions were not put away in time; they are repaired when they are opened again");
+                tracing::warn!("some sessions were not evicted in time; they are repaired when they are opened again");
             }
             runtime.0.drained.send_replace(true);
             if tokio::time::timeout(LAST_WORDS, runtime.0.drained.closed()).await.is_err() {
-                tracing::debug!("some clients did not hear in time how their turns ended");
+                tracing::debug!("some clients did not receive the ends of their turns in time");
             }
         }
     }

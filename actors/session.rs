@@ -7,8 +7,10 @@
 //! when it is evicted, or with the Directory. It knows nothing of ACP, and of clients only their
 //! names.
 
+mod background;
 mod effects;
 mod eviction;
+mod hosted;
 mod log_writer;
 mod mcp_servers;
 mod messages;
@@ -25,30 +27,33 @@ mod undo;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use actix::{Actor, ActorContext, Addr, Context, WeakRecipient};
+use actix::{Actor, ActorContext, Addr, AsyncContext as _, Context, WeakRecipient};
 use domain::card::{Activity as ActivityCard, OpenQuestion, Proposal, SessionCard};
 use domain::editor::Editor;
 use domain::session::{Activity, Effect, Input, Reply, SessionMachine, SessionPolicy};
 use domain::state::Asked;
-use domain::{Environment, Grant, Millis, SeenFiles, SessionId, SessionState};
+use domain::{EnteredFolders, Environment, Grant, Millis, ModelId, SeenFiles, SessionId, SessionState};
 use tokio::sync::watch;
 
-pub(crate) use domain::session::PromptRefused;
-pub(crate) use domain::session::eviction::Requester;
+pub(crate) use background::CancelWork;
+pub(crate) use domain::session::eviction::{BeingEvicted, Requester};
 pub(crate) use domain::session::input::Beginning;
+pub(crate) use domain::session::{PromptRefused, PromptTaken};
 pub(crate) use eviction::{Cancel, EvictSession, Withdraw};
+pub(crate) use hosted::{ConfigureAgent, StartAgent};
 pub(crate) use mcp_servers::SetServers;
 pub(crate) use messages::{
-    Attach, Attached, AttachmentGuard, BeingEvicted, BridgeReturn, Configure, DescribeDetails, DescribeHead,
-    DescribePermissions, LendEditor, PostNotice, Prompt, Recorded, Rename, Roots, StartAt,
+    Attach, Attached, AttachmentGuard, BridgeReturn, Configure, DescribeDetails, DescribeHead, DescribePermissions,
+    LendEditor, PostNotice, Prompt, Recorded, Rename, Roots, SetEnvironment, StartAt,
 };
 pub(crate) use prompt_expansion::offered;
-pub(crate) use questions::{Answer, AnswerOpen, CannotAnswer};
+pub(crate) use questions::{Answer, AnswerOpen, CannotAnswer, ChooseOption};
 pub(crate) use undo::{Undo, UndoError};
 
 use effects::{Timers, Work};
+use hosted::HostedWork;
 use log_writer::LogWriter;
-use mcp_servers::ServerSet;
+use mcp_servers::ServerEvents;
 
 use crate::directory::{Evict, EvictionRefused, Incarnation, SessionStopped};
 use crate::mail::{DeathNotice, ParentGone, report};
@@ -83,13 +88,11 @@ pub(crate) struct Session {
     tool_context: ToolContext,
     /// The actors and futures that work on the machine's activity.
     work: Work,
+    hosted: HostedWork,
     timers: Timers,
-    servers: ServerSet,
+    servers: ServerEvents,
     /// Taken when the actor starts.
     start: Option<(Beginning, ParentGone)>,
-    /// Whether the session has waited for the providers' model lists. It waits once, to correct a
-    /// default model that its provider turns out not to have.
-    models_awaited: bool,
     span: tracing::Span,
     /// The span of the running turn.
     turn_span: tracing::Span,
@@ -107,6 +110,7 @@ struct ToolContext {
     /// The environment of the client that opened the session; a second client does not change it.
     environment: Option<Arc<Environment>>,
     seen: Arc<SeenFiles>,
+    entered: Arc<EnteredFolders>,
     /// The editor that sent the running turn's prompt.
     editor: Option<Arc<dyn Editor>>,
 }
@@ -129,6 +133,8 @@ impl Session {
             when_busy: ports.settings.when_busy,
             unattended: ports.settings.unattended,
             idle_after: ports.settings.idle_after,
+            agents: ports.settings.agents,
+            spending: ports.settings.spending,
         };
         let tail = Arc::new(Tail::after(state.head.number, ports.backlog.clone()));
         Self {
@@ -139,10 +145,10 @@ impl Session {
             card,
             tool_context: ToolContext::default(),
             work: Work::default(),
+            hosted: HostedWork::default(),
             timers: Timers::default(),
-            servers: ServerSet::default(),
+            servers: ServerEvents::default(),
             start: Some((beginning, parent_gone)),
-            models_awaited: false,
             span,
             turn_span: tracing::Span::none(),
             _death_notice: death_notice,
@@ -166,9 +172,15 @@ impl Session {
             let effects = self.machine.step(input, Millis::now());
             // The log comes first. Carrying out another effect may deliver a further input, and its
             // events are numbered after all events of this step.
-            let (events, others): (Vec<_>, Vec<_>) =
-                effects.into_iter().partition(|effect| matches!(effect, Effect::Append(_)));
-            for effect in events.into_iter().chain(others) {
+            let (mut events, mut others) = (Vec::new(), Vec::with_capacity(effects.len()));
+            for effect in effects {
+                match effect {
+                    Effect::Append(event) => events.push(event),
+                    other => others.push(other),
+                }
+            }
+            self.write(events, ctx);
+            for effect in others {
                 match effect {
                     Effect::Reply(given) => reply = Some(given),
                     effect => inputs.extend(self.carry_out(effect, ctx)),
@@ -179,7 +191,7 @@ impl Session {
     }
 
     fn activity_card(&self) -> ActivityCard {
-        match (self.machine.activity(), self.state().questions.is_empty()) {
+        match (self.machine.activity(), self.state().open.questions.is_empty()) {
             (Activity::Idle | Activity::Closing, _) => ActivityCard::Idle,
             (_, true) => ActivityCard::Running,
             (_, false) => ActivityCard::Waiting,
@@ -217,23 +229,25 @@ pub(crate) fn describe(
     SessionCard {
         id: state.id.clone(),
         title: state.title.clone(),
-        cwd: state.cwd.clone(),
+        cwd: state.folders.cwd.clone(),
         state: activity,
-        turn_started: state.turn.as_ref().map(|turn| turn.started),
+        turn_started: state.open.turn.as_ref().map(|turn| turn.started),
         clients,
-        model: state.model.clone(),
-        mode: state.mode,
-        approval: state.approval,
+        model: model(state),
+        agent: state.settings.hosted.as_ref().map(|hosted| hosted.agent.clone()),
+        mode: state.settings.mode,
+        approval: state.settings.approval,
         messages: state.messages,
         created: state.created,
         updated: state.updated,
-        usage: state.usage,
-        cost: state.cost.clone(),
+        usage: state.usage.tokens,
+        cost: state.usage.cost.clone(),
         questions: state
+            .open
             .questions
             .iter()
             .map(|Asked { question, .. }| {
-                let card = state.calls.get(&question.call).map(|open| &open.card);
+                let card = state.open.calls.get(&question.call).map(|open| &open.card);
                 OpenQuestion {
                     id: question.id.clone(),
                     call: question.call.clone(),
@@ -243,10 +257,18 @@ pub(crate) fn describe(
                 }
             })
             .collect(),
-        doing: state.calls.values().filter(|open| open.started).map(|open| open.card.title.clone()).collect(),
+        doing: state.open.calls.values().filter(|open| open.started).map(|open| open.card.title.clone()).collect(),
         // The code that shows the card fills this in, because the end of a background command is
         // not reported.
         background: Vec::new(),
+    }
+}
+
+/// The model that answers, as far as a child agent has told it.
+fn model(state: &SessionState) -> ModelId {
+    match &state.settings.hosted {
+        Some(hosted) => ModelId::from(hosted.offer.current_model().unwrap_or_default()),
+        None => state.settings.model.clone(),
     }
 }
 
@@ -257,6 +279,9 @@ impl Actor for Session {
         if let Some((beginning, parent_gone)) = self.start.take() {
             parent_gone.stop_child::<Self>(ctx);
             self.deliver(Input::Opened(beginning), ctx);
+        }
+        if let Some(reports) = self.ports.toolbox.background_reports(&self.state().id) {
+            ctx.add_stream(reports);
         }
         tracing::info!(parent: &self.span, "opened");
     }

@@ -19,8 +19,10 @@ const KEPT_COMMITTED: usize = 16 << 10;
 /// Above this many uncommitted bytes of one session, its turn stops reading from its model.
 const UNCOMMITTED_LIMIT: usize = 16 << 20;
 
-/// Above this many uncommitted bytes of all sessions together, every turn stops reading.
+/// Above this many uncommitted bytes of all sessions together, every turn stops reading whose
+/// session has more than its share of them.
 const ALL_UNCOMMITTED_LIMIT: usize = 64 << 20;
+const SHARE: usize = 256 << 10;
 
 pub(crate) struct Tail {
     ring: Mutex<Ring>,
@@ -85,10 +87,15 @@ pub(crate) struct Progress {
     pub(crate) failure: Option<HistoryError>,
     /// The session has left memory; nothing more is appended.
     pub(crate) ended: bool,
-    full: bool,
+    /// The bytes that are appended and not written.
+    uncommitted: usize,
 }
 
 impl Progress {
+    fn is_full(&self) -> bool {
+        self.uncommitted > UNCOMMITTED_LIMIT
+    }
+
     pub(crate) fn is_safe(&self, event: &Event) -> bool {
         match event.kind.durability() {
             Durability::Soon => true,
@@ -119,7 +126,7 @@ impl Tail {
             written: last,
         };
         let progress =
-            Progress { appended: last, written: last, synced: last, failure: None, ended: false, full: false };
+            Progress { appended: last, written: last, synced: last, failure: None, ended: false, uncommitted: 0 };
         Self { ring: Mutex::new(ring), progress: watch::Sender::new(progress), backlog }
     }
 
@@ -131,7 +138,7 @@ impl Tail {
     pub(crate) fn push(&self, event: Arc<Event>) {
         let number = event.number;
         debug_assert_eq!(number, self.progress.borrow().appended + 1, "events are pushed in order");
-        let full = {
+        let uncommitted = {
             let mut ring = self.ring();
             let weight = event.kind.weight();
             ring.uncommitted += weight;
@@ -139,18 +146,18 @@ impl Tail {
                 self.backlog.add(weight);
             }
             ring.events.push_back(event);
-            ring.uncommitted > UNCOMMITTED_LIMIT
+            ring.uncommitted
         };
         self.progress.send_modify(|progress| {
             progress.appended = number;
-            progress.full = full;
+            progress.uncommitted = uncommitted;
         });
     }
 
     /// Records that the events from `first` to `number` are as safe as `settled` says. Ignored if
     /// an earlier event is not written: they will be submitted again together with it.
     pub(crate) fn settle(&self, first: u64, number: u64, settled: Settled) {
-        let full = {
+        let uncommitted = {
             let mut ring = self.ring();
             if first > ring.written + 1 {
                 return;
@@ -159,7 +166,7 @@ impl Tail {
             let before = ring.uncommitted;
             ring.commit(number);
             self.backlog.remove(before - ring.uncommitted);
-            ring.uncommitted > UNCOMMITTED_LIMIT
+            ring.uncommitted
         };
         self.progress.send_modify(|progress| {
             progress.written = progress.written.max(number);
@@ -167,7 +174,7 @@ impl Tail {
                 progress.synced = progress.synced.max(number);
             }
             progress.failure = None;
-            progress.full = full;
+            progress.uncommitted = uncommitted;
         });
     }
 
@@ -191,7 +198,7 @@ impl Tail {
 
     /// Whether this session has more uncommitted events than allowed.
     pub(crate) fn is_full(&self) -> bool {
-        self.progress.borrow().full
+        self.progress.borrow().is_full()
     }
 
     pub(crate) fn end(&self) {
@@ -201,7 +208,7 @@ impl Tail {
     /// Events that no receipt has covered, oldest first.
     pub(crate) fn uncommitted(&self) -> Vec<Arc<Event>> {
         let ring = self.ring();
-        ring.events.iter().filter(|event| event.number > ring.written).cloned().collect()
+        ring.events.range(ring.place(ring.written + 1)..).cloned().collect()
     }
 
     /// Events from `number` on, about `budget` bytes of them.
@@ -210,10 +217,9 @@ impl Tail {
         if number < ring.first {
             return Found::InStore;
         }
-        let skip = usize::try_from(number - ring.first).unwrap_or(usize::MAX);
         let mut weight = 0;
         let mut found = Vec::new();
-        for event in ring.events.iter().skip(skip) {
+        for event in ring.events.range(ring.place(number)..) {
             if weight > budget {
                 break;
             }
@@ -254,12 +260,20 @@ impl Tail {
     }
 
     /// Resolves when there is room for more uncommitted events, of this session and of all
-    /// sessions.
+    /// sessions. A session with less than its share never waits for the others.
     pub(crate) async fn room(&self) {
-        let mut watch = self.watch();
-        // An error means that the tail is gone, and with it the waiting turn.
-        let _ = watch.wait_for(|progress| !progress.full || progress.ended).await;
-        self.backlog.room().await;
+        let (mut own, mut watch) = (self.watch(), self.watch());
+        let small = own.wait_for(|progress| progress.uncommitted <= SHARE || progress.ended);
+        let room = async {
+            // An error means that the tail is gone, and with it the waiting turn.
+            let _ = watch.wait_for(|progress| !progress.is_full()).await;
+            self.backlog.room().await;
+        };
+        tokio::select! {
+            biased;
+            _ = small => {}
+            () = room => {}
+        }
     }
 }
 
@@ -278,16 +292,20 @@ impl Ring {
         }
     }
 
+    /// Where the event `number` is in the ring, or where the ring ends if it does not reach so far.
+    /// Numbers have no gaps, so nothing is searched, however many events wait.
+    fn place(&self, number: u64) -> usize {
+        usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX).min(self.events.len())
+    }
+
     fn commit(&mut self, number: u64) {
         if number <= self.written {
             return;
         }
-        for event in &self.events {
-            if event.number > self.written && event.number <= number {
-                let weight = event.kind.weight();
-                self.uncommitted = self.uncommitted.saturating_sub(weight);
-                self.committed += weight;
-            }
+        for event in self.events.range(self.place(self.written + 1)..self.place(number + 1)) {
+            let weight = event.kind.weight();
+            self.uncommitted = self.uncommitted.saturating_sub(weight);
+            self.committed += weight;
         }
         self.written = number;
         while self.committed > KEPT_COMMITTED
@@ -314,7 +332,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_turn_stops_reading_its_model_while_too_much_of_its_session_is_not_written() {
+    async fn a_turn_pauses_its_model_while_too_much_is_unwritten() {
         let tail = Tail::after(0, Arc::default());
         tail.push(text(1, UNCOMMITTED_LIMIT));
         assert!(tail.room().now_or_never().is_none());
@@ -323,34 +341,41 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_turn_stops_while_too_much_of_all_sessions_is_not_written() {
+    async fn turns_pause_while_all_sessions_together_have_too_much_unwritten() {
         let backlog = Arc::new(Backlog::default());
         let busy: Vec<Tail> = (0..4).map(|_| Tail::after(0, backlog.clone())).collect();
-        let idle = Arc::new(Tail::after(0, backlog.clone()));
-        busy.iter().for_each(|tail| tail.push(text(1, UNCOMMITTED_LIMIT - 1000)));
-        assert!(idle.room().now_or_never().is_some());
-        busy.iter().for_each(|tail| tail.push(text(2, 900)));
+        let (greedy, modest) = (Arc::new(Tail::after(0, backlog.clone())), Tail::after(0, backlog.clone()));
+        busy.iter().for_each(|tail| tail.push(text(1, UNCOMMITTED_LIMIT - SHARE)));
+        greedy.push(text(1, SHARE));
+        modest.push(text(1, SHARE / 2));
+        assert!(greedy.room().now_or_never().is_some());
+        busy.iter().for_each(|tail| tail.push(text(2, SHARE - 1000)));
         let waiting = tokio::spawn({
-            let idle = idle.clone();
-            async move { idle.room().await }
+            let greedy = greedy.clone();
+            async move { greedy.room().await }
         });
         tokio::task::yield_now().await;
-        assert!(!waiting.is_finished() && idle.room().now_or_never().is_none());
-        // A session that ends releases what it held.
-        drop(busy);
+        assert!(!waiting.is_finished() && greedy.room().now_or_never().is_none());
+        assert!(modest.room().now_or_never().is_some());
+        // A session goes on when most of its own is written, whatever the others have.
+        greedy.settle(1, 1, Settled::Written);
         waiting.await.unwrap();
+        // A session that ends releases what it held.
+        drop((busy, modest));
         assert_eq!(backlog.bytes.load(Ordering::Relaxed), 0);
     }
 
     #[tokio::test]
-    async fn what_failed_holds_back_only_its_own_session_until_it_is_tried_again() {
+    async fn a_failed_write_holds_back_only_its_own_session() {
         let backlog = Arc::new(Backlog::default());
         let bytes = || backlog.bytes.load(Ordering::Relaxed);
         let (failed, other) = (Tail::after(0, backlog.clone()), Tail::after(0, backlog.clone()));
         failed.push(text(1, ALL_UNCOMMITTED_LIMIT));
+        other.push(text(1, SHARE));
         assert!(other.room().now_or_never().is_none());
         failed.fail(HistoryError::Lost);
         failed.push(text(2, 100));
+        other.settle(1, 1, Settled::Written);
         assert_eq!(bytes(), 0);
         assert!(failed.is_full() && other.room().now_or_never().is_some());
         assert!(failed.retry() && bytes() > ALL_UNCOMMITTED_LIMIT);

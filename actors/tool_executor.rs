@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, WeakRecipient, WrapFuture};
-use domain::tool::{HookPoint, Job, OutcomeKind, Refusal, SubAgentTask, ToolHost, ToolRequest, Toolbox};
-use domain::{CallId, CallSite, Mode, Outcome, ToolCard, ToolContent};
+use domain::history::History;
+use domain::recall::{Recall, RecallRequest};
+use domain::tool::{HookPoint, HooksRun, Job, OutcomeKind, Refusal, SubAgentRequest, ToolHost, ToolRequest, Toolbox};
+use domain::{CallId, CallSite, Mode, Outcome, SessionId, ToolCard, ToolContent, Verdict};
 use futures_util::future::BoxFuture;
 use tokio::sync::{oneshot, watch};
 use tracing::Instrument;
@@ -35,19 +37,54 @@ pub(crate) struct ExecutorEvent {
 }
 
 pub(crate) enum ExecutorReport {
-    /// The call is planned; the card describes what it would do.
-    Planned(ToolCard),
+    /// The call is planned: the card describes what it would do, and `rule` is what the rules say
+    /// about that.
+    Planned {
+        card: ToolCard,
+        rule: Option<Verdict>,
+    },
     /// The call cannot be carried out at all.
     Refused(Refusal),
     Progressed(Vec<ToolContent>),
-    /// The call needs a sub-agent, whose report is returned over the channel. The channel closes if
-    /// no sub-agent will run.
-    Delegated(SubAgentTask, oneshot::Sender<Outcome>),
+    /// The call wants something of sub-agents, such as a report, which is returned over the channel.
+    /// The channel closes if there will be none.
+    Delegated(SubAgentRequest, oneshot::Sender<Outcome>),
     /// The user has agreed to another mode. The outcome of the switch is returned over the channel.
     ModeAgreed(Mode, oneshot::Sender<Outcome>),
     Ended(Outcome),
     /// The executor is gone. If it has not reported an end before, it crashed.
     Died,
+}
+
+/// The log of the session, for reading.
+#[derive(Clone)]
+pub(crate) struct SessionLog {
+    pub(crate) session: SessionId,
+    pub(crate) tail: Arc<Tail>,
+    pub(crate) history: Arc<dyn History>,
+}
+
+/// Bytes of events that are read from the history at a time.
+const PAGE: usize = 256 << 10;
+
+impl SessionLog {
+    /// Searches what is in the history by now.
+    async fn search(self, request: RecallRequest) -> Outcome {
+        let mut recall = Recall::new(request);
+        let mut next = 1;
+        loop {
+            let events = match self.history.read(self.session.clone(), next, PAGE).await {
+                Ok(events) => events,
+                Err(error) => return Outcome::failed(error.to_string()),
+            };
+            let Some(last) = events.last() else { break };
+            next = last.number + 1;
+            events.iter().for_each(|event| recall.feed(event));
+            // A long log must not hold up the other actors of the thread.
+            tokio::task::yield_now().await;
+        }
+        recall.finish().map_or_else(Outcome::failed, Outcome::completed)
+    }
 }
 
 pub(crate) struct Assignment {
@@ -58,7 +95,7 @@ pub(crate) struct Assignment {
     pub(crate) recorded: Option<Box<ToolCard>>,
     pub(crate) site: Arc<CallSite>,
     pub(crate) toolbox: Arc<dyn Toolbox>,
-    pub(crate) tail: Arc<Tail>,
+    pub(crate) log: SessionLog,
     pub(crate) parent: WeakRecipient<ExecutorEvent>,
     pub(crate) parent_gone: ParentGone,
     /// How long a cancelled job may take to end by itself.
@@ -68,7 +105,7 @@ pub(crate) struct Assignment {
 pub(crate) struct ToolExecutor {
     call: CallId,
     parent: WeakRecipient<ExecutorEvent>,
-    tail: Arc<Tail>,
+    log: SessionLog,
     patience: Duration,
     phase: Phase,
     cancel: watch::Sender<bool>,
@@ -101,7 +138,7 @@ struct Around {
 
 impl ToolExecutor {
     pub(crate) fn new(assignment: Assignment) -> Self {
-        let Assignment { span, call, request, recorded, site, toolbox, tail, parent, parent_gone, patience } =
+        let Assignment { span, call, request, recorded, site, toolbox, log, parent, parent_gone, patience } =
             assignment;
         let death_notice = {
             let (call, parent) = (call.clone(), parent.clone());
@@ -112,7 +149,7 @@ impl ToolExecutor {
         Self {
             call,
             parent,
-            tail,
+            log,
             patience,
             phase: Phase::Assigned { request, recorded, site, toolbox, parent_gone },
             cancel: watch::Sender::new(false),
@@ -132,11 +169,11 @@ impl ToolExecutor {
         ctx.stop();
     }
 
-    fn planned(&mut self, planned: Result<Box<dyn Job>, Refusal>, ctx: &mut Context<Self>) {
+    fn planned(&mut self, planned: Result<Planned, Refusal>, ctx: &mut Context<Self>) {
         match planned {
-            Ok(job) => {
+            Ok(Planned { job, rule }) => {
                 let Phase::Planning(around) = std::mem::replace(&mut self.phase, Phase::Over) else { return };
-                self.say(ExecutorReport::Planned(job.card().clone()));
+                self.say(ExecutorReport::Planned { card: job.card().clone(), rule });
                 self.phase = Phase::Ready(job, around);
             }
             Err(refusal) => {
@@ -148,15 +185,27 @@ impl ToolExecutor {
     }
 }
 
+struct Planned {
+    job: Box<dyn Job>,
+    rule: Option<Verdict>,
+}
+
 impl Around {
-    async fn plan(self, request: ToolRequest, recorded: Option<Box<ToolCard>>) -> Result<Box<dyn Job>, Refusal> {
-        let Some(recorded) = recorded else { return self.toolbox.plan(request, self.site).await };
+    /// Plans the call and compares it with the rules.
+    async fn plan(self, request: ToolRequest, recorded: Option<Box<ToolCard>>) -> Result<Planned, Refusal> {
+        let job = self.plan_job(request, recorded).await?;
+        let rule = self.toolbox.rule(job.card(), &self.site.cwd).await;
+        Ok(Planned { job, rule })
+    }
+
+    async fn plan_job(&self, request: ToolRequest, recorded: Option<Box<ToolCard>>) -> Result<Box<dyn Job>, Refusal> {
+        let Some(recorded) = recorded else { return self.toolbox.plan(request, self.site.clone()).await };
         // The daemon has just started, and the server that provides the tool may still be
         // connecting.
         if let Some(ready) = self.toolbox.prepare(&self.site.session, &self.site.cwd, &[]) {
             ready.await;
         }
-        self.toolbox.plan_again(request, *recorded, self.site).await
+        self.toolbox.plan_again(request, *recorded, self.site.clone()).await
     }
 
     /// Runs the call with its hooks. The hooks before the call may deny it, and the output of those
@@ -164,22 +213,32 @@ impl Around {
     async fn run(self, job: Box<dyn Job>, desk: Arc<dyn ToolHost>) -> Outcome {
         let card = job.card().clone();
         match self.consult(HookPoint::BeforeTool { card: &card }, &desk).await {
-            Consulted::Agreed => {}
+            Consulted::Nobody | Consulted::Agreed => {}
             Consulted::Refused(reason) => return Outcome::denied_because(&reason),
             Consulted::Cancelled => return Outcome::cancelled(),
         }
         let mut outcome = job.run(desk.clone()).await;
-        if outcome.verdict != OutcomeKind::Cancelled
-            && let Consulted::Refused(reason) =
-                self.consult(HookPoint::AfterTool { card: &card, outcome: &outcome }, &desk).await
-        {
+        if outcome.verdict == OutcomeKind::Cancelled {
+            return outcome;
+        }
+        let consulted = self.consult(HookPoint::AfterTool { card: &card, outcome: &outcome }, &desk).await;
+        let hooks = match &consulted {
+            Consulted::Nobody => HooksRun::None,
+            Consulted::Agreed | Consulted::Refused(_) => HooksRun::Some,
+            Consulted::Cancelled => return outcome,
+        };
+        if let Consulted::Refused(reason) = consulted {
             outcome.text.push_str(&format!("\n[a hook says: {reason}]"));
         }
-        outcome
+        let Some(completed) = self.toolbox.complete(&outcome, hooks, &self.site) else { return outcome };
+        tokio::select! {
+            completed = completed => completed,
+            () = desk.cancelled() => outcome,
+        }
     }
 
     async fn consult(&self, moment: HookPoint<'_>, desk: &Arc<dyn ToolHost>) -> Consulted {
-        let Some(asked) = self.toolbox.consult(moment, &self.site) else { return Consulted::Agreed };
+        let Some(asked) = self.toolbox.consult(moment, &self.site) else { return Consulted::Nobody };
         tokio::select! {
             refusal = asked => refusal.map_or(Consulted::Agreed, Consulted::Refused),
             () = desk.cancelled() => Consulted::Cancelled,
@@ -188,6 +247,8 @@ impl Around {
 }
 
 enum Consulted {
+    /// There are no hooks for this point.
+    Nobody,
     Agreed,
     Refused(String),
     Cancelled,
@@ -214,10 +275,11 @@ impl Handler<Run> for ToolExecutor {
 
     fn handle(&mut self, Run { after }: Run, ctx: &mut Context<Self>) {
         let Phase::Ready(job, around) = std::mem::replace(&mut self.phase, Phase::Running) else { return };
-        let tail = self.tail.clone();
+        let tail = self.log.tail.clone();
         let desk: Arc<dyn ToolHost> = Arc::new(CallHost {
             call: self.call.clone(),
             parent: self.parent.clone(),
+            log: self.log.clone(),
             cancel: self.cancel.subscribe(),
         });
         let run = async move {
@@ -250,23 +312,31 @@ impl Handler<Cancel> for ToolExecutor {
 struct CallHost {
     call: CallId,
     parent: WeakRecipient<ExecutorEvent>,
+    log: SessionLog,
     cancel: watch::Receiver<bool>,
 }
 
 impl ToolHost for CallHost {
-    fn delegate(&self, errand: SubAgentTask) -> BoxFuture<'static, Outcome> {
-        let (tell, told) = oneshot::channel();
+    fn delegate(&self, request: SubAgentRequest) -> BoxFuture<'static, Outcome> {
+        let (sender, outcome) = oneshot::channel();
         report(
             &self.parent,
-            ExecutorEvent { call: self.call.clone(), report: ExecutorReport::Delegated(errand, tell) },
+            ExecutorEvent { call: self.call.clone(), report: ExecutorReport::Delegated(request, sender) },
         );
-        Box::pin(async move { told.await.unwrap_or_else(|_| Outcome::cancelled()) })
+        Box::pin(async move { outcome.await.unwrap_or_else(|_| Outcome::cancelled()) })
+    }
+
+    fn recall(&self, request: RecallRequest) -> BoxFuture<'static, Outcome> {
+        Box::pin(self.log.clone().search(request))
     }
 
     fn switch_mode(&self, mode: Mode) -> BoxFuture<'static, Outcome> {
-        let (tell, told) = oneshot::channel();
-        report(&self.parent, ExecutorEvent { call: self.call.clone(), report: ExecutorReport::ModeAgreed(mode, tell) });
-        Box::pin(async move { told.await.unwrap_or_else(|_| Outcome::cancelled()) })
+        let (sender, outcome) = oneshot::channel();
+        report(
+            &self.parent,
+            ExecutorEvent { call: self.call.clone(), report: ExecutorReport::ModeAgreed(mode, sender) },
+        );
+        Box::pin(async move { outcome.await.unwrap_or_else(|_| Outcome::cancelled()) })
     }
 
     fn progress(&self, content: Vec<ToolContent>) {

@@ -2,13 +2,13 @@
 //! The `Session` starts the turn, holds its guard, and records everything it does. The actor ends
 //! with its turn. It runs no tool and writes no log.
 
+mod bursts;
 mod compaction;
 mod endings;
 mod estimate;
-mod repeated_failures;
 mod tool_calls;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, StreamHandler, WeakRecipient, WrapFuture};
@@ -18,15 +18,16 @@ use domain::event::RequestedCall;
 use domain::model::{Delta, Model, ModelError, ModelRequest};
 use domain::session::TurnReport;
 use domain::session::effect::{Purpose, Unfinished};
-use domain::tool::{ToolRequest, ToolSpec};
-use domain::turn::FailureKind;
+use domain::tool::ToolSpec;
+use domain::turn::{FailureKind, ResponseCalls};
 use domain::{CallId, Environment, MessageId, StopReason, ThoughtLevel, TurnFailure, TurnId, Usage};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 
+use self::bursts::Bursts;
+use self::compaction::Threshold;
 use self::endings::Endings;
 use self::estimate::Tally;
-use self::repeated_failures::RepeatedFailures;
 use self::tool_calls::take_begun;
 pub(crate) use self::tool_calls::{CallEnded, OfferTools};
 use crate::mail::{DeathNotice, ParentGone, report};
@@ -64,6 +65,17 @@ pub(crate) struct TurnEvent {
     pub(crate) report: TurnReport,
 }
 
+/// The most that a turn may use.
+#[derive(Clone, Copy)]
+pub(crate) struct Budget {
+    pub(crate) requests: u32,
+    /// Sent and received; 0 for no limit.
+    pub(crate) tokens: u64,
+    /// The number of tokens beyond which older messages are summarised, however large the window is;
+    /// 0 for no limit.
+    pub(crate) compact_tokens: u64,
+}
+
 pub(crate) struct Task {
     pub(crate) turn: TurnId,
     pub(crate) purpose: Purpose,
@@ -78,7 +90,7 @@ pub(crate) struct Task {
     pub(crate) window_used: u64,
     /// The number of the user's message, which must be safe before the model is asked.
     pub(crate) after: u64,
-    pub(crate) max_requests: u32,
+    pub(crate) budget: Budget,
     /// A response whose calls are carried out first, because the turn was restored from the log.
     pub(crate) unfinished: Option<Unfinished>,
     pub(crate) tail: Arc<Tail>,
@@ -104,13 +116,7 @@ pub(crate) struct Turn {
     visible: bool,
     overflowed: bool,
     endings: Endings,
-    /// The calls of this response as the model requested them.
-    requested: Vec<RequestedCall>,
-    /// Calls of this response that have not been handed to the session yet, in the model's order.
-    waiting: VecDeque<(CallId, ToolRequest)>,
-    /// Calls that have been handed to the session and have no outcome yet.
-    running: Vec<(CallId, ToolRequest)>,
-    repeated_failures: RepeatedFailures,
+    calls: ResponseCalls,
     _death_notice: DeathNotice,
 }
 
@@ -125,14 +131,37 @@ enum Doing {
     },
     Summarising {
         summary: String,
+        /// How many bytes of the summary have been reported.
+        shown: usize,
         then: Purpose,
         /// The first message that is kept instead of summarised.
         kept_from: Option<MessageId>,
-        /// The maximum number of tokens of older messages that are given to the model to summarise.
+        form: SummaryForm,
+    },
+}
+
+/// How the model is given what it has to summarise.
+enum SummaryForm {
+    /// As the conversation itself, after the same beginning as in all other requests.
+    Conversation,
+    /// As one text, because the conversation does not fit.
+    Words {
+        /// The maximum number of tokens of older messages.
         room: u64,
         /// How often `room` was halved because even the request for the summary did not fit.
         halvings: u32,
     },
+}
+
+impl SummaryForm {
+    /// The most bytes of the user's older messages that are kept beside the summary: a quarter of the
+    /// text that fitted. The true window may be much smaller than the declared one.
+    fn most_of_user(&self) -> usize {
+        match self {
+            Self::Conversation => usize::MAX,
+            Self::Words { room, .. } => usize::try_from(*room).unwrap_or(usize::MAX),
+        }
+    }
 }
 
 impl Doing {
@@ -140,6 +169,9 @@ impl Doing {
         Self::Answering { called: false, begun: BTreeMap::new() }
     }
 }
+
+/// How many bytes of a summary are reported at a time. Smaller pieces would make many events.
+const SUMMARY_PIECE: usize = 256;
 
 /// How often a request for a summary that does not fit is retried with half as much to read.
 const HALVINGS: u32 = 8;
@@ -165,10 +197,7 @@ impl Turn {
             visible: false,
             overflowed: false,
             endings: Endings::default(),
-            requested: Vec::new(),
-            waiting: VecDeque::new(),
-            running: Vec::new(),
-            repeated_failures: RepeatedFailures::default(),
+            calls: ResponseCalls::default(),
             _death_notice: death_notice,
         }
     }
@@ -187,10 +216,18 @@ impl Turn {
         self.take_up_switch();
         // The count of the last request does not include what came after it, such as long outcomes.
         let expected = estimate::conversation(self.task.conversation.messages(), &self.task.tools);
-        if compaction::is_due(self.task.window_used.max(expected), self.window()) && self.kept_from().is_some() {
-            return self.summarise(Purpose::Answer, ctx);
+        let (used, threshold) = (self.task.window_used.max(expected), self.threshold());
+        if !threshold.is_passed(used) {
+            return self.answer(ctx);
         }
-        self.answer(ctx);
+        if let Some((calls, saved)) = compaction::clearable(&self.task.conversation, used, threshold) {
+            self.task.window_used = used.saturating_sub(saved);
+            return self.say(TurnReport::Cleared { calls });
+        }
+        match compaction::kept_from(&self.task.conversation, threshold) {
+            Some(kept_from) => self.summarise(Purpose::Answer, Some(kept_from), SummaryForm::Conversation, ctx),
+            None => self.answer(ctx),
+        }
     }
 
     fn answer(&mut self, ctx: &mut Context<Self>) {
@@ -198,20 +235,29 @@ impl Turn {
         self.ask(ctx);
     }
 
-    fn summarise(&mut self, then: Purpose, ctx: &mut Context<Self>) {
+    fn summarise(&mut self, then: Purpose, kept_from: Option<MessageId>, form: SummaryForm, ctx: &mut Context<Self>) {
         self.take_up_switch();
-        let kept_from = self.kept_from();
-        let room = compaction::room(&self.task.conversation, kept_from.as_ref(), self.window());
-        self.doing = Doing::Summarising { summary: String::new(), then, kept_from, room, halvings: 0 };
+        self.doing = Doing::Summarising { summary: String::new(), shown: 0, then, kept_from, form };
         self.ask(ctx);
+    }
+
+    /// The form of a request for a summary of messages that do not fit as they are.
+    fn in_words(&self, kept_from: Option<&MessageId>) -> SummaryForm {
+        let room = compaction::room(&self.task.conversation, kept_from, self.window());
+        SummaryForm::Words { room, halvings: 0 }
+    }
+
+    fn threshold(&self) -> Threshold {
+        Threshold { window: self.window(), most: self.task.budget.compact_tokens }
     }
 
     fn window(&self) -> u64 {
         self.task.model.info().window
     }
 
-    fn kept_from(&self) -> Option<MessageId> {
-        compaction::kept_from(&self.task.conversation, self.window())
+    /// The first message to keep when as much as possible has to go.
+    fn least_kept_from(&self) -> Option<MessageId> {
+        compaction::least_kept_from(&self.task.conversation, self.window())
     }
 
     fn take_up_switch(&mut self) {
@@ -223,11 +269,13 @@ impl Turn {
 
     /// Waits until everything that the request depends on is safe, then asks the model.
     fn ask(&mut self, ctx: &mut Context<Self>) {
-        if self.requests == self.task.max_requests {
+        if self.endings.is_last {
             return self.end(StopReason::MaxTurnRequests);
         }
         self.requests += 1;
+        self.note_last_request();
         self.message = MessageId::new();
+        self.begin_summary();
         self.stopped = StopReason::EndTurn;
         self.visible = false;
         self.endings.begin();
@@ -263,14 +311,18 @@ impl Turn {
             Doing::Answering { .. } => {
                 (compaction::fitted(conversation.messages(), self.window()), self.task.tools.clone())
             }
-            Doing::Summarising { kept_from, room, .. } => {
+            Doing::Summarising { form: SummaryForm::Conversation, .. } => {
+                let messages = compaction::fitted(conversation.messages(), self.window());
+                (compaction::with_instruction(messages), self.task.tools.clone())
+            }
+            Doing::Summarising { kept_from, form: SummaryForm::Words { room, .. }, .. } => {
                 (vec![compaction::to_summarise(conversation, kept_from.as_ref(), *room)], Vec::new())
             }
         };
         let request = ModelRequest {
             system: self.system.clone(),
             messages: self.with_last_call(messages),
-            tools,
+            tools: tools.into_iter().filter(|tool| tool.suits(self.task.model.info())).collect(),
             thought: self.task.thought,
             environment: self.task.environment.clone(),
         };
@@ -278,7 +330,7 @@ impl Turn {
         tracing::debug!(parent: &self.task.span, model = %self.task.model.info().id, "asks the model");
         let answer = self.task.span.in_scope(|| self.task.model.respond(request));
         let tail = self.task.tail.clone();
-        ctx.add_stream(answer.then(move |delta| {
+        ctx.add_stream(Bursts::new(answer).then(move |delta| {
             let tail = tail.clone();
             async move {
                 tail.room().await;
@@ -299,7 +351,10 @@ impl Turn {
             }
             (Delta::Notice(text), _) => self.say(TurnReport::Noticed { text }),
             (Delta::Stopped(reason), _) => self.stopped = reason,
-            (Delta::Text(text), Doing::Summarising { summary, .. }) => summary.push_str(&text),
+            (Delta::Text(text), Doing::Summarising { summary, .. }) => {
+                summary.push_str(&text);
+                self.show_summary(SUMMARY_PIECE);
+            }
             (Delta::Abandoned, _) => self.abandon(),
             (
                 Delta::Thought(_)
@@ -327,8 +382,7 @@ impl Turn {
             (Delta::Call { tool, input, origin }, Doing::Answering { called, begun }) => {
                 *called = true;
                 let call = take_begun(begun, &tool).unwrap_or_default();
-                self.waiting.push_back((call.clone(), ToolRequest { tool: tool.clone(), input: input.clone() }));
-                self.requested.push(RequestedCall { call, tool, input, origin });
+                self.calls.request(RequestedCall { call, tool, input, origin });
             }
         }
     }
@@ -346,7 +400,10 @@ impl Actor for Turn {
         }
         match self.task.purpose {
             Purpose::Answer => self.go_on(ctx),
-            Purpose::Compact => self.summarise(Purpose::Compact, ctx),
+            Purpose::Compact => {
+                let kept_from = self.least_kept_from();
+                self.summarise(Purpose::Compact, kept_from, SummaryForm::Conversation, ctx);
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use actix::{ActorFutureExt, Context, WrapFuture};
 use domain::MessageId;
 use domain::account::{AccountError, Login};
 use serde_json::{Value, json};
-use wire::v1::encode::{self, ENV_METHOD, GITHUB_METHOD};
+use wire::facts::{ENV_METHOD, GITHUB_METHOD};
 use wire::{Id, RpcError, method, rpc};
 
 use super::{Asked, Connection};
@@ -57,7 +57,7 @@ impl Connection {
         if self.capabilities().elicits_url {
             let elicitation = MessageId::new();
             let message = format!("Type the code {code} at the address that opens.");
-            let params = encode::elicit_url(&id, elicitation.as_str(), &address, &message);
+            let params = self.version().elicit_url(&id, elicitation.as_str(), &address, &message);
             let request = Id::from_text(MessageId::new().as_str());
             self.outbox.push(&rpc::request(&request, method::ELICITATION_CREATE, &params));
             // The client's answer to the elicitation changes nothing: only the login itself shows

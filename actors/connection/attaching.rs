@@ -4,12 +4,13 @@
 
 use actix::{AsyncContext, Context};
 use domain::briefing::Command;
+use domain::state::SessionSettings;
 use domain::{Place, SessionId};
 use futures_util::{Stream, StreamExt, stream};
 use serde_json::json;
 use tokio::sync::watch;
-use wire::v1::encode::Menu;
-use wire::v1::translator::{Attach as View, Viewer};
+use wire::facts::Menu;
+use wire::translator::{Attach as View, Viewer};
 use wire::{Id, Translator};
 
 use super::Connection;
@@ -25,6 +26,7 @@ use crate::session::Attached;
 struct Inheritance {
     waiting: Waiting,
     asks: Vec<AskClient>,
+    opened: bool,
     /// The number of the last event that was sent to a resuming bridge.
     brought: u64,
 }
@@ -36,7 +38,8 @@ impl Connection {
         let session = &session;
         let resumes = matches!(answer, Answering::Resume(_));
         let translator = self.translator(session, &mut attached, resumes);
-        let Inheritance { mut waiting, asks, brought } = self.take_over(session, ctx);
+        let Inheritance { mut waiting, asks, opened, brought } = self.take_over(session, ctx);
+        let opened = opened || matches!(answer, Answering::Now);
         let resume = resumes.then(|| self.resume(&mut attached, brought));
         let is_awaited = resume.as_ref().is_some_and(|resume| !resume.pending.is_empty());
         waiting.loading.extend(load(answer, attached.head));
@@ -52,12 +55,14 @@ impl Connection {
         let Attached { guard, tail, next, head, life, messages, served, .. } = attached;
         let attachment = Attachment {
             attach,
+            version: self.version(),
             addr: addr.clone(),
             tail,
             commands: SlashCommands { own: commands, served, changes },
             translator,
             seen: Place { life, number: next.saturating_sub(1) },
             start: Start { head: Place { life, number: head }, messages, places: self.client.bridge.is_some(), resume },
+            opened,
             ended: false,
             waiting,
             asks,
@@ -79,9 +84,13 @@ impl Connection {
 
     fn translator(&self, session: &SessionId, attached: &mut Attached, resumes: bool) -> Translator {
         let extras = self.extras();
-        let model = attached.model.clone();
-        Translator::new(View {
+        let SessionSettings { mode, approval, model, thought, hosted, model_chosen: _ } = attached.settings.clone();
+        let view = View {
             session: session.clone(),
+            cwd: attached.cwd.clone(),
+            next: attached.next,
+            turn: attached.turn.take(),
+            background: std::mem::take(&mut attached.background),
             viewer: Viewer {
                 connection: self.id.clone(),
                 bridge: self.client.bridge.clone(),
@@ -91,29 +100,31 @@ impl Connection {
             },
             menu: Menu {
                 models: self.models_with(&model),
-                mode: attached.mode,
-                approval: attached.approval,
+                mode,
+                approval,
                 model,
-                thought: attached.thought,
+                thought,
+                hosted: hosted.map(|hosted| hosted.offer),
                 extras,
             },
             head: attached.head,
             own_from: if resumes { attached.next } else { attached.head + 1 },
             open_calls: std::mem::take(&mut attached.open_calls),
-            hidden_calls: std::mem::take(&mut attached.hidden_calls),
+            delegated: std::mem::take(&mut attached.delegated),
             open_questions: std::mem::take(&mut attached.open_questions),
-        })
+        };
+        Translator::new(self.version(), view)
     }
 
     /// Ends an earlier attach to the same session.
     fn take_over(&mut self, session: &SessionId, ctx: &mut Context<Self>) -> Inheritance {
         self.cancel_cursor(session, ctx);
-        let Some(Attachment { mut waiting, asks, start, seen, .. }) = self.attachments.remove(session) else {
+        let Some(Attachment { mut waiting, asks, opened, start, seen, .. }) = self.attachments.remove(session) else {
             return Inheritance::default();
         };
         // This replay asks the questions again.
         waiting.unasked.clear();
-        Inheritance { waiting, asks, brought: start.resume.map_or(0, |_| seen.number) }
+        Inheritance { waiting, asks, opened, brought: start.resume.map_or(0, |_| seen.number) }
     }
 
     /// Determines which prompts of a resuming bridge are answered on this connection. Those that an

@@ -11,8 +11,7 @@ use domain::{Event, EventKind, Origin, Place, QuestionId, SessionId};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use wire::rpc;
-use wire::v1::encode;
-use wire::{Id, Outbound, PriorView, RpcError, Translator, method};
+use wire::{Id, Outbound, PriorView, ProtocolVersion, RpcError, Translator, method};
 
 use super::client_requests::AskClient;
 use super::{Asked, Connection, opening};
@@ -31,6 +30,7 @@ pub(super) struct CursorYield {
 /// A session that this client has open.
 pub(super) struct Attachment {
     pub(super) attach: u64,
+    pub(super) version: ProtocolVersion,
     pub(super) addr: Addr<Session>,
     pub(super) tail: Arc<Tail>,
     pub(super) commands: SlashCommands,
@@ -38,6 +38,8 @@ pub(super) struct Attachment {
     /// The place of the last event that the cursor passed.
     pub(super) seen: Place,
     pub(super) start: Start,
+    /// Whether a request to open the session has been answered; it stays open if others are withdrawn.
+    pub(super) opened: bool,
     /// Whether the session has left memory; the next prompt brings it back.
     pub(super) ended: bool,
     pub(super) waiting: Waiting,
@@ -116,8 +118,8 @@ pub(super) enum Answering {
 
 impl Attachment {
     /// The answer to the request that opened the session.
-    pub(super) fn opened(&self, id: Option<&SessionId>) -> Value {
-        let mut opened = encode::session_opened(id, self.translator.menu());
+    pub(super) fn opened_answer(&self, id: Option<&SessionId>) -> Value {
+        let mut opened = self.version.session_opened(id, self.translator.menu(), &self.all_commands());
         if self.start.places {
             opened["_meta"] = json!({ "acpd": { "at": [self.start.head.life, self.start.head.number] } });
         }
@@ -126,7 +128,7 @@ impl Attachment {
 
     /// The answer to a request that opened an existing session.
     fn opened_again(&self, session: &SessionId) -> Value {
-        let mut opened = self.opened(None);
+        let mut opened = self.opened_answer(None);
         opened["_meta"]["acpd"]["sessionId"] = json!(session);
         opened["_meta"]["acpd"]["messages"] = json!(self.start.messages);
         opened
@@ -134,9 +136,18 @@ impl Attachment {
 
     /// The notification that lists the available slash commands.
     pub(super) fn commands(&self, session: &SessionId) -> Vec<u8> {
+        self.version.commands(session, &self.all_commands())
+    }
+
+    fn all_commands(&self) -> Vec<Command> {
         let served = self.commands.served.borrow();
-        let all: Vec<Command> = self.commands.own.iter().chain(served.iter()).cloned().collect();
-        encode::commands(session, &all)
+        self.commands.own.iter().chain(served.iter()).cloned().collect()
+    }
+
+    /// What a client receives before the answer to a request that opens an existing session.
+    fn preface(&mut self, session: &SessionId) -> Vec<Vec<u8>> {
+        let commands = (!self.version.lists_commands_when_opened()).then(|| self.commands(session));
+        self.translator.preface().into_iter().chain(commands).collect()
     }
 
     /// Removes a waiting request. Returns whether it was a request to open the session.
@@ -221,11 +232,12 @@ impl Connection {
     }
 
     fn show(&mut self, session: &SessionId, event: &Event, unsaved: Option<&HistoryError>, ctx: &mut Context<Self>) {
-        tracing::debug!(parent: &self.span, %session, number = event.number, event = event.kind.name(), "tells");
+        tracing::debug!(parent: &self.span, %session, number = event.number, event = event.kind.name(), "sends");
         // The models that were offered when the client attached may be out of date.
-        let models = match &event.kind {
-            EventKind::Configured { setting: Setting::Model(model), .. } => Some(self.models_with(model)),
-            _ => None,
+        let models = if let EventKind::Configured { setting: Setting::Model(model), .. } = &event.kind {
+            Some(self.models_with(model))
+        } else {
+            None
         };
         let Some(attachment) = self.attachments.get_mut(session) else { return };
         attachment.seen = event.place();
@@ -247,9 +259,9 @@ impl Connection {
     /// Answers a client that resumes a session it already follows: no event is sent twice or left
     /// out.
     pub(super) fn resume_again(&mut self, session: &SessionId, id: &Id, ctx: &mut Context<Self>) {
-        let Some(attachment) = self.attachments.get(session) else { return };
+        let Some(attachment) = self.attachments.get_mut(session) else { return };
         let opened = attachment.opened_again(session);
-        self.outbox.push(&attachment.commands(session));
+        attachment.preface(session).iter().for_each(|message| self.outbox.push(message));
         self.answer(id, Ok(opened), ctx);
     }
 
@@ -295,7 +307,8 @@ impl Connection {
                     self.outbox.push(&rpc::notification(method::CANCEL_REQUEST, &params));
                 }
             }
-            Outbound::TurnOver { turn, origin, answer } => {
+            Outbound::Inserted { prompt, joined } => self.note_inserted(&prompt, joined, ctx),
+            Outbound::TurnOver { turn } => {
                 // The replayed end of an earlier turn does not concern the tools of the running
                 // one.
                 let happened_since = |attachment: &Attachment| number > attachment.start.head.number;
@@ -303,6 +316,8 @@ impl Connection {
                 {
                     self.withdraw_help_of(session);
                 }
+            }
+            Outbound::Answer { turn, origin, answer } => {
                 let answer = match (answer, unsaved) {
                     (Ok(_), Some(error)) => Err(opening::unreadable(error.clone())),
                     (answer, _) => answer,
@@ -353,11 +368,12 @@ impl Connection {
         if passed.is_empty() {
             return;
         }
+        attachment.opened = true;
         let opened = attachment.opened_again(session);
         let pending = attachment.start.resume.as_ref().map(|resume| json!(resume.pending));
         let is_bridge = self.client.bridge.is_some();
         if passed.iter().any(|load| !load.resumes) {
-            self.outbox.push(&attachment.commands(session));
+            attachment.preface(session).iter().for_each(|message| self.outbox.push(message));
         }
         for load in passed {
             let mut opened = opened.clone();
@@ -390,7 +406,7 @@ impl Connection {
             self.finish_close(session, &request, ctx);
         }
         for request in watches {
-            self.tell_end(request, session.clone(), ctx);
+            self.report_end(request, session.clone(), ctx);
         }
     }
 }

@@ -14,8 +14,8 @@ use domain::{ConnectionId, QuestionId, SessionId};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::oneshot;
-use wire::v1::client_requests::{self, Answered};
-use wire::{Id, RpcError, method, rpc};
+use wire::client_requests::{self, Answered};
+use wire::{Id, ProtocolVersion, RpcError, method, rpc};
 
 use super::elicitations::Elicitations;
 use super::{Asked, Connection};
@@ -94,6 +94,7 @@ impl Connection {
         };
         (offered != EditorCapabilities::default()).then(|| {
             Arc::new(ClientEditor {
+                version: self.version(),
                 connection: self.id.clone(),
                 session: session.clone(),
                 capabilities: offered,
@@ -125,7 +126,7 @@ impl Connection {
             self.outbox.push(&rpc::notification(method::CANCEL_REQUEST, &params));
             if let Asked::Help { session, method, answer } = asked {
                 // The caller may be gone.
-                let _ = answer.send(Err(RpcError::cancelled("nobody waits for the answer any more")));
+                let _ = answer.send(Err(RpcError::cancelled("the answer is no longer needed")));
                 if method == method::TERMINAL_CREATE {
                     self.asks.pending.insert(id, Asked::LateTerminal(session));
                 }
@@ -207,6 +208,7 @@ impl Handler<TellClient> for Connection {
 }
 
 pub(super) struct ClientEditor {
+    pub(super) version: ProtocolVersion,
     pub(super) connection: ConnectionId,
     pub(super) session: SessionId,
     pub(super) capabilities: EditorCapabilities,
@@ -314,7 +316,7 @@ impl Editor for ClientEditor {
             Form::Page { id, .. } => Some(id.clone()),
             Form::Fields(_) => None,
         };
-        let Some(params) = client_requests::elicit(&self.session, elicitation) else {
+        let Some(params) = self.version.elicit(&self.session, elicitation) else {
             return refused("it cannot show a form like this");
         };
         let Some(open) = self.elicitations.open() else {

@@ -3,11 +3,13 @@
 
 use actix::Context;
 use domain::event::Setting;
+use domain::hosted::{AgentSetting, Offer};
 use domain::model::ModelInfo;
+use domain::state::SessionSettings;
 use domain::{Approval, Mode, ModelId, ThoughtLevel};
 use serde_json::{Value, json};
+use wire::facts::Menu;
 use wire::request::{self, ConfigureAnswer};
-use wire::v1::encode;
 use wire::{Id, RpcError};
 
 use super::{Connection, opening};
@@ -24,6 +26,12 @@ impl Connection {
             return self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
         };
         let mut menu = attachment.translator.menu().clone();
+        if let Some(offer) = &menu.hosted {
+            return match agent_setting(&configure, offer) {
+                Ok(setting) => self.send_agent_setting(id, &configure, setting, menu, ctx),
+                Err(error) => self.answer(&id, Err::<Value, _>(error), ctx),
+            };
+        }
         let ports = self.runtime.ports();
         let environment = self.whole_environment();
         let setting = match setting(&configure, |model| ports.models.offers(model, &environment)) {
@@ -39,14 +47,16 @@ impl Connection {
             Some(model) => self.models_with(model),
             None => menu.models.clone(),
         };
+        let version = self.version();
         let work = async move {
             let set = sent.await.map_err(|_| RpcError::internal("the session is not there", "load it again"))?;
             set.recorded.written().await.map_err(opening::unreadable)?;
             menu.models = models;
-            (menu.mode, menu.approval, menu.model, menu.thought) = (set.mode, set.approval, set.model, set.thought);
+            let SessionSettings { mode, approval, model, thought, model_chosen: _, hosted: _ } = set.settings;
+            (menu.mode, menu.approval, menu.model, menu.thought) = (mode, approval, model, thought);
             Ok(match configure.answer {
                 ConfigureAnswer::Empty => json!({}),
-                ConfigureAnswer::Options => json!({ "configOptions": encode::config_options(&menu) }),
+                ConfigureAnswer::Options => json!({ "configOptions": version.config_options(&menu) }),
             })
         };
         self.answer_later(id, work, ctx);
@@ -54,6 +64,31 @@ impl Connection {
 }
 
 impl Connection {
+    /// Has the child agent of a hosted session set an option of its own.
+    fn send_agent_setting(
+        &mut self,
+        id: Id,
+        configure: &request::Configure,
+        setting: AgentSetting,
+        mut menu: Menu,
+        ctx: &mut Context<Self>,
+    ) {
+        let Some(attachment) = self.attachments.get(&configure.session) else { return };
+        let sent = attachment.addr.send(session::ConfigureAgent(setting));
+        let (version, answer) = (self.version(), configure.answer);
+        let work = async move {
+            let set = sent.await.map_err(|_| RpcError::internal("the session is not there", "load it again"))?;
+            let set = set.map_err(opening::agent_failed)?;
+            set.recorded.written().await.map_err(opening::unreadable)?;
+            menu.hosted = Some(set.offer);
+            Ok(match answer {
+                ConfigureAnswer::Empty => json!({}),
+                ConfigureAnswer::Options => json!({ "configOptions": version.config_options(&menu) }),
+            })
+        };
+        self.answer_later(id, work, ctx);
+    }
+
     /// The models that this client may choose from, including the current one.
     pub(super) fn models_with(&self, chosen: &ModelId) -> Vec<ModelInfo> {
         let ports = self.runtime.ports();
@@ -64,6 +99,20 @@ impl Connection {
             models.push(model.info().clone());
         }
         models
+    }
+}
+
+/// The setting of a child agent that a client names. Modes and models are options of their own unless the agent has such
+/// options.
+fn agent_setting(configure: &request::Configure, offer: &Offer) -> Result<AgentSetting, RpcError> {
+    let (id, value) = (configure.option.clone(), configure.value.clone());
+    let is_option = offer.has_option(&id) && configure.answer == ConfigureAnswer::Options;
+    match id.as_str() {
+        _ if is_option => Ok(AgentSetting::Option { id, value }),
+        "mode" if offer.modes.is_some() => Ok(AgentSetting::Mode(value)),
+        "model" if offer.models.is_some() => Ok(AgentSetting::Model(value)),
+        _ if offer.has_option(&id) => Ok(AgentSetting::Option { id, value }),
+        _ => Err(RpcError::invalid_params("configId", &format!("unknown option `{id}`"))),
     }
 }
 

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_a_page_is_told_once_and_only_if_the_client_was_asked_to_open_it() {
+    fn completion_of_a_page_is_forwarded_once_and_only_if_it_was_opened() {
         let asked = Elicitations::default();
         assert!(!asked.closes_page("a"));
         asked.opens_page("a");

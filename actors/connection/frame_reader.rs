@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, stream};
 use tokio::io::{AsyncRead, AsyncReadExt};
+use wire::ProtocolVersion;
 use wire::batch::Batch;
 use wire::frame::{Decoder, FrameError, Framing};
 use wire::rpc::{self, Incoming};
@@ -33,6 +34,7 @@ struct FrameReader<R> {
     batch: Option<Batch>,
     gate: OutboxGate,
     framing: Arc<OnceLock<Framing>>,
+    version: Arc<OnceLock<ProtocolVersion>>,
 }
 
 pub(super) fn inbound<R>(
@@ -40,11 +42,12 @@ pub(super) fn inbound<R>(
     limit: usize,
     gate: OutboxGate,
     framing: Arc<OnceLock<Framing>>,
+    version: Arc<OnceLock<ProtocolVersion>>,
 ) -> impl Stream<Item = Inbound>
 where
     R: AsyncRead + Unpin,
 {
-    let frame_reader = FrameReader { reader, decoder: Decoder::new(limit), batch: None, gate, framing };
+    let frame_reader = FrameReader { reader, decoder: Decoder::new(limit), batch: None, gate, framing, version };
     stream::unfold(Some(frame_reader), |frame_reader| async move {
         let mut frame_reader = frame_reader?;
         match frame_reader.next_message().await? {
@@ -64,7 +67,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             if let Some(batch) = self.batch.take() {
                 // Each entry may be answered, so a batch is read no faster than frames are.
                 self.gate.room_for_answers().await;
-                let (batch, message) = next_of(batch).await;
+                let (batch, message) = next_of(batch, self.version()).await;
                 self.batch = batch;
                 if let Some(message) = message {
                     return Some(Ok(message));
@@ -72,12 +75,18 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             }
             match self.next_frame().await? {
                 Err(error) => return Some(Err(error)),
-                Ok(frame) => match understand(frame).await {
+                Ok(frame) => match understand(frame, self.version()).await {
                     Frame::One(message) => return Some(Ok(message)),
                     Frame::Several(batch) => self.batch = Some(batch),
                 },
             }
         }
+    }
+
+    /// The version to decode the next message with. A message is read only after the one before it
+    /// was handled, so what follows `initialize` is never decoded too early.
+    fn version(&self) -> ProtocolVersion {
+        self.version.get().copied().unwrap_or(ProtocolVersion::V1)
     }
 
     /// The next frame. None at the end of the file or after a read error, which are treated alike.
@@ -110,17 +119,17 @@ enum Frame {
     Several(Batch),
 }
 
-async fn understand(frame: Bytes) -> Frame {
+async fn understand(frame: Bytes, version: ProtocolVersion) -> Frame {
     let size = frame.len();
-    let read = move || Batch::of(&frame).map_or_else(|| Frame::One(rpc::read(&frame)), Frame::Several);
+    let read = move || Batch::of(&frame).map_or_else(|| Frame::One(rpc::read_as(version, &frame)), Frame::Several);
     off_thread(size, read).await.unwrap_or_else(|| Frame::One(unread()))
 }
 
 /// The next message of a batch, and the rest of the batch.
-async fn next_of(mut batch: Batch) -> (Option<Batch>, Option<Incoming>) {
+async fn next_of(mut batch: Batch, version: ProtocolVersion) -> (Option<Batch>, Option<Incoming>) {
     let size = batch.len();
     let read = move || {
-        let message = batch.next().map(|message| rpc::read(&message));
+        let message = batch.next().map(|message| rpc::read_as(version, &message));
         (Some(batch).filter(|batch| !batch.is_empty()), message)
     };
     off_thread(size, read).await.unwrap_or_else(|| (None, Some(unread())))

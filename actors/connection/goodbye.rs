@@ -20,11 +20,11 @@ impl Connection {
     /// client. The runtime waits for this.
     pub(super) fn await_drain(&self, ctx: &mut Context<Self>) {
         let mut drained = self.runtime.drained();
-        let told = async move {
+        let until_drained = async move {
             let _ = drained.wait_for(|drained| *drained).await;
             drained
         };
-        ctx.spawn(told.into_actor(self).map(|drained, _, ctx| {
+        ctx.spawn(until_drained.into_actor(self).map(|drained, _, ctx| {
             let mut held = Some(drained);
             ctx.run_interval(LOOK, move |this, _| {
                 if this.prompts.pending.is_empty() && *this.outbox.queued().borrow() == 0 {
@@ -36,12 +36,12 @@ impl Connection {
 
     pub(super) fn await_goodbye(&self, ctx: &mut Context<Self>) {
         let mut leaving = self.runtime.leaving();
-        let told = async move {
+        let until_leaving = async move {
             // The runtime outlives its connections, so this does not end early.
             let _ = leaving.wait_for(|leaving| *leaving).await;
             leaving
         };
-        ctx.spawn(told.into_actor(self).then(|leaving, this, _| {
+        ctx.spawn(until_leaving.into_actor(self).then(|leaving, this, _| {
             this.outbox.push(&rpc::notification(method::GOODBYE, &serde_json::json!({})));
             let mut queued = this.outbox.queued();
             let written = async move {

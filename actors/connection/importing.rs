@@ -12,20 +12,19 @@ use serde_json::{Value, json};
 use wire::request;
 use wire::{Id, RpcError};
 
+use super::draft::Draft;
 use super::opening::{self, Opener};
-use super::{Connection, steering};
-use crate::directory::{Evict, EvictionReason, Fate};
-use crate::mail::tell;
+use super::{Connection, ctl_methods};
 use crate::ports::Settings;
 use crate::session;
 
-/// An import in progress. Dropping it unfinished deletes the parts that have arrived.
+/// An import in progress. Dropping it unfinished deletes the parts that have arrived, and the session if it was opened.
 pub(super) struct Importing {
     by: Opener,
     session: SessionId,
+    draft: Draft,
     /// The place of the last event that has arrived; number 0 before the first.
     last: Place,
-    finished: bool,
 }
 
 /// The result of one part.
@@ -36,7 +35,9 @@ enum Part {
 
 impl Importing {
     fn new(by: Opener) -> Self {
-        Self { by, session: SessionId::new(), last: Place { life: 1, number: 0 }, finished: false }
+        let session = SessionId::new();
+        let draft = Draft::new(&by.runtime, &session);
+        Self { by, session, draft, last: Place { life: 1, number: 0 } }
     }
 
     async fn take(mut self, events: Vec<Event>, more: bool) -> Result<Part, RpcError> {
@@ -49,9 +50,8 @@ impl Importing {
             return Ok(Part::More(self));
         }
         let addr = opening::import(&self.by, &self.session).await?;
-        self.finished = true;
-        steering::written(addr.send(session::DescribeHead).await).await?;
-        Ok(Part::Last(self.session.clone()))
+        ctl_methods::written(addr.send(session::DescribeHead).await).await?;
+        Ok(Part::Last(self.draft.finished(self.session)))
     }
 
     /// Checks that the log begins with its creation and that its numbers grow by one.
@@ -78,25 +78,52 @@ impl Importing {
 fn with_defaults(mut event: Event, settings: &Settings) -> Event {
     match &mut event.kind {
         EventKind::Created { mode, approval, .. } => (*mode, *approval) = (settings.mode, settings.approval),
-        EventKind::Configured { setting: Setting::Mode(mode), .. } => *mode = settings.mode,
-        EventKind::Configured { setting: Setting::Approval(approval), .. } => *approval = settings.approval,
-        EventKind::PermissionAnswered { decision: Decision::Chose(choice), .. } => {
-            *choice = match choice {
-                Choice::AllowOnce | Choice::AllowAlways => Choice::AllowOnce,
-                Choice::RejectOnce | Choice::RejectAlways => Choice::RejectOnce,
-            };
-        }
-        _ => {}
+        EventKind::Configured { setting, .. } => match setting {
+            Setting::Mode(mode) => *mode = settings.mode,
+            Setting::Approval(approval) => *approval = settings.approval,
+            Setting::Model(_) | Setting::ThoughtLevel(_) => {}
+        },
+        EventKind::PermissionAnswered { decision, .. } => match decision {
+            Decision::Chose(choice) => *choice = once(*choice),
+            Decision::Cancelled | Decision::Unanswered => {}
+        },
+        // None of these permits anything. A new kind of event must be sorted here.
+        EventKind::Reopened
+        | EventKind::TurnStarted { .. }
+        | EventKind::UserMessage { .. }
+        | EventKind::AgentText { .. }
+        | EventKind::AgentThought { .. }
+        | EventKind::ResponseSealed { .. }
+        | EventKind::CallBegun { .. }
+        | EventKind::CallsRequested { .. }
+        | EventKind::Abandoned { .. }
+        | EventKind::ToolCalled { .. }
+        | EventKind::Delegated { .. }
+        | EventKind::Hosted { .. }
+        | EventKind::PermissionAsked { .. }
+        | EventKind::ToolStarted { .. }
+        | EventKind::ToolProgressed { .. }
+        | EventKind::ToolEnded { .. }
+        | EventKind::BackgroundOutput { .. }
+        | EventKind::BackgroundEnded { .. }
+        | EventKind::Planned { .. }
+        | EventKind::Titled { .. }
+        | EventKind::Used { .. }
+        | EventKind::Compacting { .. }
+        | EventKind::Compacted { .. }
+        | EventKind::PromptDropped { .. }
+        | EventKind::ResultsCleared { .. }
+        | EventKind::Noticed { .. }
+        | EventKind::Restored { .. }
+        | EventKind::TurnEnded { .. } => {}
     }
     event
 }
 
-impl Drop for Importing {
-    fn drop(&mut self) {
-        if !self.finished {
-            let (id, fate, why) = (self.session.clone(), Fate::Delete, EvictionReason::Unwanted);
-            tell(&self.by.runtime.directory(), Evict { id, fate, why });
-        }
+fn once(choice: Choice) -> Choice {
+    match choice {
+        Choice::AllowOnce | Choice::AllowAlways => Choice::AllowOnce,
+        Choice::RejectOnce | Choice::RejectAlways => Choice::RejectOnce,
     }
 }
 
@@ -111,7 +138,6 @@ impl Connection {
             let error = RpcError::invalid_params("into", "No such import waits for its next part");
             return self.answer(&id, Err::<Value, _>(error), ctx);
         };
-        self.makes(&id, &importing.session);
         let (request, taking) = (id.clone(), importing.take(events, more));
         let work = taking.into_actor(self).map(move |taken, this, ctx| {
             let answer = taken.map(|part| match part {

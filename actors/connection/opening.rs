@@ -9,18 +9,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use actix::Addr;
 use domain::card::{Activity, Proposal};
 use domain::history::{Entry, HistoryError, Receipt, Record};
+use domain::hosted::{AgentFailure, AgentFailureKind};
 use domain::mcp::Server;
 use domain::{Event, EventKind, SessionId, SessionState, Trace};
+use serde_json::json;
 use tokio::sync::{oneshot, watch};
 use wire::RpcError;
 
+use super::draft::Draft;
 use super::places::{check_folder, own_folder};
 use super::rpc_methods::Opened;
-use crate::directory::{Enter, Incarnation, LiveSession, Open, Opening};
+use crate::directory::{Enter, Evict, EvictionReason, Fate, Incarnation, LiveSession, Open, Opening};
 use crate::mail::{child_guard, tell};
 use crate::runtime::Runtime;
 use crate::session::{
-    Attach, Attached, Beginning, BeingEvicted, PostNotice, Rename, Seed, Session, SetServers, Surroundings, describe,
+    Attach, Attached, Beginning, BeingEvicted, PostNotice, Rename, Seed, Session, SetServers, StartAgent, Surroundings,
+    describe,
 };
 use crate::spans;
 
@@ -44,8 +48,8 @@ pub(super) struct Opener {
 
 /// Spawns a session under a new id and enters it in the directory.
 pub(super) fn create(by: &Opener, id: &SessionId, created: EventKind, real_cwd: PathBuf) -> Addr<Session> {
-    let state = SessionState { real_cwd: Some(real_cwd), ..SessionState::new(id.clone()) };
-    enter(by, Seed { state, beginning: Beginning::Created(Box::new(created)) })
+    let beginning = Beginning::Created { event: Box::new(created), real_cwd };
+    enter(by, Seed { state: SessionState::new(id.clone()), beginning })
 }
 
 /// Spawns a session whose id is not known elsewhere yet.
@@ -72,7 +76,7 @@ pub(super) async fn open_attached(
             Err(_) => return Err(crashed()),
         }
     }
-    Err(RpcError::retry("the session is being put away"))
+    Err(RpcError::retry("the session is being evicted"))
 }
 
 /// Returns the live session, or the one restored from the log.
@@ -108,11 +112,8 @@ async fn revive(runtime: &Runtime, id: &SessionId) -> Result<Seed, RpcError> {
     if state.head.number == 0 {
         return Err(RpcError::unknown_session());
     }
-    state.extra_roots = meta.extra_roots;
-    state.real_cwd = meta.real_cwd;
-    // A clean mark counts only if all events before it are there.
-    let orderly = meta.clean && meta.last == state.head.number && (state.turn.is_none() || state.is_waiting());
-    let beginning = if orderly { Beginning::Continued } else { Beginning::Repaired };
+    state.adopt_stored(&meta);
+    let beginning = Beginning::from_log(&state, &meta);
     Ok(Seed { state, beginning })
 }
 
@@ -124,7 +125,7 @@ pub(super) async fn fork(
     to: &SessionId,
     cwd: Option<PathBuf>,
     extra_roots: Vec<PathBuf>,
-) -> Result<Addr<Session>, RpcError> {
+) -> Result<(Draft, Addr<Session>), RpcError> {
     let mut state = SessionState::new(to.clone());
     each_event(&by.runtime, from, |event| state.apply(event)).await?;
     if state.head.number == 0 {
@@ -132,18 +133,24 @@ pub(super) async fn fork(
     }
     let (cwd, real_cwd) = match cwd {
         Some(cwd) => (cwd.clone(), check_folder(&by.runtime, "cwd", &cwd).await?),
-        None => (state.cwd.clone(), own_folder(&by.runtime, &state.cwd).await?),
+        None => (state.folders.cwd.clone(), own_folder(&by.runtime, &state.folders.cwd).await?),
     };
-    state.real_cwd = Some(real_cwd);
+    let draft = Draft::new(&by.runtime, to);
     keep(&by.runtime, to, Entry::Copy { from: from.clone(), last: state.head.number }).await?;
-    let created =
-        EventKind::Created { cwd, extra_roots, mode: state.mode, approval: state.approval, model: state.model.clone() };
+    let created = EventKind::Created {
+        cwd,
+        extra_roots,
+        mode: state.settings.mode,
+        approval: state.settings.approval,
+        model: state.settings.model.clone(),
+        agent: state.settings.hosted.as_ref().map(|hosted| hosted.agent.clone()),
+    };
     let title = state.title.as_deref().map(fork_title);
-    let addr = enter(by, Seed { state, beginning: Beginning::Created(Box::new(created)) });
+    let addr = enter(by, Seed { state, beginning: Beginning::Created { event: Box::new(created), real_cwd } });
     if let Some(title) = title {
         tell(&addr, Rename(title));
     }
-    Ok(addr)
+    Ok((draft, addr))
 }
 
 /// A title that distinguishes a fork from its original, and a fork of a fork from both.
@@ -161,8 +168,8 @@ pub(super) async fn import(by: &Opener, id: &SessionId) -> Result<Addr<Session>,
     let mut state = SessionState::new(id.clone());
     each_event(&by.runtime, id, |event| state.apply(event)).await?;
     // The log may come from another machine, where its folder is.
-    state.real_cwd = by.runtime.ports().folders.resolve(state.cwd.clone()).await.ok();
-    Ok(enter(by, Seed { state, beginning: Beginning::Imported }))
+    let real_cwd = by.runtime.ports().folders.resolve(state.folders.cwd.clone()).await.ok();
+    Ok(enter(by, Seed { state, beginning: Beginning::Imported { real_cwd } }))
 }
 
 /// Gives an opened session its servers: those that the client names, which are stored for the next
@@ -189,12 +196,39 @@ pub(super) async fn equipped_first(runtime: &Runtime, opened: Opened, servers: V
     equipped(runtime, opened, Some(servers)).await
 }
 
+/// Starts the child agent of a new session, if it has one. A session whose agent cannot be started is deleted.
+pub(super) async fn start_agent(
+    runtime: &Runtime,
+    session: &SessionId,
+    addr: &Addr<Session>,
+    servers: Vec<Server>,
+) -> Result<(), RpcError> {
+    let started = addr.send(StartAgent { servers }).await.map_err(|_| crashed())?;
+    started.map_err(|failure| {
+        let (id, fate, why) = (session.clone(), Fate::Delete, EvictionReason::Unwanted);
+        tell(&runtime.directory(), Evict { id, fate, why });
+        agent_failed(failure)
+    })
+}
+
+/// The error for a client whose agent does not work.
+pub(super) fn agent_failed(failure: AgentFailure) -> RpcError {
+    let AgentFailure { kind, message, data, prompt_unseen: _ } = failure;
+    let code = match kind {
+        AgentFailureKind::Authentication => RpcError::AUTHENTICATION_REQUIRED,
+        AgentFailureKind::Refused | AgentFailureKind::Broken => RpcError::INTERNAL,
+    };
+    let data =
+        if data.is_null() { json!({ "advice": "try again; the daemon's log has what the agent wrote" }) } else { data };
+    RpcError::new(code, &message, data)
+}
+
 /// Stores an entry for a session that cannot be found yet, and waits until it is written.
 pub(super) async fn keep(runtime: &Runtime, session: &SessionId, entry: Entry) -> Result<(), RpcError> {
-    let (told, kept) = oneshot::channel();
+    let (written, kept) = oneshot::channel();
     let receipt = Receipt::new(move |result| {
         // The caller may be gone.
-        let _ = told.send(result);
+        let _ = written.send(result);
     });
     runtime.ports().history.submit(Record { session: session.clone(), entry, receipt });
     kept.await.unwrap_or(Err(HistoryError::Lost)).map(|_| ()).map_err(unreadable)

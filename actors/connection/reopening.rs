@@ -4,6 +4,7 @@
 use actix::Context;
 use domain::SessionId;
 use serde_json::{Value, json};
+use wire::request::RunningWork;
 use wire::{Id, RpcError};
 
 use super::attachment::Answering;
@@ -60,12 +61,12 @@ impl Connection {
     pub(super) fn wait_for_end(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
         match self.attachments.get_mut(&session) {
             None => self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx),
-            Some(attachment) if attachment.ended => self.tell_end(id, session, ctx),
+            Some(attachment) if attachment.ended => self.report_end(id, session, ctx),
             Some(attachment) => attachment.waiting.watching.push(id),
         }
     }
 
-    pub(super) fn tell_end(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
+    pub(super) fn report_end(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
         let runtime = self.runtime.clone();
         let look = async move {
             // Answered when the directory has finished with the session: a deletion is complete
@@ -75,6 +76,25 @@ impl Connection {
             Ok(json!({ "deleted": known.is_none() }))
         };
         self.answer_later(id, look, ctx);
+    }
+
+    /// Ends one call, or the command of one terminal. Its end is an event like any other.
+    pub(super) fn cancel_work(&mut self, id: Id, session: SessionId, work: RunningWork, ctx: &mut Context<Self>) {
+        let Some(attachment) = self.attachments.get(&session) else {
+            return self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
+        };
+        let (field, call, in_background) = match work {
+            RunningWork::Call(call) => ("toolCallId", call, false),
+            RunningWork::Terminal(call) => ("terminalId", call, true),
+        };
+        let sent = attachment.addr.send(session::CancelWork { call, in_background });
+        let work = async move {
+            match sent.await {
+                Ok(true) => Ok(json!({})),
+                Ok(false) | Err(_) => Err(RpcError::invalid_params(field, "Unknown, or not running")),
+            }
+        };
+        self.answer_later(id, work, ctx);
     }
 
     /// Cancels the running turn, and the prompts that still wait for their session to be reopened.

@@ -2,14 +2,12 @@
 //! withdraw it.
 
 use actix::{ActorFuture, AsyncContext, Context, SpawnHandle};
-use domain::{Extra, ExtraSet, SessionId, StopReason, Trace, Usage};
+use domain::{ExtraSet, SessionId, Trace};
 use serde_json::Value;
-use wire::v1::encode;
-use wire::{ClientRequest, Id, RpcError};
+use wire::{ClientRequest, Id, ProtocolVersion, RpcError};
 
 use super::Connection;
 use super::opening::Opener;
-use crate::directory::{Evict, EvictionReason, Fate};
 use crate::mail::tell;
 use crate::session;
 
@@ -25,15 +23,15 @@ struct Request {
     /// The future that works on the request. None while its id waits elsewhere for something to
     /// happen.
     work: Option<SpawnHandle>,
-    /// The session that the request creates, which is deleted if the request is withdrawn.
-    makes: Option<SessionId>,
     trace: Option<Trace>,
+    /// The session that the request names.
+    session: Option<SessionId>,
 }
 
 /// What remains of a withdrawn request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A prompt, answered as a cancelled turn.
+    /// A prompt, answered as cancelled in the words of the client's version.
     Prompt,
     /// Nothing remains: the request changes nothing, or what it created is deleted.
     Traceless,
@@ -68,6 +66,7 @@ impl Kind {
             | ClientRequest::Configure(_)
             | ClientRequest::Logout
             | ClientRequest::Cancel { .. }
+            | ClientRequest::CancelWork { .. }
             | ClientRequest::Steer { .. }
             | ClientRequest::Undo { .. }
             | ClientRequest::Stop
@@ -76,12 +75,9 @@ impl Kind {
         }
     }
 
-    fn withdrawn(self, extras: ExtraSet) -> Result<Value, RpcError> {
+    fn withdrawn(self, version: ProtocolVersion, extras: ExtraSet) -> Result<Value, RpcError> {
         match self {
-            Kind::Prompt => {
-                let usage = extras.has(Extra::Usage).then(Usage::default);
-                encode::prompt_answer(&StopReason::Cancelled, usage.as_ref())
-            }
+            Kind::Prompt => version.withdrawn_prompt(extras),
             Kind::Traceless => Err(RpcError::cancelled("nothing came of it")),
             Kind::Lasting => Err(RpcError::cancelled("it may have taken effect; look before you send it again")),
         }
@@ -101,12 +97,18 @@ impl Requests {
     /// invalid one.
     pub(super) fn open(&mut self, id: Id, call: Option<&ClientRequest>, trace: Option<Trace>) {
         let kind = call.map_or(Kind::Traceless, Kind::of);
-        self.0.push(Request { id, kind, work: None, makes: None, trace });
+        let session = call.and_then(ClientRequest::session).cloned();
+        self.0.push(Request { id, kind, work: None, trace, session });
     }
 
     /// The trace that the client named in a request.
     pub(super) fn trace(&self, id: &Id) -> Option<Trace> {
         self.position(id).and_then(|at| self.0[at].trace.clone())
+    }
+
+    /// The session that a request names.
+    pub(super) fn session(&self, id: &Id) -> Option<SessionId> {
+        self.position(id).and_then(|at| self.0[at].session.clone())
     }
 
     /// Removes a request. Returns true if it was open: it is answered now and never again.
@@ -133,7 +135,8 @@ impl Connection {
         Opener { runtime: self.runtime.clone(), span: self.span.clone(), trace: self.requests.trace(id) }
     }
 
-    /// Runs the work of a request. The work is dropped if the request is withdrawn.
+    /// Runs the work of a request. The work is dropped if the request is withdrawn, and with it the draft of a session
+    /// that it creates.
     pub(super) fn work_on(
         &mut self,
         id: &Id,
@@ -146,14 +149,7 @@ impl Connection {
         }
     }
 
-    /// Records which session a request creates.
-    pub(super) fn makes(&mut self, id: &Id, session: &SessionId) {
-        if let Some(request) = self.requests.get(id) {
-            request.makes = Some(session.clone());
-        }
-    }
-
-    /// `$/cancel_request`: answers the request, stops its work, and deletes what it created.
+    /// `$/cancel_request`: answers the request and stops its work, which deletes what it created.
     pub(super) fn withdraw(&mut self, id: &Id, ctx: &mut Context<Self>) {
         if let Some((turn, prompt)) = self.prompts.pending.iter().find(|(_, prompt)| prompt.request == *id) {
             // The prompt is answered when the turn has ended.
@@ -164,17 +160,13 @@ impl Connection {
         }
         let Some(request) = self.requests.get(id) else { return };
         let (id, kind) = (request.id.clone(), request.kind);
-        let (work, made) = (request.work.take(), request.makes.take());
-        if let Some(work) = work {
+        if let Some(work) = request.work.take() {
             ctx.cancel_future(work);
-        }
-        if let Some(made) = made {
-            tell(&self.runtime.directory(), Evict { id: made, fate: Fate::Delete, why: EvictionReason::Unwanted });
         }
         self.withdraw_waiting(&id, ctx);
         self.withdraw_page(&id);
-        let extras = self.extras();
-        self.answer(&id, kind.withdrawn(extras), ctx);
+        let withdrawn = kind.withdrawn(self.version(), self.extras());
+        self.answer(&id, withdrawn, ctx);
     }
 
     /// Withdraws a load or close request from its attachment, where other requests may wait as
@@ -182,7 +174,7 @@ impl Connection {
     fn withdraw_waiting(&mut self, id: &Id, ctx: &mut Context<Self>) {
         let waited = self.attachments.iter_mut().find_map(|(session, attachment)| {
             let loaded = attachment.withdraw(id)?;
-            Some((session.clone(), loaded && !attachment.is_awaited()))
+            Some((session.clone(), loaded && !attachment.opened && !attachment.is_awaited()))
         });
         let Some((session, is_unopened)) = waited else { return };
         if is_unopened && self.prompts.pending.values().all(|prompt| prompt.session != session) {

@@ -5,24 +5,25 @@ use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
 
-use actix::{ActorFutureExt, Addr, AsyncContext, Context, WrapFuture};
+use actix::{ActorFutureExt, Addr, Context, WrapFuture};
 use domain::briefing::{Command, Workplace};
 use domain::card::{Activity, SessionCard, StatusCard};
 use domain::history::ListQuery;
-use domain::{EventKind, FolderMismatch, Origin, SessionId, TurnId};
+use domain::{EventKind, FolderMismatch, SessionId};
 use serde_json::{Value, json};
 use wire::extension::{ConnectionsResult, HelloResult, SessionsResult};
+use wire::facts::AgentFacts;
 use wire::request::{self, ClientRequest};
-use wire::v1::encode::{self, AgentFacts};
-use wire::{Id, PriorView, RpcError};
+use wire::{Id, PriorView, ProtocolVersion, RpcError};
 
 use super::attachment::Answering;
+use super::draft::Draft;
 use super::places::{check_folder, check_folders, real_folder, same_folder};
-use super::{Connection, PendingPrompt, Phase, opening};
+use super::{Connection, Phase, opening};
 use crate::directory::{Describe, Evict, EvictionReason, Fate, Overview};
 use crate::mail::tell;
 use crate::runtime::{Runtime, Shutdown};
-use crate::session::{self, Attach, Attached, BridgeReturn, PromptRefused, Session, SetServers, StartAt};
+use crate::session::{self, Attach, Attached, BridgeReturn, Session, SetServers, StartAt};
 
 /// A session that a client has opened and may now see.
 pub(super) struct Opened {
@@ -37,6 +38,9 @@ pub(super) struct Opened {
 /// How long a new session waits for the model lists of the providers. It should begin with a model
 /// that exists.
 const MODELS_WITHIN: Duration = Duration::from_secs(3);
+
+/// The name by which a client asks for acpd's own engine.
+const NATIVE_AGENT: &str = "native";
 
 impl Connection {
     pub(super) fn dispatch(&mut self, id: Id, call: ClientRequest, ctx: &mut Context<Self>) {
@@ -81,6 +85,7 @@ impl Connection {
                 self.cancel_turn(&session, ctx);
                 self.answer(&id, Ok(json!({})), ctx);
             }
+            ClientRequest::CancelWork { session, work } => self.cancel_work(id, session, work, ctx),
             ClientRequest::ForkSession(fork) => self.fork_session(id, fork, ctx),
             ClientRequest::ListSessions(list) => self.list_sessions(id, list, ctx),
             ClientRequest::Prompt(prompt) => self.prompt(id, prompt, ctx),
@@ -101,19 +106,28 @@ impl Connection {
             return self.answer(&id, Err::<Value, _>(error), ctx);
         }
         let ports = self.runtime.ports();
+        let versions = &ports.settings.protocol_versions;
+        let version = match ProtocolVersion::negotiate(initialize.version, versions) {
+            Ok(version) => version,
+            // The client may try again with another version.
+            Err(error) => return self.answer(&id, Err::<Value, _>(error), ctx),
+        };
         let model = ports.models.find(&ports.models.default_model(&self.whole_environment()));
         let client = initialize.client.unwrap_or_default();
         let facts = AgentFacts {
             images: model.as_ref().is_some_and(|model| model.info().images),
             audio: model.as_ref().is_some_and(|model| model.info().audio),
             version: ports.settings.version,
+            versions: versions.clone(),
             extras: ports.settings.extras.of(&client),
             key_variables: ports.accounts.variables(),
             terminal_login: initialize.capabilities.terminal_login,
         };
-        self.client.phase = Phase::Initialized { client, capabilities: initialize.capabilities };
+        let version = *self.client.version.get_or_init(|| version);
+        let capabilities = version.capabilities(initialize.capabilities);
+        self.client.phase = Phase::Initialized { client, capabilities };
         self.publish();
-        self.answer(&id, Ok(encode::initialized(&facts)), ctx);
+        self.answer(&id, Ok(version.initialized(&facts)), ctx);
     }
 
     fn hello(&mut self, id: Id, hello: request::Hello, ctx: &mut Context<Self>) {
@@ -134,6 +148,7 @@ impl Connection {
         }
         self.client.bridge = hello.bridge;
         self.client.one_shot = hello.one_shot;
+        self.client.agent = hello.agent;
         if !self.client.transport.is_remote() && !hello.environment.is_empty() {
             self.client.environment = hello.environment.into();
         }
@@ -193,7 +208,10 @@ impl Connection {
         if let Err(error) = self.may_open_another(&session) {
             return self.answer(&id, Err::<Value, _>(error), ctx);
         }
-        self.makes(&id, &session);
+        let agent = match self.chosen_agent(new.agent) {
+            Ok(agent) => agent,
+            Err(error) => return self.answer(&id, Err::<Value, _>(error), ctx),
+        };
         let by = self.opener(&id);
         let ports = by.runtime.ports();
         let environment = self.whole_environment();
@@ -201,7 +219,9 @@ impl Connection {
         let open = async move {
             let real_cwd = check_folder(&by.runtime, "cwd", &new.cwd).await?;
             check_folders(&by.runtime, &new.extra_roots).await?;
-            ports.models.settle(&environment, MODELS_WITHIN).await;
+            if agent.is_none() {
+                ports.models.settle(&environment, MODELS_WITHIN).await;
+            }
             let settings = &ports.settings;
             let created = EventKind::Created {
                 cwd: new.cwd.clone(),
@@ -209,12 +229,30 @@ impl Connection {
                 mode: settings.mode,
                 approval: settings.approval,
                 model: ports.models.default_model(&environment),
+                agent,
             };
+            let draft = Draft::new(&by.runtime, &session);
             let addr = opening::create(&by, &session, created, real_cwd);
+            tell(&addr, session::SetEnvironment(attach.environment.clone()));
+            opening::start_agent(&by.runtime, &session, &addr, new.servers.clone()).await?;
             let opened = attach_written(&by.runtime, session, addr, attach).await?;
-            Ok(opening::equipped_first(&by.runtime, opened, new.servers).await)
+            Ok(draft.finished(opening::equipped_first(&by.runtime, opened, new.servers).await))
         };
         self.open_then(id, open, ctx, Self::greet);
+    }
+
+    /// The agent that answers a new session: the one that the client names for it, that of the client's bridge, or the
+    /// configured default; None for the native engine.
+    fn chosen_agent(&self, named: Option<String>) -> Result<Option<String>, RpcError> {
+        let agents = self.runtime.ports().agents.clone();
+        let wanted = named.or_else(|| self.client.agent.clone()).or_else(|| agents.default_agent());
+        let Some(name) = wanted.filter(|name| name != NATIVE_AGENT) else { return Ok(None) };
+        let names = agents.names();
+        if names.contains(&name) {
+            return Ok(Some(name));
+        }
+        let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        Err(RpcError::invalid_params("_meta.acpd.agent", &format!("There is no agent `{name}`; configured: {known}")))
     }
 
     fn fork_session(&mut self, id: Id, fork: request::OpenSession, ctx: &mut Context<Self>) {
@@ -222,18 +260,19 @@ impl Connection {
         if let Err(error) = self.may_open_another(&session) {
             return self.answer(&id, Err::<Value, _>(error), ctx);
         }
-        self.makes(&id, &session);
         let by = self.opener(&id);
         let attach = self.attach_as(StartAt::Head);
         let open = async move {
             check_folders(&by.runtime, &fork.extra_roots).await?;
-            let addr = opening::fork(&by, &fork.session, &session, fork.cwd, fork.extra_roots).await?;
+            let (draft, addr) = opening::fork(&by, &fork.session, &session, fork.cwd, fork.extra_roots).await?;
             let servers = match fork.servers {
                 Some(servers) => servers,
                 None => by.runtime.ports().toolbox.kept_servers(&fork.session).await,
             };
+            tell(&addr, session::SetEnvironment(attach.environment.clone()));
+            opening::start_agent(&by.runtime, &session, &addr, servers.clone()).await?;
             let opened = attach_written(&by.runtime, session, addr, attach).await?;
-            Ok(opening::equipped_first(&by.runtime, opened, servers).await)
+            Ok(draft.finished(opening::equipped_first(&by.runtime, opened, servers).await))
         };
         self.open_then(id, open, ctx, Self::greet);
     }
@@ -243,9 +282,10 @@ impl Connection {
         let session = opened.session.clone();
         self.attach(opened, Answering::Now, ctx);
         if let Some(attachment) = self.attachments.get(&session) {
-            let (opened, commands) = (attachment.opened(Some(&session)), attachment.commands(&session));
+            let commands = (!attachment.version.lists_commands_when_opened()).then(|| attachment.commands(&session));
+            let opened = attachment.opened_answer(Some(&session));
             self.answer(&id, Ok(opened), ctx);
-            self.outbox.push(&commands);
+            commands.iter().for_each(|commands| self.outbox.push(commands));
         }
     }
 
@@ -312,6 +352,7 @@ impl Connection {
     }
 
     fn list_sessions(&mut self, id: Id, list: request::ListSessions, ctx: &mut Context<Self>) {
+        let version = self.version();
         let runtime = self.runtime.clone();
         let look = async move {
             let cwd = match list.cwd {
@@ -324,63 +365,18 @@ impl Connection {
             let activity = |session: &SessionId| {
                 live.iter().find(|card| card.id == *session).map_or(Activity::Idle, |card| card.state)
             };
-            Ok(encode::session_list(&page, activity))
+            Ok(version.session_list(&page, activity))
         };
         self.answer_at_length(id, look, ctx);
     }
 
-    fn prompt(&mut self, id: Id, prompt: request::Prompt, ctx: &mut Context<Self>) {
-        if self.runtime.is_leaving() {
-            let error = RpcError::retry("the daemon is about to restart or stop");
-            return self.answer(&id, Err::<Value, _>(error), ctx);
-        }
-        let session = prompt.session.clone();
-        if self.attachments.get(&session).is_some_and(|attachment| attachment.ended) {
-            self.prompts.reopening.push((id.clone(), session.clone()));
-        }
-        self.with_session(id, &session, ctx, |this, id, ctx| this.send_prompt(id, prompt, ctx));
-    }
-
-    fn send_prompt(&mut self, id: Id, prompt: request::Prompt, ctx: &mut Context<Self>) {
-        self.prompts.reopening.retain(|(waiting, _)| *waiting != id);
-        let request::Prompt { session, content, message } = prompt;
-        tracing::trace!(parent: &self.span, ?content, "prompt");
-        let Some(attachment) = self.attachments.get(&session) else {
-            return self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
-        };
-        // The turn's id is chosen here, because the turn may end before the session has replied.
-        let turn = TurnId::new();
-        let origin =
-            Origin { connection: self.id.clone(), bridge: self.client.bridge.clone(), request: id.raw().to_owned() };
-        let editor = self.as_editor(&session, &attachment.tail, ctx);
-        let trace = self.requests.trace(&id);
-        let prompt = session::Prompt { turn: turn.clone(), origin, content, message, editor, trace };
-        let sent = attachment.addr.send(prompt);
-        self.prompts.pending.insert(turn.clone(), PendingPrompt { request: id, session });
-        ctx.spawn(sent.into_actor(self).map(move |taken, this, ctx| {
-            let error = match taken {
-                Ok(Ok(())) => return,
-                Ok(Err(PromptRefused::Busy)) => RpcError::invalid_request(
-                    "a prompt is running in this session",
-                    "wait for its answer, or cancel it first",
-                ),
-                Ok(Err(PromptRefused::Restoring)) => RpcError::invalid_request(
-                    "files are being put back in this session",
-                    "wait until that is done, or cancel it",
-                ),
-                Ok(Err(PromptRefused::Superseded)) => RpcError::retry("this bridge goes on by another connection"),
-                Ok(Err(PromptRefused::Unwritten)) => RpcError::retry("the history cannot be written"),
-                Ok(Err(PromptRefused::BeingEvicted)) | Err(_) => RpcError::retry("the session is being put away"),
-            };
-            if let Some(prompt) = this.prompts.pending.remove(&turn) {
-                this.answer(&prompt.request, Err::<Value, _>(error), ctx);
-            }
-        }));
-    }
-
     fn close_session(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
         if !self.attachments.contains_key(&session) {
-            return self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
+            let closed = match self.version().closes_what_is_not_open() {
+                true => Ok(json!({})),
+                false => Err(RpcError::unknown_session()),
+            };
+            return self.answer(&id, closed, ctx);
         }
         self.evict(id, session, Fate::Keep, ctx, |this, id, session, left, ctx| match left {
             Ok(()) => match this.attachments.get_mut(&session) {
@@ -453,8 +449,11 @@ pub(super) async fn written(
     attached: Attached,
 ) -> Result<Opened, RpcError> {
     attached.tail.until_written(attached.head).await.map_err(opening::unreadable)?;
-    let place = Workplace { cwd: attached.cwd.clone(), extra_roots: Vec::new(), mode: attached.mode };
-    let commands = session::offered(runtime.ports().briefing.commands(place).await);
+    let place = Workplace { cwd: attached.cwd.clone(), extra_roots: Vec::new(), mode: attached.settings.mode };
+    let commands = match &attached.settings.hosted {
+        Some(hosted) => hosted.offer.commands.as_ref().map(wire::child::read_commands).unwrap_or_default(),
+        None => session::offered(runtime.ports().briefing.commands(place).await),
+    };
     Ok(Opened { session, addr, attached, commands, servers: SetServers::default() })
 }
 

@@ -79,7 +79,7 @@ impl Connection {
 }
 
 fn put_off() -> RpcError {
-    let advice = "open the session again and answer the permission question; the turn goes on from there";
+    let advice = "open the session again and answer the permission question; the turn continues from there";
     let data = json!({ "retry": false, "advice": advice });
     RpcError::internal("the daemon stopped while the turn waited for an answer", data)
 }

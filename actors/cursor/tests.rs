@@ -248,13 +248,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_reader_sees_exactly_the_log_whatever_its_pace(moves in moves()) {
+    fn every_reader_sees_exactly_the_log_at_any_pace(moves in moves()) {
         play(moves);
     }
 }
 
 #[test]
-fn the_kinds_that_the_property_uses_differ_in_how_safe_they_must_be() {
+fn the_generated_event_kinds_cover_every_durability() {
     let kinds = [
         text(0, 0),
         EventKind::Configured { setting: domain::event::Setting::Mode(Mode::Full), automatic: false },
@@ -265,7 +265,7 @@ fn the_kinds_that_the_property_uses_differ_in_how_safe_they_must_be() {
 
 /// The ring keeps only a limited amount of settled events.
 #[test]
-fn a_reader_that_fell_behind_goes_on_from_the_store_and_comes_back_to_the_ring() {
+fn a_slow_reader_continues_from_the_store_and_returns_to_the_ring() {
     let (tail, shelf) = (Arc::new(Tail::after(0, Arc::default())), Arc::new(Shelf::default()));
     let mut stage = Stage { tail, shelf, log: Vec::new(), settled: 0 };
     let mut reader = stage.attach(0);

@@ -23,8 +23,9 @@ impl Directory {
         ctx.run_later(grace, |this, ctx| this.sweep_servers(ctx));
     }
 
-    /// Removes the MCP servers that are kept for a session.
+    /// Removes the MCP servers and the other data that are kept for a deleted session.
     pub(super) fn remove_servers(&self, id: &SessionId, ctx: &mut Context<Self>) {
+        self.toolbox.forget(id);
         ctx.spawn(self.toolbox.keep_servers(id, Vec::new()).into_actor(self).map(|_, _, _| ()));
     }
 

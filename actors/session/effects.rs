@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{ActorFutureExt, Addr, AsyncContext, Context, SpawnHandle, WrapFuture};
+use domain::conversation::Conversation;
 use domain::session::{Effect, Input, TurnOrder};
 use domain::tool::{Notification, NotificationKind};
-use domain::{CallId, CallSite, TurnId};
-use tokio::sync::watch;
+use domain::{AgentId, CallId, CallSite, EventKind, Outcome, TurnId};
+use tokio::sync::{oneshot, watch};
 
 use super::sub_agents::SubAgent;
 use super::{Session, stop};
@@ -25,9 +26,58 @@ pub(super) struct Work {
     pub(super) calls: HashMap<CallId, (Addr<ToolExecutor>, ChildGuard)>,
     /// The sub-agents, keyed by the turn in which each one works.
     pub(super) agents: HashMap<TurnId, SubAgent>,
+    /// Where the calls that want something of sub-agents get their outcome.
+    pub(super) delegations: HashMap<CallId, oneshot::Sender<Outcome>>,
+    /// The conversations of sub-agents that have ended and can be continued.
+    pub(super) ended_agents: HashMap<AgentId, Conversation>,
     pub(super) expansion: Option<SpawnHandle>,
     pub(super) hooks: Option<SpawnHandle>,
     pub(super) restoration: Option<Restoration>,
+}
+
+impl Work {
+    fn drop_turn(&mut self) {
+        self.turn = None;
+        self.agents.clear();
+        self.delegations.clear();
+    }
+
+    fn drop_call(&mut self, call: &CallId) {
+        self.delegations.remove(call);
+        self.calls.remove(call);
+    }
+
+    fn answer_delegation(&mut self, call: &CallId, outcome: Outcome) {
+        if let Some(reply) = self.delegations.remove(call) {
+            // The send fails only if the call is over already.
+            let _ = reply.send(outcome);
+        }
+    }
+
+    fn run_call(&self, call: &CallId, after: u64) {
+        if let Some((executor, _)) = self.calls.get(call) {
+            tell(executor, Run { after });
+        }
+    }
+
+    fn cancel_call(&self, call: &CallId) {
+        if let Some((executor, _)) = self.calls.get(call) {
+            tell(executor, tool_executor::Cancel);
+        }
+    }
+
+    /// Adds an event to the conversation of a sub-agent.
+    fn add_to_agent(&mut self, agent: &TurnId, kind: EventKind) {
+        if let Some(sub) = self.agents.get_mut(agent) {
+            sub.record(kind);
+        }
+    }
+
+    fn stop_restoring(&self) {
+        if let Some(restoration) = &self.restoration {
+            restoration.stop.send_replace(true);
+        }
+    }
 }
 
 /// Files that are being restored.
@@ -52,73 +102,54 @@ impl Session {
     /// it.
     pub(super) fn carry_out(&mut self, effect: Effect, ctx: &mut Context<Self>) -> Option<Input> {
         match effect {
-            Effect::Append(event) => self.write(event, ctx),
             Effect::Flush => self.submit(ctx),
             Effect::Publish => self.publish(),
-            Effect::Reply(_) => unreachable!("`deliver` returns replies"),
-            Effect::ConnectServers => self.connect_servers(ctx),
+            Effect::Append(_) | Effect::Reply(_) => unreachable!("`deliver` writes events and returns replies"),
+            Effect::TurnOpened { number, trace, editor } => self.trace_turn(number, trace.as_ref(), editor),
+            Effect::TurnReopened { number, turn } => self.trace_reopened_turn(number, &turn),
+            Effect::TurnClosed => self.trace_end_of_turn(),
+            Effect::UseEnvironment(environment) => self.tool_context.environment = Some(environment),
+            Effect::UseEditor(editor) => self.tool_context.editor = Some(editor),
+            Effect::ConnectServers(request) => self.connect_servers(request, ctx),
+            Effect::AwaitModels => self.await_models(ctx),
+            Effect::ReviewModel { remarks } => self.review_model(remarks, ctx),
             Effect::ExpandPrompt(message) => return self.expand_prompt(&message, ctx),
+            Effect::ExpandSteering(message) => return self.expand_steering(message, ctx),
+            Effect::AbortExpansion => cancel(self.work.expansion.take(), ctx),
             Effect::RunSlashCommand(command) => return self.run_slash_command(command, ctx),
             Effect::StartTurn(start) => return self.start_turn(start, ctx),
-            Effect::ConsultHooks { turn, reason } => return self.consult_hooks(turn, reason, ctx),
-            Effect::InformHooks { turn, reason } => self.inform_hooks(turn, &reason, ctx),
-            Effect::Restore { turn, checkpoint, direction } => self.restore(turn, &checkpoint, direction, ctx),
-            Effect::PlanCall(plan) => self.plan_call(plan, ctx),
-            Effect::RequestEviction => self.request_eviction(),
-            Effect::RefuseEviction => {
-                report(&self.directory.eviction_refused, EvictionRefused(self.id().clone()));
-            }
-            Effect::Close => self.close(ctx),
-            effect @ (Effect::TurnOpened { .. } | Effect::TurnReopened { .. } | Effect::TurnClosed) => {
-                self.trace_turn(effect);
-            }
-            effect @ (Effect::ArmDenyTimer(_)
-            | Effect::DisarmDenyTimer
-            | Effect::ArmIdleTimer(_)
-            | Effect::DisarmIdleTimer) => self.set_timer(effect, ctx),
-            effect => self.direct(effect, ctx),
-        }
-        None
-    }
-
-    /// Forwards an instruction to the running work, or drops that work.
-    fn direct(&mut self, effect: Effect, ctx: &mut Context<Self>) {
-        match effect {
             Effect::Order(order) => self.order_turn(order),
             Effect::SwitchModel => self.switch_model(),
-            Effect::DropTurn => {
-                self.work.turn = None;
-                self.work.agents.clear();
-            }
+            Effect::DropTurn => self.work.drop_turn(),
             Effect::CancelBackground(turn) => self.ports.toolbox.cancel_turn(self.id(), &turn),
-            Effect::AbortExpansion => cancel(self.work.expansion.take(), ctx),
+            Effect::ConsultHooks { turn, reason } => return self.consult_hooks(turn, reason, ctx),
             Effect::AbortHooks => cancel(self.work.hooks.take(), ctx),
+            Effect::InformHooks { turn, reason } => self.inform_hooks(turn, &reason, ctx),
             Effect::Notify { kind, about, turn, attended } => self.notify(kind, &about, turn, attended),
-            Effect::RunCall { call, after } => {
-                if let Some((executor, _)) = self.work.calls.get(&call) {
-                    tell(executor, Run { after });
-                }
-            }
-            Effect::CancelCall(call) => {
-                if let Some((executor, _)) = self.work.calls.get(&call) {
-                    tell(executor, tool_executor::Cancel);
-                }
-            }
-            Effect::DropCall(call) => drop(self.work.calls.remove(&call)),
-            Effect::AgentHeard { agent, kind } => {
-                if let Some(sub) = self.work.agents.get_mut(&agent) {
-                    sub.hear(kind);
-                }
-            }
+            Effect::PlanCall(plan) => self.plan_call(plan, ctx),
+            Effect::RunCall { call, after } => self.work.run_call(&call, after),
+            Effect::CancelCall(call) => self.work.cancel_call(&call),
+            Effect::DropCall(call) => self.work.drop_call(&call),
+            Effect::RecordForAgent { agent, kind } => self.work.add_to_agent(&agent, kind),
             Effect::AgentCallEnded { agent, call, failed, at } => self.end_agent_call(&agent, call, failed, at),
             Effect::DropAgent(agent) => drop(self.work.agents.remove(&agent)),
-            Effect::StopRestoring => {
-                if let Some(restoration) = &self.work.restoration {
-                    restoration.stop.send_replace(true);
-                }
-            }
-            _ => unreachable!("`carry_out` handles the other effects"),
+            Effect::StartAgent(start) => return self.start_agent(*start, ctx),
+            Effect::AnswerDelegation { call, outcome } => self.work.answer_delegation(&call, outcome),
+            Effect::ForgetAgent(agent) => drop(self.work.ended_agents.remove(&agent)),
+            Effect::CancelAgent => return self.cancel_agent(ctx),
+            Effect::AnswerAgent { question, option } => self.hosted.answer(question, option),
+            Effect::DropAgentLink => self.drop_child(ctx),
+            Effect::Restore { turn, checkpoint, direction } => self.restore(turn, &checkpoint, direction, ctx),
+            Effect::StopRestoring => self.work.stop_restoring(),
+            Effect::ArmDenyTimer(after) => self.arm_deny_timer(after, ctx),
+            Effect::DisarmDenyTimer => cancel(self.timers.deny.take(), ctx),
+            Effect::ArmIdleTimer(after) => self.arm_idle_timer(after, ctx),
+            Effect::DisarmIdleTimer => cancel(self.timers.idle.take(), ctx),
+            Effect::RequestEviction => self.request_eviction(),
+            Effect::RefuseEviction => self.refuse_eviction(),
+            Effect::Close => self.close(ctx),
         }
+        None
     }
 
     fn order_turn(&self, order: TurnOrder) {
@@ -136,19 +167,12 @@ impl Session {
         }
     }
 
-    fn set_timer(&mut self, effect: Effect, ctx: &mut Context<Self>) {
-        match effect {
-            Effect::ArmDenyTimer(after) => {
-                cancel(self.timers.deny.take(), ctx);
-                self.timers.deny = Some(ctx.run_later(after, |this, ctx| {
-                    this.timers.deny = None;
-                    this.deliver(Input::DenyTimerFired, ctx);
-                }));
-            }
-            Effect::DisarmDenyTimer => cancel(self.timers.deny.take(), ctx),
-            Effect::ArmIdleTimer(after) => self.arm_idle_timer(after, ctx),
-            _ => cancel(self.timers.idle.take(), ctx),
-        }
+    fn arm_deny_timer(&mut self, after: Duration, ctx: &mut Context<Self>) {
+        cancel(self.timers.deny.take(), ctx);
+        self.timers.deny = Some(ctx.run_later(after, |this, ctx| {
+            this.timers.deny = None;
+            this.deliver(Input::DenyTimerFired, ctx);
+        }));
     }
 
     fn arm_idle_timer(&mut self, after: Duration, ctx: &mut Context<Self>) {
@@ -167,17 +191,22 @@ impl Session {
         report(&self.directory.evict, Evict { id: self.id().clone(), fate, why: EvictionReason::Idle });
     }
 
+    fn refuse_eviction(&self) {
+        report(&self.directory.eviction_refused, EvictionRefused(self.id().clone()));
+    }
+
     /// Builds the call site for the tools of a turn.
     pub(super) fn call_site(&self, turn: TurnId) -> Arc<CallSite> {
         let state = self.state();
         Arc::new(CallSite {
             session: state.id.clone(),
             turn,
-            cwd: state.cwd.clone(),
-            extra_roots: state.extra_roots.clone(),
-            mode: state.mode,
+            cwd: state.folders.cwd.clone(),
+            extra_roots: state.folders.extra_roots.clone(),
+            mode: state.settings.mode,
             environment: self.environment(),
             seen: self.tool_context.seen.clone(),
+            entered: self.tool_context.entered.clone(),
             editor: self.tool_context.editor.clone(),
         })
     }
@@ -203,7 +232,7 @@ impl Session {
                 tracing::warn!(parent: &this.span, "evicted without a note on the disk; it is repaired when it opens");
             }
             this.log.tail.end();
-            tracing::info!(parent: &this.span, "put away");
+            tracing::info!(parent: &this.span, "evicted");
             stop(ctx);
         }));
     }

@@ -31,6 +31,8 @@ pub(super) struct LogWriter {
     /// Events that are appended but not yet submitted to the history.
     unsent: Vec<Arc<Event>>,
     unsent_bytes: usize,
+    /// Whether one of them must be safe soon.
+    urgent: bool,
     gathering: bool,
     /// The number of records lost in a row.
     losses: Arc<AtomicU32>,
@@ -43,12 +45,21 @@ pub(super) struct RecordFailed(HistoryError);
 
 impl LogWriter {
     pub(super) fn new(tail: Arc<Tail>, history: Arc<dyn History>) -> Self {
-        Self { tail, history, unsent: Vec::new(), unsent_bytes: 0, gathering: false, losses: Arc::default() }
+        Self {
+            tail,
+            history,
+            unsent: Vec::new(),
+            unsent_bytes: 0,
+            urgent: false,
+            gathering: false,
+            losses: Arc::default(),
+        }
     }
 
     fn send(&mut self, meta: SessionMeta, failed: WeakRecipient<RecordFailed>, written: Option<Written>) {
         let events = std::mem::take(&mut self.unsent);
         self.unsent_bytes = 0;
+        self.urgent = false;
         let span = events.first().map(|event| event.number).zip(events.last().map(|event| event.number));
         let (tail, losses) = (self.tail.clone(), self.losses.clone());
         let receipt = Receipt::new(move |result| {
@@ -76,13 +87,19 @@ impl LogWriter {
 type Written = oneshot::Sender<Result<Settled, HistoryError>>;
 
 impl Session {
-    /// Shows an event on the tail and submits it, without delay if it must be safe soon.
-    pub(super) fn write(&mut self, event: Arc<Event>, ctx: &mut Context<Self>) {
-        self.log.tail.push(event.clone());
-        self.log.unsent_bytes += event.kind.weight();
-        let durability = event.kind.durability();
-        self.log.unsent.push(event);
-        if durability > Durability::Soon || self.log.unsent_bytes > GATHER_BYTES {
+    /// Shows the events of one step on the tail and submits them as one record, without delay if
+    /// one of them must be safe soon. A record each would be a commit each.
+    pub(super) fn write(&mut self, events: Vec<Arc<Event>>, ctx: &mut Context<Self>) {
+        for event in events {
+            self.log.tail.push(event.clone());
+            self.log.unsent_bytes += event.kind.weight();
+            self.log.urgent |= event.kind.durability() > Durability::Soon;
+            self.log.unsent.push(event);
+        }
+        if self.log.unsent.is_empty() {
+            return;
+        }
+        if self.log.urgent || self.log.unsent_bytes > GATHER_BYTES {
             self.submit(ctx);
         } else if !self.log.gathering {
             self.log.gathering = true;

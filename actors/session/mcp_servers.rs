@@ -1,15 +1,11 @@
-//! The MCP servers of a session: which ones it wants, when they are connected, and how their events
-//! are handled. The toolbox connects the servers; a session only names them and forwards their
-//! events.
-
-use std::path::PathBuf;
-use std::sync::Arc;
+//! The MCP servers of a session. The machine decides which ones are connected and when, the toolbox
+//! connects them, and this file handles their events.
 
 use actix::{AsyncContext, Context, Handler, Message, StreamHandler};
-use domain::Environment;
 use domain::briefing::Command;
 use domain::mcp::{McpEvent, McpRequest, Server, ServerCard};
-use domain::session::{Activity, Input};
+use domain::session::Input;
+use domain::session::effect::ServerRequest;
 use tokio::sync::watch;
 
 use super::Session;
@@ -27,71 +23,47 @@ pub(crate) struct SetServers {
     pub(crate) kept: Vec<Server>,
 }
 
-/// The servers of a session, current and pending.
-pub(super) struct ServerSet {
-    /// What the current servers were connected for. None before a client with an environment has
-    /// attached.
-    now: Option<Wanted>,
-    /// The servers to connect at the next turn.
-    next: Option<Vec<Server>>,
-    /// The stored servers of a session that was restored from its log. They are connected with the
-    /// first turn, or as soon as there is an environment: a client that only looks at a session
-    /// starts no programs.
-    kept: Option<Vec<Server>>,
+/// What comes from the servers of a session.
+pub(super) struct ServerEvents {
     /// The slash commands that the servers add.
     commands: watch::Sender<Vec<Command>>,
     /// Numbers the event streams, because a replaced stream may still deliver an event.
     stream: u64,
 }
 
-#[derive(PartialEq)]
-struct Wanted {
-    servers: Vec<Server>,
-    extra_roots: Vec<PathBuf>,
-    environment: Option<Arc<Environment>>,
-}
-
-impl Default for ServerSet {
+impl Default for ServerEvents {
     fn default() -> Self {
-        Self { now: None, next: None, kept: None, commands: watch::Sender::new(Vec::new()), stream: 0 }
+        Self { commands: watch::Sender::new(Vec::new()), stream: 0 }
     }
 }
 
-impl ServerSet {
+impl ServerEvents {
     pub(super) fn commands(&self) -> watch::Receiver<Vec<Command>> {
         self.commands.subscribe()
     }
 }
 
 /// An event from the servers of one event stream.
-struct Heard {
+struct ServerEvent {
     stream: u64,
-    supply: McpEvent,
+    event: McpEvent,
 }
 
 impl Session {
-    /// Has the toolbox connect the wanted servers, unless they are the current ones.
-    pub(super) fn connect_servers(&mut self, ctx: &mut Context<Self>) {
-        let before = self.servers.now.as_ref().map(|wanted| wanted.servers.clone());
-        let kept = self.servers.kept.take();
-        let Some(servers) = self.servers.next.take().or(before).or(kept) else { return };
-        let extra_roots = self.machine.wanted_roots().to_vec();
-        let wanted = Wanted { servers, extra_roots, environment: self.tool_context.environment.clone() };
-        if self.servers.now.as_ref() == Some(&wanted) {
-            return;
-        }
-        let news = self.ports.toolbox.set_servers(McpRequest {
+    /// Has the toolbox replace the session's servers by these.
+    pub(super) fn connect_servers(&mut self, request: ServerRequest, ctx: &mut Context<Self>) {
+        let ServerRequest { servers, extra_roots } = request;
+        let events = self.ports.toolbox.set_servers(McpRequest {
             session: self.state().id.clone(),
-            cwd: self.state().cwd.clone(),
-            extra_roots: wanted.extra_roots.clone(),
+            cwd: self.state().folders.cwd.clone(),
+            extra_roots,
             environment: self.environment(),
-            servers: wanted.servers.clone(),
+            servers,
         });
-        self.servers.now = Some(wanted);
         self.servers.stream += 1;
         let stream = self.servers.stream;
-        if let Some(news) = news {
-            ctx.add_stream(futures_util::StreamExt::map(news, move |supply| Heard { stream, supply }));
+        if let Some(events) = events {
+            ctx.add_stream(futures_util::StreamExt::map(events, move |event| ServerEvent { stream, event }));
         }
         self.publish_commands();
     }
@@ -108,7 +80,7 @@ impl Session {
     /// Gives the running turn the current tools, which it offers from its next request on.
     fn offer_tools(&self) {
         if let Some((turn, _)) = &self.work.turn {
-            tell(turn, OfferTools(self.ports.toolbox.offer(&self.state().id, self.state().mode)));
+            tell(turn, OfferTools(self.offered_tools()));
         }
     }
 
@@ -146,32 +118,22 @@ impl Handler<SetServers> for Session {
     type Result = ();
 
     fn handle(&mut self, SetServers { wanted, kept }: SetServers, ctx: &mut Context<Self>) {
-        if wanted.is_some() {
-            self.servers.next = wanted;
-        } else if self.servers.now.is_none() {
-            self.servers.kept = Some(kept);
-        }
-        let may = matches!(self.machine.activity(), Activity::Idle | Activity::Waiting(_));
-        if may && (self.servers.next.is_some() || self.tool_context.environment.is_some()) {
-            self.connect_servers(ctx);
-        }
+        self.deliver(Input::SetServers { wanted, kept }, ctx);
     }
 }
 
-impl StreamHandler<Heard> for Session {
-    fn handle(&mut self, Heard { stream, supply }: Heard, ctx: &mut Context<Self>) {
+impl StreamHandler<ServerEvent> for Session {
+    fn handle(&mut self, ServerEvent { stream, event }: ServerEvent, ctx: &mut Context<Self>) {
         if stream != self.servers.stream {
             return;
         }
-        match supply {
+        match event {
             McpEvent::ToolsChanged => self.offer_tools(),
             McpEvent::CommandsChanged => self.publish_commands(),
             McpEvent::Lost(text) => {
-                // The next turn tries to connect the servers again.
-                self.servers.next = self.servers.now.take().map(|wanted| wanted.servers);
-                self.deliver(Input::Notice { text }, ctx);
+                self.deliver(Input::ServersLost { text }, ctx);
             }
-            McpEvent::Told(text) => {
+            McpEvent::Notice(text) => {
                 self.deliver(Input::Notice { text }, ctx);
             }
         }

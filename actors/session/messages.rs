@@ -1,21 +1,21 @@
 //! Messages to a session and their replies: attach, prompt, rename, configure, describe.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use actix::{AsyncContext, Context, Handler, Message, MessageResult, ResponseFuture, WeakAddr};
 use domain::briefing::Command;
+use domain::budget::Spending;
 use domain::card::{PermissionsCard, Proposal, Remembered, SessionCard, SessionDetails};
 use domain::editor::Editor;
 use domain::event::Setting;
 use domain::history::HistoryError;
+use domain::session::eviction::BeingEvicted;
 use domain::session::input::NewClient;
-use domain::session::{self, Activity, Input, PromptRefused, Reply};
-use domain::state::{Asked, OpenCall};
-use domain::{
-    Approval, CallId, ConnectionId, Content, Environment, MessageId, Mode, ModelId, Origin, Place, ThoughtLevel, Trace,
-    TurnId,
-};
+use domain::session::{self, Input, PromptRefused, PromptTaken, Reply, WhenBusy};
+use domain::state::{Asked, BackgroundWork, DelegatedCall, OpenCall, OpenTurn, SessionSettings};
+use domain::{CallId, ConnectionId, Content, Environment, MessageId, Origin, Place, Trace, TurnId};
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
@@ -46,10 +46,6 @@ pub(crate) struct BridgeReturn {
     pub(crate) connection: ConnectionId,
 }
 
-/// Reports that the session is being evicted; it can be opened again in a moment.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BeingEvicted;
-
 /// Where a client's cursor starts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StartAt {
@@ -73,14 +69,15 @@ pub(crate) struct Attached {
     pub(crate) cwd: PathBuf,
     /// The number of messages from the user and from the model.
     pub(crate) messages: u64,
-    pub(crate) mode: Mode,
-    pub(crate) approval: Approval,
-    pub(crate) model: ModelId,
-    pub(crate) thought: ThoughtLevel,
+    pub(crate) settings: SessionSettings,
     /// The origins of the running turn's prompt and of the queued prompts.
     pub(crate) prompted: Vec<Origin>,
+    /// The turn that is open before `next`.
+    pub(crate) turn: Option<OpenTurn>,
+    /// What works in the background before `next`, by its handle.
+    pub(crate) background: BTreeMap<String, BackgroundWork>,
     pub(crate) open_calls: Vec<(CallId, OpenCall)>,
-    pub(crate) hidden_calls: Vec<CallId>,
+    pub(crate) delegated: BTreeMap<CallId, DelegatedCall>,
     pub(crate) open_questions: Vec<Asked>,
     /// The slash commands that the session's MCP servers add.
     pub(crate) served: watch::Receiver<Vec<Command>>,
@@ -111,9 +108,9 @@ impl Drop for AttachmentGuard {
 #[rtype(result = "()")]
 struct Detach(u64);
 
-/// Starts a turn, unless the session is busy.
+/// Starts a turn. While the session is busy, it joins the running turn, waits, or is refused.
 #[derive(Message)]
-#[rtype(result = "Result<(), PromptRefused>")]
+#[rtype(result = "Result<PromptTaken, PromptRefused>")]
 pub(crate) struct Prompt {
     pub(crate) turn: TurnId,
     pub(crate) origin: Origin,
@@ -123,6 +120,11 @@ pub(crate) struct Prompt {
     pub(crate) editor: Option<Arc<dyn Editor>>,
     /// The trace that the client named in its request.
     pub(crate) trace: Option<Trace>,
+    /// What the client wants if the session is busy; None leaves that to the configuration.
+    pub(crate) when_busy: Option<WhenBusy>,
+    /// Whether it is refused while the session is idle.
+    pub(crate) needs_turn: bool,
+    pub(crate) dropped_if_cancelled: bool,
 }
 
 /// Sets additional folders that a client named besides the working folder; they have been checked.
@@ -135,6 +137,12 @@ pub(crate) struct Roots(pub(crate) Vec<PathBuf>);
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct LendEditor(pub(crate) Arc<dyn Editor>);
+
+/// Gives a new session the environment of its client before the client attaches, because its child agent is started
+/// first.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct SetEnvironment(pub(crate) Arc<Environment>);
 
 /// Changes the title of the session.
 #[derive(Message)]
@@ -171,10 +179,7 @@ pub(crate) struct Configure(pub(crate) Setting);
 /// All settings after the change.
 pub(crate) struct Configured {
     pub(crate) recorded: Recorded,
-    pub(crate) mode: Mode,
-    pub(crate) approval: Approval,
-    pub(crate) model: ModelId,
-    pub(crate) thought: ThoughtLevel,
+    pub(crate) settings: SessionSettings,
 }
 
 /// Asks for the rules and settings that decide about the session's tool calls.
@@ -201,12 +206,12 @@ impl Session {
             grant: grant.clone(),
         });
         let remembered = remembered.collect();
-        let (mode, approval) = (self.state().mode, self.state().approval);
-        let rules = self.ports.toolbox.rules(&self.state().cwd);
+        let (mode, approval) = (self.state().settings.mode, self.state().settings.approval);
+        let rules = self.ports.toolbox.rules(&self.state().folders.cwd);
         Box::pin(async move { PermissionsCard { mode, approval, remembered, rules: rules.await } })
     }
 
-    fn attached(&self, from: StartAt, ctx: &mut Context<Self>) -> Attached {
+    fn attached(&self, attach: u64, from: StartAt, ctx: &mut Context<Self>) -> Attached {
         let state = self.state();
         let head = state.head.number;
         let next = match from {
@@ -215,21 +220,20 @@ impl Session {
             StartAt::After(place) => state.next_after(place),
         };
         Attached {
-            guard: AttachmentGuard { session: ctx.address().downgrade(), attach: self.machine.latest_attach() },
+            guard: AttachmentGuard { session: ctx.address().downgrade(), attach },
             tail: self.log.tail.clone(),
             next,
             head,
             life: state.head.life,
-            cwd: state.cwd.clone(),
+            cwd: state.folders.cwd.clone(),
             messages: state.messages,
-            mode: state.mode,
-            approval: state.approval,
-            model: state.model.clone(),
-            thought: state.thought,
+            settings: state.settings.clone(),
             prompted: self.machine.prompted(),
-            open_calls: state.shown_calls().collect(),
-            hidden_calls: state.hidden_at(next).cloned().collect(),
-            open_questions: state.questions.clone(),
+            turn: state.open.turn.clone().filter(|turn| turn.number < next),
+            background: state.open.background.clone().into_iter().filter(|(_, work)| work.since < next).collect(),
+            open_calls: state.open.shown_calls().collect(),
+            delegated: state.delegated.clone(),
+            open_questions: state.open.questions.clone(),
             served: self.servers.commands(),
         }
     }
@@ -239,21 +243,16 @@ impl Handler<Attach> for Session {
     type Result = Result<Attached, BeingEvicted>;
 
     fn handle(&mut self, attach: Attach, ctx: &mut Context<Self>) -> Self::Result {
-        if self.machine.is_evicting() {
+        let Attach { name, connection, from, environment, returning, one_shot } = attach;
+        let environment = Some(environment).filter(|environment| !environment.is_empty());
+        let returning = returning.map(|BridgeReturn { bridge, connection }| (bridge, connection));
+        let client = NewClient { name, connection, one_shot, returning, environment };
+        let Some(Reply::Attach(Ok(attach))) = self.deliver(Input::ClientAttached(client), ctx) else {
             return Err(BeingEvicted);
-        }
+        };
         // Events that could not be written earlier may be writable now.
         self.submit(ctx);
-        let Attach { name, connection, from, environment, returning, one_shot } = attach;
-        // A client without an environment, such as `ctl`, leaves connecting the servers to the next
-        // client.
-        if !environment.is_empty() {
-            self.tool_context.environment.get_or_insert(environment);
-        }
-        let returning = returning.map(|BridgeReturn { bridge, connection }| (bridge, connection));
-        self.deliver(Input::ClientAttached(NewClient { name, connection, one_shot, returning }), ctx);
-        self.await_models(ctx);
-        Ok(self.attached(from, ctx))
+        Ok(self.attached(attach, from, ctx))
     }
 }
 
@@ -266,19 +265,29 @@ impl Handler<Detach> for Session {
 }
 
 impl Handler<Prompt> for Session {
-    type Result = Result<(), PromptRefused>;
+    type Result = Result<PromptTaken, PromptRefused>;
 
     fn handle(&mut self, prompt: Prompt, ctx: &mut Context<Self>) -> Self::Result {
-        let Prompt { turn, origin, content, message, editor, trace } = prompt;
+        let Prompt { turn, origin, content, message, editor, trace, when_busy, needs_turn, dropped_if_cancelled } =
+            prompt;
         // Retries after a failed write. Until that succeeds, further prompts must not fill the
         // memory.
         self.submit(ctx);
-        let prompt = session::Prompt { turn, origin, content, message, editor, trace };
+        let prompt = session::Prompt {
+            turn,
+            origin,
+            content,
+            message,
+            editor,
+            trace,
+            when_busy,
+            needs_turn,
+            dropped_if_cancelled,
+        };
         let backlog_full = self.log.tail.is_full();
-        match self.deliver(Input::Prompt { prompt, backlog_full }, ctx) {
-            Some(Reply::Prompt(result)) => result,
-            _ => Ok(()),
-        }
+        self.deliver(Input::SpentToday(self.ports.ledger.add(Spending::default())), ctx);
+        let reply = self.deliver(Input::Prompt { prompt, backlog_full }, ctx);
+        if let Some(Reply::Prompt(result)) = reply { result } else { Ok(PromptTaken::Started) }
     }
 }
 
@@ -293,9 +302,17 @@ impl Handler<Roots> for Session {
 impl Handler<LendEditor> for Session {
     type Result = ();
 
-    fn handle(&mut self, LendEditor(editor): LendEditor, _: &mut Context<Self>) {
-        if matches!(self.machine.activity(), Activity::Waiting(_)) {
-            self.tool_context.editor = Some(editor);
+    fn handle(&mut self, LendEditor(editor): LendEditor, ctx: &mut Context<Self>) {
+        self.deliver(Input::EditorReturned(editor), ctx);
+    }
+}
+
+impl Handler<SetEnvironment> for Session {
+    type Result = ();
+
+    fn handle(&mut self, SetEnvironment(environment): SetEnvironment, ctx: &mut Context<Self>) {
+        if !environment.is_empty() {
+            self.deliver(Input::SetEnvironment(environment), ctx);
         }
     }
 }
@@ -330,14 +347,7 @@ impl Handler<Configure> for Session {
 
     fn handle(&mut self, Configure(setting): Configure, ctx: &mut Context<Self>) -> Self::Result {
         self.deliver(Input::Configure(setting), ctx);
-        let state = self.state();
-        MessageResult(Configured {
-            recorded: self.recorded(),
-            mode: state.mode,
-            approval: state.approval,
-            model: state.model.clone(),
-            thought: state.thought,
-        })
+        MessageResult(Configured { recorded: self.recorded(), settings: self.state().settings.clone() })
     }
 }
 
@@ -354,10 +364,10 @@ impl Handler<DescribeDetails> for Session {
 
     fn handle(&mut self, DescribeDetails: DescribeDetails, _: &mut Context<Self>) -> Self::Result {
         let state = self.state();
-        let roots = std::iter::once(&state.cwd).chain(self.machine.wanted_roots()).cloned().collect();
+        let roots = std::iter::once(&state.folders.cwd).chain(self.machine.wanted_roots()).cloned().collect();
         let card = super::describe(state, self.activity_card(), self.machine.client_names(), Proposal::DETAILED);
         let card = SessionCard { background: self.ports.toolbox.background(&state.id), ..card };
-        let (events, window_used) = (state.head.number, state.window_used);
+        let (events, window_used) = (state.head.number, state.usage.window_used);
         let environment = self.environment().iter().map(|(name, _)| name.to_owned()).collect();
         let own_environment = self.tool_context.environment.is_some();
         let permissions = self.permissions();

@@ -2,35 +2,76 @@
 //! project and of the user, which stand for a text, and the resources and prompts of MCP servers.
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
-use domain::briefing::{Command, Expansion, Workplace};
+use domain::Content;
+use domain::briefing::{Command, Expansion, Situation, Workplace, environment_block};
 use domain::mcp::Prepared;
 use domain::session::{Input, PromptMessage, slash};
+use futures_util::future::{BoxFuture, OptionFuture, join};
 
 use super::Session;
 
 impl Session {
     pub(super) fn workplace(&self) -> Workplace {
         let state = self.state();
-        Workplace { cwd: state.cwd.clone(), extra_roots: state.extra_roots.clone(), mode: state.mode }
+        Workplace {
+            cwd: state.folders.cwd.clone(),
+            extra_roots: state.folders.extra_roots.clone(),
+            mode: state.settings.mode,
+        }
+    }
+
+    pub(super) fn situation(&self) -> Situation {
+        Situation {
+            place: self.workplace(),
+            approval: self.state().settings.approval,
+            left_out: self.left_out_tools(self.state().settings.mode),
+            environment: self.environment(),
+        }
     }
 
     /// Reads what a prompt refers to: a custom slash command, and items of MCP servers. A prompt
     /// that refers to nothing is ready at once.
     pub(super) fn expand_prompt(&mut self, message: &PromptMessage, ctx: &mut Context<Self>) -> Option<Input> {
-        let command = slash::call(&message.content).map(|call| {
+        let Some(read) = self.expansion(&message.content) else {
+            return Some(Input::PromptExpanded(Prepared::default()));
+        };
+        self.work.expansion = Some(ctx.spawn(read.into_actor(self).map(|prepared, this, ctx| {
+            this.work.expansion = None;
+            this.deliver(Input::PromptExpanded(prepared), ctx);
+        })));
+        None
+    }
+
+    /// The same for a prompt that joins the running turn. Other work goes on meanwhile.
+    pub(super) fn expand_steering(&mut self, message: PromptMessage, ctx: &mut Context<Self>) -> Option<Input> {
+        let PromptMessage { turn: prompt, content, .. } = message;
+        let Some(read) = self.expansion(&content) else {
+            return Some(Input::SteeringExpanded { prompt, prepared: Prepared::default() });
+        };
+        ctx.spawn(read.into_actor(self).map(move |prepared, this, ctx| {
+            this.deliver(Input::SteeringExpanded { prompt, prepared }, ctx);
+        }));
+        None
+    }
+
+    /// Reads what a message refers to. None if it refers to nothing.
+    fn expansion(&self, content: &[Content]) -> Option<BoxFuture<'static, Prepared>> {
+        let command = slash::call(content).map(|call| {
             let briefing = &self.ports.briefing;
             (call.name.clone(), briefing.expand(self.workplace(), call), briefing.commands(self.workplace()))
         });
         let served = self.ports.toolbox.commands(self.id());
-        let prepare = self.ports.toolbox.prepare(self.id(), &self.state().cwd, &message.content);
-        if command.is_none() && prepare.is_none() {
-            return Some(Input::PromptExpanded(Prepared::default()));
+        let prepare = self.ports.toolbox.prepare(self.id(), &self.state().folders.cwd, content);
+        let facts = self.ports.briefing.facts(self.situation());
+        if command.is_none() && prepare.is_none() && facts.is_none() {
+            return None;
         }
-        let read = async move {
-            let prepared = match prepare {
-                Some(prepare) => prepare.await,
-                None => Prepared::default(),
-            };
+        let known = self.state().conversation.environment().map(str::to_owned);
+        Some(Box::pin(async move {
+            let (prepared, facts) = join(OptionFuture::from(prepare), OptionFuture::from(facts)).await;
+            let mut prepared = prepared.unwrap_or_default();
+            let news = facts.filter(|facts| !facts.is_empty() && known.as_ref() != Some(facts));
+            prepared.context.extend(news.map(environment_block));
             let Some((name, command, commands)) = command else { return prepared };
             match command.await {
                 // The project's own text takes precedence over a server's.
@@ -39,12 +80,15 @@ impl Session {
                 None if prepared.stands_for.is_some() || prepared.refusal.is_some() => prepared,
                 None => Prepared { refusal: unknown_command(&name, commands.await, served), ..prepared },
             }
-        };
-        self.work.expansion = Some(ctx.spawn(read.into_actor(self).map(|prepared, this, ctx| {
-            this.work.expansion = None;
-            this.deliver(Input::PromptExpanded(prepared), ctx);
-        })));
-        None
+        }))
+    }
+
+    /// Lists the skills and custom agents of the session's folder.
+    pub(super) fn list_library(&mut self, ctx: &mut Context<Self>) {
+        let look = self.ports.briefing.library(self.workplace());
+        ctx.spawn(look.into_actor(self).map(|library, this, ctx| {
+            this.deliver(Input::SlashCommandDone { text: library.describe(), setting: None }, ctx);
+        }));
     }
 
     /// Lists all slash commands, including those of the project and of MCP servers.

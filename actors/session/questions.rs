@@ -17,6 +17,16 @@ pub(crate) struct Answer {
     pub(crate) by: String,
 }
 
+/// Answers a permission question by one of the options that the client was shown.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct ChooseOption {
+    pub(crate) question: QuestionId,
+    pub(crate) option: String,
+    /// The name of the client that answered.
+    pub(crate) by: String,
+}
+
 /// Reports that a client answered a question with an error because it cannot ask its user. Other
 /// clients may still answer.
 #[derive(Message)]
@@ -46,6 +56,14 @@ impl Handler<Answer> for Session {
     }
 }
 
+impl Handler<ChooseOption> for Session {
+    type Result = ();
+
+    fn handle(&mut self, ChooseOption { question, option, by }: ChooseOption, ctx: &mut Context<Self>) {
+        self.deliver(Input::ChooseOption { question, option, by }, ctx);
+    }
+}
+
 impl Handler<CannotAnswer> for Session {
     type Result = ();
 
@@ -58,9 +76,7 @@ impl Handler<AnswerOpen> for Session {
     type Result = Result<Recorded, usize>;
 
     fn handle(&mut self, AnswerOpen { question, decision, by }: AnswerOpen, ctx: &mut Context<Self>) -> Self::Result {
-        match self.deliver(Input::AnswerOpen { question, decision, by }, ctx) {
-            Some(Reply::Answer(Err(open))) => Err(open),
-            _ => Ok(self.recorded()),
-        }
+        let reply = self.deliver(Input::AnswerOpen { question, decision, by }, ctx);
+        if let Some(Reply::Answer(Err(open))) = reply { Err(open) } else { Ok(self.recorded()) }
     }
 }

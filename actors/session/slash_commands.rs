@@ -15,6 +15,10 @@ impl Session {
                 self.list_commands(ctx);
                 return None;
             }
+            SlashCommand::Skills => {
+                self.list_library(ctx);
+                return None;
+            }
             SlashCommand::Model(None) => (self.list_models(), None),
             SlashCommand::Model(Some(id)) => {
                 let model = ModelId::from(id.as_str());
@@ -34,6 +38,6 @@ impl Session {
 
     fn list_models(&self) -> String {
         let models = self.ports.models.list(&self.environment());
-        slash::listing("model", self.state().model.as_str(), models.iter().map(|model| model.id.as_str()))
+        slash::listing("model", self.state().settings.model.as_str(), models.iter().map(|model| model.id.as_str()))
     }
 }

@@ -5,110 +5,133 @@
 use std::sync::Arc;
 
 use actix::{Actor, Addr, AsyncContext, Context};
-use domain::briefing::Workplace;
+use domain::briefing::{Brief, Situation, Workplace};
 use domain::conversation::Conversation;
 use domain::model::Model;
-use domain::session::effect::Purpose;
+use domain::session::effect::{Purpose, StartAgent};
 use domain::session::input::Spent;
 use domain::session::{Input, TurnReport};
-use domain::tool::{AGENT, Refusal, SubAgentTask};
+use domain::tool::{AGENT, Refusal, SWITCH_MODE, SubAgentTask};
 use domain::{
-    CallId, Content, Event, EventKind, MessageId, Millis, Outcome, StopReason, ThoughtLevel, ToolKind, TurnFailure,
-    TurnId,
+    AgentId, CallId, Content, EnteredFolders, Event, EventKind, MessageId, Millis, Mode, ModelId, Outcome, StopReason,
+    ThoughtLevel, ToolKind, TurnFailure, TurnId,
 };
-use tokio::sync::oneshot;
+use futures_util::future::BoxFuture;
 
 use super::Session;
 use crate::mail::{ChildGuard, child_guard, tell};
-use crate::turn::{CallEnded, Compacted, GoOn, Switch, Task, Turn};
+use crate::turn::{Budget, CallEnded, Compacted, GoOn, Switch, Task, Turn};
 
 pub(super) struct SubAgent {
+    id: AgentId,
     /// Whether it follows the session's model instead of having its own.
     follows: bool,
     turn: Addr<Turn>,
     _guard: ChildGuard,
     conversation: Conversation,
+    /// The folders whose notes it has.
+    pub(super) entered: Arc<EnteredFolders>,
     /// The text of the response `message`; the text of the last response is the sub-agent's report.
     said: String,
     message: Option<MessageId>,
-    report: oneshot::Sender<Outcome>,
 }
 
 impl SubAgent {
+    /// The sub-agent no longer sees the outcomes of these calls, and is asked again.
+    fn clear_results(&mut self, calls: Vec<CallId>, at: u64) {
+        self.entered.clear();
+        self.record(EventKind::ResultsCleared { calls });
+        tell(&self.turn, GoOn { at, conversation: self.conversation.clone() });
+    }
+
     pub(super) fn switch(&self, model: Option<Arc<dyn Model>>, thought: ThoughtLevel) {
         tell(&self.turn, Switch { model: model.filter(|_| self.follows), thought });
     }
 
     /// Adds an event to the sub-agent's own conversation, which is not built from the log.
-    pub(super) fn hear(&mut self, kind: EventKind) {
+    pub(super) fn record(&mut self, kind: EventKind) {
         self.conversation.apply(&Event { life: 0, number: 0, at: Millis::default(), kind });
     }
 }
 
 impl Session {
-    /// Starts a sub-agent for a call that has been approved.
-    pub(super) fn delegate(
-        &mut self,
-        call: CallId,
-        errand: SubAgentTask,
-        report: oneshot::Sender<Outcome>,
-        ctx: &mut Context<Self>,
-    ) {
-        let SubAgentTask { task, mode, model } = errand;
+    /// Starts a sub-agent. Without a model it ends at once.
+    pub(super) fn start_agent(&mut self, start: StartAgent, ctx: &mut Context<Self>) -> Option<Input> {
+        let StartAgent { turn, id, task, resumes, may_delegate } = start;
+        let SubAgentTask { task, mode, tools: allowed, model, instructions, .. } = task;
         let follows = model.is_none();
-        let id = model.as_ref().unwrap_or(&self.state().model);
-        let Some(model) = self.ports.models.find(id) else {
-            // The call may be over already.
-            let _ = report.send(Outcome::failed(format!("there is no model `{id}`")));
-            return;
+        let wanted = model.as_ref().unwrap_or(&self.state().settings.model);
+        let Some(model) = self.ports.models.find(wanted) else {
+            let outcome = Outcome::failed(format!("there is no model `{wanted}`"));
+            return Some(Input::SubAgentEnded { turn, outcome, resumable: false });
         };
-        let turn = TurnId::new();
-        let mut conversation = Conversation::default();
-        let content = vec![Content::text(brief(&task))];
-        let asked = EventKind::UserMessage {
-            turn: turn.clone(),
-            message: MessageId::new(),
-            content,
-            aside: false,
-            stands_for: None,
-            context: Vec::new(),
-        };
-        conversation.apply(&Event { life: 0, number: 0, at: Millis::default(), kind: asked });
+        let before = self.work.ended_agents.remove(&id).filter(|_| resumes);
+        let conversation = begin(before, &turn, task);
         let mut tools = self.ports.toolbox.offer(&self.state().id, mode);
-        tools.retain(|tool| tool.name != AGENT);
+        tools.retain(|tool| {
+            (may_delegate || tool.name != AGENT)
+                && tool.name != SWITCH_MODE
+                && allowed.as_ref().is_none_or(|names| names.contains(&tool.name))
+        });
+        let briefing = self.agent_briefing(mode, model.info().id.clone(), instructions);
         let (child_guard, parent_gone) = child_guard();
+        let settings = &self.ports.settings;
         let task = Task {
             turn: turn.clone(),
             purpose: Purpose::Answer,
             model,
-            briefing: Some(self.ports.briefing.brief(Workplace { mode, ..self.workplace() })),
+            briefing: Some(briefing),
             tools,
-            thought: self.state().thought,
+            thought: self.state().settings.thought,
             environment: self.environment(),
             conversation: conversation.clone(),
             window_used: 0,
             after: self.machine.sync_point(),
-            max_requests: self.ports.settings.agent_requests.min(self.ports.settings.max_requests),
+            budget: Budget {
+                compact_tokens: self.ports.settings.compact_tokens,
+                requests: settings.agents.requests.min(settings.max_requests),
+                tokens: settings.agents.tokens,
+            },
             unfinished: None,
             tail: self.log.tail.clone(),
             parent: ctx.address().recipient().downgrade(),
             span: self.turn_span.clone(),
         };
         let sub = SubAgent {
+            id,
             follows,
             turn: Turn::new(task, parent_gone).start(),
             _guard: child_guard,
             conversation,
+            entered: Arc::default(),
             said: String::new(),
             message: None,
-            report,
         };
-        self.work.agents.insert(turn.clone(), sub);
-        self.deliver(Input::SubAgentStarted { turn, call, mode }, ctx);
+        self.work.agents.insert(turn, sub);
+        None
+    }
+
+    /// The instructions of a sub-agent: those of the session, and then its own. The changing facts are part of them,
+    /// because they do not change while it works.
+    fn agent_briefing(&self, mode: Mode, model: ModelId, instructions: Option<String>) -> BoxFuture<'static, Brief> {
+        let place = Workplace { mode, ..self.workplace() };
+        let facts =
+            self.ports.briefing.facts(Situation { place: place.clone(), left_out: Vec::new(), ..self.situation() });
+        let common = self.ports.briefing.brief(place, model);
+        Box::pin(async move {
+            let mut brief = common.await;
+            if let Some(facts) = facts {
+                brief.text.push_str(&format!("\n{}\n", facts.await));
+            }
+            if let Some(own) = instructions {
+                brief.text.push_str(&format!("\n<agent>\n{own}\n</agent>\n"));
+            }
+            brief
+        })
     }
 
     /// Handles a report from a sub-agent's turn. Only its calls and their cost are recorded.
-    pub(super) fn hear_agent(&mut self, turn: TurnId, report: TurnReport, ctx: &mut Context<Self>) {
+    pub(super) fn take_agent_report(&mut self, turn: TurnId, report: TurnReport, ctx: &mut Context<Self>) {
         let after = self.machine.sync_point();
         let Some(sub) = self.work.agents.get_mut(&turn) else { return };
         match report {
@@ -118,34 +141,21 @@ impl Session {
                     sub.message = Some(message.clone());
                 }
                 sub.said.push_str(&text);
-                sub.hear(EventKind::AgentText { message, text });
+                sub.record(EventKind::AgentText { message, text });
             }
-            TurnReport::Thought { message, text } => sub.hear(EventKind::AgentThought { message, text }),
-            TurnReport::Sealed { message, seal } => sub.hear(EventKind::ResponseSealed { message, seal }),
-            TurnReport::Requested { message, calls } => sub.hear(EventKind::CallsRequested { message, calls }),
+            TurnReport::Thought { message, text } => sub.record(EventKind::AgentThought { message, text }),
+            TurnReport::Sealed { message, seal } => sub.record(EventKind::ResponseSealed { message, seal }),
+            TurnReport::Requested { message, calls } => sub.record(EventKind::CallsRequested { message, calls }),
             TurnReport::Abandoned { message } => {
                 sub.said.clear();
-                sub.hear(EventKind::Abandoned { message });
+                sub.record(EventKind::Abandoned { message });
             }
             TurnReport::Nudged { text } => {
-                sub.hear(EventKind::UserMessage {
-                    turn: turn.clone(),
-                    message: MessageId::new(),
-                    content: vec![Content::text(text)],
-                    aside: false,
-                    stands_for: None,
-                    context: Vec::new(),
-                });
-                let (at, conversation) = (after, sub.conversation.clone());
-                tell(&sub.turn, GoOn { at, conversation });
+                sub.record(prompt(&turn, text));
+                tell(&sub.turn, GoOn { at: after, conversation: sub.conversation.clone() });
             }
             // Retries and the like are not shown; the user sees that the call goes on.
-            TurnReport::Noticed { .. } | TurnReport::Begun { .. } => {}
-            TurnReport::Called { call, message, request } if request.tool == AGENT => {
-                let reason = "a sub-agent has no sub-agents; do the work yourself".to_owned();
-                let refusal = Refusal { kind: ToolKind::Execute, title: AGENT.to_owned(), reason };
-                self.deliver(Input::SubAgentBarred { agent: turn, call, message, request, refusal }, ctx);
-            }
+            TurnReport::Noticed { .. } | TurnReport::Begun { .. } | TurnReport::Summarising { .. } => {}
             TurnReport::Called { call, message, request } => {
                 self.deliver(Input::SubAgentCalled { agent: turn, call, message, request }, ctx);
             }
@@ -155,16 +165,21 @@ impl Session {
             }
             // Users see only the plan of the main conversation.
             TurnReport::Planned { call, message, entries } => {
-                sub.hear(EventKind::Planned { call: call.clone(), message, entries });
+                sub.record(EventKind::Planned { call: call.clone(), message, entries });
                 self.end_agent_call(&turn, call, false, after);
             }
             TurnReport::Used { usage, price, estimated, .. } => {
-                let window = self.ports.models.find(&self.state().model).map_or(0, |model| model.info().window);
+                let window =
+                    self.ports.models.find(&self.state().settings.model).map_or(0, |model| model.info().window);
+                self.note_spending(&usage, price.as_ref(), ctx);
                 let spent = Spent { usage, price, estimated };
                 self.deliver(Input::SubAgentUsed { spent, window }, ctx);
             }
-            TurnReport::Summarised { summary, kept_from } => {
-                sub.hear(EventKind::Compacted { summary, kept_from });
+            TurnReport::Cleared { calls } => sub.clear_results(calls, after),
+            TurnReport::Summarised { message, summary, kept_from, kept_of_user } => {
+                sub.entered.clear();
+                let compaction = Some(message);
+                sub.record(EventKind::Compacted { summary, kept_from, kept_of_user, compaction });
                 tell(&sub.turn, Compacted { conversation: sub.conversation.clone() });
             }
             TurnReport::Ended { reason, .. } => self.take_report(turn, &reason, ctx),
@@ -184,23 +199,45 @@ impl Session {
         }
     }
 
-    /// Hands the report of a sub-agent to the call that waits for it.
+    /// A sub-agent has ended: the text of its last response is its report.
     fn take_report(&mut self, agent: TurnId, reason: &StopReason, ctx: &mut Context<Self>) {
         let Some(sub) = self.work.agents.remove(&agent) else { return };
-        let steps = self.machine.steps_of(&agent);
         let said = sub.said.trim();
         let outcome = match reason {
             StopReason::EndTurn if said.is_empty() => Outcome::completed("The sub-agent ended without a report."),
             StopReason::EndTurn => Outcome::completed(said),
-            StopReason::MaxTurnRequests => Outcome::failed(with_last_words("it has used up its requests", said)),
+            StopReason::MaxTurnRequests => Outcome::failed(with_last_words("its budget is used up", said)),
             StopReason::MaxTokens => Outcome::failed(with_last_words("its answer was cut off", said)),
             StopReason::Refusal => Outcome::failed(with_last_words("its model refused", said)),
             StopReason::Failed(failure) => Outcome::failed(with_last_words(&failure.message, said)),
             StopReason::Cancelled | StopReason::Interrupted => Outcome::cancelled(),
         };
-        // The call may be over already.
-        let _ = sub.report.send(outcome.with_raw(serde_json::json!({ "steps": steps })));
-        self.deliver(Input::SubAgentGone { turn: agent }, ctx);
+        let resumable = matches!(reason, StopReason::EndTurn);
+        if resumable {
+            self.work.ended_agents.insert(sub.id, sub.conversation);
+        }
+        self.deliver(Input::SubAgentEnded { turn: agent, outcome, resumable }, ctx);
+    }
+}
+
+/// The conversation with which a sub-agent begins: its task, after what it has said before.
+fn begin(before: Option<Conversation>, turn: &TurnId, task: String) -> Conversation {
+    let text = if before.is_some() { task } else { brief(&task) };
+    let mut conversation = before.unwrap_or_default();
+    conversation.apply(&Event { life: 0, number: 0, at: Millis::default(), kind: prompt(turn, text) });
+    conversation
+}
+
+/// A message to a sub-agent.
+fn prompt(turn: &TurnId, text: String) -> EventKind {
+    EventKind::UserMessage {
+        turn: turn.clone(),
+        message: MessageId::new(),
+        content: vec![Content::text(text)],
+        aside: false,
+        stands_for: None,
+        context: Vec::new(),
+        steering: None,
     }
 }
 

@@ -3,24 +3,27 @@
 use std::sync::Arc;
 
 use actix::{Actor, AsyncContext, Context, Handler};
+use domain::session::Input;
 use domain::session::effect::{PlanCall, Reply};
 use domain::session::input::CallReport;
-use domain::session::{Activity, Input};
 use domain::{CallId, CallSite, Mode, Outcome};
 use tokio::sync::oneshot;
 
 use super::Session;
 use crate::mail::child_guard;
 use crate::spans;
-use crate::tool_executor::{Assignment, ExecutorEvent, ExecutorReport, ToolExecutor};
+use crate::tool_executor::{Assignment, ExecutorEvent, ExecutorReport, SessionLog, ToolExecutor};
 
 impl Session {
     pub(super) fn plan_call(&mut self, plan: PlanCall, ctx: &mut Context<Self>) {
-        let PlanCall { call, request, recorded, read_only } = plan;
+        let PlanCall { call, request, recorded, agent, mode } = plan;
         let Some(turn) = self.machine.activity().turn_id().cloned() else { return };
         let mut site = self.call_site(turn);
-        if read_only {
-            site = Arc::new(CallSite { mode: Mode::ReadOnly, ..(*site).clone() });
+        if let Some(mode) = mode {
+            site = Arc::new(CallSite { mode: mode.within(site.mode), ..(*site).clone() });
+        }
+        if let Some(sub) = agent.and_then(|agent| self.work.agents.get(&agent)) {
+            site = Arc::new(CallSite { entered: sub.entered.clone(), ..(*site).clone() });
         }
         let (child_guard, parent_gone) = child_guard();
         let executor = ToolExecutor::new(Assignment {
@@ -30,7 +33,11 @@ impl Session {
             recorded,
             site,
             toolbox: self.ports.toolbox.clone(),
-            tail: self.log.tail.clone(),
+            log: SessionLog {
+                session: self.id().clone(),
+                tail: self.log.tail.clone(),
+                history: self.ports.history.clone(),
+            },
             parent: ctx.address().recipient().downgrade(),
             parent_gone,
             patience: self.ports.settings.cancel_patience,
@@ -57,17 +64,12 @@ impl Handler<ExecutorEvent> for Session {
             return;
         }
         let report = match report {
-            ExecutorReport::Planned(card) => {
-                let rule = self.ports.toolbox.rule(&card, &self.state().cwd);
-                CallReport::Planned { card, rule }
-            }
+            ExecutorReport::Planned { card, rule } => CallReport::Planned { card, rule },
             ExecutorReport::Refused(refusal) => CallReport::Refused(refusal),
             ExecutorReport::Progressed(content) => CallReport::Progressed(content),
-            ExecutorReport::Delegated(task, reply) => {
-                // Dropping the channel of a turn that is stopping reports cancellation.
-                if matches!(self.machine.activity(), Activity::Turn(_)) {
-                    self.delegate(call, task, reply, ctx);
-                }
+            ExecutorReport::Delegated(request, reply) => {
+                self.work.delegations.insert(call.clone(), reply);
+                self.deliver(Input::Delegated { call, request }, ctx);
                 return;
             }
             ExecutorReport::ModeAgreed(mode, reply) => return self.switch_mode(call, mode, reply, ctx),

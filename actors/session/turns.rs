@@ -1,29 +1,37 @@
 //! The backend of a turn: starts it, switches its model, and handles its reports. The native engine
-//! is the `Turn` actor; another backend would report the same `TurnReport`s.
+//! is the `Turn` actor; a child agent is in `hosted`.
+
+use std::sync::Arc;
 
 use actix::{Actor, AsyncContext, Context, Handler};
-use domain::session::effect::{Effect, StartTurn};
+use domain::budget::Spending;
+use domain::editor::Editor;
+use domain::model::Price;
+use domain::session::effect::StartTurn;
 use domain::session::{Input, TurnReport};
+use domain::tool::ToolSpec;
 use domain::turn::FailureKind;
-use domain::{StopReason, TurnFailure};
+use domain::{Mode, StopReason, Trace, TurnFailure, TurnId, Usage};
 
 use super::Session;
 use crate::mail::{child_guard, tell};
 use crate::spans;
-use crate::turn::{Switch, Task, Turn, TurnEvent};
+use crate::turn::{Budget, Switch, Task, Turn, TurnEvent};
 
 impl Session {
     /// Starts a turn in which the model works on the current contents of the log.
     pub(super) fn start_turn(&mut self, start: StartTurn, ctx: &mut Context<Self>) -> Option<Input> {
+        if self.state().settings.hosted.is_some() {
+            self.start_hosted_turn(&start, ctx);
+            return None;
+        }
         let StartTurn { turn, purpose, unfinished, after } = start;
-        self.correct_model(ctx);
-        self.remark_on_model(ctx);
         let state = self.machine.state();
-        let Some(model) = self.ports.models.find(&state.model) else {
+        let Some(model) = self.ports.models.find(&state.settings.model) else {
             let failure = TurnFailure {
                 kind: FailureKind::Model,
-                message: format!("the model `{}` is not available; choose another", state.model),
-                data: serde_json::json!({ "model": state.model, "advice": "set the option `model`" }),
+                message: format!("the model `{}` is not available; choose another", state.settings.model),
+                data: serde_json::json!({ "model": state.settings.model, "advice": "set the option `model`" }),
             };
             return Some(Input::TurnNotStarted { turn, failure });
         };
@@ -32,14 +40,18 @@ impl Session {
             turn,
             purpose,
             model,
-            briefing: Some(self.ports.briefing.brief(self.workplace())),
-            tools: self.ports.toolbox.offer(&state.id, state.mode),
-            thought: state.thought,
+            briefing: Some(self.ports.briefing.brief(self.workplace(), state.settings.model.clone())),
+            tools: self.offered_tools(),
+            thought: state.settings.thought,
             environment: self.environment(),
             conversation: state.conversation.clone(),
-            window_used: state.window_used,
+            window_used: state.usage.window_used,
             after,
-            max_requests: self.ports.settings.max_requests,
+            budget: Budget {
+                requests: self.ports.settings.max_requests,
+                tokens: 0,
+                compact_tokens: self.ports.settings.compact_tokens,
+            },
             unfinished,
             tail: self.log.tail.clone(),
             parent: ctx.address().recipient().downgrade(),
@@ -49,42 +61,59 @@ impl Session {
         None
     }
 
+    /// The tools that the model gets: those of all modes, so that the beginning of requests stays the same when the mode
+    /// changes. A call that the mode leaves out is refused when it is planned.
+    pub(super) fn offered_tools(&self) -> Vec<ToolSpec> {
+        self.ports.toolbox.offer(&self.state().id, Mode::Full)
+    }
+
+    /// The names of the tools that the model gets although the mode leaves them out.
+    pub(super) fn left_out_tools(&self, mode: Mode) -> Vec<String> {
+        let allowed = self.ports.toolbox.offer(&self.state().id, mode);
+        let is_left_out = |tool: &ToolSpec| !allowed.iter().any(|spec| spec.name == tool.name);
+        self.offered_tools().into_iter().filter(is_left_out).map(|tool| tool.name).collect()
+    }
+
     /// Switches the running turn to the current model, from its next request on. A sub-agent with a
     /// model of its own keeps that one.
     pub(super) fn switch_model(&self) {
         let Some((turn, _)) = &self.work.turn else { return };
-        let (model, thought) = (self.ports.models.find(&self.state().model), self.state().thought);
+        let (model, thought) = (self.ports.models.find(&self.state().settings.model), self.state().settings.thought);
         self.work.agents.values().for_each(|agent| agent.switch(model.clone(), thought));
         tell(turn, Switch { model, thought });
     }
 
     /// Gives each turn a span of its own, from its first event to its last.
-    pub(super) fn trace_turn(&mut self, effect: Effect) {
-        match effect {
-            Effect::TurnOpened { number, trace, editor } => {
-                self.tool_context.editor = editor;
-                self.turn_span = spans::turn(&self.span, number, trace.as_ref());
-                tracing::debug!(parent: &self.turn_span, number, "started");
-            }
-            Effect::TurnReopened { number, turn } => {
-                self.turn_span = spans::turn(&self.span, number, None);
-                tracing::info!(parent: &self.span, %turn, "waits for an answer from before");
-            }
-            _ => {
-                tracing::debug!(parent: &self.turn_span, "ended");
-                self.turn_span = tracing::Span::none();
-            }
-        }
+    pub(super) fn trace_turn(&mut self, number: u64, trace: Option<&Trace>, editor: Option<Arc<dyn Editor>>) {
+        self.tool_context.editor = editor;
+        self.turn_span = spans::turn(&self.span, number, trace);
+        tracing::debug!(parent: &self.turn_span, number, "started");
+    }
+
+    pub(super) fn trace_reopened_turn(&mut self, number: u64, turn: &TurnId) {
+        self.turn_span = spans::turn(&self.span, number, None);
+        tracing::info!(parent: &self.span, %turn, "waits for an answer from before");
+    }
+
+    pub(super) fn trace_end_of_turn(&mut self) {
+        tracing::debug!(parent: &self.turn_span, "ended");
+        self.turn_span = tracing::Span::none();
+    }
+
+    /// Adds the cost of a request to what was spent today.
+    pub(super) fn note_spending(&mut self, usage: &Usage, price: Option<&Price>, ctx: &mut Context<Self>) {
+        let cost = price.map_or(0.0, |price| price.of(usage));
+        let today = self.ports.ledger.add(Spending { tokens: usage.total(), cost });
+        self.deliver(Input::SpentToday(today), ctx);
     }
 
     /// The model that may replace one that its provider does not know.
     fn fallback_for(&self, reason: &StopReason) -> Option<domain::ModelId> {
-        match reason {
-            StopReason::Failed(failure) if failure.kind == FailureKind::UnknownModel => {
-                self.ports.models.fallback(&self.state().model, &self.environment())
-            }
-            _ => None,
+        let StopReason::Failed(failure) = reason else { return None };
+        if failure.kind != FailureKind::UnknownModel {
+            return None;
         }
+        self.ports.models.fallback(&self.state().settings.model, &self.environment())
     }
 }
 
@@ -94,14 +123,20 @@ impl Handler<TurnEvent> for Session {
     fn handle(&mut self, event: TurnEvent, ctx: &mut Context<Self>) {
         let TurnEvent { turn, mut report } = event;
         if self.work.agents.contains_key(&turn) {
-            return self.hear_agent(turn, report, ctx);
+            return self.take_agent_report(turn, report, ctx);
         }
-        match &mut report {
-            TurnReport::Ended { reason, fallback } => *fallback = self.fallback_for(reason),
-            TurnReport::Died if self.machine.activity().turn_id() == Some(&turn) && self.work.turn.is_some() => {
-                tracing::error!(parent: &self.span, %turn, "a turn crashed");
-            }
-            _ => {}
+        if let TurnReport::Used { usage, price, .. } = &report {
+            self.note_spending(usage, price.as_ref(), ctx);
+        }
+        if matches!(report, TurnReport::Summarised { .. } | TurnReport::Cleared { .. }) {
+            self.tool_context.entered.clear();
+        }
+        if let TurnReport::Ended { reason, fallback } = &mut report {
+            *fallback = self.fallback_for(reason);
+        }
+        let is_current = self.machine.activity().turn_id() == Some(&turn) && self.work.turn.is_some();
+        if matches!(report, TurnReport::Died) && is_current {
+            tracing::error!(parent: &self.span, %turn, "a turn crashed");
         }
         self.deliver(Input::Turn { turn, report }, ctx);
     }

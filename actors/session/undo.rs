@@ -136,10 +136,8 @@ impl Handler<Undo> for Session {
     fn handle(&mut self, Undo(direction): Undo, ctx: &mut Context<Self>) -> Self::Result {
         let reply = self.deliver(Input::Undo(direction), ctx);
         let Some(work) = self.take_restoring() else {
-            let result = match reply {
-                Some(Reply::Undo(UndoReply::Nothing)) => Ok(UndoCard::default()),
-                _ => Err(UndoError::Busy),
-            };
+            let is_nothing = reply == Some(Reply::Undo(UndoReply::Nothing));
+            let result = if is_nothing { Ok(UndoCard::default()) } else { Err(UndoError::Busy) };
             return Box::pin(actix::fut::ready(result));
         };
         Box::pin(work.into_actor(self).map(|restored, this, ctx| {

@@ -11,7 +11,7 @@ use domain::turn::FailureKind;
 use domain::{Content, MessageId, StopReason, TurnFailure, Usage};
 
 use super::estimate::Tally;
-use super::{Doing, HALVINGS, Turn};
+use super::{Doing, HALVINGS, SummaryForm, Turn};
 
 /// How often in one turn the model is asked again for a call that the output limit cut off.
 const CUTS: u32 = 2;
@@ -32,6 +32,10 @@ pub(super) struct Endings {
     pub(super) cut: Option<String>,
     cuts: u32,
     was_silent: bool,
+    /// The tokens of all requests so far, sent and received.
+    spent: u64,
+    /// The budget allows no request after the current one.
+    pub(super) is_last: bool,
     /// A message to the model that must precede the next request.
     pub(super) owed: Option<String>,
 }
@@ -65,16 +69,15 @@ impl Turn {
     /// Discards the response that is being streamed, because it broke off and will be sent again
     /// from its beginning.
     pub(super) fn abandon(&mut self) {
-        self.count_if_nobody_has();
+        self.estimate_if_uncounted();
         self.tally = Tally { sent: self.tally.sent, ..Tally::default() };
+        let message = std::mem::replace(&mut self.message, MessageId::new());
         match &mut self.doing {
-            Doing::Summarising { summary, .. } => summary.clear(),
+            Doing::Summarising { .. } => self.begin_summary(),
             Doing::Answering { called, begun } => {
                 *called = false;
                 begun.clear();
-                self.waiting.clear();
-                self.requested.clear();
-                let message = std::mem::replace(&mut self.message, MessageId::new());
+                self.calls.abandon();
                 self.say(TurnReport::Abandoned { message });
             }
         }
@@ -82,32 +85,59 @@ impl Turn {
         self.endings.begin();
     }
 
+    /// Reports that a summary begins, if the response is one.
+    pub(super) fn begin_summary(&mut self) {
+        if let Doing::Summarising { summary, shown, .. } = &mut self.doing {
+            summary.clear();
+            *shown = 0;
+            self.say(TurnReport::Summarising { message: self.message.clone(), text: String::new() });
+        }
+    }
+
+    /// Reports what has been added to the summary, if that is at least `least` bytes.
+    pub(super) fn show_summary(&mut self, least: usize) {
+        if let Doing::Summarising { summary, shown, .. } = &mut self.doing
+            && summary.len() >= *shown + least
+        {
+            let text = summary[*shown..].to_owned();
+            *shown = summary.len();
+            self.say(TurnReport::Summarising { message: self.message.clone(), text });
+        }
+    }
+
     /// The messages of a request, with an instruction added if it is the last request of the turn.
     pub(super) fn with_last_call(&self, mut messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
         let is_answer = matches!(self.doing, Doing::Answering { .. });
-        if is_answer && self.requests > 1 && self.requests == self.task.max_requests {
+        if is_answer && self.requests > 1 && self.endings.is_last {
             let content = vec![Content::text(LAST_REQUEST)];
             messages.push(Arc::new(Message::User { id: MessageId::new(), content }));
         }
         messages
     }
 
+    /// Notes whether the budget of the turn allows another request after this one.
+    pub(super) fn note_last_request(&mut self) {
+        let has_spent_all = self.task.budget.tokens > 0 && self.endings.spent >= self.task.budget.tokens;
+        self.endings.is_last = self.requests >= self.task.budget.requests || has_spent_all;
+    }
+
     fn take_up_calls(&mut self, ctx: &mut Context<Self>) {
         self.overflowed = false;
-        let (message, calls) = (self.message.clone(), std::mem::take(&mut self.requested));
+        let (message, calls) = (self.message.clone(), self.calls.take_requested());
         self.say(TurnReport::Requested { message, calls });
         self.hand_over(ctx);
     }
 
     pub(super) fn count(&mut self, usage: Usage, estimated: bool) {
         self.task.window_used = usage.total();
+        self.endings.spent = self.endings.spent.saturating_add(usage.total());
         let info = self.task.model.info();
         self.say(TurnReport::Used { usage, window: info.window, price: info.price.clone(), estimated });
     }
 
     /// Estimates the token count if the server reports none, as many servers do. Without a number
     /// the user could not see the window fill up.
-    fn count_if_nobody_has(&mut self) {
+    fn estimate_if_uncounted(&mut self) {
         let is_answered = self.tally.received > 0 || !matches!(self.stopped, StopReason::Failed(_));
         if is_answered && !self.tally.is_counted {
             self.count(self.tally.guess(), true);
@@ -116,16 +146,21 @@ impl Turn {
 
     /// Handles the final end of the stream.
     pub(super) fn conclude(&mut self, ctx: &mut Context<Self>) {
-        self.count_if_nobody_has();
+        self.estimate_if_uncounted();
+        self.show_summary(1);
         let overflow = matches!(&self.stopped, StopReason::Failed(failure) if failure.kind == FailureKind::Overflow);
         let may_summarise = overflow && self.may_summarise();
         match (&mut self.doing, &self.stopped) {
             (Doing::Answering { .. }, _) if may_summarise => {
                 self.overflowed = true;
-                self.summarise(Purpose::Answer, ctx);
+                let kept_from = self.least_kept_from();
+                let form = self.in_words(kept_from.as_ref());
+                self.summarise(Purpose::Answer, kept_from, form, ctx);
             }
-            (Doing::Summarising { summary, room, halvings, .. }, _) if overflow && *halvings < HALVINGS => {
-                summary.clear();
+            (Doing::Summarising { form: SummaryForm::Conversation, .. }, _) if overflow => self.summarise_words(ctx),
+            (Doing::Summarising { form: SummaryForm::Words { room, halvings }, .. }, _)
+                if overflow && *halvings < HALVINGS =>
+            {
                 *halvings += 1;
                 *room /= 2;
                 self.ask(ctx);
@@ -144,6 +179,12 @@ impl Turn {
             (Doing::Answering { called: false, .. }, StopReason::EndTurn) if self.endings.may_mend_silence() => {
                 self.say(TurnReport::Nudged { text: SILENCE.to_owned() });
             }
+            (Doing::Summarising { summary, form: SummaryForm::Conversation, .. }, StopReason::EndTurn)
+                if summary.trim().is_empty() =>
+            {
+                // Some models go on with the task instead, and call a tool.
+                self.summarise_words(ctx);
+            }
             (Doing::Summarising { summary, .. }, StopReason::EndTurn | StopReason::MaxTokens)
                 if summary.trim().is_empty() =>
             {
@@ -152,15 +193,25 @@ impl Turn {
                 let kind = FailureKind::Model;
                 self.end(StopReason::Failed(TurnFailure { kind, message, data: serde_json::Value::Null }));
             }
-            (Doing::Summarising { summary, kept_from, .. }, StopReason::EndTurn | StopReason::MaxTokens) => {
+            (Doing::Summarising { summary, kept_from, form, .. }, StopReason::EndTurn | StopReason::MaxTokens) => {
                 let (summary, kept_from) = (std::mem::take(summary), kept_from.take());
-                self.say(TurnReport::Summarised { summary, kept_from });
+                let most = form.most_of_user();
+                let (message, kept_of_user) = (self.message.clone(), self.threshold().kept_of_user().min(most));
+                self.say(TurnReport::Summarised { message, summary, kept_from, kept_of_user });
             }
             (Doing::Answering { .. } | Doing::Summarising { .. }, reason) => self.end(reason.clone()),
         }
     }
 
+    /// Asks for the summary again, with the conversation as one text.
+    fn summarise_words(&mut self, ctx: &mut Context<Self>) {
+        let Doing::Summarising { then, kept_from, .. } = &mut self.doing else { return };
+        let (then, kept_from) = (*then, kept_from.take());
+        let form = self.in_words(kept_from.as_ref());
+        self.summarise(then, kept_from, form, ctx);
+    }
+
     fn may_summarise(&self) -> bool {
-        !self.visible && !self.overflowed && self.kept_from().is_some()
+        !self.visible && !self.overflowed && self.least_kept_from().is_some()
     }
 }

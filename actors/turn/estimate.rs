@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use domain::conversation::Message;
+use domain::conversation::{CallResult, Message};
 use domain::model::{Delta, ModelRequest};
 use domain::tool::ToolSpec;
 use domain::{Content, Payload, Usage};
@@ -52,11 +52,12 @@ pub(super) fn message(message: &Message) -> u64 {
     match message {
         Message::User { content, .. } => content.iter().map(block).sum(),
         Message::Assistant { .. } => tokens(message.weight()),
-        Message::Results { results } => {
-            let result = |text: &str, images: &[Content]| tokens(text.len()) + images.iter().map(block).sum::<u64>();
-            results.iter().map(|told| result(&told.text, &told.images)).sum()
-        }
+        Message::Results { results } => results.iter().map(result).sum(),
     }
+}
+
+pub(super) fn result(result: &CallResult) -> u64 {
+    tokens(result.text.len()) + result.images.iter().map(block).sum::<u64>()
 }
 
 fn block(content: &Content) -> u64 {
@@ -83,7 +84,6 @@ pub(super) fn weight(delta: &Delta) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use domain::conversation::CallResult;
     use domain::{Environment, MessageId, ThoughtLevel};
     use serde_json::json;
 

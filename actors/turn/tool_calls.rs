@@ -1,14 +1,13 @@
-//! The calls of a response: decides which are handed over together, which one after another, and
-//! which the turn carries out itself.
+//! The calls of a response: reports them to the session as `domain::turn::ResponseCalls` decides.
 
 use std::collections::BTreeMap;
 
 use actix::{Context, Handler, Message};
 use domain::conversation::Conversation;
-use domain::plan::read_plan;
 use domain::session::TurnReport;
 use domain::session::effect::Unfinished;
-use domain::tool::{ToolRequest, ToolSpec, UPDATE_PLAN};
+use domain::tool::{ToolSpec, UPDATE_PLAN};
+use domain::turn::{CallStep, Next, NextCall};
 use domain::{CallId, visible};
 
 use super::{Doing, Turn};
@@ -35,28 +34,19 @@ impl Turn {
     /// Continues with the calls of an earlier response; the model is asked when all of them have
     /// ended.
     pub(super) fn take_up(&mut self, Unfinished { message, open, queued }: Unfinished) {
-        (self.message, self.running, self.waiting) = (message, open, queued.into());
+        self.message = message;
+        self.calls.restore(open, queued);
     }
 
-    /// Hands over the next call, together with those that follow it as long as all of them only
-    /// read.
+    /// Hands over the next calls, or asks the model when all have their outcomes.
     pub(super) fn hand_over(&mut self, ctx: &mut Context<Self>) {
-        while let Some((call, request)) = self.waiting.pop_front() {
-            let reads = request.tool == UPDATE_PLAN || self.only_reads(&request.tool);
-            if !self.running.is_empty() && !reads {
-                return self.waiting.push_front((call, request));
-            }
-            self.running.push((call.clone(), request.clone()));
-            self.carry_out(call, request);
-            if !reads {
-                return;
-            }
-        }
-        if self.running.is_empty() {
-            match self.endings.owed.take() {
+        match self.calls.next(&self.task.tools) {
+            Next::Wait => {}
+            Next::HandOver(batch) => batch.into_iter().for_each(|next| self.carry_out(next)),
+            Next::AskModel => match self.endings.owed.take() {
                 Some(text) => self.say(TurnReport::Nudged { text }),
                 None => self.go_on(ctx),
-            }
+            },
         }
     }
 
@@ -73,22 +63,13 @@ impl Turn {
         self.say(TurnReport::Begun { call, message: self.message.clone(), tool, title });
     }
 
-    pub(super) fn only_reads(&self, tool: &str) -> bool {
-        self.task.tools.iter().any(|spec| spec.name == tool && spec.read_only)
-    }
-
-    fn carry_out(&self, call: CallId, request: ToolRequest) {
+    fn carry_out(&self, NextCall { call, request, step }: NextCall) {
         let message = self.message.clone();
-        if let Some(reason) = self.repeated_failures.why_not(&request) {
-            return self.say(TurnReport::Barred { call, message, request, reason });
-        }
-        // A plan only affects what users see, and therefore the turn carries it out itself.
-        let plan = (request.tool == UPDATE_PLAN).then(|| read_plan(&request.input));
-        match plan {
-            Some(Ok(entries)) => self.say(TurnReport::Planned { call, message, entries }),
-            Some(Err(reason)) => self.say(TurnReport::Barred { call, message, request, reason }),
-            None => self.say(TurnReport::Called { call, message, request }),
-        }
+        self.say(match step {
+            CallStep::Run => TurnReport::Called { call, message, request },
+            CallStep::ShowPlan(entries) => TurnReport::Planned { call, message, entries },
+            CallStep::Refuse(reason) => TurnReport::Barred { call, message, request, reason },
+        });
     }
 }
 
@@ -110,15 +91,10 @@ impl Handler<CallEnded> for Turn {
 
     fn handle(&mut self, ended: CallEnded, ctx: &mut Context<Self>) {
         let CallEnded { call, failed, at, conversation } = ended;
-        if let Some(at) = self.running.iter().position(|(running, _)| *running == call) {
-            let (_, request) = self.running.remove(at);
-            let reads = self.only_reads(&request.tool);
-            self.repeated_failures.note(request, failed, reads);
-        }
+        let outcome = conversation.outcome_of(&call).unwrap_or_default();
+        self.calls.end(&call, failed, outcome, &self.task.tools);
         self.task.after = self.task.after.max(at);
         self.task.conversation = conversation;
-        if self.running.is_empty() {
-            self.hand_over(ctx);
-        }
+        self.hand_over(ctx);
     }
 }

@@ -1,4 +1,4 @@
-//! Methods with which `ctl` controls sessions that it has not opened: steer and export.
+//! The `_acpd/*` methods with which `ctl` inspects and controls sessions that it has not opened.
 
 use actix::{ActorFutureExt as _, Addr, Context, MailboxError};
 use domain::checkpoint::RestoreDirection;
@@ -64,7 +64,7 @@ impl Connection {
         let work = async move { runtime.rehearse().await };
         let work = actix::fut::wrap_future(work).map(move |could, this: &mut Self, ctx| {
             let refused = |why| {
-                let message = format!("the daemon goes on, because the next one could not start: {why}");
+                let message = format!("the daemon keeps running, because the next one could not start: {why}");
                 RpcError::invalid_request(message, "mend it and restart again")
             };
             let could = could.map(|()| json!({})).map_err(refused);

@@ -1,0 +1,42 @@
+//! Work that goes on beside the conversation: reports of commands in the background, and clients that
+//! end a single call or terminal.
+
+use actix::{Context, Handler, Message, StreamHandler};
+use domain::CallId;
+use domain::session::{Input, Reply};
+use domain::tool::BackgroundReport;
+
+use super::Session;
+
+/// Ends one call, or the command of one terminal, which may run in the background. The result says
+/// whether it runs.
+#[derive(Message)]
+#[rtype(result = "bool")]
+pub(crate) struct CancelWork {
+    pub(crate) call: CallId,
+    /// Whether a command that the call has left in the background is meant, too.
+    pub(crate) in_background: bool,
+}
+
+impl StreamHandler<BackgroundReport> for Session {
+    fn handle(&mut self, report: BackgroundReport, ctx: &mut Context<Self>) {
+        self.deliver(Input::Background(report), ctx);
+    }
+
+    fn finished(&mut self, _: &mut Context<Self>) {
+        // The toolbox has closed the session; the actor ends for its own reasons.
+    }
+}
+
+impl Handler<CancelWork> for Session {
+    type Result = bool;
+
+    fn handle(&mut self, CancelWork { call, in_background }: CancelWork, ctx: &mut Context<Self>) -> bool {
+        let state = self.state();
+        let left = state.open.background.iter().find(|(_, work)| work.call == call);
+        if let Some((handle, _)) = left.filter(|_| in_background) {
+            return self.ports.toolbox.stop_background(&state.id, handle);
+        }
+        matches!(self.deliver(Input::CancelCall(call), ctx), Some(Reply::CancelCall(true)))
+    }
+}

@@ -1,0 +1,284 @@
+//! The child agent of a hosted session: started when it is first needed, and ended with the session.
+//!
+//! The rules are in `domain::session`; this file passes orders to the child and its reports to the machine. A report is
+//! taken only while the log has room, so a child that floods acpd waits.
+
+use std::sync::Arc;
+
+use actix::{
+    ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseActFuture, SpawnHandle, StreamHandler, WrapFuture,
+};
+use domain::conversation::Message as Spoken;
+use domain::hosted::{
+    AgentFailure, AgentLink, AgentOrder, AgentReport, AgentSetting, Offer, StartedAgent, as_ruled, summary,
+};
+use domain::mcp::Server;
+use domain::permission::AgentOption;
+use domain::session::effect::StartTurn;
+use domain::session::{AgentQuestion, Input};
+use domain::turn::FailureKind;
+use domain::{CallId, Content, QuestionId, StopReason, TurnFailure};
+use futures_util::StreamExt;
+use tokio::sync::oneshot;
+
+use super::Session;
+use super::messages::Recorded;
+
+/// Starts the child of a hosted session and replies when its session is open. A session of the native engine replies at
+/// once.
+#[derive(Message)]
+#[rtype(result = "Result<(), AgentFailure>")]
+pub(crate) struct StartAgent {
+    /// The MCP servers that the client passed.
+    pub(crate) servers: Vec<Server>,
+}
+
+/// Sets an option of the child.
+#[derive(Message)]
+#[rtype(result = "Result<AgentConfigured, AgentFailure>")]
+pub(crate) struct ConfigureAgent(pub(crate) AgentSetting);
+
+/// What the child offers after a change.
+pub(crate) struct AgentConfigured {
+    pub(crate) recorded: Recorded,
+    pub(crate) offer: Offer,
+}
+
+/// The child, and what waits for it.
+#[derive(Default)]
+pub(super) struct HostedWork {
+    link: Option<Box<dyn AgentLink>>,
+    /// Numbers the children, because a report of an earlier one may still be under way.
+    child: u64,
+    reports: Option<SpawnHandle>,
+    /// A prompt that waits until its message is safe.
+    prompt: Option<SpawnHandle>,
+    /// Whether the running prompt was handed to a second child, because the first could not see it.
+    is_second: bool,
+    is_open: bool,
+    /// Those who wait until its session is open.
+    openings: Vec<oneshot::Sender<Result<(), AgentFailure>>>,
+}
+
+impl HostedWork {
+    fn opened(&mut self, result: &Result<(), AgentFailure>) {
+        self.is_open = result.is_ok();
+        for waiting in self.openings.drain(..) {
+            // The client may have withdrawn its request.
+            let _ = waiting.send(result.clone());
+        }
+    }
+
+    pub(super) fn answer(&self, question: QuestionId, option: Option<String>) {
+        if let Some(link) = &self.link {
+            link.answer(question, option);
+        }
+    }
+}
+
+/// A report of one child.
+struct Reported {
+    child: u64,
+    report: AgentReport,
+}
+
+impl Session {
+    /// Starts the child unless it runs.
+    fn start_child(&mut self, ctx: &mut Context<Self>) {
+        let Some(hosted) = self.state().settings.hosted.as_ref().filter(|_| self.hosted.link.is_none()) else { return };
+        let order = AgentOrder {
+            agent: hosted.agent.clone(),
+            session: self.id().clone(),
+            cwd: self.state().folders.cwd.clone(),
+            extra_roots: self.machine.wanted_roots().to_vec(),
+            environment: self.environment(),
+            servers: self.machine.wanted_servers(),
+            earlier: hosted.session.clone(),
+            chosen: hosted.offer.clone(),
+            summary: summary(self.state()),
+        };
+        let StartedAgent { link, reports } = self.ports.agents.start(order);
+        self.hosted.child += 1;
+        let (child, tail) = (self.hosted.child, self.log.tail.clone());
+        let reports = reports.then(move |report| {
+            let tail = tail.clone();
+            async move {
+                tail.room().await;
+                Reported { child, report }
+            }
+        });
+        self.hosted.is_open = false;
+        self.hosted.reports = Some(ctx.add_stream(reports));
+        self.hosted.link = Some(link);
+    }
+
+    /// Ends the child.
+    pub(super) fn drop_child(&mut self, ctx: &mut Context<Self>) {
+        self.hosted.link = None;
+        for handle in [self.hosted.reports.take(), self.hosted.prompt.take()].into_iter().flatten() {
+            ctx.cancel_future(handle);
+        }
+        self.hosted.opened(&Err(AgentFailure::broken("the agent is gone")));
+    }
+
+    /// Has the child answer the prompt that is in the log, once it is safe there.
+    pub(super) fn start_hosted_turn(&mut self, start: &StartTurn, ctx: &mut Context<Self>) {
+        self.start_child(ctx);
+        self.hosted.is_second = false;
+        let content = self.last_prompt();
+        let (tail, after) = (self.log.tail.clone(), start.after);
+        let safe = async move { tail.until_synced(after).await };
+        let prompt = safe.into_actor(self).map(move |safe, this, ctx| {
+            this.hosted.prompt = None;
+            match safe {
+                Ok(()) => this.send_prompt(content, ctx),
+                Err(error) => {
+                    let (kind, message) = (FailureKind::History, error.to_string());
+                    let reason = StopReason::Failed(TurnFailure { kind, message, data: serde_json::Value::Null });
+                    this.deliver(Input::Agent(AgentReport::Ended { reason, usage: None }), ctx);
+                }
+            }
+        });
+        self.hosted.prompt = Some(ctx.spawn(prompt));
+    }
+
+    /// Sends the prompt to the child. One that ended since the last prompt is started again.
+    fn send_prompt(&mut self, content: Vec<Content>, ctx: &mut Context<Self>) {
+        let editor = self.tool_context.editor.clone();
+        let link = self.hosted.link.as_ref();
+        if link.is_some_and(|link| link.prompt(content.clone(), editor.clone())) {
+            return;
+        }
+        self.drop_child(ctx);
+        self.start_child(ctx);
+        if let Some(link) = &self.hosted.link {
+            link.prompt(content, editor);
+        }
+    }
+
+    fn last_prompt(&self) -> Vec<Content> {
+        match self.state().conversation.messages().last().map(Arc::as_ref) {
+            Some(Spoken::User { content, .. }) => content.clone(),
+            Some(Spoken::Assistant { .. } | Spoken::Results { .. }) | None => Vec::new(),
+        }
+    }
+
+    /// Has the child end its prompt. Returns the end itself if the child need not be asked, or cannot report it.
+    pub(super) fn cancel_agent(&mut self, ctx: &mut Context<Self>) -> Option<Input> {
+        let ended = AgentReport::Ended { reason: StopReason::Cancelled, usage: None };
+        if let Some(waiting) = self.hosted.prompt.take() {
+            ctx.cancel_future(waiting);
+            return Some(Input::Agent(ended));
+        }
+        if self.log.tail.is_full() {
+            // Nothing that the child says could be written.
+            self.drop_child(ctx);
+        }
+        match &self.hosted.link {
+            Some(link) => {
+                link.cancel();
+                None
+            }
+            None => Some(Input::Agent(ended)),
+        }
+    }
+
+    /// Compares the call that the child asks about with the rules, and hands the question over.
+    fn check_question(&mut self, id: QuestionId, call: CallId, options: Vec<AgentOption>, ctx: &mut Context<Self>) {
+        let card = self.state().open.calls.get(&call).map(|open| as_ruled(&open.card));
+        let rule = card.map(|card| self.ports.toolbox.rule(&card, &self.state().folders.cwd));
+        let compared = async move {
+            match rule {
+                Some(rule) => rule.await,
+                None => None,
+            }
+        };
+        ctx.spawn(compared.into_actor(self).map(move |rule, this, ctx| {
+            this.deliver(Input::AgentAsked(AgentQuestion { id, call, options, rule }), ctx);
+        }));
+    }
+}
+
+impl StreamHandler<Reported> for Session {
+    fn handle(&mut self, Reported { child, report }: Reported, ctx: &mut Context<Self>) {
+        if child != self.hosted.child {
+            return;
+        }
+        let opened = if let AgentReport::Gone(failure) = &report {
+            tracing::warn!(parent: &self.span, reason = failure.message, "the child agent is gone");
+            Some(Err(failure.clone()))
+        } else {
+            matches!(report, AgentReport::Opened { .. }).then_some(Ok(()))
+        };
+        if let AgentReport::Asked { question, call, options } = report {
+            return self.check_question(question, call, options, ctx);
+        }
+        if let Some(gone @ Err(_)) = &opened {
+            self.hosted.opened(gone);
+            if self.hosted.prompt.is_some() {
+                // It has not seen the prompt, so nothing is lost: the prompt starts another one.
+                self.hosted.link = None;
+                return;
+            }
+            if gone.as_ref().is_err_and(|failure| failure.prompt_unseen) && !self.hosted.is_second {
+                // As if the prompt had come a moment later.
+                self.hosted.is_second = true;
+                self.hosted.link = None;
+                let content = self.last_prompt();
+                return self.send_prompt(content, ctx);
+            }
+        }
+        // Those who wait for the child find what it offers in the state.
+        self.deliver(Input::Agent(report), ctx);
+        if let Some(Ok(())) = opened {
+            self.hosted.opened(&Ok(()));
+        }
+    }
+
+    fn finished(&mut self, _: &mut Context<Self>) {
+        // The end of this stream is the end of the child, not of the session.
+    }
+}
+
+impl Handler<StartAgent> for Session {
+    type Result = ResponseActFuture<Self, Result<(), AgentFailure>>;
+
+    fn handle(&mut self, StartAgent { servers }: StartAgent, ctx: &mut Context<Self>) -> Self::Result {
+        if self.state().settings.hosted.is_none() {
+            return Box::pin(actix::fut::ready(Ok(())));
+        }
+        self.deliver(Input::SetServers { wanted: Some(servers), kept: Vec::new() }, ctx);
+        self.start_child(ctx);
+        let (tell, opened) = oneshot::channel();
+        self.hosted.openings.push(tell);
+        if self.hosted.is_open {
+            self.hosted.opened(&Ok(()));
+        }
+        let gone = || Err(AgentFailure::broken("the agent is gone"));
+        let opened = async move { opened.await.unwrap_or_else(|_| gone()) };
+        Box::pin(opened.into_actor(self))
+    }
+}
+
+impl Handler<ConfigureAgent> for Session {
+    type Result = ResponseActFuture<Self, Result<AgentConfigured, AgentFailure>>;
+
+    fn handle(&mut self, ConfigureAgent(setting): ConfigureAgent, ctx: &mut Context<Self>) -> Self::Result {
+        self.start_child(ctx);
+        let set = self.hosted.link.as_ref().map(|link| link.configure(setting));
+        let set = async move {
+            match set {
+                Some(set) => set.await,
+                None => Err(AgentFailure::broken("the session has no agent")),
+            }
+        };
+        Box::pin(set.into_actor(self).map(|result, this, ctx| {
+            let part = result?;
+            if let Some(part) = part {
+                this.deliver(Input::Agent(AgentReport::Offered(part)), ctx);
+            }
+            let offer = this.state().settings.hosted.as_ref().map(|hosted| hosted.offer.clone()).unwrap_or_default();
+            Ok(AgentConfigured { recorded: this.recorded(), offer })
+        }))
+    }
+}
